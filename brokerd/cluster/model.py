@@ -1,0 +1,133 @@
+"""The nouns both halves share: clocks, seats, brokers, topics, partitions.
+
+Law: values only. No I/O, no clock, no policy (who is elected is `election`, where replicas go is `placement`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+NO_LEADER = -1
+NO_INCARNATION = -1
+
+TOPIC_NAME_LENGTH_MAX = 249
+"""Characters. Kafka's limit: the folder is named `<topic>-<partition>` and file systems stop at 255 bytes."""
+
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
+
+GROUP_OFFSETS_TOPIC = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({GROUP_OFFSETS_TOPIC, "__transaction_state"})
+
+
+class Now(NamedTuple):
+    """The two clocks. Timers use `mono_ms` (never jumps), retention and record timestamps use `wall_ms` (Unix ms)."""
+
+    mono_ms: int
+    wall_ms: int
+
+
+class TopicPartition(NamedTuple):
+    """A partition's name inside the house: by topic *id*, so that a recreated topic is another one."""
+
+    topic_id: UUID
+    partition: int
+
+
+class Seat(NamedTuple):
+    """A seat in an ISR: it belongs to one incarnation of a broker, not to its number.
+
+    `incarnation` is the czxid of the broker's registration znode, Kafka's "broker epoch".
+    """
+
+    broker_id: int
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """A broker as the metadata log knows it. `alive` is false after BrokerDown; the last endpoint is kept for display."""
+
+    broker_id: int
+    incarnation: int
+    broker_uuid: str
+    host: str
+    port: int
+    rack: str | None = None
+    failure_domain: str | None = None
+    alive: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """What the metadata log says of one partition (KIP-497 and KIP-966 words).
+
+    `replicas` is in preference order and includes `adding`; `removing` is a subset of it. `elr` lists brokers that left
+    the ISR below min.insync.replicas and are still complete; `last_isr` the members of the last ISR when both isr and elr
+    ran empty of trustworthy logs. `leader` is NO_LEADER when offline. `leader_epoch` grows with every election,
+    `partition_epoch` with every change. `assignment_generation` grows with every change of `replicas`, `adding` or
+    `removing`: the number a move's step is bound to.
+    """
+
+    replicas: tuple[int, ...]
+    isr: tuple[Seat, ...]
+    leader: int = NO_LEADER
+    leader_incarnation: int = NO_INCARNATION
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    elr: tuple[int, ...] = ()
+    last_isr: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    assignment_generation: int = 0
+
+    @property
+    def isr_ids(self) -> tuple[int, ...]:
+        return tuple(seat.broker_id for seat in self.isr)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas once a running reassignment is through."""
+        return tuple(r for r in self.replicas if r not in self.removing)
+
+    @property
+    def reassigning(self) -> bool:
+        return bool(self.adding or self.removing)
+
+
+@dataclass(slots=True)
+class TopicState:
+    """A topic in the image. `generation` echoes the generation of the database row that the log last applied (safety 1)."""
+
+    topic_id: UUID
+    name: str
+    generation: int
+    configs: Mapping[str, str]
+    partition_count: int
+    ready: bool = False
+    partitions: dict[int, PartitionState] = field(default_factory=dict)
+
+    @property
+    def internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+def topic_name_problem(name: str) -> str | None:
+    """Why `name` cannot name a topic (Kafka's rules), or None. The text goes to the client as it stands."""
+    if not name:
+        return "Topic name is empty; give 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'."
+    if name in (".", ".."):
+        return f"Topic name {name!r} is a folder's name; choose another."
+    if len(name) > TOPIC_NAME_LENGTH_MAX:
+        return f"Topic name has {len(name)} characters; at most {TOPIC_NAME_LENGTH_MAX} are allowed."
+    if not _TOPIC_NAME.match(name):
+        return f"Topic name {name!r} has characters other than a-z, A-Z, 0-9, '.', '_' and '-'."
+    return None
+
+
+def topic_names_collide(one: str, other: str) -> bool:
+    """True if the two differ only in '.' and '_' (Kafka: their metric names would be the same)."""
+    return one.replace(".", "_") == other.replace(".", "_")
