@@ -245,7 +245,7 @@ def partition_state_to_json(state: PartitionState) -> dict[str, Any]:
 
 
 def partition_state_from_json(data: Mapping[str, Any]) -> PartitionState:
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
     values["isr"] = tuple(Seat(*seat) for seat in data["isr"])
     return PartitionState(**values)
 

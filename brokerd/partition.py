@@ -1,0 +1,351 @@
+"""One partition on one broker: leader or follower, its ISR, its high watermark. A sans-IO core.
+
+Laws (safety.md section 3):
+  - the high watermark is the smallest log end of the *maximal* ISR: a proposed grower counts from the proposal on, a
+    shrunk member until the shrinking is accepted; it never falls, and it stands still while the accepted ISR is below
+    min.insync.replicas;
+  - nothing is done without an epoch: what belongs to an older one is dropped;
+  - effects come out in the promised order: FailWaiters before leadership is given up, ProposeIsr before RaiseHighWatermark.
+Called by `partitions` (the place where partitions live) and by the simulation. Must not come in: files, sockets, clocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from brokerd.cluster.model import NO_LEADER, Now, PartitionState, Seat, TopicPartition
+
+UNKNOWN_OFFSET = -1
+
+
+class Role(Enum):
+    OFFLINE = "offline"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+
+
+# -- what it hears -----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The metadata log says this of the partition now. `leads` is true when leader and leader_incarnation are this broker's own.
+
+    `leader_alive` tells whether a follower has somebody to follow. `log_end` is this replica's log end offset.
+    """
+
+    state: PartitionState
+    leads: bool
+    min_insync: int
+    log_end: int
+    log_start: int
+    leader_alive: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    log_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerFetched:
+    """Follower `seat` asks for `fetch_offset`, so it holds everything below it. The shell has checked that the seat is current."""
+
+    seat: Seat
+    fetch_offset: int
+    log_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class IsrRefused:
+    leader_epoch: int
+    partition_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogStartRaised:
+    log_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    pass
+
+
+# -- what it says ------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class RaiseHighWatermark:
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProposeIsr:
+    """Ask the controller for this ISR. Bound to the epochs it was computed from."""
+
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[Seat, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FailWaiters:
+    """Promises made under the old epoch cannot be kept any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    leader: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopFollowing:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """Leadership begins at `epoch_start`, the log end at that moment."""
+
+    leader_epoch: int
+    epoch_start: int
+
+
+Event = Changed | Appended | FollowerFetched | IsrRefused | LogStartRaised | Tick
+Effect = RaiseHighWatermark | ProposeIsr | FailWaiters | Follow | StopFollowing | Lead
+
+
+@dataclass(slots=True)
+class Follower:
+    """What the leader knows of a follower. `caught_up_ms` is the last time (mono) it held all the leader had."""
+
+    incarnation: int
+    log_end: int = UNKNOWN_OFFSET
+    log_start: int = UNKNOWN_OFFSET
+    caught_up_ms: int = 0
+    fetched_ms: int = 0
+    leader_end_at_fetch: int = 0
+
+
+@dataclass(slots=True)
+class Partition:
+    broker_id: int
+    tp: TopicPartition
+    lag_ms_max: int
+    """replica.lag.time.max.ms: a follower that has not caught up for longer leaves the ISR."""
+    proposal_retry_ms: int = 500
+    """After a refusal the next proposal waits this long, so that a disagreement does not become a storm."""
+
+    role: Role = Role.OFFLINE
+    state: PartitionState | None = None
+    min_insync: int = 1
+    high_watermark: int = 0
+    log_end: int = 0
+    log_start: int = 0
+    epoch_start: int = 0
+    proposal: ProposeIsr | None = None
+    proposal_not_before_ms: int = 0
+    followers: dict[int, Follower] = field(default_factory=dict)
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.state.leader_epoch if self.state is not None else -1
+
+    @property
+    def leader(self) -> int:
+        return self.state.leader if self.state is not None else NO_LEADER
+
+    @property
+    def isr_size(self) -> int:
+        return len(self.state.isr) if self.state is not None else 0
+
+    @property
+    def serves_latest(self) -> bool:
+        """KIP-207: after an election the visible end may not go back, so it is not told before HW reaches the epoch's start."""
+        return self.high_watermark >= self.epoch_start
+
+    def maximal_isr(self) -> frozenset[Seat]:
+        assert self.state is not None
+        accepted = frozenset(self.state.isr)
+        return accepted | frozenset(self.proposal.isr) if self.proposal is not None else accepted
+
+    # -- handling --------------------------------------------------------------------------------------------------
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        match event:
+            case Changed():
+                return self._changed(event, now)
+            case Appended():
+                if self.role is not Role.LEADER:
+                    return []
+                self.log_end = event.log_end
+                return self._raise_high_watermark()
+            case FollowerFetched():
+                return self._follower_fetched(event, now)
+            case IsrRefused():
+                return self._refused(event, now)
+            case LogStartRaised():
+                self.log_start = max(self.log_start, event.log_start)
+                return []
+            case Tick():
+                return self._propose(now) if self.role is Role.LEADER else []
+
+    def _changed(self, event: Changed, now: Now) -> list[Effect]:
+        old, new = self.state, event.state
+        if old is not None and new.partition_epoch < old.partition_epoch:
+            return []  # an older image than the one already applied (a reload in flight)
+        effects: list[Effect] = []
+        was_leader, was_epoch = self.role is Role.LEADER, self.leader_epoch
+        was_following = self.leader if self.role is Role.FOLLOWER else NO_LEADER
+        self.state, self.min_insync = new, event.min_insync
+        if event.leads:
+            if was_leader and was_epoch == new.leader_epoch:
+                if old is not None and old.partition_epoch != new.partition_epoch:
+                    self.proposal = None  # answered, or overtaken: either way it was bound to the old partition epoch
+                self._forget_strangers()
+                return [*self._propose(now), *self._raise_high_watermark()]
+            if was_leader:
+                effects.append(FailWaiters())
+            if was_following != NO_LEADER:
+                effects.append(StopFollowing())
+            self._lead(event, now)
+            effects.append(Lead(new.leader_epoch, self.epoch_start))
+            effects += self._raise_high_watermark()
+            return effects
+        if was_leader:
+            effects.append(FailWaiters())
+        self.proposal = None
+        self.followers.clear()
+        self.log_end, self.log_start = event.log_end, event.log_start
+        if new.leader in (NO_LEADER, self.broker_id) or not event.leader_alive:
+            # Own number but not own incarnation: an earlier life of this broker leads; the controller will elect again.
+            self.role = Role.OFFLINE
+            if was_following != NO_LEADER:
+                effects.append(StopFollowing())
+        else:
+            self.role = Role.FOLLOWER
+            if was_following != new.leader or was_epoch != new.leader_epoch:
+                effects.append(Follow(new.leader, new.leader_epoch))
+        return effects
+
+    def _lead(self, event: Changed, now: Now) -> None:
+        self.role, self.proposal, self.proposal_not_before_ms = Role.LEADER, None, 0
+        self.log_end, self.log_start, self.epoch_start = event.log_end, event.log_start, event.log_end
+        self.followers = {
+            seat.broker_id: Follower(seat.incarnation, caught_up_ms=now.mono_ms, fetched_ms=now.mono_ms)
+            for seat in event.state.isr
+            if seat.broker_id != self.broker_id
+        }
+
+    def _forget_strangers(self) -> None:
+        assert self.state is not None
+        for broker_id in [b for b in self.followers if b not in self.state.replicas]:
+            del self.followers[broker_id]
+
+    def _follower_fetched(self, event: FollowerFetched, now: Now) -> list[Effect]:
+        if self.role is not Role.LEADER or self.state is None or event.seat.broker_id not in self.state.replicas:
+            return []
+        follower = self.followers.get(event.seat.broker_id)
+        if follower is None or follower.incarnation != event.seat.incarnation:
+            follower = self.followers[event.seat.broker_id] = Follower(event.seat.incarnation)
+        if event.fetch_offset >= self.log_end:
+            follower.caught_up_ms = now.mono_ms
+        elif follower.fetched_ms and event.fetch_offset >= follower.leader_end_at_fetch:
+            follower.caught_up_ms = max(follower.caught_up_ms, follower.fetched_ms)
+        follower.log_end, follower.log_start = event.fetch_offset, event.log_start
+        follower.fetched_ms, follower.leader_end_at_fetch = now.mono_ms, self.log_end
+        # Proposed before the watermark rises: from here on the newcomer counts.
+        return [*self._propose(now), *self._raise_high_watermark()]
+
+    def _refused(self, event: IsrRefused, now: Now) -> list[Effect]:
+        p = self.proposal
+        if p is None or (p.leader_epoch, p.partition_epoch) != (event.leader_epoch, event.partition_epoch):
+            return []
+        self.proposal = None
+        self.proposal_not_before_ms = now.mono_ms + self.proposal_retry_ms
+        return self._raise_high_watermark()
+
+    # -- the two leaves: who belongs to the ISR, and how far is everybody --------------------------------------------
+    def _wanted_isr(self, now: Now) -> tuple[Seat, ...]:
+        assert self.state is not None
+        accepted = {seat.broker_id: seat for seat in self.state.isr}
+        wanted: list[Seat] = []
+        for broker_id in self.state.replicas:
+            seat = accepted.get(broker_id)
+            if broker_id == self.broker_id:
+                if seat is not None:
+                    wanted.append(seat)
+                continue
+            follower = self.followers.get(broker_id)
+            if seat is not None:
+                current = follower is not None and follower.incarnation == seat.incarnation
+                if current and follower is not None and now.mono_ms - follower.caught_up_ms <= self.lag_ms_max:
+                    wanted.append(seat)
+                elif follower is not None and follower.incarnation != seat.incarnation and self._complete(follower):
+                    wanted.append(Seat(broker_id, follower.incarnation))
+            elif follower is not None and self._complete(follower):
+                recent = now.mono_ms - follower.fetched_ms <= self.lag_ms_max
+                if recent:
+                    wanted.append(Seat(broker_id, follower.incarnation))
+        return tuple(wanted)
+
+    def _complete(self, follower: Follower) -> bool:
+        """May it enter? Log end at or above HW and this epoch's start, log start not above the leader's."""
+        return (
+            follower.log_end >= self.high_watermark
+            and follower.log_end >= self.epoch_start
+            and follower.log_start <= self.log_start
+        )
+
+    def _propose(self, now: Now) -> list[Effect]:
+        assert self.state is not None
+        if self.proposal is not None or now.mono_ms < self.proposal_not_before_ms:
+            return []
+        wanted = self._wanted_isr(now)
+        if set(wanted) == set(self.state.isr):
+            return []
+        self.proposal = ProposeIsr(self.state.leader_epoch, self.state.partition_epoch, wanted)
+        return [self.proposal]
+
+    def _raise_high_watermark(self) -> list[Effect]:
+        if self.role is not Role.LEADER or self.state is None or len(self.state.isr) < self.min_insync:
+            return []
+        low = self.log_end
+        for seat in self.maximal_isr():
+            if seat.broker_id == self.broker_id:
+                continue
+            follower = self.followers.get(seat.broker_id)
+            if follower is None or follower.incarnation != seat.incarnation:
+                return []
+            low = min(low, follower.log_end)
+        if low <= self.high_watermark:
+            return []
+        self.high_watermark = low
+        return [RaiseHighWatermark(low)]
+
+    # -- for the shell of a follower ---------------------------------------------------------------------------------
+    def told_high_watermark(self, offset: int, log_end: int) -> None:
+        """A follower learns the leader's high watermark; it never believes beyond its own log."""
+        if self.role is Role.FOLLOWER:
+            self.high_watermark = max(self.high_watermark, min(offset, log_end))
+
+    def truncated(self, log_end: int) -> None:
+        """The follower's log was cut to `log_end`. What is cut was never below a true high watermark."""
+        self.log_end = log_end
+        self.high_watermark = min(self.high_watermark, log_end)
+
+    def validate(self) -> None:
+        if self.role is Role.LEADER:
+            assert self.state is not None, f"leader without a state: {self.tp}"
+            assert self.state.leader == self.broker_id, f"leads what belongs to {self.state.leader}: {self.tp}"
+            assert self.high_watermark <= self.log_end, f"HW {self.high_watermark} above the end {self.log_end}: {self.tp}"
+            if self.proposal is not None:
+                assert self.proposal.partition_epoch == self.state.partition_epoch, f"proposal of another time: {self.tp}"
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "role": self.role.value, "leader": self.leader, "leader_epoch": self.leader_epoch,
+            "high_watermark": self.high_watermark, "log_end": self.log_end, "epoch_start": self.epoch_start,
+            "isr": list(self.state.isr_ids) if self.state else [],
+            "proposal": [s.broker_id for s in self.proposal.isr] if self.proposal else None,
+            "followers": {b: f.log_end for b, f in sorted(self.followers.items())},
+        }  # fmt: skip
