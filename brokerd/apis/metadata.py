@@ -1,0 +1,145 @@
+"""ApiVersions, Metadata and DescribeCluster: what there is and where.
+
+Law: answered from the image alone; liveness is what the metadata log says. Topics not yet ready are hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from brokerd.cluster.metadata import Image, RequestAnswered
+from brokerd.cluster.model import NO_LEADER, PartitionState, TopicState, topic_name_problem
+from brokerd.config import BrokerConfig
+from brokerd.dispatch import Request
+from brokerd.net.loop import Loop
+from brokerd.wire import apis
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import (
+    DescribeClusterResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+
+NO_ID = UUID(int=0)
+AUTHORIZED_OPERATIONS_UNKNOWN = -(2**31)
+NEGATIVE_CACHE_MS = 2_000
+"""A topic whose creation was refused is not asked for again sooner: a storm of clients asks once."""
+NEGATIVE_CACHE_MAX = 10_000
+
+Ask = Callable[[str, dict[str, object], int, Callable[[RequestAnswered | None], None]], None]
+
+
+class MetadataApi:
+    """`ask(kind, payload, timeout_ms, done)` forwards to the controller."""
+
+    def __init__(self, loop: Loop, config: BrokerConfig, image: Callable[[], Image], ask: Ask) -> None:
+        self._loop, self._config, self._image, self._ask = loop, config, image, ask
+        self._asked: dict[str, int] = {}
+
+    def api_versions(self, request: Request) -> None:
+        request.reply(apis.api_versions_response(request.header.api_version))
+
+    def metadata(self, request: Request) -> None:
+        body: MetadataRequest = request.body
+        image, version = self._image(), request.header.api_version
+        wanted = body.topics
+        if wanted is None or (version == 0 and not wanted):
+            topics = [self._topic(image, t, version) for t in image.topics.values() if t.ready]
+        else:
+            allow = body.allow_auto_topic_creation if version >= 4 else True
+            topics = [self._wanted(image, w, version, allow) for w in wanted]
+        request.reply(
+            MetadataResponse(
+                brokers=[
+                    MetadataResponse.MetadataResponseBroker(node_id=b.broker_id, host=b.host, port=b.port, rack=b.rack)
+                    for b in image.live_brokers()
+                ],
+                cluster_id=image.cluster_id or None,
+                # Any live broker forwards admin requests to the controller; clients need one they can reach.
+                controller_id=self._config.broker_id,
+                topics=topics,
+                cluster_authorized_operations=AUTHORIZED_OPERATIONS_UNKNOWN,
+            )
+        )
+
+    def _wanted(
+        self, image: Image, wanted: MetadataRequest.MetadataRequestTopic, version: int, allow_create: bool
+    ) -> MetadataResponse.MetadataResponseTopic:
+        if version >= 10 and wanted.topic_id != NO_ID:
+            topic = image.topics.get(wanted.topic_id)
+            if topic is None or not topic.ready:
+                return MetadataResponse.MetadataResponseTopic(
+                    error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None if version >= 12 else "", topic_id=wanted.topic_id
+                )
+            return self._topic(image, topic, version)
+        name = wanted.name or ""
+        topic = image.topic_named(name)
+        if topic is not None and topic.ready:
+            return self._topic(image, topic, version)
+        if topic_name_problem(name) is not None:
+            error = ErrorCode.INVALID_TOPIC_EXCEPTION
+        elif topic is not None:
+            error = ErrorCode.LEADER_NOT_AVAILABLE
+        elif allow_create and self._config["auto.create.topics.enable"]:
+            error = self._create(name)
+        else:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return MetadataResponse.MetadataResponseTopic(error_code=error, name=name, topic_id=NO_ID)
+
+    def _create(self, name: str) -> ErrorCode:
+        now = self._loop.now.mono_ms
+        if now >= self._asked.get(name, 0):
+            if len(self._asked) >= NEGATIVE_CACHE_MAX:
+                self._asked.clear()
+            self._asked[name] = now + NEGATIVE_CACHE_MS
+            topic = {
+                "name": name,
+                "partitions": self._config["num.partitions"],
+                "replication_factor": self._config["default.replication.factor"],
+                "assignment": None,
+                "configs": {},
+            }
+            payload: dict[str, object] = {"topics": [topic], "validate_only": False, "auto": True}
+            self._ask("create_topics", payload, 30_000, lambda answer: None)
+        return ErrorCode.LEADER_NOT_AVAILABLE
+
+    @staticmethod
+    def _topic(image: Image, topic: TopicState, version: int) -> MetadataResponse.MetadataResponseTopic:
+        def partition(index: int, state: PartitionState) -> MetadataResponse.MetadataResponsePartition:
+            led = state.leader != NO_LEADER and image.alive(state.leader)
+            return MetadataResponse.MetadataResponsePartition(
+                error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=index,
+                leader_id=state.leader if led else NO_LEADER,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=list(state.replicas),
+                isr_nodes=list(state.isr_ids),
+                offline_replicas=[r for r in state.replicas if not image.alive(r)],
+            )
+
+        return MetadataResponse.MetadataResponseTopic(
+            error_code=ErrorCode.NONE,
+            name=topic.name,
+            topic_id=topic.topic_id,
+            is_internal=topic.internal,
+            partitions=[partition(i, s) for i, s in sorted(topic.partitions.items())],
+            topic_authorized_operations=AUTHORIZED_OPERATIONS_UNKNOWN,
+        )
+
+    def describe_cluster(self, request: Request) -> None:
+        image = self._image()
+        request.reply(
+            DescribeClusterResponse(
+                error_code=ErrorCode.NONE,
+                cluster_id=image.cluster_id,
+                controller_id=self._config.broker_id,
+                brokers=[
+                    DescribeClusterResponse.DescribeClusterBroker(
+                        broker_id=b.broker_id, host=b.host, port=b.port, rack=b.rack
+                    )
+                    for b in image.live_brokers()
+                ],
+                cluster_authorized_operations=AUTHORIZED_OPERATIONS_UNKNOWN,
+            )
+        )

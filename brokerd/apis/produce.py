@@ -1,0 +1,217 @@
+"""Produce: records come in here.
+
+Laws: nothing is acknowledged before it is written, and with acks=all not before the high watermark has passed it; every batch
+is checked before the first byte is written; a refusal names its reason. Batches are stamped in place, never unpacked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from brokerd import partition as core
+from brokerd.dispatch import Request
+from brokerd.net.loop import Loop
+from brokerd.partitions import Partitions, Replica
+from brokerd.storage.disk import DiskFailed, DiskFull
+from brokerd.storage.producers import Duplicate, Refused
+from brokerd.waiters import Waiter
+from brokerd.wire import records
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import ProduceRequest, ProduceResponse
+
+ACKS_ALL = -1
+TIMEOUT_MS_MAX = 300_000
+"""A promise to a producer is kept or expired within this, whatever it asked for."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one partition's records. `required_end` is what the high watermark must reach for acks=all."""
+
+    error: ErrorCode
+    message: str | None = None
+    base_offset: int = -1
+    log_append_time: int = -1
+    log_start: int = -1
+    replica: Replica | None = None
+    leader_epoch: int = -1
+    required_end: int = -1
+
+
+class ProduceApi:
+    def __init__(self, loop: Loop, partitions: Partitions) -> None:
+        self._loop, self._partitions = loop, partitions
+
+    def handle(self, request: Request) -> None:
+        body: ProduceRequest = request.body
+        if body.acks not in (ACKS_ALL, 0, 1):
+            self._reply(request, self._each(body, lambda: Outcome(ErrorCode.INVALID_REQUIRED_ACKS)))
+            return
+        outcomes: list[tuple[str, int, Outcome]] = []
+        for topic in body.topic_data:
+            for part in topic.partition_data:
+                outcomes.append((topic.name, part.index, self.append_named(topic.name, part.index, part.records, body.acks)))
+        if body.acks == 0:
+            if any(o.error for _, _, o in outcomes):
+                # Kafka's way to tell a producer that wants no answers: it reconnects and refreshes its metadata.
+                request.close()
+            else:
+                request.reply(None)
+            return
+        if body.acks == ACKS_ALL:
+            self._when_replicated(
+                [o for _, _, o in outcomes], body.timeout_ms, lambda: self._reply(request, outcomes),
+                lambda: request.abandoned,
+            )  # fmt: skip
+        else:
+            self._reply(request, outcomes)
+
+    # -- one partition -----------------------------------------------------------------------------------------------
+    def append_named(self, topic: str, index: int, data: memoryview | None, acks: int) -> Outcome:
+        state = self._partitions.image.topic_named(topic)
+        if state is None or not state.ready or index not in state.partitions:
+            return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        replica = self._partitions.find(state, index)
+        if replica is None:
+            return Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self.append(replica, data, acks)
+
+    def append(self, replica: Replica, data: memoryview | bytearray | None, acks: int) -> Outcome:
+        """Check, stamp and write. The log's memory is `data` itself: base offsets and epochs are written into it."""
+        partitions, now = self._partitions, self._loop.now
+        if replica.offline_reason is not None:
+            return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, replica.offline_reason)
+        if not replica.leads or partitions.frozen:
+            return Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        machine = replica.core
+        if acks == ACKS_ALL and machine.isr_size < machine.min_insync:
+            return Outcome(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{machine.isr_size} replicas are in sync, min.insync.replicas is {machine.min_insync}",
+            )
+        if data is None or len(data) == 0:
+            return Outcome(ErrorCode.NONE, base_offset=replica.log.end_offset, log_start=replica.log.start_offset)
+        try:
+            headers = records.check(data)
+        except records.CorruptBatch as e:
+            return Outcome(ErrorCode.CORRUPT_MESSAGE, str(e))
+        except records.InvalidBatch as e:
+            return Outcome(ErrorCode.INVALID_RECORD, str(e))
+        limit = replica.config.max_message_bytes
+        for _, header in headers:
+            if header.size > limit:
+                return Outcome(
+                    ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size} bytes; max.message.bytes is {limit}"
+                )
+            if header.is_control:
+                return Outcome(ErrorCode.INVALID_RECORD, "clients may not write control batches")
+            if header.is_transactional:
+                return Outcome(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "transactions are not served yet")
+        if replica.config.compacts and not _all_keyed(data):
+            return Outcome(ErrorCode.INVALID_RECORD, "a record without a key cannot be written to a compacted topic")
+        if headers[0][1].producer_id >= 0:
+            verdict = replica.log.check_producer(headers[0][1], now)
+            if isinstance(verdict, Duplicate):
+                return Outcome(
+                    ErrorCode.NONE, None, verdict.base_offset, -1, replica.log.start_offset, replica,
+                    machine.leader_epoch, verdict.last_offset + 1,
+                )  # fmt: skip
+            if isinstance(verdict, Refused):
+                return Outcome(ErrorCode(verdict.error), verdict.reason)
+        try:
+            appended = replica.log.append(data, headers, machine.leader_epoch, now)
+        except DiskFull as e:
+            return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, str(e))
+        except DiskFailed as e:
+            partitions.fail(replica, str(e))
+            return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, str(e))
+        epoch = machine.leader_epoch
+        partitions.run(replica, core.Appended(replica.log.end_offset), now)
+        partitions.waiters.check(replica.end_key())
+        return Outcome(
+            ErrorCode.NONE, None, appended.base_offset, appended.log_append_time, replica.log.start_offset, replica,
+            epoch, appended.last_offset + 1,
+        )  # fmt: skip
+
+    # -- acks=all ----------------------------------------------------------------------------------------------------
+    def _when_replicated(
+        self,
+        outcomes: list[Outcome],
+        timeout_ms: int,
+        done: Callable[[], None],
+        abandoned: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Call `done` once every outcome is replicated, refused or expired; what could not be kept carries its error."""
+        pending = [o for o in outcomes if o.error == ErrorCode.NONE and o.replica is not None]
+
+        def settled(outcome: Outcome) -> bool:
+            replica = outcome.replica
+            assert replica is not None
+            if not replica.leads or replica.core.leader_epoch != outcome.leader_epoch:
+                outcome.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                return True
+            if replica.core.high_watermark < outcome.required_end:
+                return False
+            if replica.core.isr_size < replica.core.min_insync:
+                outcome.error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            return True
+
+        def try_complete() -> bool:
+            if abandoned():
+                return True
+            pending[:] = [o for o in pending if not settled(o)]
+            return not pending
+
+        def complete(expired: bool) -> None:
+            if expired:
+                for outcome in pending:
+                    outcome.error = ErrorCode.REQUEST_TIMED_OUT
+            if not abandoned():
+                done()
+
+        if not pending:
+            done()
+            return
+        keys = tuple(o.replica.hw_key() for o in pending if o.replica is not None)
+        deadline = self._loop.now.mono_ms + max(0, min(timeout_ms, TIMEOUT_MS_MAX))
+        self._partitions.waiters.add(Waiter(keys, try_complete, complete), deadline)
+
+    def append_internal(
+        self, replica: Replica, batch: bytes, timeout_ms: int, done: Callable[[Outcome], None]
+    ) -> None:
+        """For the coordinators: append to a partition led here, and tell when it is replicated (acks=all)."""
+        outcome = self.append(replica, bytearray(batch), ACKS_ALL)
+        self._when_replicated([outcome], timeout_ms, lambda: done(outcome))
+
+    # -- shaping -----------------------------------------------------------------------------------------------------
+    @staticmethod
+    def _each(body: ProduceRequest, make: Callable[[], Outcome]) -> list[tuple[str, int, Outcome]]:
+        return [(t.name, p.index, make()) for t in body.topic_data for p in t.partition_data]
+
+    @staticmethod
+    def _reply(request: Request, outcomes: list[tuple[str, int, Outcome]]) -> None:
+        topics: dict[str, list[ProduceResponse.PartitionProduceResponse]] = {}
+        for name, index, o in outcomes:
+            topics.setdefault(name, []).append(
+                ProduceResponse.PartitionProduceResponse(
+                    index=index,
+                    error_code=o.error,
+                    base_offset=-1 if o.error else o.base_offset,
+                    log_append_time_ms=-1 if o.error else o.log_append_time,
+                    log_start_offset=o.log_start,
+                    error_message=o.message,
+                )
+            )
+        request.reply(
+            ProduceResponse(
+                responses=[
+                    ProduceResponse.TopicProduceResponse(name=name, partition_responses=parts)
+                    for name, parts in topics.items()
+                ]
+            )
+        )
+
+
+def _all_keyed(data: memoryview | bytearray) -> bool:
+    return all(record.key is not None for record in records.iterate(data))

@@ -1,0 +1,156 @@
+"""The broker's settings, under Kafka's own names, from a `.properties` file.
+
+Law: every limit has a name, a unit, a default and a reason; an unknown name or a wrong value is refused at start with a
+sentence. Called by `__main__`, tests and the simulation. Must not come in: topic settings (`cluster/configs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+MIB = 1024 * 1024
+
+
+class ConfigError(Exception):
+    """A setting that cannot be used; the text says which, why and what would help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    name: str
+    parse: Callable[[str], Any]
+    default: Any
+    doc: str
+    low: int | None = None
+
+
+def _bool(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("expected true or false")
+    return text.lower() == "true"
+
+
+def _listener(text: str) -> tuple[str, int]:
+    """`PLAINTEXT://host:port` (or host:port) -> (host, port). Several listeners come with security."""
+    if "," in text:
+        raise ValueError("one listener is supported so far")
+    scheme, _, rest = text.rpartition("://")
+    if scheme not in ("", "PLAINTEXT"):
+        raise ValueError(f"security protocol {scheme} is not served yet; use PLAINTEXT")
+    host, _, port = rest.rpartition(":")
+    return host, int(port)
+
+
+def _paths(text: str) -> tuple[Path, ...]:
+    paths = tuple(Path(p.strip()) for p in text.split(",") if p.strip())
+    if len(paths) != 1:
+        raise ValueError("exactly one folder is supported so far")
+    return paths
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("broker.id", int, None, "This broker's number, unique in the cluster.", 0),
+    Setting("listeners", _listener, ("127.0.0.1", 9092), "Where to listen: PLAINTEXT://host:port."),
+    Setting("advertised.listeners", _listener, None, "What clients are told; an IPv4 address rather than a name. Default: listeners."),
+    Setting("log.dirs", _paths, None, "The folder that holds this broker's logs."),
+    Setting("zookeeper.connect", str, "127.0.0.1:2181", "ZooKeeper's host:port list, with an optional chroot."),
+    Setting("zookeeper.session.timeout.ms", int, 6_000, "Silence after which the broker counts as dead.", 400),
+    Setting("broker.rack", str, None, "The zone, for placement and closest reads."),
+    Setting("failure.domain", str, None, "The host: replicas of one partition never share it."),
+    Setting("num.partitions", int, 1, "Partitions of an auto-created topic.", 1),
+    Setting("default.replication.factor", int, 1, "Replicas of an auto-created topic.", 1),
+    Setting("auto.create.topics.enable", _bool, True, "Create a topic when a producer or consumer first names it."),
+    Setting("socket.request.max.bytes", int, 100 * MIB, "Largest request; a larger one closes the connection.", 1024),
+    Setting("max.connections", int, 10_000, "Connections at once; bounds descriptors and buffers.", 1),
+    Setting("connections.max.idle.ms", int, 600_000, "A connection silent for longer is closed.", 1),
+    Setting("replica.lag.time.max.ms", int, 10_000, "A follower not caught up for longer leaves the ISR.", 100),
+    Setting("replica.fetch.wait.max.ms", int, 500, "How long a follower's fetch may wait at the leader.", 1),
+    Setting("replica.fetch.max.bytes", int, 1 * MIB, "Bytes per partition in a follower's fetch.", 1024),
+    Setting("replica.fetch.response.max.bytes", int, 10 * MIB, "Bytes of one follower's fetch.", 1024),
+    Setting("replica.fetch.backoff.ms", int, 200, "Pause after a failed fetch.", 1),
+    Setting("replica.socket.timeout.ms", int, 10_000, "A fetch without an answer for longer is given up.", 100),
+    Setting("replica.high.watermark.checkpoint.interval.ms", int, 5_000, "How often high watermarks are written down.", 100),
+    Setting("log.retention.check.interval.ms", int, 300_000, "How often old segments are looked for.", 100),
+    Setting("log.cleaner.backoff.ms", int, 15_000, "How often compacted logs are looked at.", 100),
+    Setting("fetch.max.bytes", int, 55 * MIB, "Bytes of one consumer's fetch at most.", 1024),
+    Setting("controlled.shutdown.timeout.ms", int, 15_000, "How long a clean stop waits for leaders to move off.", 0),
+    Setting("group.min.session.timeout.ms", int, 1_000, "Shortest session a group member may ask for.", 1),
+    Setting("group.max.session.timeout.ms", int, 1_800_000, "Longest session a group member may ask for.", 1),
+    Setting("group.initial.rebalance.delay.ms", int, 0, "Pause before a new group's first assignment.", 0),
+    Setting("group.max.size", int, 10_000, "Members of one group at most.", 1),
+    Setting("offsets.retention.minutes", int, 10_080, "Committed offsets of an empty group are kept for this long.", 1),
+    Setting("offset.metadata.max.bytes", int, 4_096, "Largest metadata string of a commit.", 0),
+    Setting("offsets.topic.num.partitions", int, 50, "Partitions of __consumer_offsets when it is created.", 1),
+    Setting("offsets.topic.replication.factor", int, 3, "Replicas of __consumer_offsets when it is created.", 1),
+    Setting("producer.id.expiration.ms", int, 86_400_000, "A producer silent for longer is forgotten.", 1),
+    Setting("shutdown.checkpoint.enable", _bool, True, "Write recovery points at a clean stop; off only in tests."),
+)  # fmt: skip
+
+_BY_NAME = {s.name: s for s in SETTINGS}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """Parsed settings; `config["broker.id"]` reads one. `topic_defaults` are `log.*`-like defaults for topics, as given."""
+
+    values: Mapping[str, Any]
+    topic_defaults: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    @property
+    def broker_id(self) -> int:
+        return int(self.values["broker.id"])
+
+    @property
+    def log_dir(self) -> Path:
+        path: Path = self.values["log.dirs"][0]
+        return path
+
+    @staticmethod
+    def load(path: Path, known_topic_default: Callable[[str], bool] = lambda name: False) -> BrokerConfig:
+        """Read a `.properties` file. Raises ConfigError naming file, line and remedy."""
+        given: dict[str, str] = {}
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except OSError as e:
+            raise ConfigError(f"cannot read the settings file {path}: {e.strerror}") from e
+        for number, line in enumerate(lines, 1):
+            line = line.strip()
+            if not line or line[0] in "#!":
+                continue
+            name, equals, value = line.partition("=")
+            if not equals:
+                raise ConfigError(f"{path}:{number}: expected name=value, found {line!r}")
+            given[name.strip()] = value.strip()
+        return BrokerConfig.parse(given, known_topic_default, where=str(path))
+
+    @staticmethod
+    def parse(
+        given: Mapping[str, str], known_topic_default: Callable[[str], bool] = lambda name: False, where: str = "settings"
+    ) -> BrokerConfig:
+        values: dict[str, Any] = {s.name: s.default for s in SETTINGS}
+        topic_defaults: dict[str, str] = {}
+        for name, text in given.items():
+            setting = _BY_NAME.get(name)
+            if setting is None:
+                if not known_topic_default(name):
+                    raise ConfigError(f"{where}: unknown setting {name!r}; see brokerd/config.py for the list")
+                topic_defaults[name] = text
+                continue
+            try:
+                values[name] = setting.parse(text)
+            except ValueError as e:
+                raise ConfigError(f"{where}: {name}={text!r} cannot be used: {e}. {setting.doc}") from e
+            if setting.low is not None and values[name] < setting.low:
+                raise ConfigError(f"{where}: {name}={text} is below its least value {setting.low}. {setting.doc}")
+        for name in ("broker.id", "log.dirs"):
+            if values[name] is None:
+                raise ConfigError(f"{where}: {name} is missing. {_BY_NAME[name].doc}")
+        if values["advertised.listeners"] is None:
+            values["advertised.listeners"] = values["listeners"]
+        return BrokerConfig(values, topic_defaults)

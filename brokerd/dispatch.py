@@ -1,0 +1,105 @@
+"""From a frame to the handler that answers it.
+
+Laws: every request is answered exactly once, in order; a handler answers now or leaves a promise; what a client did wrong
+gets Kafka's error or a closed connection, and the broker lives on. Holds the one broad `except` of the broker.
+Must not come in: what any request means.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from brokerd.net.listener import Connection, Slot
+from brokerd.wire import apis, framing
+
+log = logging.getLogger(__name__)
+
+
+class Request:
+    """One request on its way. `reply(body)` exactly once; `reply(None)` for a request that gets no answer (acks=0)."""
+
+    __slots__ = ("_connection", "_slot", "body", "header", "principal")
+
+    def __init__(self, connection: Connection, slot: Slot, header: Any, body: Any) -> None:
+        self._connection, self._slot = connection, slot
+        self.header, self.body = header, body
+        self.principal = "User:ANONYMOUS"
+
+    @property
+    def client_host(self) -> str:
+        return self._connection.peer.rpartition(":")[0]
+
+    @property
+    def client_id(self) -> str:
+        return self.header.client_id or ""
+
+    @property
+    def abandoned(self) -> bool:
+        """The client has gone; an answer would reach nobody."""
+        return self._connection.closed
+
+    def reply(self, body: Any) -> None:
+        if body is None:
+            self._connection.answer(self._slot, None)
+            return
+        header = self.header
+        self._connection.answer(
+            self._slot, framing.encode_response(header.api_key, header.api_version, header.correlation_id, body)
+        )
+
+    def reply_parts(self, parts: list[Any]) -> None:
+        """An answer already encoded, its length and header included."""
+        self._connection.answer(self._slot, parts)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+Handler = Callable[[Request], None]
+
+
+class Dispatch:
+    """`handlers` by API key. Counters are plain numbers, read by the metrics."""
+
+    def __init__(self, handlers: Mapping[int, Handler]) -> None:
+        self._handlers = dict(handlers)
+        self.requests = 0
+        self.failures = 0
+        self.malformed = 0
+
+    def on_frame(self, connection: Connection, frame: memoryview) -> None:
+        self.requests += 1
+        try:
+            header, body = framing.decode_request(frame)
+        except framing.UnsupportedVersion as e:
+            if e.header.api_key == apis.ApiKey.API_VERSIONS:
+                # KIP-511: the client steps down after reading this v0 answer.
+                slot = connection.open_slot()
+                body = apis.api_versions_response(0, error=35)
+                connection.answer(slot, framing.encode_response(18, 0, e.header.correlation_id, body))
+                return
+            self._refuse(connection, f"API {e.header.api_key} version {e.header.api_version} is not served")
+            return
+        except framing.WireError as e:
+            self._refuse(connection, str(e))
+            return
+        handler = self._handlers.get(header.api_key)
+        if handler is None:
+            self._refuse(connection, f"API {header.api_key} is not served here")
+            return
+        slot = connection.open_slot()
+        request = Request(connection, slot, header, body)
+        try:
+            handler(request)
+        except Exception:
+            # The one broad except: a fault of ours must cost one connection, not the broker.
+            self.failures += 1
+            log.exception("API %d version %d from %s failed", header.api_key, header.api_version, connection.peer)
+            connection.close()
+
+    def _refuse(self, connection: Connection, why: str) -> None:
+        self.malformed += 1
+        log.info("closed %s: %s", connection.peer, why)
+        connection.close()

@@ -1,0 +1,272 @@
+"""The door: accepts connections, cuts frames, keeps answers in order, sends bytes and file regions.
+
+Laws: answers leave strictly in request order; a frame is bounded before anything is allocated for it; a connection that does
+not read its answers is not read from. Called by the loop; hands frames to `dispatch`. Must not come in: what a request means.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from brokerd.net.loop import HANGUP, READ, WRITE, Loop
+from brokerd.wire.framing import FileRegion
+
+if TYPE_CHECKING:
+    Part = bytes | bytearray | memoryview | FileRegion
+
+log = logging.getLogger(__name__)
+
+RECEIVE_BYTES = 256 * 1024
+"""Bytes read from a socket at once; also the buffer a quiet connection falls back to sharing."""
+REQUESTS_IN_FLIGHT_MAX = 256
+"""Requests of one connection that may wait for answers; beyond it the connection is not read."""
+OUTPUT_BYTES_MAX = 64 * 1024 * 1024
+"""Bytes of answers queued for one connection before it is not read any more."""
+SEND_BYTES_PER_TURN = 8 * 1024 * 1024
+"""Bytes one connection may send per loop turn, so that a fast reader does not starve the others."""
+LENGTH = 4
+
+_shared = bytearray(RECEIVE_BYTES)
+_shared_view = memoryview(_shared)
+
+
+class Connection:
+    """One client. `on_frame(connection, frame, slot)` must call `answer(slot, parts)` exactly once, now or later."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        sock: socket.socket,
+        peer: str,
+        on_frame: Callable[[Connection, memoryview], None],
+        on_close: Callable[[Connection], None],
+        frame_bytes_max: int,
+    ) -> None:
+        self.loop, self.sock, self.peer = loop, sock, peer
+        self.fd = sock.fileno()
+        self._on_frame, self._on_close = on_frame, on_close
+        self._frame_bytes_max = frame_bytes_max
+        self._partial: bytearray | None = None  # a frame under way, already of its full length + prefix
+        self._filled = 0
+        self._slots: deque[Slot] = deque()
+        self._output: deque[Part] = deque()
+        self._output_bytes = 0
+        self._events = READ
+        self._backlog = b""
+        self.closed = False
+        self.last_active_ms = loop.now.mono_ms
+        loop.register(self.fd, READ, self._ready)
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+    def _ready(self, events: int) -> None:
+        if events & HANGUP and not events & READ:
+            self.close()
+            return
+        if events & WRITE:
+            self._flush()
+        if events & READ and not self.closed:
+            self._receive()
+
+    def _receive(self) -> None:
+        self.last_active_ms = self.loop.now.mono_ms
+        try:
+            if self._partial is not None:
+                n = self.sock.recv_into(memoryview(self._partial)[self._filled :])
+            else:
+                n = self.sock.recv_into(_shared_view)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.close()
+            return
+        if n == 0:
+            self.close()
+            return
+        if self._partial is not None:
+            self._filled += n
+            if self._filled == len(self._partial):
+                whole, self._partial, self._filled = self._partial, None, 0
+                if len(whole) == LENGTH:
+                    self._split(memoryview(whole))  # only the length was cut off
+                else:
+                    self._on_frame(self, memoryview(whole)[LENGTH:])
+        else:
+            self._split(_shared_view[:n])
+        self._update_events()
+
+    def _split(self, data: memoryview) -> None:
+        """Hand over every whole frame in `data`; keep the rest."""
+        pos, end = 0, len(data)
+        while not self.closed:
+            left = end - pos
+            if left < LENGTH:
+                if left:
+                    self._partial, self._filled = bytearray(LENGTH), left
+                    self._partial[:left] = data[pos:end]
+                return
+            length = int.from_bytes(data[pos : pos + LENGTH], "big", signed=True)
+            if length < 0 or length > self._frame_bytes_max:
+                log.warning("closed %s: a request of %d bytes (socket.request.max.bytes is %d)",
+                            self.peer, length, self._frame_bytes_max)  # fmt: skip
+                self.close()
+                return
+            if left < LENGTH + length:
+                self._partial, self._filled = bytearray(LENGTH + length), left
+                self._partial[:left] = data[pos:end]
+                return
+            self._on_frame(self, data[pos + LENGTH : pos + LENGTH + length])
+            pos += LENGTH + length
+
+    # -- answering -------------------------------------------------------------------------------------------------
+    def open_slot(self) -> Slot:
+        slot = Slot()
+        self._slots.append(slot)
+        return slot
+
+    def answer(self, slot: Slot, parts: Sequence[Part] | None) -> None:
+        """Fill `slot`. None says that this request gets no answer (acks=0)."""
+        slot.parts = parts
+        slot.filled = True
+        if self.closed:
+            return
+        moved = False
+        while self._slots and self._slots[0].filled:
+            ready = self._slots.popleft().parts
+            if ready:
+                for part in ready:
+                    self._output.append(part)
+                    self._output_bytes += len(part)
+                moved = True
+        if moved:
+            self._flush()
+        else:
+            self._update_events()
+
+    def _flush(self) -> None:
+        budget = SEND_BYTES_PER_TURN
+        output = self._output
+        try:
+            while output and budget > 0:
+                part = output[0]
+                if isinstance(part, FileRegion):
+                    n = os.sendfile(self.fd, part.fd, part.position, min(part.length, budget))
+                    if n == 0:
+                        raise OSError(errno.EIO, "a log segment is shorter than its index says")
+                    rest: Part | None = part.advanced(n) if n < part.length else None
+                else:
+                    # A header before a file region is held back until it can leave with the first data.
+                    flags = socket.MSG_MORE if len(output) > 1 else 0
+                    n = self.sock.send(part, flags)
+                    rest = memoryview(part)[n:] if n < len(part) else None
+                budget -= n
+                self._output_bytes -= n
+                if rest is None:
+                    output.popleft()
+                else:
+                    output[0] = rest
+        except BlockingIOError:
+            pass
+        except OSError as e:
+            if e.errno not in (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF):
+                log.warning("closed %s while answering: %s", self.peer, e)
+            self.close()
+            return
+        self._update_events()
+
+    def _update_events(self) -> None:
+        if self.closed:
+            return
+        reading = len(self._slots) < REQUESTS_IN_FLIGHT_MAX and self._output_bytes < OUTPUT_BYTES_MAX
+        events = (READ if reading else 0) | (WRITE if self._output else 0)
+        if events != self._events:
+            self._events = events
+            self.loop.modify(self.fd, events)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self.loop.unregister(self.fd)
+        self.sock.close()
+        self._slots.clear()
+        self._output.clear()
+        self._partial = None
+        self._on_close(self)
+
+
+class Slot:
+    """A place in the order of answers."""
+
+    __slots__ = ("filled", "parts")
+
+    def __init__(self) -> None:
+        self.filled = False
+        self.parts: Sequence[Part] | None = None
+
+
+class Listener:
+    """`on_frame(connection, frame)`: the frame's memory is valid during the call only."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        host: str,
+        port: int,
+        on_frame: Callable[[Connection, memoryview], None],
+        *,
+        frame_bytes_max: int,
+        connections_max: int,
+    ) -> None:
+        self.loop, self._on_frame = loop, on_frame
+        self._frame_bytes_max, self._connections_max = frame_bytes_max, connections_max
+        self.connections: dict[int, Connection] = {}
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._sock = socket.socket(family, socket.SOCK_STREAM)
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._sock.bind((host, port))
+        self._sock.listen(1024)
+        self._sock.setblocking(False)
+        self.port: int = self._sock.getsockname()[1]
+        loop.register(self._sock.fileno(), READ, self._accept)
+
+    def _accept(self, events: int) -> None:
+        for _ in range(64):
+            try:
+                sock, address = self._sock.accept()
+            except BlockingIOError:
+                return
+            except OSError as e:
+                log.warning("cannot accept: %s", e)
+                return
+            if len(self.connections) >= self._connections_max:
+                log.warning("refused %s: max.connections (%d) reached", address[0], self._connections_max)
+                sock.close()
+                continue
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = Connection(
+                self.loop, sock, f"{address[0]}:{address[1]}", self._on_frame, self._forget, self._frame_bytes_max
+            )
+            self.connections[connection.fd] = connection
+
+    def _forget(self, connection: Connection) -> None:
+        self.connections.pop(connection.fd, None)
+
+    def close_idle(self, idle_ms_max: int) -> None:
+        horizon = self.loop.now.mono_ms - idle_ms_max
+        for connection in [c for c in self.connections.values() if c.last_active_ms < horizon]:
+            connection.close()
+
+    def stop_accepting(self) -> None:
+        self.loop.unregister(self._sock.fileno())
+        self._sock.close()
+
+    def close(self) -> None:
+        for connection in list(self.connections.values()):
+            connection.close()

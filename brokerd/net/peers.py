@@ -1,0 +1,138 @@
+"""A connection from this broker to another one: requests out, answers in, one at a time in order.
+
+Law: every request is answered exactly once: by its answer, or by None when the connection is lost or too slow. Called by
+`fetcher`. Must not come in: what is asked.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections import deque
+from collections.abc import Callable
+
+from brokerd.net.loop import HANGUP, READ, WRITE, Loop, Timer
+
+LENGTH = 4
+
+
+class Peer:
+    """Lazily connected. `ask(request, done)`: `done(frame | None)`; the frame's memory is valid during the call only."""
+
+    def __init__(self, loop: Loop, host: str, port: int, *, timeout_ms: int, frame_bytes_max: int) -> None:
+        self.loop, self.host, self.port = loop, host, port
+        self._timeout_ms, self._frame_bytes_max = timeout_ms, frame_bytes_max
+        self._sock: socket.socket | None = None
+        self._connected = False
+        self._output = bytearray()
+        self._input = bytearray()
+        self._input_view: memoryview | None = None
+        self._filled = 0
+        self._waiting: deque[Callable[[memoryview | None], None]] = deque()
+        self._timer: Timer | None = None
+
+    def ask(self, request: bytes, done: Callable[[memoryview | None], None]) -> None:
+        self._waiting.append(done)
+        self._output += request
+        if self._timer is None:
+            self._timer = self.loop.call_later(self._timeout_ms, lambda now: self.close())
+        if self._sock is None:
+            self._connect()
+        elif self._connected:
+            self._flush()
+
+    def _connect(self) -> None:
+        sock = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sock, self._connected = sock, False
+        code = sock.connect_ex((self.host, self.port))
+        if code not in (0, errno.EINPROGRESS):
+            # Told later: nobody expects an answer while asking.
+            self.loop.call_later(0, lambda now: self.close())
+            return
+        self.loop.register(sock.fileno(), READ | WRITE, self._ready)
+
+    def _ready(self, events: int) -> None:
+        sock = self._sock
+        if sock is None:
+            return
+        if not self._connected:
+            if sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0:
+                self.close()
+                return
+            if events & WRITE:
+                self._connected = True
+        if events & HANGUP and not events & READ:
+            self.close()
+            return
+        if events & WRITE:
+            self._flush()
+        if events & READ and self._sock is not None:
+            self._receive()
+
+    def _flush(self) -> None:
+        assert self._sock is not None
+        try:
+            while self._output:
+                n = self._sock.send(self._output)
+                del self._output[:n]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.close()
+            return
+        self.loop.modify(self._sock.fileno(), READ | (WRITE if self._output else 0))
+
+    def _receive(self) -> None:
+        assert self._sock is not None
+        if not self._input:
+            self._input = bytearray(LENGTH)
+            self._filled = 0
+        try:
+            n = self._sock.recv_into(memoryview(self._input)[self._filled :])
+        except BlockingIOError:
+            return
+        except OSError:
+            n = 0
+        if n == 0:
+            self.close()
+            return
+        self._filled += n
+        if self._filled < len(self._input):
+            return
+        if self._filled == LENGTH:
+            length = int.from_bytes(self._input, "big", signed=True)
+            if not 0 < length <= self._frame_bytes_max:
+                self.close()
+                return
+            self._input = self._input + bytearray(length)
+            self._receive()
+            return
+        frame, self._input, self._filled = memoryview(self._input)[LENGTH:], bytearray(), 0
+        if not self._waiting:
+            self.close()
+            return
+        done = self._waiting.popleft()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._waiting:
+            self._timer = self.loop.call_later(self._timeout_ms, lambda now: self.close())
+        done(frame)
+
+    def close(self) -> None:
+        """Give up the connection; whoever waits hears None. The next `ask` connects anew."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._sock is not None:
+            self.loop.unregister(self._sock.fileno())
+            self._sock.close()
+            self._sock = None
+        self._connected = False
+        self._output = bytearray()
+        self._input, self._filled = bytearray(), 0
+        waiting, self._waiting = self._waiting, deque()
+        for done in waiting:
+            done(None)
