@@ -1,0 +1,119 @@
+"""One row per API: key, versions we serve, its messages, and each gap with its reason.
+
+Law: what is advertised is served. Produce 0-2 is the one exception: advertised, because librdkafka (Debian's kcat) else sends
+compressed batches uncompressed, and refused when it comes (KAFKA-18659).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from brokerd.wire import messages as m
+from brokerd.wire.schema import Struct
+
+
+class ApiKey(IntEnum):
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    DESCRIBE_LOG_DIRS = 35
+    CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
+    INCREMENTAL_ALTER_CONFIGS = 44
+    OFFSET_DELETE = 47
+    DESCRIBE_CLUSTER = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """`min_version` to `max_version` are served; `advertised_min` is what ApiVersions says."""
+
+    key: ApiKey
+    name: str
+    min_version: int
+    max_version: int
+    request: type[Struct]
+    response: type[Struct]
+    gaps: str = ""
+    advertised_min: int | None = None
+
+    @property
+    def flexible_from(self) -> int | None:
+        return self.request.FLEXIBLE
+
+    def flexible(self, version: int) -> bool:
+        return self.request.FLEXIBLE is not None and version >= self.request.FLEXIBLE
+
+
+APIS: dict[int, Api] = {
+    api.key: api
+    for api in (
+        Api(ApiKey.PRODUCE, "Produce", 3, 11, m.ProduceRequest, m.ProduceResponse,
+            "no transactions; 12+ wants transaction.version 2", advertised_min=0),
+        Api(ApiKey.FETCH, "Fetch", 4, 17, m.FetchRequest, m.FetchResponse,
+            "no sessions: session id 0 always; no closest-replica reads"),
+        Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 9, m.ListOffsetsRequest, m.ListOffsetsResponse, "nothing is tiered"),
+        Api(ApiKey.METADATA, "Metadata", 0, 12, m.MetadataRequest, m.MetadataResponse, "authorised operations unknown"),
+        Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", 2, 9, m.OffsetCommitRequest, m.OffsetCommitResponse),
+        Api(ApiKey.OFFSET_FETCH, "OffsetFetch", 1, 9, m.OffsetFetchRequest, m.OffsetFetchResponse),
+        Api(ApiKey.FIND_COORDINATOR, "FindCoordinator", 0, 6, m.FindCoordinatorRequest, m.FindCoordinatorResponse,
+            "groups only"),
+        Api(ApiKey.JOIN_GROUP, "JoinGroup", 0, 9, m.JoinGroupRequest, m.JoinGroupResponse),
+        Api(ApiKey.HEARTBEAT, "Heartbeat", 0, 4, m.HeartbeatRequest, m.HeartbeatResponse),
+        Api(ApiKey.LEAVE_GROUP, "LeaveGroup", 0, 5, m.LeaveGroupRequest, m.LeaveGroupResponse),
+        Api(ApiKey.SYNC_GROUP, "SyncGroup", 0, 5, m.SyncGroupRequest, m.SyncGroupResponse),
+        Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", 0, 5, m.DescribeGroupsRequest, m.DescribeGroupsResponse),
+        Api(ApiKey.LIST_GROUPS, "ListGroups", 0, 5, m.ListGroupsRequest, m.ListGroupsResponse),
+        Api(ApiKey.API_VERSIONS, "ApiVersions", 0, 4, m.ApiVersionsRequest, m.ApiVersionsResponse),
+        Api(ApiKey.CREATE_TOPICS, "CreateTopics", 2, 7, m.CreateTopicsRequest, m.CreateTopicsResponse),
+        Api(ApiKey.DELETE_TOPICS, "DeleteTopics", 1, 6, m.DeleteTopicsRequest, m.DeleteTopicsResponse),
+        Api(ApiKey.DELETE_RECORDS, "DeleteRecords", 0, 2, m.DeleteRecordsRequest, m.DeleteRecordsResponse),
+        Api(ApiKey.INIT_PRODUCER_ID, "InitProducerId", 0, 5, m.InitProducerIdRequest, m.InitProducerIdResponse,
+            "no transactional ids"),
+        Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 2, 4, m.OffsetForLeaderEpochRequest,
+            m.OffsetForLeaderEpochResponse),
+        Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, m.DescribeConfigsRequest, m.DescribeConfigsResponse),
+        Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, m.AlterConfigsRequest, m.AlterConfigsResponse, "topics only"),
+        Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", 1, 4, m.DescribeLogDirsRequest, m.DescribeLogDirsResponse),
+        Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", 0, 3, m.CreatePartitionsRequest, m.CreatePartitionsResponse),
+        Api(ApiKey.DELETE_GROUPS, "DeleteGroups", 0, 2, m.DeleteGroupsRequest, m.DeleteGroupsResponse),
+        Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", 0, 1, m.IncrementalAlterConfigsRequest,
+            m.IncrementalAlterConfigsResponse, "topics only"),
+        Api(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0, m.OffsetDeleteRequest, m.OffsetDeleteResponse),
+        Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 1, m.DescribeClusterRequest, m.DescribeClusterResponse),
+    )
+}  # fmt: skip
+
+
+def api_versions_response(version: int, error: int = 0) -> m.ApiVersionsResponse:
+    """What we serve. With error 35 the body is v0 and still lists the ranges, so that the client can step down (KIP-511)."""
+    return m.ApiVersionsResponse(
+        error_code=error,
+        api_keys=[
+            m.ApiVersionsResponse.ApiVersion(
+                api_key=api.key,
+                min_version=api.min_version if api.advertised_min is None else api.advertised_min,
+                max_version=api.max_version,
+            )
+            for api in APIS.values()
+        ],
+    )

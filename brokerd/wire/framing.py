@@ -1,0 +1,187 @@
+"""Frames, headers and whole messages: between bytes on a connection and values.
+
+Laws: a frame is bounded before it is allocated; only WireError comes out of bad bytes. The ApiVersions answer always has header
+v0. Called by dispatch, fetcher and tests. Must not come in: sockets.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple, Protocol
+
+from brokerd.wire.apis import APIS, Api, ApiKey
+from brokerd.wire.schema import Malformed, Struct, get_uvarint, packer, skip_tags, unpacker
+
+_HEADER = struct.Struct(">hhih")
+_INT = struct.Struct(">i")
+_BAD_BYTES = (Malformed, struct.error, IndexError, UnicodeDecodeError, ValueError)
+
+
+class WireError(Exception):
+    """Bytes that break the protocol; the connection is closed."""
+
+
+class FrameTooLarge(WireError):
+    pass
+
+
+class MalformedRequest(WireError):
+    pass
+
+
+class UnknownApi(WireError):
+    pass
+
+
+class RequestHeader(NamedTuple):
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+class UnsupportedVersion(WireError):
+    def __init__(self, header: RequestHeader) -> None:
+        super().__init__(f"API {header.api_key} version {header.api_version} is not served")
+        self.header = header
+
+
+class OpenFile(Protocol):
+    def fileno(self) -> int: ...
+
+
+class FileRegion:
+    """Bytes of an open file, sent without being read. Keeps `file` alive (and open) until it has left."""
+
+    __slots__ = ("file", "length", "position")
+
+    def __init__(self, file: OpenFile, position: int, length: int) -> None:
+        self.file, self.position, self.length = file, position, length
+
+    @property
+    def fd(self) -> int:
+        return self.file.fileno()
+
+    def __len__(self) -> int:
+        return self.length
+
+    def advanced(self, n: int) -> FileRegion:
+        return FileRegion(self.file, self.position + n, self.length - n)
+
+    def __repr__(self) -> str:
+        return f"FileRegion({self.position}+{self.length})"
+
+
+Part = bytes | bytearray | memoryview | FileRegion
+
+
+class Framer:
+    """Cuts a byte stream into frames, without I/O. `feed` gives the frames that have become complete."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._data = bytearray()
+
+    def feed(self, data: bytes | memoryview) -> list[memoryview]:
+        self._data += data
+        frames: list[memoryview] = []
+        pos = 0
+        while len(self._data) - pos >= 4:
+            (length,) = _INT.unpack_from(self._data, pos)
+            if not 0 <= length <= self._bytes_max:
+                raise FrameTooLarge(f"a frame of {length} bytes; at most {self._bytes_max} are accepted")
+            if len(self._data) - pos - 4 < length:
+                break
+            frames.append(memoryview(bytes(self._data[pos + 4 : pos + 4 + length])))
+            pos += 4 + length
+        del self._data[:pos]
+        return frames
+
+
+def decode_request(frame: memoryview) -> tuple[RequestHeader, Any]:
+    """Header and body of a request frame (without its length). Raises WireError; UnsupportedVersion carries the header."""
+    try:
+        key, version, correlation_id, n = _HEADER.unpack_from(frame, 0)
+        pos = _HEADER.size
+        client_id = None
+        if n >= 0:
+            if n > len(frame) - pos:
+                raise MalformedRequest("the client id is cut off")
+            client_id = str(frame[pos : pos + n], "utf-8")
+            pos += n
+        header = RequestHeader(key, version, correlation_id, client_id)
+        api = APIS.get(key)
+        if api is None:
+            raise UnknownApi(f"API key {key} is not served")
+        if not api.min_version <= version <= api.max_version:
+            raise UnsupportedVersion(header)
+        flexible = api.flexible(version)
+        end = len(frame)
+        if flexible:
+            pos = skip_tags(frame, pos, end)
+        body, pos = unpacker(api.request, version, flexible)(frame, pos, end)
+    except _BAD_BYTES as e:
+        raise MalformedRequest(f"a request cannot be read: {e}") from e
+    return header, body
+
+
+def encode_request(api_key: int, version: int, correlation_id: int, client_id: str | None, body: Struct) -> bytes:
+    api = APIS[api_key]
+    flexible = api.flexible(version)
+    name = None if client_id is None else client_id.encode()
+    out = bytearray(4)
+    out += _HEADER.pack(api_key, version, correlation_id, -1 if name is None else len(name))
+    if name:
+        out += name
+    if flexible:
+        out.append(0)
+    packer(api.request, version, flexible)(body, out, [])
+    _INT.pack_into(out, 0, len(out) - 4)
+    return bytes(out)
+
+
+def encode_response(api_key: int, version: int, correlation_id: int, body: Struct) -> list[Part]:
+    """The answer as parts to send in order: bytes and file regions. The first part carries the length of all."""
+    api = APIS[api_key]
+    flexible = api.flexible(version)
+    out = bytearray(4)
+    out += _INT.pack(correlation_id)
+    if flexible and api_key != ApiKey.API_VERSIONS:
+        out.append(0)
+    regions: list[tuple[int, FileRegion]] = []
+    packer(api.response, version, flexible)(body, out, regions)
+    if not regions:
+        _INT.pack_into(out, 0, len(out) - 4)
+        return [out]
+    _INT.pack_into(out, 0, len(out) - 4 + sum(r.length for _, r in regions))
+    parts: list[Part] = []
+    view, start = memoryview(out), 0
+    for position, region in regions:
+        if position > start:
+            parts.append(view[start:position])
+            start = position
+        parts.append(region)
+    if start < len(out):
+        parts.append(view[start:])
+    return parts
+
+
+def decode_response(api_key: int, version: int, frame: memoryview) -> tuple[int, Any]:
+    """Correlation id and body of a response frame (without its length). Raises WireError."""
+    api: Api = APIS[api_key]
+    flexible = api.flexible(version)
+    try:
+        (correlation_id,) = _INT.unpack_from(frame, 0)
+        pos = 4
+        if flexible and api_key != ApiKey.API_VERSIONS:
+            pos = skip_tags(frame, pos, len(frame))
+        body, _ = unpacker(api.response, version, flexible)(frame, pos, len(frame))
+    except _BAD_BYTES as e:
+        raise MalformedRequest(f"a response cannot be read: {e}") from e
+    return correlation_id, body
+
+
+__all__ = [
+    "FileRegion", "FrameTooLarge", "Framer", "MalformedRequest", "Part", "RequestHeader", "UnknownApi", "UnsupportedVersion",
+    "WireError", "decode_request", "decode_response", "encode_request", "encode_response", "get_uvarint",
+]  # fmt: skip

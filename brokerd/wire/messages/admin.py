@@ -1,0 +1,326 @@
+"""Topics, partitions, configs and log folders. Descriptions only; names, types and versions are Kafka's message definitions' (up to 4.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from brokerd.wire.schema import Struct, array, f
+
+
+@dataclass(slots=True)
+class CreateTopicsRequest(Struct):
+    FLEXIBLE = 5
+
+    @dataclass(slots=True)
+    class CreatableReplicaAssignment(Struct):
+        partition_index: int = f("int32")
+        broker_ids: list[int] = f(array("int32"))
+
+    @dataclass(slots=True)
+    class CreatableTopicConfig(Struct):
+        name: str = f("string")
+        value: str | None = f("string", nullable="0+")
+
+    @dataclass(slots=True)
+    class CreatableTopic(Struct):
+        name: str = f("string")
+        num_partitions: int = f("int32")
+        replication_factor: int = f("int16")
+        assignments: list[CreateTopicsRequest.CreatableReplicaAssignment] = f(array("CreatableReplicaAssignment"))
+        configs: list[CreateTopicsRequest.CreatableTopicConfig] = f(array("CreatableTopicConfig"))
+
+    topics: list[CreateTopicsRequest.CreatableTopic] = f(array("CreatableTopic"))
+    timeout_ms: int = f("int32", default=60000)
+    validate_only: bool = f("bool", "1+")
+
+
+@dataclass(slots=True)
+class CreateTopicsResponse(Struct):
+    FLEXIBLE = 5
+
+    @dataclass(slots=True)
+    class CreatableTopicConfigs(Struct):
+        name: str = f("string", "5+")
+        value: str | None = f("string", "5+", nullable="5+")
+        read_only: bool = f("bool", "5+")
+        config_source: int = f("int8", "5+", default=-1)
+        is_sensitive: bool = f("bool", "5+")
+
+    @dataclass(slots=True)
+    class CreatableTopicResult(Struct):
+        name: str = f("string")
+        topic_id: UUID = f("uuid", "7+")
+        error_code: int = f("int16")
+        error_message: str | None = f("string", "1+", nullable="0+")
+        topic_config_error_code: int = f("int16", "5+", tag=0, tagged="5+")
+        num_partitions: int = f("int32", "5+", default=-1)
+        replication_factor: int = f("int16", "5+", default=-1)
+        configs: list[CreateTopicsResponse.CreatableTopicConfigs] | None = f(
+            array("CreatableTopicConfigs"), "5+", nullable="5+"
+        )
+
+    throttle_time_ms: int = f("int32", "2+")
+    topics: list[CreateTopicsResponse.CreatableTopicResult] = f(array("CreatableTopicResult"))
+
+
+@dataclass(slots=True)
+class DeleteTopicsRequest(Struct):
+    FLEXIBLE = 4
+
+    @dataclass(slots=True)
+    class DeleteTopicState(Struct):
+        name: str | None = f("string", "6+", nullable="6+", default=None)
+        topic_id: UUID = f("uuid", "6+")
+
+    topics: list[DeleteTopicsRequest.DeleteTopicState] = f(array("DeleteTopicState"), "6+")
+    topic_names: list[str] = f(array("string"), "0-5")
+    timeout_ms: int = f("int32")
+
+
+@dataclass(slots=True)
+class DeleteTopicsResponse(Struct):
+    FLEXIBLE = 4
+
+    @dataclass(slots=True)
+    class DeletableTopicResult(Struct):
+        name: str | None = f("string", nullable="6+")
+        topic_id: UUID = f("uuid", "6+")
+        error_code: int = f("int16")
+        error_message: str | None = f("string", "5+", nullable="5+", default=None)
+
+    throttle_time_ms: int = f("int32", "1+")
+    responses: list[DeleteTopicsResponse.DeletableTopicResult] = f(array("DeletableTopicResult"))
+
+
+@dataclass(slots=True)
+class CreatePartitionsRequest(Struct):
+    FLEXIBLE = 2
+
+    @dataclass(slots=True)
+    class CreatePartitionsAssignment(Struct):
+        broker_ids: list[int] = f(array("int32"))
+
+    @dataclass(slots=True)
+    class CreatePartitionsTopic(Struct):
+        name: str = f("string")
+        count: int = f("int32")
+        assignments: list[CreatePartitionsRequest.CreatePartitionsAssignment] | None = f(
+            array("CreatePartitionsAssignment"), nullable="0+"
+        )
+
+    topics: list[CreatePartitionsRequest.CreatePartitionsTopic] = f(array("CreatePartitionsTopic"))
+    timeout_ms: int = f("int32")
+    validate_only: bool = f("bool")
+
+
+@dataclass(slots=True)
+class CreatePartitionsResponse(Struct):
+    FLEXIBLE = 2
+
+    @dataclass(slots=True)
+    class CreatePartitionsTopicResult(Struct):
+        name: str = f("string")
+        error_code: int = f("int16")
+        error_message: str | None = f("string", nullable="0+", default=None)
+
+    throttle_time_ms: int = f("int32")
+    results: list[CreatePartitionsResponse.CreatePartitionsTopicResult] = f(array("CreatePartitionsTopicResult"))
+
+
+@dataclass(slots=True)
+class DescribeConfigsRequest(Struct):
+    FLEXIBLE = 4
+
+    @dataclass(slots=True)
+    class DescribeConfigsResource(Struct):
+        resource_type: int = f("int8")
+        resource_name: str = f("string")
+        configuration_keys: list[str] | None = f(array("string"), nullable="0+")
+
+    resources: list[DescribeConfigsRequest.DescribeConfigsResource] = f(array("DescribeConfigsResource"))
+    include_synonyms: bool = f("bool", "1+")
+    include_documentation: bool = f("bool", "3+")
+
+
+@dataclass(slots=True)
+class DescribeConfigsResponse(Struct):
+    FLEXIBLE = 4
+
+    @dataclass(slots=True)
+    class DescribeConfigsSynonym(Struct):
+        name: str = f("string", "1+")
+        value: str | None = f("string", "1+", nullable="0+")
+        source: int = f("int8", "1+")
+
+    @dataclass(slots=True)
+    class DescribeConfigsResourceResult(Struct):
+        name: str = f("string")
+        value: str | None = f("string", nullable="0+")
+        read_only: bool = f("bool")
+        config_source: int = f("int8", "1+", default=-1)
+        is_default: bool = f("bool", "0")
+        is_sensitive: bool = f("bool")
+        synonyms: list[DescribeConfigsResponse.DescribeConfigsSynonym] = f(array("DescribeConfigsSynonym"), "1+")
+        config_type: int = f("int8", "3+")
+        documentation: str | None = f("string", "3+", nullable="0+")
+
+    @dataclass(slots=True)
+    class DescribeConfigsResult(Struct):
+        error_code: int = f("int16")
+        error_message: str | None = f("string", nullable="0+")
+        resource_type: int = f("int8")
+        resource_name: str = f("string")
+        configs: list[DescribeConfigsResponse.DescribeConfigsResourceResult] = f(array("DescribeConfigsResourceResult"))
+
+    throttle_time_ms: int = f("int32")
+    results: list[DescribeConfigsResponse.DescribeConfigsResult] = f(array("DescribeConfigsResult"))
+
+
+@dataclass(slots=True)
+class AlterConfigsRequest(Struct):
+    FLEXIBLE = 2
+
+    @dataclass(slots=True)
+    class AlterableConfig(Struct):
+        name: str = f("string")
+        value: str | None = f("string", nullable="0+")
+
+    @dataclass(slots=True)
+    class AlterConfigsResource(Struct):
+        resource_type: int = f("int8")
+        resource_name: str = f("string")
+        configs: list[AlterConfigsRequest.AlterableConfig] = f(array("AlterableConfig"))
+
+    resources: list[AlterConfigsRequest.AlterConfigsResource] = f(array("AlterConfigsResource"))
+    validate_only: bool = f("bool")
+
+
+@dataclass(slots=True)
+class AlterConfigsResponse(Struct):
+    FLEXIBLE = 2
+
+    @dataclass(slots=True)
+    class AlterConfigsResourceResponse(Struct):
+        error_code: int = f("int16")
+        error_message: str | None = f("string", nullable="0+")
+        resource_type: int = f("int8")
+        resource_name: str = f("string")
+
+    throttle_time_ms: int = f("int32")
+    responses: list[AlterConfigsResponse.AlterConfigsResourceResponse] = f(array("AlterConfigsResourceResponse"))
+
+
+@dataclass(slots=True)
+class IncrementalAlterConfigsRequest(Struct):
+    FLEXIBLE = 1
+
+    @dataclass(slots=True)
+    class AlterableConfig(Struct):
+        name: str = f("string")
+        config_operation: int = f("int8")
+        value: str | None = f("string", nullable="0+")
+
+    @dataclass(slots=True)
+    class AlterConfigsResource(Struct):
+        resource_type: int = f("int8")
+        resource_name: str = f("string")
+        configs: list[IncrementalAlterConfigsRequest.AlterableConfig] = f(array("AlterableConfig"))
+
+    resources: list[IncrementalAlterConfigsRequest.AlterConfigsResource] = f(array("AlterConfigsResource"))
+    validate_only: bool = f("bool")
+
+
+@dataclass(slots=True)
+class IncrementalAlterConfigsResponse(Struct):
+    FLEXIBLE = 1
+
+    @dataclass(slots=True)
+    class AlterConfigsResourceResponse(Struct):
+        error_code: int = f("int16")
+        error_message: str | None = f("string", nullable="0+")
+        resource_type: int = f("int8")
+        resource_name: str = f("string")
+
+    throttle_time_ms: int = f("int32")
+    responses: list[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse] = f(
+        array("AlterConfigsResourceResponse")
+    )
+
+
+@dataclass(slots=True)
+class DescribeLogDirsRequest(Struct):
+    FLEXIBLE = 2
+
+    @dataclass(slots=True)
+    class DescribableLogDirTopic(Struct):
+        topic: str = f("string")
+        partitions: list[int] = f(array("int32"))
+
+    topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None = f(
+        array("DescribableLogDirTopic"), nullable="0+"
+    )
+
+
+@dataclass(slots=True)
+class DescribeLogDirsResponse(Struct):
+    FLEXIBLE = 2
+
+    @dataclass(slots=True)
+    class DescribeLogDirsPartition(Struct):
+        partition_index: int = f("int32")
+        partition_size: int = f("int64")
+        offset_lag: int = f("int64")
+        is_future_key: bool = f("bool")
+
+    @dataclass(slots=True)
+    class DescribeLogDirsTopic(Struct):
+        name: str = f("string")
+        partitions: list[DescribeLogDirsResponse.DescribeLogDirsPartition] = f(array("DescribeLogDirsPartition"))
+
+    @dataclass(slots=True)
+    class DescribeLogDirsResult(Struct):
+        error_code: int = f("int16")
+        log_dir: str = f("string")
+        topics: list[DescribeLogDirsResponse.DescribeLogDirsTopic] = f(array("DescribeLogDirsTopic"))
+        total_bytes: int = f("int64", "4+", default=-1)
+        usable_bytes: int = f("int64", "4+", default=-1)
+        is_cordoned: bool = f("bool", "5+")
+
+    throttle_time_ms: int = f("int32")
+    error_code: int = f("int16", "3+")
+    results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = f(array("DescribeLogDirsResult"))
+
+
+@dataclass(slots=True)
+class ElectLeadersRequest(Struct):
+    FLEXIBLE = 2
+
+    @dataclass(slots=True)
+    class TopicPartitions(Struct):
+        topic: str = f("string")
+        partitions: list[int] = f(array("int32"))
+
+    election_type: int = f("int8", "1+")
+    topic_partitions: list[ElectLeadersRequest.TopicPartitions] | None = f(array("TopicPartitions"), nullable="0+")
+    timeout_ms: int = f("int32", default=60000)
+
+
+@dataclass(slots=True)
+class ElectLeadersResponse(Struct):
+    FLEXIBLE = 2
+
+    @dataclass(slots=True)
+    class PartitionResult(Struct):
+        partition_id: int = f("int32")
+        error_code: int = f("int16")
+        error_message: str | None = f("string", nullable="0+")
+
+    @dataclass(slots=True)
+    class ReplicaElectionResult(Struct):
+        topic: str = f("string")
+        partition_result: list[ElectLeadersResponse.PartitionResult] = f(array("PartitionResult"))
+
+    throttle_time_ms: int = f("int32")
+    error_code: int = f("int16", "1+")
+    replica_election_results: list[ElectLeadersResponse.ReplicaElectionResult] = f(array("ReplicaElectionResult"))

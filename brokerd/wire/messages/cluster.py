@@ -1,0 +1,136 @@
+"""What there is and where: versions, metadata, brokers. Descriptions only; names, types and versions are Kafka's message definitions' (up to 4.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from brokerd.wire.schema import Struct, array, f
+
+
+@dataclass(slots=True)
+class ApiVersionsRequest(Struct):
+    FLEXIBLE = 3
+
+    client_software_name: str = f("string", "3+")
+    client_software_version: str = f("string", "3+")
+
+
+@dataclass(slots=True)
+class ApiVersionsResponse(Struct):
+    FLEXIBLE = 3
+
+    @dataclass(slots=True)
+    class ApiVersion(Struct):
+        api_key: int = f("int16")
+        min_version: int = f("int16")
+        max_version: int = f("int16")
+
+    @dataclass(slots=True)
+    class SupportedFeatureKey(Struct):
+        name: str = f("string", "3+")
+        min_version: int = f("int16", "3+")
+        max_version: int = f("int16", "3+")
+
+    @dataclass(slots=True)
+    class FinalizedFeatureKey(Struct):
+        name: str = f("string", "3+")
+        max_version_level: int = f("int16", "3+")
+        min_version_level: int = f("int16", "3+")
+
+    error_code: int = f("int16")
+    api_keys: list[ApiVersionsResponse.ApiVersion] = f(array("ApiVersion"))
+    throttle_time_ms: int = f("int32", "1+")
+    supported_features: list[ApiVersionsResponse.SupportedFeatureKey] = f(
+        array("SupportedFeatureKey"), "3+", tag=0, tagged="3+"
+    )
+    finalized_features_epoch: int = f("int64", "3+", default=-1, tag=1, tagged="3+")
+    finalized_features: list[ApiVersionsResponse.FinalizedFeatureKey] = f(
+        array("FinalizedFeatureKey"), "3+", tag=2, tagged="3+"
+    )
+    zk_migration_ready: bool = f("bool", "3+", tag=3, tagged="3+")
+
+
+@dataclass(slots=True)
+class MetadataRequest(Struct):
+    FLEXIBLE = 9
+
+    @dataclass(slots=True)
+    class MetadataRequestTopic(Struct):
+        topic_id: UUID = f("uuid", "10+")
+        name: str | None = f("string", nullable="10+")
+
+    topics: list[MetadataRequest.MetadataRequestTopic] | None = f(array("MetadataRequestTopic"), nullable="1+")
+    allow_auto_topic_creation: bool = f("bool", "4+", default=True)
+    include_cluster_authorized_operations: bool = f("bool", "8-10")
+    include_topic_authorized_operations: bool = f("bool", "8+")
+
+
+@dataclass(slots=True)
+class MetadataResponse(Struct):
+    FLEXIBLE = 9
+
+    @dataclass(slots=True)
+    class MetadataResponseBroker(Struct):
+        node_id: int = f("int32")
+        host: str = f("string")
+        port: int = f("int32")
+        rack: str | None = f("string", "1+", nullable="1+", default=None)
+
+    @dataclass(slots=True)
+    class MetadataResponsePartition(Struct):
+        error_code: int = f("int16")
+        partition_index: int = f("int32")
+        leader_id: int = f("int32")
+        leader_epoch: int = f("int32", "7+", default=-1)
+        replica_nodes: list[int] = f(array("int32"))
+        isr_nodes: list[int] = f(array("int32"))
+        offline_replicas: list[int] = f(array("int32"), "5+")
+
+    @dataclass(slots=True)
+    class MetadataResponseTopic(Struct):
+        error_code: int = f("int16")
+        name: str | None = f("string", nullable="12+")
+        topic_id: UUID = f("uuid", "10+")
+        is_internal: bool = f("bool", "1+")
+        partitions: list[MetadataResponse.MetadataResponsePartition] = f(array("MetadataResponsePartition"))
+        topic_authorized_operations: int = f("int32", "8+", default=-2147483648)
+
+    throttle_time_ms: int = f("int32", "3+")
+    brokers: list[MetadataResponse.MetadataResponseBroker] = f(array("MetadataResponseBroker"))
+    cluster_id: str | None = f("string", "2+", nullable="2+", default=None)
+    controller_id: int = f("int32", "1+", default=-1)
+    topics: list[MetadataResponse.MetadataResponseTopic] = f(array("MetadataResponseTopic"))
+    cluster_authorized_operations: int = f("int32", "8-10", default=-2147483648)
+    error_code: int = f("int16", "13+")
+
+
+@dataclass(slots=True)
+class DescribeClusterRequest(Struct):
+    FLEXIBLE = 0
+
+    include_cluster_authorized_operations: bool = f("bool")
+    endpoint_type: int = f("int8", "1+", default=1)
+    include_fenced_brokers: bool = f("bool", "2+")
+
+
+@dataclass(slots=True)
+class DescribeClusterResponse(Struct):
+    FLEXIBLE = 0
+
+    @dataclass(slots=True)
+    class DescribeClusterBroker(Struct):
+        broker_id: int = f("int32")
+        host: str = f("string")
+        port: int = f("int32")
+        rack: str | None = f("string", nullable="0+", default=None)
+        is_fenced: bool = f("bool", "2+")
+
+    throttle_time_ms: int = f("int32")
+    error_code: int = f("int16")
+    error_message: str | None = f("string", nullable="0+", default=None)
+    endpoint_type: int = f("int8", "1+", default=1)
+    cluster_id: str = f("string")
+    controller_id: int = f("int32", default=-1)
+    brokers: list[DescribeClusterResponse.DescribeClusterBroker] = f(array("DescribeClusterBroker"))
+    cluster_authorized_operations: int = f("int32", default=-2147483648)
