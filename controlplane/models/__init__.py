@@ -1,0 +1,27 @@
+"""The tables. Law: what is wanted (topic, access), what is observed (cluster, observed) and what was intended (change, move, job)
+are three things and never one table. Observed rows are written by the observer only, wanted rows by services only."""
+
+from controlplane.models.access import Acl
+from controlplane.models.change import Change
+from controlplane.models.cluster import Broker, Cluster, ConsumerGroup, GroupPartition, ObservedTopic, Partition, Replica
+from controlplane.models.job import ArchiveBatch, ArchiveJob, ReplicaRecovery
+from controlplane.models.move import Move, MovePartition
+from controlplane.models.topic import Topic
+
+__all__ = [
+    "Acl",
+    "ArchiveBatch",
+    "ArchiveJob",
+    "Broker",
+    "Change",
+    "Cluster",
+    "ConsumerGroup",
+    "GroupPartition",
+    "Move",
+    "MovePartition",
+    "ObservedTopic",
+    "Partition",
+    "Replica",
+    "ReplicaRecovery",
+    "Topic",
+]

@@ -1,0 +1,97 @@
+"""A move: a durable job that changes placement. Law: rows change by compare-and-set on (id, state, version) only; previous values are
+written before the first effect; one active move per partition is a constraint, not a check."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class MoveState(models.TextChoices):
+    PLANNED = "planned", "planned"
+    APPROVED = "approved", "approved"
+    RUNNING = "running", "running"
+    PAUSED = "paused", "paused"
+    VERIFYING = "verifying", "verifying"
+    CANCELLING = "cancelling", "cancelling"
+    ROLLING_BACK = "rolling_back", "rolling back"
+    DONE = "done", "done"
+    CANCELLED = "cancelled", "cancelled"
+    ROLLED_BACK = "rolled_back", "rolled back"
+    FAILED = "failed", "failed"
+
+
+FINISHED_STATES = (MoveState.DONE, MoveState.CANCELLED, MoveState.ROLLED_BACK, MoveState.FAILED)
+WORKING_STATES = (MoveState.RUNNING, MoveState.PAUSED, MoveState.VERIFYING, MoveState.CANCELLING, MoveState.ROLLING_BACK)
+
+
+class PartState(models.TextChoices):
+    WAITING = "waiting", "waiting"
+    ORDERED = "ordered", "ordered"
+    COPYING = "copying", "copying"
+    VERIFYING = "verifying", "verifying"
+    DONE = "done", "done"
+    UNTOUCHED = "untouched", "untouched"
+    PUT_BACK = "put_back", "put back"
+    STUCK = "stuck", "stuck"
+
+
+class Move(models.Model):
+    """`scope` says what was asked ({"kind": "drain", "broker": 2}, ...). `parts_in_flight_max` bounds copies at a time.
+
+    `step` counts what was done, `version` every write: a task that read an older version changes nothing.
+    """
+
+    mode = models.CharField(max_length=10, default="copy")
+    scope = models.JSONField(default=dict)
+    state = models.CharField(max_length=20, choices=MoveState.choices, default=MoveState.PLANNED, db_index=True)
+    who = models.CharField(max_length=150)
+    why = models.TextField(default="")
+    parts_in_flight_max = models.PositiveIntegerField(default=8)
+    step = models.PositiveIntegerField(default=0)
+    version = models.PositiveIntegerField(default=0)
+    note = models.TextField(default="")
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+
+class MovePartition(models.Model):
+    """One partition of a move. `before` holds the placement in order, leader and configs as they were when it was planned.
+
+    `read_generation` is the assignment generation that the order in `wanted` is bound to; `wanted` is what the controller reads
+    while state is `ordered`. `active` is true while the partition belongs to an unfinished move.
+    """
+
+    move = models.ForeignKey(Move, on_delete=models.CASCADE, related_name="parts")
+    topic_id = models.UUIDField()
+    topic_name = models.CharField(max_length=249)
+    partition = models.PositiveIntegerField()
+    before = models.JSONField()
+    replicas_from = models.JSONField()
+    replicas_to = models.JSONField()
+    wanted = models.JSONField()
+    read_generation = models.PositiveBigIntegerField()
+    state = models.CharField(max_length=20, choices=PartState.choices, default=PartState.WAITING)
+    active = models.BooleanField(default=True)
+    bytes_total = models.BigIntegerField(null=True)
+    bytes_done = models.BigIntegerField(null=True)
+    progress_at = models.DateTimeField(null=True)
+    ordered_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    note = models.TextField(default="")
+    version = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["topic_name", "partition"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["topic_id", "partition"],
+                condition=models.Q(active=True),
+                name="one_active_move_per_partition",
+            ),
+            models.UniqueConstraint(fields=["move", "topic_id", "partition"], name="one_row_per_move_and_partition"),
+        ]
+        indexes = [models.Index(fields=["state"], condition=models.Q(state="ordered"), name="parts_ordered")]

@@ -1,0 +1,61 @@
+"""The Celery app. Law: the database row is the job queue, so no result is kept and a lost task costs seconds, never work.
+
+Started as `celery -A controlplane.site.celery worker -B -P threads -c 2`. The transport is a folder of the house by default (no
+further server), Redis or Valkey through CELERY_BROKER_URL. Must not come in: what tasks do (`controlplane.tasks`).
+"""
+
+from __future__ import annotations
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.site.settings")
+
+from django.conf import settings
+
+SWEEP_SECONDS = 1.0
+"""Seconds between looks at rows that want a step. One look is two indexed queries when there is nothing to do."""
+
+
+def _configure(app: Celery) -> None:
+    url = os.environ.get("CELERY_BROKER_URL")
+    app.conf.update(
+        broker_url=url or "filesystem://",
+        result_backend=None,
+        task_ignore_result=True,
+        task_serializer="json",
+        accept_content=["json"],
+        timezone="UTC",
+        worker_hijack_root_logger=False,
+        worker_prefetch_multiplier=1,
+        broker_connection_retry_on_startup=True,
+        task_default_queue="weir",
+        beat_schedule_filename=str(settings.DATA_DIR / "celery" / "beat"),
+        beat_schedule={
+            "advance": {
+                "task": "controlplane.advance_all",
+                "schedule": SWEEP_SECONDS,
+                # A worker that was away must not find a pile of identical looks.
+                "options": {"expires": 5},
+            },
+        },
+    )
+    if url is None:
+        queue = settings.DATA_DIR / "celery" / "queue"
+        control = settings.DATA_DIR / "celery" / "control"
+        for folder in (queue, control):
+            folder.mkdir(parents=True, exist_ok=True)
+        app.conf.broker_transport_options = {
+            "data_folder_in": str(queue),
+            "data_folder_out": str(queue),
+            "control_folder": str(control),
+        }
+    else:
+        # Redis gives a lost worker's task back only after these; rows are swept anyway, so short is right.
+        app.conf.broker_transport_options = {"visibility_timeout": 60}
+
+
+app = Celery("weir")
+_configure(app)
+app.autodiscover_tasks(["controlplane"])
