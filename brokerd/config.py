@@ -131,7 +131,9 @@ class BrokerConfig:
 
     @staticmethod
     def parse(
-        given: Mapping[str, str], known_topic_default: Callable[[str], bool] = lambda name: False, where: str = "settings"
+        given: Mapping[str, str],
+        known_topic_default: Callable[[str], bool] = lambda name: False,
+        where: str = "settings",
     ) -> BrokerConfig:
         values: dict[str, Any] = {s.name: s.default for s in SETTINGS}
         topic_defaults: dict[str, str] = {}

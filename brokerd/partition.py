@@ -337,9 +337,13 @@ class Partition:
         if self.role is Role.LEADER:
             assert self.state is not None, f"leader without a state: {self.tp}"
             assert self.state.leader == self.broker_id, f"leads what belongs to {self.state.leader}: {self.tp}"
-            assert self.high_watermark <= self.log_end, f"HW {self.high_watermark} above the end {self.log_end}: {self.tp}"
+            assert self.high_watermark <= self.log_end, (
+                f"HW {self.high_watermark} above the end {self.log_end}: {self.tp}"
+            )
             if self.proposal is not None:
-                assert self.proposal.partition_epoch == self.state.partition_epoch, f"proposal of another time: {self.tp}"
+                assert self.proposal.partition_epoch == self.state.partition_epoch, (
+                    f"proposal of another time: {self.tp}"
+                )
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -29,7 +29,7 @@ from brokerd.cluster.model import Now, PartitionState, Seat, TopicPartition, Top
 from brokerd.partition import Partition, Role
 from brokerd.replication import Position, truncation_point
 from brokerd.storage import checkpoints
-from brokerd.storage.disk import Disk, DiskFailed
+from brokerd.storage.disk import Disk, DiskFailed, DiskFull
 from brokerd.storage.log import Log
 from brokerd.waiters import Waiters
 
@@ -96,10 +96,10 @@ class Partitions:
         *,
         lag_ms_max: int,
         topic_config: Callable[[TopicState], TopicConfig],
-        clean_start: bool,
+        deep_recovery: bool,
     ) -> None:
         self.broker_id, self.log_dir, self.disk, self.waiters = broker_id, log_dir, disk, waiters
-        self._lag_ms_max, self._topic_config, self._clean_start = lag_ms_max, topic_config, clean_start
+        self._lag_ms_max, self._topic_config, self._deep = lag_ms_max, topic_config, deep_recovery
         self.image = Image()
         self.incarnation: int | None = None
         self.frozen = False
@@ -110,7 +110,6 @@ class Partitions:
         self.proposals: dict[TopicPartition, Proposal] = {}
         self.proposals_changed = False
         self._high_watermarks = checkpoints.read_offsets(disk, log_dir / checkpoints.HIGH_WATERMARKS)
-        self._recovery_points = checkpoints.read_offsets(disk, log_dir / checkpoints.RECOVERY_POINTS)
 
     # -- finding -----------------------------------------------------------------------------------------------------
     def find(self, topic: TopicState, partition: int) -> Replica | None:
@@ -178,7 +177,7 @@ class Partitions:
         if replica is None:
             try:
                 replica = self._open(tp, topic, now)
-            except (DiskFailed, OSError) as e:
+            except (DiskFailed, DiskFull, OSError) as e:
                 log.error("%s-%d cannot be opened and stays offline: %s", topic.name, tp.partition, e)
                 return
         self.run(replica, self._changed(replica, state), now)
@@ -212,14 +211,7 @@ class Partitions:
             self.disk.mkdir(folder)
             checkpoints.write_partition_metadata(self.disk, folder, tp.topic_id)
         key = (topic.name, tp.partition)
-        opened = Log.open(
-            folder,
-            config,
-            self.disk,
-            now,
-            recovery_point=0 if fresh else self._recovery_points.get(key, 0),
-            clean=self._clean_start and not fresh and key in self._recovery_points,
-        )
+        opened = Log.open(folder, config, self.disk, now, deep=self._deep)
         machine = Partition(self.broker_id, tp, self._lag_ms_max)
         machine.high_watermark = max(
             opened.start_offset, min(0 if fresh else self._high_watermarks.get(key, 0), opened.end_offset)
@@ -264,7 +256,6 @@ class Partitions:
             self._delete(tp, now)
         log.info("%s-%d is rebuilt from its leader (%s)", topic.name, tp.partition, reset_id)
         self._high_watermarks.pop((topic.name, tp.partition), None)
-        self._recovery_points.pop((topic.name, tp.partition), None)
         self.sync(tp, now)
 
     def _sort_folders(self, image: Image) -> None:
@@ -320,7 +311,9 @@ class Partitions:
                     if self.leadership is not None:
                         self.leadership.resigned(replica.topic, replica.tp.partition, now)
                 case core.Lead():
-                    log.info("leading %s, epoch %d from offset %d", replica.name, effect.leader_epoch, effect.epoch_start)
+                    log.info(
+                        "leading %s, epoch %d from offset %d", replica.name, effect.leader_epoch, effect.epoch_start
+                    )
                     if self.leadership is not None:
                         self.leadership.leads(replica.topic, replica.tp.partition, effect.leader_epoch, now)
                 case core.Follow():
@@ -350,35 +343,38 @@ class Partitions:
             return None
         return Position(replica.log.end_offset, replica.log.last_epoch, replica.log.start_offset)
 
-    def append_fetched(self, tp: TopicPartition, records: bytes | memoryview, hw: int, log_start: int, now: Now) -> None:
+    def append_fetched(
+        self, tp: TopicPartition, records: bytes | memoryview, hw: int, log_start: int, now: Now
+    ) -> None:
         replica = self.hosted[tp]
         if len(records):
             try:
                 replica.log.append_fetched(memoryview(records), now)
-            except DiskFailed as e:
+            except (DiskFailed, DiskFull) as e:
+                # A full disk cannot be waited for here: the follower would spin on the same fetch.
                 self.fail(replica, str(e))
                 return
         replica.core.told_high_watermark(hw, replica.log.end_offset)
         if log_start > replica.log.start_offset:
             replica.log.raise_start(min(log_start, replica.log.end_offset))
 
-    def diverged(self, tp: TopicPartition, epoch: int, end_offset: int) -> None:
+    def diverged(self, tp: TopicPartition, epoch: int, end_offset: int, now: Now) -> None:
         replica = self.hosted[tp]
         point = truncation_point(replica.log.epochs.end_offset_for, replica.log.end_offset, epoch, end_offset)
         log.warning("%s: truncated from %d to %d, where the leader's epoch %d parts from ours",
                     replica.name, replica.log.end_offset, point, epoch)  # fmt: skip
         if point < replica.log.start_offset:
-            replica.log.reset_to(point)
+            replica.log.reset_to(point, now)
         else:
             replica.log.truncate_to(point)
         replica.core.truncated(replica.log.end_offset)
 
-    def out_of_range(self, tp: TopicPartition, leader_log_start: int) -> None:
+    def out_of_range(self, tp: TopicPartition, leader_log_start: int, now: Now) -> None:
         replica = self.hosted[tp]
         if leader_log_start > replica.log.end_offset:
             log.warning("%s: the leader's log starts at %d, ours ends at %d: begun anew there",
                         replica.name, leader_log_start, replica.log.end_offset)  # fmt: skip
-            replica.log.reset_to(leader_log_start)
+            replica.log.reset_to(leader_log_start, now)
             replica.core.truncated(replica.log.end_offset)
 
     def fail(self, replica: Replica, why: str) -> None:
@@ -414,13 +410,10 @@ class Partitions:
                 self.fail(replica, str(e))
 
     def close(self, *, clean: bool) -> None:
-        """Flush and close every log; write recovery points only when all of it went through."""
+        """Flush and close every log (a clean stop needs no scan at the next start)."""
         if not clean:
             return
         self.checkpoint()
-        points = {}
         for replica in self.hosted.values():
             replica.log.flush()
             replica.log.close()
-            points[(replica.topic, replica.tp.partition)] = replica.log.end_offset
-        checkpoints.write_offsets(self.disk, self.log_dir / checkpoints.RECOVERY_POINTS, points)

@@ -87,7 +87,10 @@ class AdminApi:
             request.reply(CreateTopicsResponse(topics=shaped))
 
         self._ask(
-            "create_topics", {"topics": topics, "validate_only": body.validate_only}, _timeout(body.timeout_ms), answered
+            "create_topics",
+            {"topics": topics, "validate_only": body.validate_only},
+            _timeout(body.timeout_ms),
+            answered,
         )
 
     def delete_topics(self, request: Request) -> None:
@@ -159,7 +162,10 @@ class AdminApi:
                 IncrementalAlterConfigsResponse(
                     responses=[
                         IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
-                            resource_type=kind, resource_name=name, error_code=r["error"], error_message=r.get("message")
+                            resource_type=kind,
+                            resource_name=name,
+                            error_code=r["error"],
+                            error_message=r.get("message"),
                         )
                         for (kind, name, _), r in zip(resources, results, strict=True)
                     ]
@@ -186,7 +192,10 @@ class AdminApi:
                 AlterConfigsResponse(
                     responses=[
                         AlterConfigsResponse.AlterConfigsResourceResponse(
-                            resource_type=kind, resource_name=name, error_code=r["error"], error_message=r.get("message")
+                            resource_type=kind,
+                            resource_name=name,
+                            error_code=r["error"],
+                            error_message=r.get("message"),
                         )
                         for (kind, name, _), r in zip(resources, results, strict=True)
                     ]
@@ -234,7 +243,10 @@ class AdminApi:
                     result.error_message = f"there is no topic {resource.resource_name!r}"
                     continue
                 result.configs = self._topic_configs(topic, keys, body.include_documentation)
-            elif resource.resource_type == RESOURCE_BROKER and resource.resource_name in ("", str(self._config.broker_id)):
+            elif resource.resource_type == RESOURCE_BROKER and resource.resource_name in (
+                "",
+                str(self._config.broker_id),
+            ):
                 result.configs = self._broker_configs(keys, body.include_documentation)
             else:
                 result.error_code = ErrorCode.INVALID_REQUEST
@@ -268,7 +280,9 @@ class AdminApi:
                     config_type=definition.kafka_type,
                     documentation=definition.doc if documented else None,
                     synonyms=[
-                        DescribeConfigsResponse.DescribeConfigsSynonym(name=n if n != "default" else definition.name, value=v, source=s)
+                        DescribeConfigsResponse.DescribeConfigsSynonym(
+                            name=n if n != "default" else definition.name, value=v, source=s
+                        )
                         for n, v, s in synonyms
                     ],
                 )
@@ -327,7 +341,9 @@ class AdminApi:
                         total_bytes=space.total,
                         usable_bytes=space.free,
                         topics=[
-                            DescribeLogDirsResponse.DescribeLogDirsTopic(name=n, partitions=sorted(p, key=lambda x: x.partition_index))
+                            DescribeLogDirsResponse.DescribeLogDirsTopic(
+                                name=n, partitions=sorted(p, key=lambda x: x.partition_index)
+                            )
                             for n, p in sorted(topics.items())
                         ],
                     )

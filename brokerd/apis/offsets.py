@@ -68,9 +68,7 @@ class OffsetsApi:
             return  # nothing is tiered: -1 says so
         if not machine.serves_latest:
             # Until HW reaches the epoch's start, the end that clients saw before might seem to go back.
-            answer.error_code = (
-                ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
-            )
+            answer.error_code = ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
             return
         if timestamp == LATEST:
             answer.offset = machine.high_watermark
@@ -129,9 +127,7 @@ class OffsetsApi:
                     answer.error_code = ErrorCode.POLICY_VIOLATION
                 else:
                     replica.log.raise_start(upto)
-                    self._partitions.run(
-                        replica, core.LogStartRaised(replica.log.start_offset), self._loop.now
-                    )
+                    self._partitions.run(replica, core.LogStartRaised(replica.log.start_offset), self._loop.now)
                     answer.low_watermark = replica.log.start_offset
             topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=parts))
         request.reply(DeleteRecordsResponse(topics=topics))

@@ -51,7 +51,9 @@ class ProduceApi:
         outcomes: list[tuple[str, int, Outcome]] = []
         for topic in body.topic_data:
             for part in topic.partition_data:
-                outcomes.append((topic.name, part.index, self.append_named(topic.name, part.index, part.records, body.acks)))
+                outcomes.append(
+                    (topic.name, part.index, self.append_named(topic.name, part.index, part.records, body.acks))
+                )
         if body.acks == 0:
             if any(o.error for _, _, o in outcomes):
                 # Kafka's way to tell a producer that wants no answers: it reconnects and refreshes its metadata.
@@ -177,9 +179,7 @@ class ProduceApi:
         deadline = self._loop.now.mono_ms + max(0, min(timeout_ms, TIMEOUT_MS_MAX))
         self._partitions.waiters.add(Waiter(keys, try_complete, complete), deadline)
 
-    def append_internal(
-        self, replica: Replica, batch: bytes, timeout_ms: int, done: Callable[[Outcome], None]
-    ) -> None:
+    def append_internal(self, replica: Replica, batch: bytes, timeout_ms: int, done: Callable[[Outcome], None]) -> None:
         """For the coordinators: append to a partition led here, and tell when it is replicated (acks=all)."""
         outcome = self.append(replica, bytearray(batch), ACKS_ALL)
         self._when_replicated([outcome], timeout_ms, lambda: done(outcome))

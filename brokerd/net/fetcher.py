@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from uuid import UUID
 
-from brokerd.cluster.model import Now, TopicPartition
+from brokerd.cluster.model import TopicPartition
 from brokerd.config import BrokerConfig
 from brokerd.net.loop import Loop
 from brokerd.net.peers import Peer
@@ -108,9 +108,9 @@ class Fetchers:
                         effect.tp, effect.records, effect.high_watermark, effect.log_start, now
                     )
                 case Diverged():
-                    self.partitions.diverged(effect.tp, effect.epoch, effect.end_offset)
+                    self.partitions.diverged(effect.tp, effect.epoch, effect.end_offset, now)
                 case OutOfRange():
-                    self.partitions.out_of_range(effect.tp, effect.leader_log_start)
+                    self.partitions.out_of_range(effect.tp, effect.leader_log_start, now)
                 case WakeAt():
                     self._soon(leader, source, effect.mono_ms)
 
@@ -142,9 +142,7 @@ class Fetchers:
                 )
             )
         body = FetchRequest(
-            replica_state=FetchRequest.ReplicaState(
-                replica_id=self.partitions.broker_id, replica_epoch=incarnation
-            ),
+            replica_state=FetchRequest.ReplicaState(replica_id=self.partitions.broker_id, replica_epoch=incarnation),
             max_wait_ms=self.config["replica.fetch.wait.max.ms"],
             min_bytes=1,
             max_bytes=self.config["replica.fetch.response.max.bytes"],

@@ -1,5 +1,31 @@
 """Every message, under Kafka's name. See the files for their descriptions."""
 
+from brokerd.wire.messages.admin import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from brokerd.wire.messages.cluster import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
 from brokerd.wire.messages.data import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -11,14 +37,6 @@ from brokerd.wire.messages.data import (
     OffsetForLeaderEpochResponse,
     ProduceRequest,
     ProduceResponse,
-)
-from brokerd.wire.messages.cluster import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-    MetadataRequest,
-    MetadataResponse,
 )
 from brokerd.wire.messages.groups import (
     DeleteGroupsRequest,
@@ -47,24 +65,6 @@ from brokerd.wire.messages.groups import (
 from brokerd.wire.messages.transactions import (
     InitProducerIdRequest,
     InitProducerIdResponse,
-)
-from brokerd.wire.messages.admin import (
-    AlterConfigsRequest,
-    AlterConfigsResponse,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
 )
 
 __all__ = [

@@ -1,0 +1,67 @@
+"""Small files that are replaced whole: offsets per partition (Kafka's text format), a folder's topic id.
+
+Law: a checkpoint that cannot be read counts as absent and says so in the log; nothing depends on it for safety.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from uuid import UUID
+
+from brokerd.storage.disk import Disk
+
+log = logging.getLogger(__name__)
+
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+
+Offsets = dict[tuple[str, int], int]
+
+
+def read_offsets(disk: Disk, path: Path) -> Offsets:
+    """{(topic, partition): offset}; empty when the file is absent or broken."""
+    data = disk.read(path)
+    if data is None:
+        return {}
+    try:
+        lines = data.decode().splitlines()
+        if lines[0] != "0" or len(lines) < 2 or len(lines) - 2 < int(lines[1]):
+            raise ValueError("header")
+        out: Offsets = {}
+        for line in lines[2 : 2 + int(lines[1])]:
+            topic, partition, offset = line.split(" ")
+            out[topic, int(partition)] = int(offset)
+        return out
+    except (ValueError, IndexError) as e:
+        log.warning("%s cannot be read (%s) and is begun anew", path, e)
+        return {}
+
+
+def write_offsets(disk: Disk, path: Path, offsets: Mapping[tuple[str, int], int]) -> None:
+    lines = [
+        "0",
+        str(len(offsets)),
+        *(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()),
+    ]
+    disk.replace(path, ("\n".join(lines) + "\n").encode())
+
+
+def read_partition_metadata(disk: Disk, folder: Path) -> UUID | None:
+    """The topic id that a partition's folder belongs to; None when it names none."""
+    data = disk.read(folder / PARTITION_METADATA)
+    if data is None:
+        return None
+    for line in data.decode("utf-8", "replace").splitlines():
+        name, _, value = line.partition(":")
+        if name == "topic_id":
+            try:
+                return UUID(value.strip())
+            except ValueError:
+                return None
+    return None
+
+
+def write_partition_metadata(disk: Disk, folder: Path, topic_id: UUID) -> None:
+    disk.replace(folder / PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id}\n".encode())

@@ -1,0 +1,332 @@
+"""Record batches, format v2: look without decoding, check, stamp, build, iterate.
+
+Laws: base offset (+0) and leader epoch (+12) lie outside the CRC (at +17, over +21 on), so the broker stamps them in place and
+never unpacks a batch on its way through; whatever is decompressed is bounded. Called by the log, the doors, coordinators and
+dump. Must not come in: files, offsets' meaning.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import cramjam
+from crc32c import crc32c
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+HEADER_BYTES = HEADER.size  # 61
+LENGTH_OVERHEAD = 12
+CRC_AT, CRC_FROM = 17, 21
+MAGIC = 2
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+COMPRESSION_NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
+TIMESTAMP_TYPE, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
+SEQUENCE_MAX = 2**31 - 1
+DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
+"""Bytes one batch may unpack to; a compressed bomb is refused beyond it."""
+XERIAL = b"\x82SNAPPY\x00"
+
+
+class CorruptBatch(ValueError):
+    """The bytes are damaged: length or CRC."""
+
+
+class InvalidBatch(ValueError):
+    """The bytes are whole, but no broker may accept them."""
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes before a batch's records. `batch_length` counts from +12 on."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        return self.batch_length + LENGTH_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def compression(self) -> int:
+        return self.attributes & 0x07
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the last record, wrapped at 2^31."""
+        return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MAX
+
+
+Buffer = bytes | bytearray | memoryview
+
+
+def peek(buf: Buffer, pos: int = 0) -> BatchHeader:
+    """The header at `pos`. Raises struct.error when fewer than 61 bytes remain."""
+    return BatchHeader._make(HEADER.unpack_from(buf, pos))
+
+
+def batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+    """Every whole batch, without checking it; ends at a partial tail."""
+    pos, end = 0, len(buf)
+    while end - pos >= HEADER_BYTES:
+        header = peek(buf, pos)
+        if header.batch_length < HEADER_BYTES - LENGTH_OVERHEAD or end - pos < header.size:
+            return
+        yield pos, header
+        pos += header.size
+
+
+def crc_is_right(buf: Buffer, pos: int, header: BatchHeader) -> bool:
+    return bool(crc32c(memoryview(buf)[pos + CRC_FROM : pos + header.size]) == header.crc)
+
+
+def check(buf: Buffer) -> list[tuple[int, BatchHeader]]:
+    """Check everything of a producer's bytes before the first is written: [(position, header)].
+
+    Raises CorruptBatch (length, CRC) or InvalidBatch (magic, counts, attributes).
+    """
+    out: list[tuple[int, BatchHeader]] = []
+    pos, end = 0, len(buf)
+    view = memoryview(buf)
+    while pos < end:
+        if end - pos < HEADER_BYTES:
+            raise CorruptBatch(f"{end - pos} bytes at the end are no batch")
+        header = peek(buf, pos)
+        if header.magic != MAGIC:
+            raise InvalidBatch(f"record format {header.magic}; only version 2 is accepted")
+        if header.batch_length < HEADER_BYTES - LENGTH_OVERHEAD or header.size > end - pos:
+            raise CorruptBatch(f"a batch of {header.size} bytes where {end - pos} remain")
+        if crc32c(view[pos + CRC_FROM : pos + header.size]) != header.crc:
+            raise CorruptBatch("the CRC does not fit the batch")
+        if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
+            raise InvalidBatch(f"{header.record_count} records with a last offset delta of {header.last_offset_delta}")
+        if header.attributes & 0x07 > ZSTD:
+            raise InvalidBatch(f"compression type {header.attributes & 0x07} is unknown")
+        if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+            raise InvalidBatch("a producer id without sequence or epoch")
+        out.append((pos, header))
+        pos += header.size
+    return out
+
+
+_LONG, _INT, _UINT = struct.Struct(">q"), struct.Struct(">i"), struct.Struct(">I")
+
+
+def stamp(buf: bytearray | memoryview, pos: int, base_offset: int, leader_epoch: int) -> None:
+    """Write offset and epoch of the batch at `pos`; the CRC stays right."""
+    _LONG.pack_into(buf, pos, base_offset)
+    _INT.pack_into(buf, pos + 12, leader_epoch)
+
+
+def stamp_append_time(buf: bytearray | memoryview, pos: int, header: BatchHeader, wall_ms: int) -> None:
+    """LogAppendTime: attribute and max timestamp change, so the CRC is computed anew."""
+    struct.pack_into(">h", buf, pos + 21, header.attributes | TIMESTAMP_TYPE)
+    _LONG.pack_into(buf, pos + 35, wall_ms)
+    _UINT.pack_into(buf, pos + CRC_AT, crc32c(memoryview(buf)[pos + CRC_FROM : pos + header.size]))
+
+
+class Record(NamedTuple):
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def _put_varint(out: bytearray, n: int) -> None:
+    n = (n << 1) ^ (n >> 63)
+    while n > 0x7F:
+        out.append((n & 0x7F) | 0x80)
+        n >>= 7
+    out.append(n)
+
+
+def _get_varint(buf: Buffer, pos: int) -> tuple[int, int]:
+    n = shift = 0
+    while True:
+        byte = buf[pos]
+        pos += 1
+        n |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (n >> 1) ^ -(n & 1), pos
+        shift += 7
+        if shift > 63:
+            raise CorruptBatch("a varint of more than 10 bytes")
+
+
+def build(
+    records: Sequence[Record],
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    compression: int = NONE,
+    transactional: bool = False,
+    control: bool = False,
+) -> bytes:
+    """A batch of `records`; their offsets count from the first one's (compacted batches keep their gaps)."""
+    if not records:
+        raise ValueError("a batch needs at least one record")
+    first = records[0]
+    out = bytearray()
+    body = bytearray()
+    for record in records:
+        body.clear()
+        body.append(0)
+        _put_varint(body, record.timestamp - first.timestamp)
+        _put_varint(body, record.offset - first.offset)
+        for field in (record.key, record.value):
+            if field is None:
+                _put_varint(body, -1)
+            else:
+                _put_varint(body, len(field))
+                body += field
+        _put_varint(body, len(record.headers))
+        for name, value in record.headers:
+            encoded = name.encode()
+            _put_varint(body, len(encoded))
+            body += encoded
+            if value is None:
+                _put_varint(body, -1)
+            else:
+                _put_varint(body, len(value))
+                body += value
+        _put_varint(out, len(body))
+        out += body
+    data = compress(bytes(out), compression)
+    attributes = compression | (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0)
+    last_delta = records[-1].offset - first.offset
+    batch = bytearray(
+        HEADER.pack(
+            base_offset, HEADER_BYTES - LENGTH_OVERHEAD + len(data), leader_epoch, MAGIC, 0, attributes, last_delta,
+            first.timestamp, max(r.timestamp for r in records), producer_id, producer_epoch, base_sequence, len(records),
+        )
+    )  # fmt: skip
+    batch += data
+    _UINT.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[CRC_FROM:]))
+    return bytes(batch)
+
+
+def iterate(buf: Buffer) -> Iterator[Record]:
+    """Every record of every whole batch. Raises CorruptBatch where the records do not fit their batch."""
+    for pos, header in batches(buf):
+        yield from records_of(buf, pos, header)
+
+
+def records_of(buf: Buffer, pos: int, header: BatchHeader) -> Iterator[Record]:
+    data: Buffer = memoryview(buf)[pos + HEADER_BYTES : pos + header.size]
+    if header.compression:
+        data = decompress(data, header.compression)
+    append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE else None
+    p = 0
+    try:
+        for _ in range(header.record_count):
+            length, p = _get_varint(data, p)
+            end = p + length
+            if length < 0 or end > len(data):
+                raise CorruptBatch("a record longer than its batch")
+            p += 1
+            delta, p = _get_varint(data, p)
+            offset_delta, p = _get_varint(data, p)
+            key, p = _get_bytes(data, p)
+            value, p = _get_bytes(data, p)
+            count, p = _get_varint(data, p)
+            headers = []
+            for _ in range(count):
+                name, p = _get_bytes(data, p)
+                content, p = _get_bytes(data, p)
+                headers.append(((name or b"").decode("utf-8", "replace"), content))
+            if p != end:
+                raise CorruptBatch("a record's length does not fit its fields")
+            timestamp = header.base_timestamp + delta if append_time is None else append_time
+            yield Record(header.base_offset + offset_delta, timestamp, key, value, tuple(headers))
+    except IndexError as e:
+        raise CorruptBatch("records are cut off") from e
+
+
+def _get_bytes(data: Buffer, p: int) -> tuple[bytes | None, int]:
+    n, p = _get_varint(data, p)
+    if n < 0:
+        return None, p
+    if p + n > len(data):
+        raise CorruptBatch("a field longer than its batch")
+    return bytes(data[p : p + n]), p + n
+
+
+def compress(data: bytes, kind: int) -> bytes:
+    if kind == NONE:
+        return data
+    if kind == GZIP:
+        return bytes(cramjam.gzip.compress(data))
+    if kind == LZ4:
+        return bytes(cramjam.lz4.compress(data))
+    if kind == ZSTD:
+        return bytes(cramjam.zstd.compress(data))
+    if kind == SNAPPY:
+        block = bytes(cramjam.snappy.compress_raw(data))
+        return XERIAL + struct.pack(">ii", 1, 1) + struct.pack(">i", len(block)) + block
+    raise InvalidBatch(f"compression type {kind} is unknown")
+
+
+def decompress(data: Buffer, kind: int, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """Unpack within `bytes_max`; CorruptBatch when it cannot be done."""
+    try:
+        if kind == SNAPPY:
+            return _unsnappy(bytes(data), bytes_max)
+        module = {GZIP: cramjam.gzip, LZ4: cramjam.lz4, ZSTD: cramjam.zstd}[kind]
+        decoder = module.Decompressor()
+        # Fed in slices, so that a bomb is noticed before it has filled memory.
+        out, view = bytearray(), memoryview(data)
+        for start in range(0, len(view), 64 * 1024):
+            decoder.decompress(bytes(view[start : start + 64 * 1024]))
+            out += bytes(decoder.flush())
+            if len(out) > bytes_max:
+                raise CorruptBatch(f"a batch unpacks to more than {bytes_max} bytes")
+        out += bytes(decoder.finish())
+        return bytes(out)
+    except cramjam.DecompressionError as e:
+        raise CorruptBatch(f"{COMPRESSION_NAMES[kind]} data cannot be unpacked: {e}") from e
+
+
+def _unsnappy(data: bytes, bytes_max: int) -> bytes:
+    if not data.startswith(XERIAL):
+        return bytes(cramjam.snappy.decompress_raw(data))
+    out, pos = bytearray(), 16
+    while pos + 4 <= len(data):
+        (n,) = _INT.unpack_from(data, pos)
+        pos += 4
+        if n < 0 or pos + n > len(data):
+            raise CorruptBatch("a snappy block is cut off")
+        out += bytes(cramjam.snappy.decompress_raw(data[pos : pos + n]))
+        pos += n
+        if len(out) > bytes_max:
+            raise CorruptBatch(f"a batch unpacks to more than {bytes_max} bytes")
+    return bytes(out)
