@@ -1,0 +1,130 @@
+"""The znodes: paths, and what stands in them. Law: a path is spelled here and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from brokerd.cluster.model import Seat
+
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+BROKERS = "/brokers/ids"
+PROPOSALS = "/isr_proposals"
+REQUESTS = "/requests"
+METADATA = "/metadata"
+LOG = "/metadata/log"
+HEAD = "/metadata/head"
+SNAPSHOT = "/metadata/snapshot"
+SNAPSHOTS = "/metadata/snapshots"
+
+PERSISTENT = ("/brokers", BROKERS, PROPOSALS, REQUESTS, METADATA, LOG, SNAPSHOTS)
+"""Created once, in this order, by whoever comes first."""
+
+PROPOSALS_MAX = 2_000
+"""ISR proposals in one znode; the rest follows when these are answered. Keeps the node far below ZooKeeper's 1 MB."""
+
+
+def broker(broker_id: int) -> str:
+    return f"{BROKERS}/{broker_id}"
+
+
+def proposals(broker_id: int) -> str:
+    return f"{PROPOSALS}/{broker_id}"
+
+
+def request(request_id: str) -> str:
+    return f"{REQUESTS}/{request_id}"
+
+
+def entry(seq: int) -> str:
+    return f"{LOG}/{seq:020d}"
+
+
+def to_json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a broker says of itself in `/brokers/ids/<id>`; `incarnation` is the node's czxid, filled in by the reader."""
+
+    broker_id: int
+    broker_uuid: str
+    host: str
+    port: int
+    rack: str | None
+    failure_domain: str | None
+    tail_intact: bool
+    cluster_id: str | None = None
+    incarnation: int = -1
+
+    def encode(self) -> bytes:
+        return to_json(
+            {
+                "broker_id": self.broker_id, "broker_uuid": self.broker_uuid, "host": self.host, "port": self.port,
+                "rack": self.rack, "failure_domain": self.failure_domain, "tail_intact": self.tail_intact,
+                "cluster_id": self.cluster_id,
+            }
+        )  # fmt: skip
+
+    @staticmethod
+    def decode(data: bytes, incarnation: int) -> Registration:
+        """Raises ValueError or KeyError for bytes that no broker of ours wrote."""
+        body = json.loads(data)
+        return Registration(
+            body["broker_id"], body["broker_uuid"], body["host"], body["port"], body["rack"], body["failure_domain"],
+            body["tail_intact"], body.get("cluster_id"), incarnation,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class IsrProposal:
+    topic_id: UUID
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[Seat, ...]
+
+
+def encode_proposals(incarnation: int, wanted: Sequence[IsrProposal]) -> bytes:
+    return to_json(
+        {
+            "incarnation": incarnation,
+            "proposals": [
+                [str(p.topic_id), p.partition, p.leader_epoch, p.partition_epoch, [list(s) for s in p.isr]]
+                for p in wanted[:PROPOSALS_MAX]
+            ],
+        }
+    )
+
+
+def decode_proposals(data: bytes) -> tuple[int, tuple[IsrProposal, ...]]:
+    body = json.loads(data)
+    return body["incarnation"], tuple(
+        IsrProposal(UUID(t), p, le, pe, tuple(Seat(*s) for s in isr)) for t, p, le, pe, isr in body["proposals"]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardedRequest:
+    """What a broker asks the controller on a client's behalf."""
+
+    request_id: str
+    broker_id: int
+    incarnation: int
+    kind: str
+    payload: Mapping[str, Any]
+
+    def encode(self) -> bytes:
+        return to_json(
+            {"broker_id": self.broker_id, "incarnation": self.incarnation, "kind": self.kind, "payload": self.payload}
+        )
+
+    @staticmethod
+    def decode(request_id: str, data: bytes) -> ForwardedRequest:
+        body = json.loads(data)
+        return ForwardedRequest(request_id, body["broker_id"], body["incarnation"], body["kind"], body["payload"])

@@ -1,0 +1,90 @@
+"""Who this broker is and what its folder has lived through: `meta.properties`, the lock, the clean-stop marker.
+
+Laws (safety.md sections 1 and 3): a folder of another cluster or broker is refused; a folder has one broker at a time; the tail
+counts as intact after a clean stop, or while the kernel that held the written pages still runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from uuid import uuid4
+
+from brokerd.cluster.metadata import GENESIS_HASH
+from brokerd.storage.disk import Disk
+
+META = "meta.properties"
+CLEAN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class IdentityError(Exception):
+    """The folder cannot be served; the text says why and what would help."""
+
+
+class Identity:
+    """Opened once at start. `tail_intact` is decided then; within one life of the process it stays true."""
+
+    def __init__(self, folder: Path, broker_id: int, disk: Disk) -> None:
+        self.folder, self.broker_id, self._disk = folder, broker_id, disk
+        disk.mkdir(folder)
+        self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as e:
+            raise IdentityError(f"{folder} is served by another broker process; stop that one first") from e
+        meta = self._read_meta()
+        boot = BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
+        self.fresh = not meta
+        if meta and int(meta.get("broker.id", broker_id)) != broker_id:
+            raise IdentityError(
+                f"{folder} belongs to broker {meta['broker.id']}, not {broker_id}: fix broker.id or log.dirs"
+            )
+        self.broker_uuid = meta.get("broker.uuid") or str(uuid4())
+        self.cluster_id = meta.get("cluster.id") or None
+        self.seq = int(meta.get("metadata.seq", 0))
+        self.chain_hash = meta.get("metadata.hash", GENESIS_HASH)
+        clean = disk.exists(folder / CLEAN)
+        self.same_boot = bool(boot) and meta.get("boot.id") == boot
+        self.tail_intact = bool(meta) and (clean or self.same_boot)
+        self._boot = boot
+        disk.unlink(folder / CLEAN)
+        self._write_meta()
+
+    def _read_meta(self) -> dict[str, str]:
+        data = self._disk.read(self.folder / META)
+        out: dict[str, str] = {}
+        for line in (data or b"").decode("utf-8", "replace").splitlines():
+            name, equals, value = line.partition("=")
+            if equals and not name.startswith("#"):
+                out[name.strip()] = value.strip()
+        return out
+
+    def _write_meta(self) -> None:
+        lines = {
+            "version": "1", "broker.id": str(self.broker_id), "broker.uuid": self.broker_uuid,
+            "cluster.id": self.cluster_id or "", "boot.id": self._boot,
+            "metadata.seq": str(self.seq), "metadata.hash": self.chain_hash,
+        }  # fmt: skip
+        text = "".join(f"{k}={v}\n" for k, v in lines.items())
+        self._disk.replace(self.folder / META, text.encode(), durable=True)
+
+    def problem(self, cluster_id: str, seq: int) -> str | None:
+        """Why the cluster that was met is not this folder's, or None."""
+        if self.cluster_id and cluster_id and cluster_id != self.cluster_id:
+            return f"{self.folder} belongs to cluster {self.cluster_id}, ZooKeeper holds cluster {cluster_id}"
+        if seq < self.seq:
+            return f"ZooKeeper's metadata log ends at {seq}, this folder has seen entry {self.seq}: an older ZooKeeper"
+        return None
+
+    def applied(self, cluster_id: str, seq: int, chain_hash: str) -> None:
+        """Remember how far the metadata log was followed (now and then, not at each entry)."""
+        if seq != self.seq or cluster_id != self.cluster_id:
+            self.cluster_id, self.seq, self.chain_hash = cluster_id, seq, chain_hash
+            self._write_meta()
+
+    def stopped_cleanly(self, incarnation: int | None) -> None:
+        self._disk.replace(self.folder / CLEAN, json.dumps({"incarnation": incarnation}).encode(), durable=True)
