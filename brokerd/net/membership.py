@@ -1,0 +1,261 @@
+"""This broker's place in the cluster: its registration, its view of the metadata log, what it asks the controller.
+
+Laws: registered only after the log was read past a sync; one's own seat after a lost session is taken over by uuid, nobody else's;
+every request is answered once, by the log or by None. Called by the broker. Must not come in: partitions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from brokerd.cluster import znodes
+from brokerd.cluster.metadata import Image, Record, RequestAnswered
+from brokerd.cluster.model import Now
+from brokerd.cluster.store import Code, Create, Delete, Result, SessionState, Store
+from brokerd.cluster.tailer import Tailer
+from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration
+from brokerd.identity import Identity
+
+log = logging.getLogger(__name__)
+
+RETRY_MS = 300
+REQUESTS_MAX = 1_000
+"""Requests of this broker that wait for the controller at once; more are answered None at once."""
+
+
+class Listener(Protocol):
+    def image_loaded(self, image: Image, now: Now) -> None: ...
+
+    def entry_applied(self, image: Image, records: Sequence[Record], now: Now) -> None: ...
+
+    def registered(self, incarnation: int, now: Now) -> None: ...
+
+    def caught_up(self, now: Now) -> None: ...
+
+    def session_lost(self, now: Now) -> None: ...
+
+    def halted(self, reason: str) -> None: ...
+
+
+@dataclass(slots=True)
+class Waiting:
+    deadline_mono_ms: int
+    done: Callable[[RequestAnswered | None], None]
+
+
+class Membership:
+    def __init__(
+        self,
+        store: Store,
+        identity: Identity,
+        listener: Listener,
+        clock: Callable[[], Now],
+        *,
+        host: str,
+        port: int,
+        rack: str | None,
+        failure_domain: str | None,
+    ) -> None:
+        self._store, self._identity, self._listener, self._clock = store, identity, listener, clock
+        self._host, self._port, self._rack, self._failure_domain = host, port, rack, failure_domain
+        self.broker_id = identity.broker_id
+        self.tailer = Tailer(store, self, clock)
+        self.incarnation: int | None = None
+        self._tail_intact = identity.tail_intact
+        self._registering = False
+        self._retry_at_ms: int | None = None
+        self._loaded = False
+        self._closing = False
+        self._wanted: tuple[IsrProposal, ...] = ()
+        self._proposals_busy = False
+        self._proposals_dirty = False
+        self._number = 0
+        self._waiting: dict[str, Waiting] = {}
+        store.on_session = self._session
+
+    @property
+    def image(self) -> Image:
+        return self.tailer.image
+
+    @property
+    def head_read(self) -> bool:
+        return self.tailer.current
+
+    # -- the session -----------------------------------------------------------------------------------------------------
+    def _session(self, state: SessionState) -> None:
+        now = self._clock()
+        if state is SessionState.CONNECTED:
+            self.tailer.connected()
+            return
+        self.tailer.disconnected()
+        self._registering = self._proposals_busy = False
+        if state is SessionState.EXPIRED:
+            log.warning("the ZooKeeper session has expired: registering anew")
+            self.incarnation = None
+            self._listener.session_lost(now)
+
+    def tick(self, now: Now) -> None:
+        self.tailer.tick(now)
+        for request_id in [i for i, w in self._waiting.items() if w.deadline_mono_ms <= now.mono_ms]:
+            waiting = self._waiting.pop(request_id)
+            if self._store.zk_session:
+                self._store.delete(znodes.request(request_id), -1, lambda r: None)
+            waiting.done(None)
+        if self._retry_at_ms is not None and now.mono_ms >= self._retry_at_ms:
+            self._retry_at_ms = None
+            self._register()
+        if self._proposals_dirty:
+            self._send_proposals()
+
+    # -- the tailer's listener -------------------------------------------------------------------------------------------
+    def image_loaded(self, image: Image, now: Now) -> None:
+        self._loaded = True
+        self._listener.image_loaded(image, now)
+
+    def entry_applied(self, image: Image, records: Sequence[Record], now: Now) -> None:
+        if self._loaded:
+            self._listener.entry_applied(image, records, now)
+        for record in records:
+            if isinstance(record, RequestAnswered):
+                waiting = self._waiting.pop(record.request_id, None)
+                if waiting is not None:
+                    waiting.done(record)
+
+    def caught_up(self, image: Image, now: Now) -> None:
+        problem = self._identity.problem(image.cluster_id, image.seq)
+        if problem is not None:
+            self.tailer.halted = problem
+            self._listener.halted(problem)
+            return
+        if not self._loaded:
+            # Everything up to the head at once, rather than entry by entry: a start opens each log once.
+            self._loaded = True
+            self._listener.image_loaded(image, now)
+        self._listener.caught_up(now)
+        if self.incarnation is None:
+            self._register()
+
+    def halted(self, reason: str) -> None:
+        self._listener.halted(reason)
+
+    # -- registration ----------------------------------------------------------------------------------------------------
+    def _register(self) -> None:
+        if self._registering or self._closing or self.incarnation is not None or not self._store.zk_session:
+            return
+        self._registering = True
+        self._store.get(znodes.broker(self.broker_id), self._seat_read)
+
+    def _seat_read(self, result: Result) -> None:
+        path = znodes.broker(self.broker_id)
+        me = Registration(
+            self.broker_id, self._identity.broker_uuid, self._host, self._port, self._rack, self._failure_domain,
+            self._tail_intact, self._identity.cluster_id,
+        )  # fmt: skip
+        if result.code is Code.NO_NODE:
+            self._store.create(path, me.encode(), self._seat_taken, ephemeral=True)
+        elif result.ok and result.stat is not None:
+            try:
+                holder = Registration.decode(result.data, result.stat.czxid).broker_uuid
+            except (ValueError, KeyError):
+                holder = "unreadable"
+            if holder != self._identity.broker_uuid:
+                log.error("broker id %d is held by another broker (%s); fix broker.id or stop that one",
+                          self.broker_id, holder)  # fmt: skip
+                self._again()
+                return
+            # One's own seat of an earlier session: taken over in one step.
+            self._store.multi(
+                [Delete(path, result.stat.version), Create(path, me.encode(), ephemeral=True)], self._seat_taken
+            )
+        else:
+            self._again()
+
+    def _seat_taken(self, result: Result) -> None:
+        if not result.ok:
+            self._again()  # also after an unknown outcome: the seat is read again
+            return
+        self._store.get(znodes.broker(self.broker_id), self._seat_known)
+
+    def _seat_known(self, result: Result) -> None:
+        if not result.ok or result.stat is None or result.stat.owner != self._store.zk_session:
+            self._again()
+            return
+        self._registering = False
+        self.incarnation = result.stat.czxid
+        self._tail_intact = True  # from here on this process holds every written page
+        log.info("broker %d registered, incarnation %d", self.broker_id, self.incarnation)
+        self._listener.registered(self.incarnation, self._clock())
+        self._send_proposals()
+
+    def _again(self) -> None:
+        self._registering = False
+        self._retry_at_ms = self._clock().mono_ms + RETRY_MS
+
+    # -- asking the controller -------------------------------------------------------------------------------------------
+    def propose_isr(self, wanted: Sequence[IsrProposal]) -> None:
+        """Replace the set of ISRs that this broker asks for."""
+        self._wanted = tuple(wanted)
+        self._proposals_dirty = True
+        self._send_proposals()
+
+    def _send_proposals(self) -> None:
+        if self._proposals_busy or self.incarnation is None or not self._store.zk_session:
+            return
+        self._proposals_busy, self._proposals_dirty = True, False
+        data = znodes.encode_proposals(self.incarnation, self._wanted)
+        path = znodes.proposals(self.broker_id)
+
+        def written(result: Result) -> None:
+            if result.code is Code.NO_NODE:
+                self._store.create(path, data, created, ephemeral=True)
+                return
+            created(result)
+
+        def created(result: Result) -> None:
+            self._proposals_busy = False
+            if not result.ok:
+                self._proposals_dirty = True  # the next tick tries again
+            elif self._proposals_dirty:
+                self._send_proposals()
+
+        self._store.set(path, data, -1, written)
+
+    def request(
+        self,
+        kind: str,
+        payload: Mapping[str, Any],
+        timeout_ms: int,
+        done: Callable[[RequestAnswered | None], None],
+    ) -> None:
+        """Ask the controller; `done` hears the log's answer, or None after the time-out or without a session."""
+        if self.incarnation is None or not self._store.zk_session or len(self._waiting) >= REQUESTS_MAX:
+            done(None)
+            return
+        self._number += 1
+        request_id = f"{self.incarnation}-{self._number}"
+        if payload.get("auto"):
+            # One node per name, so that a storm of clients asks once.
+            request_id = f"create-topic-{payload['topics'][0]['name']}"
+            if request_id in self._waiting:
+                return
+        self._waiting[request_id] = Waiting(self._clock().mono_ms + timeout_ms, done)
+        body = ForwardedRequest(request_id, self.broker_id, self.incarnation, kind, payload)
+
+        def created(result: Result) -> None:
+            if not result.ok and result.code is not Code.CONNECTION_LOSS:
+                waiting = self._waiting.pop(request_id, None)
+                if waiting is not None:
+                    waiting.done(None)
+
+        self._store.create(znodes.request(request_id), body.encode(), created, ephemeral=True)
+
+    def shutdown(self, timeout_ms: int, done: Callable[[], None]) -> None:
+        """Controlled: ask for the leaders to move off, then call `done` whatever came of it."""
+        self._closing = True
+        self.request("controlled_shutdown", {}, timeout_ms, lambda answer: done())
+
+    def close(self) -> None:
+        self._store.close()
