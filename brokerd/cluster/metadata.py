@@ -365,19 +365,30 @@ class Image:
         """Every invariant of the image; raises AssertionError with the story."""
         for topic in self.topics.values():
             assert self.topic_ids.get(topic.name) == topic.topic_id, f"name {topic.name} does not lead to its topic"
-            for index, p in topic.partitions.items():
-                where = f"{topic.name}-{index}: {p}"
-                assert 0 <= index < topic.partition_count, f"partition beyond the count, {where}"
-                assert p.replicas and len(set(p.replicas)) == len(p.replicas), f"replicas empty or doubled, {where}"
-                assert set(p.isr_ids) <= set(p.replicas), f"ISR outside the replicas, {where}"
-                assert len(set(p.isr_ids)) == len(p.isr), f"a broker sits twice in the ISR, {where}"
-                assert not set(p.elr) & set(p.isr_ids), f"ELR and ISR overlap, {where}"
-                assert set(p.elr) <= set(p.replicas), f"ELR outside the replicas, {where}"
-                assert set(p.adding) <= set(p.replicas) and set(p.removing) <= set(p.replicas), f"assignment, {where}"
-                if p.leader != NO_LEADER:
-                    assert Seat(p.leader, p.leader_incarnation) in p.isr, f"leader without its seat in the ISR, {where}"
-                else:
-                    assert p.isr or p.elr or p.last_isr, f"nothing left to elect from, {where}"
+            self._validate_topic(topic, topic.partitions)
+
+    def validate_partitions(self, records: Iterable[Record]) -> None:
+        """The invariants of the partitions that `records` changed: what an entry must not break."""
+        for record in records:
+            if isinstance(record, PartitionChanged) and record.topic_id in self.topics:
+                self._validate_topic(self.topics[record.topic_id], (record.partition,))
+
+    @staticmethod
+    def _validate_topic(topic: TopicState, indexes: Iterable[int]) -> None:
+        for index in indexes:
+            p = topic.partitions[index]
+            where = f"{topic.name}-{index}: {p}"
+            assert 0 <= index < topic.partition_count, f"partition beyond the count, {where}"
+            assert p.replicas and len(set(p.replicas)) == len(p.replicas), f"replicas empty or doubled, {where}"
+            assert set(p.isr_ids) <= set(p.replicas), f"ISR outside the replicas, {where}"
+            assert len(set(p.isr_ids)) == len(p.isr), f"a broker sits twice in the ISR, {where}"
+            assert not set(p.elr) & set(p.isr_ids), f"ELR and ISR overlap, {where}"
+            assert set(p.elr) <= set(p.replicas), f"ELR outside the replicas, {where}"
+            assert set(p.adding) <= set(p.replicas) and set(p.removing) <= set(p.replicas), f"assignment, {where}"
+            if p.leader != NO_LEADER:
+                assert Seat(p.leader, p.leader_incarnation) in p.isr, f"leader without its seat in the ISR, {where}"
+            else:
+                assert p.isr or p.elr or p.last_isr, f"nothing left to elect from, {where}"
 
     # -- snapshots -------------------------------------------------------------------------------------------------
     def records(self) -> Iterator[Record]:

@@ -1,0 +1,176 @@
+"""Writes the metadata log: one multi in flight, unknown outcomes settled by token.
+
+Laws (safety.md section 2): every write checks the version of /controller_epoch; an unknown outcome is settled by reading, never by
+trying again blindly; a foreign entry means step down. Called by the controller's runner. Must not come in: what is written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from brokerd.cluster import znodes
+from brokerd.cluster.metadata import ENTRY_BYTES_MAX, Entry, Image, MetadataError, Record, entry_hash
+from brokerd.cluster.store import Check, Code, Create, Delete, Operation, Result, Set, Store
+
+log = logging.getLogger(__name__)
+
+RECORDS_PER_ENTRY = 500
+"""A first guess at what fits an entry; an entry too large is halved."""
+DELETES_PER_ENTRY = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Records in order, and znodes (answered requests) that go with the last of them."""
+
+    records: tuple[Record, ...]
+    deletes: tuple[str, ...] = ()
+
+
+class Appender:
+    """For one term of one controller. `applied(records)` after each entry; `deposed(reason)` at most once, then silence."""
+
+    def __init__(
+        self,
+        store: Store,
+        image: Image,
+        controller_epoch: int,
+        epoch_version: int,
+        *,
+        applied: Callable[[tuple[Record, ...]], None],
+        deposed: Callable[[str], None],
+        new_token: Callable[[], str] = lambda: uuid4().hex,
+    ) -> None:
+        self._store, self._image = store, image
+        self._epoch, self._epoch_version = controller_epoch, epoch_version
+        self._applied, self._deposed, self._new_token = applied, deposed, new_token
+        self._queue: deque[Write] = deque()
+        self._entry: tuple[Entry, bytes, tuple[str, ...]] | None = None
+        self._unknown = False
+        self._head_version = -1
+        self._stopped = False
+        self.appended_bytes = 0
+
+    @property
+    def idle(self) -> bool:
+        return self._entry is None and not self._queue
+
+    def submit(self, records: Sequence[Record], deletes: Sequence[str] = ()) -> None:
+        for start in range(0, max(1, len(records)), RECORDS_PER_ENTRY):
+            part = tuple(records[start : start + RECORDS_PER_ENTRY])
+            last = start + RECORDS_PER_ENTRY >= len(records)
+            self._queue.append(Write(part, tuple(deletes) if last else ()))
+        self._next()
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def reconnected(self) -> None:
+        """The store is connected again: settle what is unknown."""
+        if self._unknown and not self._stopped:
+            self._store.sync("/", lambda r: self._settle() if r.ok else None)
+
+    def _next(self) -> None:
+        if self._entry is not None or not self._queue or self._stopped:
+            return
+        write = self._queue.popleft()
+        entry = Entry(self._image.seq + 1, self._epoch, self._new_token(), self._image.chain_hash, write.records)
+        data = entry.encode()
+        if len(data) > ENTRY_BYTES_MAX:
+            half = len(write.records) // 2
+            if half == 0:
+                raise MetadataError(f"one {type(write.records[0]).__name__} does not fit an entry of the metadata log")
+            self._queue.appendleft(Write(write.records[half:], write.deletes))
+            self._queue.appendleft(Write(write.records[:half]))
+            self._next()
+            return
+        self._entry = (entry, data, write.deletes)
+        self._store.exists(znodes.HEAD, self._head_known)
+
+    def _head_known(self, result: Result) -> None:
+        if self._stopped or self._entry is None:
+            return
+        if result.code is Code.NO_NODE and self._image.seq == 0:
+            self._head_version = -1
+        elif result.ok and result.stat is not None:
+            self._head_version = result.stat.version
+        else:
+            self._unknown = True
+            return
+        self._send()
+
+    def _send(self) -> None:
+        assert self._entry is not None
+        entry, data, deletes = self._entry
+        number = str(entry.seq).encode()
+        head: Operation = (
+            Create(znodes.HEAD, number) if self._head_version < 0 else Set(znodes.HEAD, number, self._head_version)
+        )
+        operations: list[Operation] = [
+            Check(znodes.CONTROLLER_EPOCH, self._epoch_version),
+            Create(znodes.entry(entry.seq), data),
+            head,
+            *(Delete(path) for path in deletes[:DELETES_PER_ENTRY]),
+        ]
+        self._store.multi(operations, self._sent)
+
+    def _sent(self, result: Result) -> None:
+        if self._stopped or self._entry is None:
+            return
+        if result.ok:
+            self._done()
+        elif result.code is Code.CONNECTION_LOSS:
+            self._unknown = True
+            if self._store.zk_session:
+                self.reconnected()
+        elif len(result.codes) > 3 and all(c in (Code.OK, Code.ROLLED_BACK) for c in result.codes[:3]):
+            # A request's author has died and its node with it: write without that deletion.
+            entry, data, deletes = self._entry
+            gone = {i for i, c in enumerate(result.codes[3:]) if c is Code.NO_NODE}
+            self._entry = (entry, data, tuple(d for i, d in enumerate(deletes) if i not in gone))
+            self._send()
+        elif result.codes and result.codes[0] in (Code.OK, Code.ROLLED_BACK):
+            self._settle()  # the entry or the head was in the way: whose is it?
+        else:
+            self._step_down(f"the controller epoch has moved on ({result.code.value})")
+
+    def _settle(self) -> None:
+        if self._entry is not None and not self._stopped:
+            self._unknown = True
+            self._store.get(znodes.entry(self._entry[0].seq), self._settled)
+
+    def _settled(self, result: Result) -> None:
+        if self._stopped or self._entry is None:
+            return
+        entry, data, _ = self._entry
+        if result.code is Code.NO_NODE:
+            self._unknown = False
+            self._store.exists(znodes.HEAD, self._head_known)
+        elif not result.ok:
+            return  # reconnected() comes back to it
+        elif result.data == data:
+            self._unknown = False
+            self._done()
+        else:
+            self._step_down(f"another controller wrote entry {entry.seq}")
+
+    def _done(self) -> None:
+        assert self._entry is not None
+        entry, data, _ = self._entry
+        self._entry = None
+        self.appended_bytes += len(data)
+        if self._image.seq < entry.seq:  # else the tailer was faster
+            self._image.apply_entry(entry, entry_hash(data))
+            self._image.validate_partitions(entry.records)
+        self._applied(entry.records)
+        self._next()
+
+    def _step_down(self, reason: str) -> None:
+        self._stopped = True
+        self._queue.clear()
+        log.warning("stepping down: %s", reason)
+        self._deposed(reason)

@@ -1,0 +1,143 @@
+"""What the controller's core hears and says. Values only; the runner carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from brokerd.cluster.metadata import Record
+from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration
+
+
+# -- wanted, from the database -------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class DesiredTopic:
+    """A topic row whose generation the log has not applied yet. `deleted` is the only way a topic goes."""
+
+    topic_id: UUID
+    name: str
+    generation: int
+    deleted: bool
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+    assignment: Mapping[int, tuple[int, ...]] | None = None
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredAssignment:
+    """A step of a move: applied only while the partition's assignment generation is `read_generation`."""
+
+    topic_id: UUID
+    partition: int
+    replicas: tuple[int, ...]
+    read_generation: int
+    move_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredReset:
+    """Replica recovery: this broker's copy is thrown away and fetched anew."""
+
+    topic_id: UUID
+    partition: int
+    broker_id: int
+    reset_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredRead:
+    topics: tuple[DesiredTopic, ...] = ()
+    assignments: tuple[DesiredAssignment, ...] = ()
+    resets: tuple[DesiredReset, ...] = ()
+    complete: bool = False
+    """True when every row was read, not only the newer ones. Absence never deletes either way."""
+
+
+# -- events --------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Elected:
+    controller_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deposed:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersSeen:
+    """Who is registered right now: the whole set."""
+
+    registrations: Mapping[int, Registration]
+
+
+@dataclass(frozen=True, slots=True)
+class IsrProposed:
+    broker_id: int
+    incarnation: int
+    proposals: tuple[IsrProposal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    request: ForwardedRequest
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredFailed:
+    """The database refused or could not be reached: the request is answered with `error` and nothing is half done."""
+
+    request_id: str
+    error: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Entries were written and applied to the image."""
+
+    records: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    pass
+
+
+Event = Elected | Deposed | BrokersSeen | IsrProposed | Requested | DesiredRead | DesiredFailed | Appended | Tick
+
+
+# -- effects ---------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class AppendMetadata:
+    """Write `records` to the log and delete the answered request nodes in the same step."""
+
+    records: tuple[Record, ...]
+    answered: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WriteDesired:
+    """Let the database thread make rows of this (validated) request; its answer comes as DesiredRead or DesiredFailed."""
+
+    request: ForwardedRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Something a person should see; `kind` is drift, refused or offline."""
+
+    kind: str
+    subject: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepDown:
+    reason: str
+
+
+Effect = AppendMetadata | WriteDesired | Report | StepDown
