@@ -3,7 +3,15 @@ are three things and never one table. Observed rows are written by the observer 
 
 from controlplane.models.access import Acl
 from controlplane.models.change import Change
-from controlplane.models.cluster import Broker, Cluster, ConsumerGroup, GroupPartition, ObservedTopic, Partition, Replica
+from controlplane.models.cluster import (
+    Broker,
+    Cluster,
+    ConsumerGroup,
+    GroupPartition,
+    ObservedTopic,
+    Partition,
+    Replica,
+)
 from controlplane.models.job import ArchiveBatch, ArchiveJob, ReplicaRecovery
 from controlplane.models.move import Move, MovePartition
 from controlplane.models.topic import Topic

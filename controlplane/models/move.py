@@ -21,7 +21,13 @@ class MoveState(models.TextChoices):
 
 
 FINISHED_STATES = (MoveState.DONE, MoveState.CANCELLED, MoveState.ROLLED_BACK, MoveState.FAILED)
-WORKING_STATES = (MoveState.RUNNING, MoveState.PAUSED, MoveState.VERIFYING, MoveState.CANCELLING, MoveState.ROLLING_BACK)
+WORKING_STATES = (
+    MoveState.RUNNING,
+    MoveState.PAUSED,
+    MoveState.VERIFYING,
+    MoveState.CANCELLING,
+    MoveState.ROLLING_BACK,
+)
 
 
 class PartState(models.TextChoices):

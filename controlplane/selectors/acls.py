@@ -1,0 +1,52 @@
+"""ACL bindings as stored. Law: every page that shows them says that brokers do not enforce them yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Q
+
+from controlplane.models import Acl
+from controlplane.selectors.common import Page, paged
+
+ENFORCED = False
+"""Brokers do not enforce bindings yet; pages say so while this is False."""
+
+
+@dataclass(frozen=True, slots=True)
+class AclRow:
+    id: int
+    resource_type: str
+    pattern_type: str
+    resource_name: str
+    principal: str
+    host: str
+    operation: str
+    permission: str
+    created_at: datetime
+    created_by: str
+
+
+ACL_COLUMNS = {
+    "resource_name": "resource_name", "resource_type": "resource_type", "principal": "principal", "operation": "operation",
+    "permission": "permission", "created_at": "created_at",
+}  # fmt: skip
+
+
+def acl_list(*, query: str = "", sort: str = "resource_name", page: int = 1, per_page: int = 50) -> Page[AclRow]:
+    rows = Acl.objects.all()
+    if query:
+        rows = rows.filter(Q(resource_name__icontains=query) | Q(principal__icontains=query))
+    return paged(
+        rows, lambda found: [acl_shape(a) for a in found],
+        page=page, per_page=per_page, sort=sort, columns=ACL_COLUMNS, query=query,
+    )  # fmt: skip
+
+
+def acl_shape(a: Acl) -> AclRow:
+    return AclRow(
+        id=a.pk, resource_type=a.resource_type, pattern_type=a.pattern_type, resource_name=a.resource_name,
+        principal=a.principal, host=a.host, operation=a.operation, permission=a.permission, created_at=a.created_at,
+        created_by=a.created_by,
+    )  # fmt: skip

@@ -1,0 +1,161 @@
+"""Brokers: the list, one broker, and whether it is safe to restart it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controlplane.models import Broker, ObservedTopic, Partition, Replica
+from controlplane.selectors.common import Page, age_s, cluster_row, paged
+from controlplane.services.topic_configs import min_insync
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRow:
+    """`answered` False = its last sample failed, None = never asked. Skews are per cent against the mean of living brokers."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+    failure_domain: str | None
+    incarnation: int
+    alive: bool
+    answered: bool | None
+    leaders: int
+    replicas: int
+    replicas_out_of_sync: int
+    size_bytes: int | None
+    leaders_skew_pct: float | None
+    replicas_skew_pct: float | None
+    is_controller: bool
+    age_s: float | None
+    sample_age_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRow:
+    """One replica on a broker. `role`: leader, follower or out_of_sync."""
+
+    topic: str
+    index: int
+    role: str
+    leader: int | None
+    replicas: list[int]
+    isr: list[int]
+    lag_records: int | None
+    size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RestartVerdict:
+    """`blockers` are sentences naming the partitions that say no; `leaders` will move first."""
+
+    safe: bool
+    blockers: list[str]
+    leaders: int
+    age_s: float | None
+
+
+def broker_list() -> list[BrokerRow]:
+    """All brokers ever registered, by id."""
+    rows = list(Broker.objects.all())
+    living = [b for b in rows if b.alive]
+    age = age_s(cluster_row().observed_at)
+
+    def skew(value: int, values: list[int]) -> float | None:
+        mean = sum(values) / len(values) if values else 0
+        return None if not mean else round((value - mean) / mean * 100, 1)
+
+    return [
+        BrokerRow(
+            broker_id=b.broker_id,
+            host=b.host,
+            port=b.port,
+            rack=b.rack,
+            failure_domain=b.failure_domain,
+            incarnation=b.incarnation,
+            alive=b.alive,
+            answered=b.answered,
+            leaders=b.leaders,
+            replicas=b.replicas,
+            replicas_out_of_sync=b.replicas_out_of_sync,
+            size_bytes=b.size_bytes,
+            leaders_skew_pct=skew(b.leaders, [x.leaders for x in living]) if b.alive else None,
+            replicas_skew_pct=skew(b.replicas, [x.replicas for x in living]) if b.alive else None,
+            # Controllers are processes of their own; the name stays for the day one sits inside a broker.
+            is_controller=False,
+            age_s=age,
+            sample_age_s=age_s(b.sampled_at),
+        )
+        for b in rows
+    ]
+
+
+def broker(broker_id: int) -> BrokerRow | None:
+    return next((b for b in broker_list() if b.broker_id == broker_id), None)
+
+
+REPLICA_COLUMNS = {
+    "topic": "partition__topic__name",
+    "size_bytes": "size_bytes",
+    "lag_records": "lag_records",
+    "in_isr": "in_isr",
+}
+
+
+def broker_replicas(
+    broker_id: int, *, query: str = "", sort: str = "topic", page: int = 1, per_page: int = 50
+) -> Page[ReplicaRow]:
+    """The replicas on one broker. Sort columns: REPLICA_COLUMNS."""
+    rows = Replica.objects.filter(broker_id=broker_id).select_related("partition__topic")
+    if query:
+        rows = rows.filter(partition__topic__name__icontains=query)
+    return paged(
+        rows,
+        lambda found: [
+            ReplicaRow(
+                topic=r.partition.topic.name,
+                index=r.partition.index,
+                role="leader" if r.partition.leader == broker_id else "follower" if r.in_isr else "out_of_sync",
+                leader=r.partition.leader,
+                replicas=r.partition.replicas,
+                isr=r.partition.isr,
+                lag_records=r.lag_records,
+                size_bytes=r.size_bytes,
+            )
+            for r in found
+        ],
+        page=page,
+        per_page=per_page,
+        sort=sort,
+        columns=REPLICA_COLUMNS,
+        query=query,
+        tie="partition__index",
+    )
+
+
+BLOCKERS_SHOWN_MAX = 50
+
+
+def safe_to_restart(broker_id: int) -> RestartVerdict:
+    """Would acks=all traffic go on and every partition keep a leader while this broker is away? The first BLOCKERS_SHOWN_MAX reasons
+    are spelled out, the rest counted."""
+    minima = {t.id: (t.name, min_insync(t.configs)) for t in ObservedTopic.objects.all()}
+    blockers: list[str] = []
+    leaders = 0
+    hosted = Partition.objects.filter(replica_rows__broker_id=broker_id).order_by("topic__name", "index")
+    for row in hosted:
+        leaders += row.leader == broker_id
+        name, needed = minima[row.topic_id]
+        rest = [b for b in row.isr if b != broker_id]
+        if not rest:
+            blockers.append(f"{name}-{row.index}: no other replica is in sync (in sync: {row.isr}).")
+        elif len(rest) < needed:
+            blockers.append(f"{name}-{row.index}: {len(rest)} would stay in sync, min.insync.replicas is {needed}.")
+    if len(blockers) > BLOCKERS_SHOWN_MAX:
+        more = len(blockers) - BLOCKERS_SHOWN_MAX
+        blockers = [*blockers[:BLOCKERS_SHOWN_MAX], f"... and {more} more partitions."]
+    age = age_s(cluster_row().observed_at)
+    if age is None or age > 15:
+        blockers.insert(0, "What is known of the cluster is older than 15 s; the answer may be wrong.")
+    return RestartVerdict(not blockers, blockers, leaders, age)

@@ -1,0 +1,247 @@
+"""Moves and replica recoveries with their progress. Law: bytes and ends are ranges or None, never a guess shown as a fact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Count, Q, Sum
+from django.utils import timezone
+
+from controlplane.models import Move, MovePartition, ReplicaRecovery
+from controlplane.models.move import FINISHED_STATES, MoveState
+from controlplane.selectors.common import Page, paged
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRow:
+    """`can` lists the verbs that this state allows: approve, start, pause, resume, cancel, roll_back. `percent` is by bytes, by parts
+    where bytes are not known."""
+
+    id: int
+    mode: str
+    scope: dict[str, Any]
+    title: str
+    state: str
+    who: str
+    why: str
+    note: str
+    parts: int
+    parts_ended: int
+    parts_stuck: int
+    bytes_total: int | None
+    bytes_done: int | None
+    percent: float
+    bytes_per_s: float | None
+    eta_s: tuple[float, float] | None
+    parts_in_flight_max: int
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    can: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class MovePartRow:
+    topic: str
+    partition: int
+    state: str
+    replicas_from: list[int]
+    replicas_to: list[int]
+    wanted: list[int]
+    before: dict[str, Any]
+    bytes_total: int | None
+    bytes_done: int | None
+    note: str
+    ordered_at: datetime | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryRow:
+    id: int
+    topic: str
+    partition: int
+    broker_id: int
+    state: str
+    bytes_total: int | None
+    bytes_done: int | None
+    who: str
+    why: str
+    note: str
+    created_at: datetime
+    finished_at: datetime | None
+
+
+VERBS: dict[str, list[str]] = {
+    MoveState.PLANNED: ["approve", "start", "cancel"],
+    MoveState.APPROVED: ["start", "cancel"],
+    MoveState.RUNNING: ["pause", "cancel", "roll_back"],
+    MoveState.PAUSED: ["resume", "cancel", "roll_back"],
+    MoveState.VERIFYING: ["cancel", "roll_back"],
+    MoveState.CANCELLING: ["roll_back"],
+    MoveState.ROLLING_BACK: [],
+    MoveState.DONE: ["roll_back"],
+    MoveState.CANCELLED: ["roll_back"],
+    MoveState.ROLLED_BACK: [],
+    MoveState.FAILED: ["roll_back"],
+}
+
+MOVE_COLUMNS = {"id": "id", "state": "state", "who": "who", "created_at": "created_at", "finished_at": "finished_at"}
+ENDED = ("done", "untouched", "put_back", "stuck")
+
+
+def move_list(
+    *, query: str = "", sort: str = "-id", page: int = 1, per_page: int = 50, working: bool | None = None
+) -> Page[MoveRow]:
+    """Moves, newest first. `working` True = unfinished only, False = finished only."""
+    rows = Move.objects.all()
+    if query:
+        rows = rows.filter(
+            Q(who__icontains=query) | Q(why__icontains=query) | Q(parts__topic_name__icontains=query)
+        ).distinct()
+    if working is not None:
+        rows = rows.exclude(state__in=FINISHED_STATES) if working else rows.filter(state__in=FINISHED_STATES)
+    return paged(
+        rows, lambda found: move_rows([m.pk for m in found]),
+        page=page, per_page=per_page, sort=sort, columns=MOVE_COLUMNS, query=query, tie="-id",
+    )  # fmt: skip
+
+
+def move_rows(ids: list[int]) -> list[MoveRow]:
+    """These moves with their sums, in the order given."""
+    sums = {
+        s["move_id"]: s
+        for s in MovePartition.objects.filter(move_id__in=ids)
+        .order_by()
+        .values("move_id")
+        .annotate(
+            parts=Count("pk"),
+            ended=Count("pk", filter=Q(state__in=ENDED)),
+            stuck=Count("pk", filter=Q(state="stuck")),
+            unknown=Count("pk", filter=Q(bytes_total__isnull=True)),
+            total=Sum("bytes_total"),
+            done=Sum("bytes_done"),
+        )
+    }
+    moves = Move.objects.in_bulk(ids)
+    return [_row(moves[i], sums.get(i, {})) for i in ids if i in moves]
+
+
+def move_row(move_id: int) -> MoveRow | None:
+    return next(iter(move_rows([move_id])), None)
+
+
+PART_COLUMNS = {"topic": "topic_name", "state": "state", "bytes_total": "bytes_total", "bytes_done": "bytes_done"}
+
+
+def move_parts(
+    move_id: int, *, sort: str = "topic", page: int = 1, per_page: int = 100, only: str = ""
+) -> Page[MovePartRow]:
+    """The partitions of a move. `only`: a part's state."""
+    rows = MovePartition.objects.filter(move_id=move_id)
+    if only:
+        rows = rows.filter(state=only)
+    return paged(
+        rows,
+        lambda found: [
+            MovePartRow(
+                topic=p.topic_name, partition=p.partition, state=p.state, replicas_from=p.replicas_from,
+                replicas_to=p.replicas_to, wanted=p.wanted, before=p.before, bytes_total=p.bytes_total, bytes_done=p.bytes_done,
+                note=p.note, ordered_at=p.ordered_at, finished_at=p.finished_at,
+            )
+            for p in found
+        ],
+        page=page, per_page=per_page, sort=sort, columns=PART_COLUMNS, tie="partition",
+    )  # fmt: skip
+
+
+def recovery_list(*, page: int = 1, per_page: int = 50, working: bool | None = None) -> Page[RecoveryRow]:
+    rows = ReplicaRecovery.objects.all()
+    if working is not None:
+        states = ["asked", "reset", "copying"]
+        rows = rows.filter(state__in=states) if working else rows.exclude(state__in=states)
+    return paged(
+        rows, lambda found: [recovery_shape(r) for r in found],
+        page=page, per_page=per_page, sort="-id", columns={"id": "id"},
+    )  # fmt: skip
+
+
+def recovery_row(recovery_id: int) -> RecoveryRow | None:
+    row = ReplicaRecovery.objects.filter(pk=recovery_id).first()
+    return None if row is None else recovery_shape(row)
+
+
+def recovery_shape(r: ReplicaRecovery) -> RecoveryRow:
+    return RecoveryRow(
+        id=r.pk, topic=r.topic_name, partition=r.partition, broker_id=r.broker_id, state=r.state,
+        bytes_total=r.bytes_total, bytes_done=r.bytes_done, who=r.who, why=r.why, note=r.note,
+        created_at=r.created_at, finished_at=r.finished_at,
+    )  # fmt: skip
+
+
+def title_of(scope: dict[str, Any]) -> str:
+    """The scope as a phrase."""
+    match scope.get("kind"):
+        case "drain":
+            return f"Drain broker {scope.get('broker')}"
+        case "fill":
+            return f"Fill broker {scope.get('broker')}"
+        case "topic":
+            return f"Topic {scope.get('topic')} to brokers {', '.join(map(str, scope.get('brokers') or []))}"
+        case "replication_factor":
+            return f"Topic {scope.get('topic')} to replication factor {scope.get('replication_factor')}"
+        case "partitions":
+            parts = scope.get("partitions") or []
+            first = f"{parts[0].get('topic')}-{parts[0].get('partition')}" if parts else ""
+            return first if len(parts) == 1 else f"{len(parts)} partitions by hand"
+    return "Move"
+
+
+def _row(m: Move, s: dict[str, Any]) -> MoveRow:
+    parts, ended = s.get("parts", 0), s.get("ended", 0)
+    total = s.get("total") if not s.get("unknown") else None
+    done = s.get("done") or 0 if total is not None else s.get("done")
+    if m.state in (MoveState.DONE, MoveState.ROLLED_BACK):
+        percent = 100.0
+    elif total:
+        percent = min(100.0, (done or 0) / total * 100)
+    else:
+        percent = ended / parts * 100 if parts else 0.0
+    speed, eta = _speed(m, total, done)
+    return MoveRow(
+        id=m.pk,
+        mode=m.mode,
+        scope=m.scope,
+        title=title_of(m.scope),
+        state=m.state,
+        who=m.who,
+        why=m.why,
+        note=m.note,
+        parts=parts,
+        parts_ended=ended,
+        parts_stuck=s.get("stuck", 0),
+        bytes_total=total,
+        bytes_done=done,
+        percent=round(percent, 1),
+        bytes_per_s=speed,
+        eta_s=eta,
+        parts_in_flight_max=m.parts_in_flight_max,
+        created_at=m.created_at,
+        started_at=m.started_at,
+        finished_at=m.finished_at,
+        can=list(VERBS.get(m.state, [])),
+    )
+
+
+def _speed(m: Move, total: int | None, done: int | None) -> tuple[float | None, tuple[float, float] | None]:
+    """Mean bytes/s since the start, and the end as a range of a quarter less to twice as long: the mean is all that is known yet."""
+    if m.started_at is None or m.finished_at is not None or not done or total is None:
+        return None, None
+    seconds = (timezone.now() - m.started_at).total_seconds()
+    if seconds < 1:
+        return None, None
+    speed = done / seconds
+    left = max(0, total - done) / speed
+    return round(speed, 1), (round(left * 0.75, 1), round(left * 2, 1))

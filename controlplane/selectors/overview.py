@@ -1,0 +1,150 @@
+"""The cluster at a glance. Law: a handful of indexed sums; the health word always comes with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+from django.db.models import Count, Q, Sum
+
+from controlplane.models import ArchiveJob, Broker, Change, ConsumerGroup, Move, ObservedTopic, ReplicaRecovery
+from controlplane.models.change import Outcome
+from controlplane.models.move import WORKING_STATES
+from controlplane.selectors.common import age_s, cluster_row
+from controlplane.selectors.topics import drift_count
+
+STALE_AGE_S = 15.0
+LOST_AGE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """`word`: healthy, degraded (amber), at_risk (red) or unknown (grey); `reason` is a sentence."""
+
+    word: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """`age_s` is how long ago the observer had read the metadata log to its head, `sample_age_s` how long ago brokers answered.
+    None = never. Partition counts are over all topics, internal ones included."""
+
+    cluster_name: str
+    cluster_id: str
+    bootstrap: str
+    controller_id: int | None
+    controller_epoch: int | None
+    metadata_seq: int
+    zookeeper_connected: bool | None
+    age_s: float | None
+    sample_age_s: float | None
+    observed_at: datetime | None
+    sample_note: str
+    health: Health
+    brokers_alive: int
+    brokers_total: int
+    topics: int
+    partitions: int
+    under_replicated: int
+    under_min_isr: int
+    offline: int
+    reassigning: int
+    size_bytes: int | None
+    records: int | None
+    records_per_s: float | None
+    groups: int
+    lag_records: int | None
+    lag_ms_max: int | None
+    moves_working: int
+    recoveries_working: int
+    archives_working: int
+    changes_pending: int
+    drift: int
+
+
+def overview() -> Overview:
+    cluster = cluster_row()
+    brokers = Broker.objects.aggregate(total=Count("pk"), alive=Count("pk", filter=Q(alive=True)))
+    topics = ObservedTopic.objects.aggregate(
+        topics=Count("pk"),
+        partitions=Sum("partition_count"),
+        under_replicated=Sum("under_replicated"),
+        under_min_isr=Sum("under_min_isr"),
+        offline=Sum("offline"),
+        reassigning=Sum("reassigning"),
+        size_bytes=Sum("size_bytes"),
+        records=Sum("records"),
+        records_per_s=Sum("records_per_s"),
+    )
+    groups = list(ConsumerGroup.objects.values_list("lag_records", "lag_ms_max"))
+    known_lags = [lag for lag, _ in groups if lag is not None]
+    known_ms = [ms for _, ms in groups if ms is not None]
+    drift = drift_count()
+    age = age_s(cluster.observed_at)
+    counts = {k: topics[k] or 0 for k in ("under_replicated", "under_min_isr", "offline", "reassigning")}
+    return Overview(
+        cluster_name=settings.HOUSE.cluster_name,
+        cluster_id=cluster.cluster_id,
+        bootstrap=settings.HOUSE.bootstrap,
+        controller_id=cluster.controller_id,
+        controller_epoch=cluster.controller_epoch,
+        metadata_seq=cluster.metadata_seq,
+        zookeeper_connected=cluster.zookeeper_connected,
+        age_s=age,
+        sample_age_s=age_s(cluster.sampled_at),
+        observed_at=cluster.observed_at,
+        sample_note=cluster.sample_note,
+        health=_health(age, brokers["alive"], brokers["total"], counts, drift, cluster.zookeeper_connected),
+        brokers_alive=brokers["alive"],
+        brokers_total=brokers["total"],
+        topics=topics["topics"],
+        partitions=topics["partitions"] or 0,
+        size_bytes=topics["size_bytes"],
+        records=topics["records"],
+        records_per_s=topics["records_per_s"],
+        groups=len(groups),
+        lag_records=sum(known_lags) if known_lags else None,
+        lag_ms_max=max(known_ms) if known_ms else None,
+        moves_working=Move.objects.filter(state__in=WORKING_STATES).count(),
+        recoveries_working=ReplicaRecovery.objects.filter(state__in=["asked", "reset", "copying"]).count(),
+        archives_working=ArchiveJob.objects.filter(state__in=["asked", "running", "stopping"]).count(),
+        changes_pending=Change.objects.filter(outcome=Outcome.PENDING).count(),
+        drift=drift,
+        **counts,
+    )
+
+
+def health() -> Health:
+    """The health word alone, for the top bar."""
+    return overview().health
+
+
+def _health(
+    age: float | None, alive: int, total: int, counts: dict[str, int], drift: int, zookeeper: bool | None
+) -> Health:
+    if age is None:
+        return Health("unknown", "The observer has not read the cluster yet.")
+    if age > LOST_AGE_S:
+        return Health("unknown", f"Nothing was read from the cluster for {int(age)} s.")
+    if counts["offline"]:
+        return Health("at_risk", f"{counts['offline']} partitions have no leader.")
+    if counts["under_min_isr"]:
+        return Health(
+            "at_risk", f"{counts['under_min_isr']} partitions have fewer replicas in sync than min.insync.replicas."
+        )
+    if alive < total:
+        return Health(
+            "degraded",
+            f"{total - alive} of {total} brokers are down; {counts['under_replicated']} partitions lack a replica.",
+        )
+    if counts["under_replicated"]:
+        return Health("degraded", f"{counts['under_replicated']} partitions have a replica out of sync.")
+    if zookeeper is False:
+        return Health("degraded", "ZooKeeper does not answer: no elections until it is back.")
+    if age > STALE_AGE_S:
+        return Health("degraded", f"Nothing was read from the cluster for {int(age)} s.")
+    if drift:
+        return Health("degraded", f"{drift} topics differ between database and cluster (drift).")
+    return Health("healthy", "Every partition has its leader and all replicas in sync.")

@@ -1,0 +1,384 @@
+"""Topics, their partitions and configs, and drift between database and cluster. Law: lists cost a page, not a cluster."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import F, Q
+
+from brokerd.cluster.configs import TOPIC_CONFIGS
+from controlplane.models import ObservedTopic, Partition, Topic
+from controlplane.selectors.common import Page, age_s, cluster_row, paged
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """`state`: active, creating, changing, deleting or drift; `note` says why it waits (the controller's word). Figures None = not
+    known."""
+
+    id: uuid.UUID
+    name: str
+    state: str
+    note: str
+    partitions: int
+    replication_factor: int
+    internal: bool
+    under_replicated: int
+    under_min_isr: int
+    offline: int
+    reassigning: int
+    size_bytes: int | None
+    records: int | None
+    records_per_s: float | None
+    cleanup_policy: str
+    generation: int
+    applied_generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaOf:
+    broker_id: int
+    in_isr: bool
+    is_leader: bool
+    end_offset: int | None
+    lag_records: int | None
+    size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    topic: str
+    index: int
+    leader: int | None
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+    elr: list[int]
+    adding: list[int]
+    removing: list[int]
+    assignment_generation: int
+    start_offset: int | None
+    end_offset: int | None
+    records: int | None
+    size_bytes: int | None
+    replica_rows: list[ReplicaOf]
+    state: str
+    sample_age_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRow:
+    """`source`: topic (an override) or default. `applied` is what the cluster holds. `acts` False = stored and shown only."""
+
+    name: str
+    value: str
+    default: str
+    source: str
+    applied: str | None
+    doc: str
+    acts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDetail:
+    row: TopicRow
+    configs: dict[str, str]
+    assignment: dict[str, list[int]] | None
+    created_at: datetime | None
+    updated_at: datetime | None
+    groups: list[str]
+    age_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DriftRow:
+    """`kind`: no_row (in the cluster only: adopt it), behind (the row is older than the log: adopt it), never_applied is not drift."""
+
+    topic_id: uuid.UUID
+    name: str
+    kind: str
+    row_generation: int | None
+    log_generation: int
+    explanation: str
+
+
+TOPIC_COLUMNS = {
+    "name": "name",
+    "partitions": "partition_count",
+    "replication_factor": "replication_factor",
+    "under_replicated": "under_replicated",
+    "offline": "offline",
+    "size_bytes": "size_bytes",
+    "records": "records",
+    "records_per_s": "records_per_s",
+}
+
+
+def topic_list(
+    *,
+    query: str = "",
+    sort: str = "name",
+    page: int = 1,
+    per_page: int = 50,
+    internal: bool = False,
+    only: str = "",
+) -> Page[TopicRow]:
+    """Topics of the cluster, those not applied yet in front of the first page. `only`: "", problems, moving, drift. Sort columns:
+    TOPIC_COLUMNS, '-' in front for descending."""
+    rows = ObservedTopic.objects.all()
+    if not internal:
+        rows = rows.filter(internal=False)
+    if query:
+        rows = rows.filter(name__icontains=query)
+    if only == "problems":
+        rows = rows.filter(Q(under_replicated__gt=0) | Q(offline__gt=0) | Q(under_min_isr__gt=0))
+    elif only == "moving":
+        rows = rows.filter(reassigning__gt=0)
+    elif only == "drift":
+        rows = rows.filter(id__in=[d.topic_id for d in drift_list()])
+    found = paged(
+        rows, _topic_rows, page=page, per_page=per_page, sort=sort, columns=TOPIC_COLUMNS, query=query, tie="name"
+    )
+    waiting = [] if only else _waiting(query)
+    if waiting and found.page == 1:
+        found = Page(
+            [*waiting, *found.rows],
+            found.total + len(waiting),
+            found.page,
+            found.pages,
+            found.per_page,
+            found.sort,
+            query,
+        )
+    return found
+
+
+def topic_row(name: str) -> TopicRow | None:
+    """One topic by name, also one that is not applied yet; None when there is none."""
+    seen = ObservedTopic.objects.filter(name=name).first()
+    if seen is not None:
+        return _topic_rows([seen])[0]
+    wanted = Topic.objects.filter(name=name, deleted_at__isnull=True).first()
+    return None if wanted is None else _wanted_row(wanted)
+
+
+def topic_detail(name: str) -> TopicDetail | None:
+    from controlplane.models import GroupPartition
+
+    row = topic_row(name)
+    if row is None:
+        return None
+    wanted = Topic.objects.filter(id=row.id).first()
+    seen = ObservedTopic.objects.filter(id=row.id).first()
+    groups = (
+        GroupPartition.objects.filter(topic=name).values_list("group_id", flat=True).distinct().order_by("group_id")
+    )
+    return TopicDetail(
+        row=row,
+        configs=dict(wanted.configs if wanted is not None else seen.configs if seen is not None else {}),
+        assignment=wanted.assignment if wanted is not None else None,
+        created_at=wanted.created_at if wanted is not None else None,
+        updated_at=wanted.updated_at if wanted is not None else None,
+        groups=list(groups),
+        age_s=age_s(cluster_row().observed_at),
+    )
+
+
+def topic_configs(name: str) -> list[ConfigRow]:
+    """Every config we know, with its value for this topic; overrides first. Empty when there is no such topic."""
+    detail = topic_detail(name)
+    if detail is None:
+        return []
+    seen = ObservedTopic.objects.filter(id=detail.row.id).first()
+    applied = dict(seen.configs) if seen is not None else {}
+    rows = [
+        ConfigRow(
+            name=d.name,
+            value=detail.configs.get(d.name, d.default_text),
+            default=d.default_text,
+            source="topic" if d.name in detail.configs else "default",
+            applied=applied.get(d.name, d.default_text) if seen is not None else None,
+            doc=d.doc,
+            acts=d.acts,
+        )
+        for d in TOPIC_CONFIGS.values()
+    ]
+    return sorted(rows, key=lambda r: (r.source != "topic", r.name))
+
+
+PARTITION_COLUMNS = {
+    "index": "index",
+    "leader": "leader",
+    "size_bytes": "size_bytes",
+    "end_offset": "end_offset",
+    "topic": "topic__name",
+}
+
+
+def partition_list(
+    topic: str = "",
+    *,
+    sort: str = "index",
+    page: int = 1,
+    per_page: int = 100,
+    only: str = "",
+    broker: int | None = None,
+) -> Page[PartitionRow]:
+    """Partitions of one topic ("" = of all). `only`: "", problems, offline, moving."""
+    rows = Partition.objects.select_related("topic").prefetch_related("replica_rows")
+    if topic:
+        rows = rows.filter(topic__name=topic)
+    elif sort == "index":
+        sort = "topic"
+    if broker is not None:
+        rows = rows.filter(replica_rows__broker_id=broker)
+    if only == "offline":
+        rows = rows.filter(leader__isnull=True)
+    elif only == "problems":
+        rows = rows.filter(Q(leader__isnull=True) | Q(replica_rows__in_isr=False)).distinct()
+    elif only == "moving":
+        rows = rows.exclude(adding=[], removing=[])
+    return paged(
+        rows, lambda found: [_partition_row(p) for p in found],
+        page=page, per_page=per_page, sort=sort, columns=PARTITION_COLUMNS, tie="index",
+    )  # fmt: skip
+
+
+def partition_row(topic: str, index: int) -> PartitionRow | None:
+    row = (
+        Partition.objects.filter(topic__name=topic, index=index)
+        .select_related("topic")
+        .prefetch_related("replica_rows")
+        .first()
+    )
+    return None if row is None else _partition_row(row)
+
+
+def drift_list() -> list[DriftRow]:
+    """Where database and metadata log differ in a way that no wish explains: reported here, never acted on."""
+    wanted = {t.id: t for t in Topic.objects.filter(deleted_at__isnull=True)}
+    tombs = dict(Topic.objects.filter(deleted_at__isnull=False).values_list("id", "generation"))
+    out: list[DriftRow] = []
+    for seen in ObservedTopic.objects.only("id", "name", "generation"):
+        row = wanted.get(seen.id)
+        if row is None and seen.id in tombs:
+            continue
+        if row is None:
+            text = "The cluster has this topic, the database has no row for it. Nothing is done to it; adopt it to manage it."
+            out.append(DriftRow(seen.id, seen.name, "no_row", None, seen.generation, text))
+        elif row.generation < seen.generation:
+            text = (
+                f"The database is older (generation {row.generation}) than the cluster ({seen.generation}), as after a restore. "
+                "Nothing is done; adopt the cluster's state."
+            )
+            out.append(DriftRow(seen.id, seen.name, "behind", row.generation, seen.generation, text))
+    seen_ids = set(ObservedTopic.objects.values_list("id", flat=True))
+    for lost in wanted.values():
+        if lost.applied_generation and lost.id not in seen_ids:
+            text = "The database says this topic was applied, but the cluster does not have it. Nothing is created for it again."
+            out.append(DriftRow(lost.id, lost.name, "missing", lost.generation, 0, text))
+    return sorted(out, key=lambda d: d.name)
+
+
+def drift_count() -> int:
+    return len(drift_list())
+
+
+def _waiting(query: str) -> list[TopicRow]:
+    seen = ObservedTopic.objects.values("id")
+    rows = Topic.objects.filter(
+        deleted_at__isnull=True, applied_generation__lt=F("generation"), name__icontains=query
+    ).exclude(id__in=seen)
+    return [_wanted_row(t) for t in rows.order_by("name")[:200]]
+
+
+def _wanted_row(t: Topic) -> TopicRow:
+    state = "creating" if t.applied_generation == 0 else "drift"
+    return TopicRow(
+        id=t.id, name=t.name, state=state, note=t.note, partitions=t.partitions, replication_factor=t.replication_factor,
+        internal=t.internal, under_replicated=0, under_min_isr=0, offline=0, reassigning=0, size_bytes=None, records=None,
+        records_per_s=None, cleanup_policy=t.configs.get("cleanup.policy", "delete"), generation=t.generation,
+        applied_generation=t.applied_generation,
+    )  # fmt: skip
+
+
+def _topic_rows(found: Sequence[ObservedTopic]) -> list[TopicRow]:
+    wanted = {t.id: t for t in Topic.objects.filter(id__in=[s.id for s in found])}
+    rows = []
+    for seen in found:
+        row = wanted.get(seen.id)
+        if row is None or row.generation < seen.generation:
+            state = "drift"
+        elif row.deleted_at is not None:
+            state = "deleting"
+        elif row.generation > seen.generation:
+            state = "changing"
+        else:
+            state = "active" if seen.ready else "creating"
+        rows.append(
+            TopicRow(
+                id=seen.id,
+                name=seen.name,
+                state=state,
+                note=row.note if row is not None else "",
+                partitions=seen.partition_count,
+                replication_factor=seen.replication_factor,
+                internal=seen.internal,
+                under_replicated=seen.under_replicated,
+                under_min_isr=seen.under_min_isr,
+                offline=seen.offline,
+                reassigning=seen.reassigning,
+                size_bytes=seen.size_bytes,
+                records=seen.records,
+                records_per_s=seen.records_per_s,
+                cleanup_policy=seen.configs.get("cleanup.policy", "delete"),
+                generation=row.generation if row is not None else seen.generation,
+                applied_generation=seen.generation,
+            )
+        )
+    return rows
+
+
+def _partition_row(p: Partition) -> PartitionRow:
+    replicas = {r.broker_id: r for r in p.replica_rows.all()}
+    known = p.start_offset is not None and p.end_offset is not None
+    if p.leader is None:
+        state = "offline"
+    elif p.adding or p.removing:
+        state = "moving"
+    elif set(p.isr) >= set(p.replicas):
+        state = "in_sync"
+    else:
+        state = "under_replicated"
+    return PartitionRow(
+        topic=p.topic.name,
+        index=p.index,
+        leader=p.leader,
+        leader_epoch=p.leader_epoch,
+        replicas=p.replicas,
+        isr=p.isr,
+        elr=p.elr,
+        adding=p.adding,
+        removing=p.removing,
+        assignment_generation=p.assignment_generation,
+        start_offset=p.start_offset,
+        end_offset=p.end_offset,
+        records=(p.end_offset or 0) - (p.start_offset or 0) if known else None,
+        size_bytes=p.size_bytes,
+        replica_rows=[
+            ReplicaOf(
+                broker_id=b,
+                in_isr=b in p.isr,
+                is_leader=b == p.leader,
+                end_offset=replicas[b].end_offset if b in replicas else None,
+                lag_records=replicas[b].lag_records if b in replicas else None,
+                size_bytes=replicas[b].size_bytes if b in replicas else None,
+            )
+            for b in p.replicas
+        ],
+        state=state,
+        sample_age_s=age_s(p.sampled_at),
+    )

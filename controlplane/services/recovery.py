@@ -1,0 +1,154 @@
+"""Replica recovery: throw one copy away and fetch it anew. Law: never the last copy in sync; the row is the queue, the controller
+appends the reset, the observer sees the replica return.
+
+Called by the API, the console, the worker (`advance_recovery`) and the controller's database thread (`waiting_resets`, `mark_reset`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from controlplane.models import Broker, Change, Cluster, Partition, ReplicaRecovery
+from controlplane.models.change import Outcome
+from controlplane.models.job import RecoveryState
+from controlplane.services.common import Refused, record, record_refusal
+
+WORKING = (RecoveryState.ASKED, RecoveryState.RESET, RecoveryState.COPYING)
+
+UNTAKEN_SECONDS = 60
+"""Seconds after which a recovery that no controller took says so (it stays asked)."""
+
+
+def recover_replica(topic: str, partition: int, broker_id: int, *, who: str, why: str = "") -> ReplicaRecovery:
+    """Ask for the replica of `topic`-`partition` on `broker_id` to be rebuilt from the leader. Raises Refused when no other replica
+    is in sync and alive, when the broker is not alive, or when it is asked already."""
+    name = f"{topic}-{partition}@{broker_id}"[:255]
+    try:
+        with transaction.atomic():
+            row = Partition.objects.filter(topic__name=topic, index=partition).select_related("topic").first()
+            if row is None:
+                raise Refused(f"There is no partition {topic}-{partition}.", "partition")
+            if broker_id not in row.replicas:
+                raise Refused(
+                    f"Broker {broker_id} holds no replica of it; its replicas are {row.replicas}.", "broker_id"
+                )
+            alive = set(Broker.objects.filter(alive=True).values_list("broker_id", flat=True))
+            if broker_id not in alive:
+                raise Refused(
+                    f"Broker {broker_id} is not alive; start it first, it has to do the copying.", "broker_id"
+                )
+            others = [b for b in row.isr if b != broker_id and b in alive]
+            if not others:
+                raise Refused(
+                    f"No other replica of {topic}-{partition} is alive and in sync; throwing this copy away would lose records. "
+                    "Wait for another replica to catch up."
+                )
+            if row.adding or row.removing:
+                raise Refused(f"{topic}-{partition} is being moved; wait for the move's end or cancel it.")
+            before = {"replicas": row.replicas, "isr": row.isr, "leader": row.leader}
+            try:
+                with transaction.atomic():
+                    recovery = ReplicaRecovery.objects.create(
+                        topic_id=row.topic_id, topic_name=topic, partition=partition, broker_id=broker_id,
+                        before=before, who=who, why=why, bytes_total=row.size_bytes,
+                    )  # fmt: skip
+            except IntegrityError:
+                raise Refused("This replica is being recovered already.") from None
+            record(
+                who, "replica.recover", "recovery", name,
+                why=why, before=before, object_id=f"recovery-{recovery.pk}",
+            )  # fmt: skip
+            return recovery
+    except Refused as refused:
+        record_refusal(who, "replica.recover", "recovery", name, refused, why=why)
+        raise
+
+
+def working_recoveries() -> list[int]:
+    """Ids of recoveries that want a look."""
+    return list(ReplicaRecovery.objects.filter(state__in=WORKING).order_by("id").values_list("id", flat=True))
+
+
+def waiting_resets() -> list[ReplicaRecovery]:
+    """What the controller should append as ReplicaReset: read by its database thread."""
+    return list(ReplicaRecovery.objects.filter(state=RecoveryState.ASKED).order_by("id"))
+
+
+def mark_reset(reset_id: uuid.UUID, seq: int, controller_epoch: int) -> bool:
+    """Note that entry `seq` of the metadata log told the broker to throw its copy away. Idempotent."""
+    return bool(
+        ReplicaRecovery.objects.filter(
+            reset_id=reset_id, state=RecoveryState.ASKED, controller_epoch__lte=controller_epoch
+        ).update(
+            state=RecoveryState.RESET,
+            reset_seq=seq,
+            controller_epoch=controller_epoch,
+            note="",
+            version=F("version") + 1,
+        )
+    )
+
+
+def mark_reset_refused(reset_id: uuid.UUID, reason: str) -> bool:
+    """The controller cannot reset this replica (now); the reason is shown and it stays asked."""
+    return bool(
+        ReplicaRecovery.objects.filter(reset_id=reset_id, state=RecoveryState.ASKED)
+        .exclude(note=reason)
+        .update(note=reason)
+    )
+
+
+def advance_recovery(recovery_id: int) -> str | None:
+    """One look. reset -> copying when the mirror has passed the reset; copying -> done when the replica is in sync again."""
+    with transaction.atomic():
+        row = ReplicaRecovery.objects.filter(pk=recovery_id, state__in=WORKING).first()
+        if row is None:
+            return None
+        if row.state == RecoveryState.ASKED:
+            if not row.note and timezone.now() - row.created_at > timedelta(seconds=UNTAKEN_SECONDS):
+                _change(row, state=row.state, note="No controller has taken it yet; see the controllers' state.")
+            return str(row.state)
+        partition = (
+            Partition.objects.filter(topic_id=row.topic_id, index=row.partition)
+            .prefetch_related("replica_rows")
+            .first()
+        )
+        if partition is None or row.broker_id not in partition.replicas:
+            return _end(row, RecoveryState.FAILED, "The replica is no longer assigned to this broker.", Outcome.UNKNOWN)
+        mirrored = Cluster.objects.filter(pk=1).values_list("metadata_seq", flat=True).first() or 0
+        if row.reset_seq is None or mirrored < row.reset_seq:
+            return str(row.state)
+        sizes = {r.broker_id: r.size_bytes for r in partition.replica_rows.all()}
+        if row.broker_id in partition.isr:
+            return _end(row, RecoveryState.DONE, "", Outcome.CONFIRMED)
+        _change(
+            row,
+            state=RecoveryState.COPYING,
+            bytes_total=sizes.get(partition.leader) if partition.leader is not None else row.bytes_total,
+            bytes_done=sizes.get(row.broker_id),
+        )
+        return RecoveryState.COPYING
+
+
+def _change(row: ReplicaRecovery, **values: object) -> bool:
+    if all(getattr(row, k) == v for k, v in values.items()):
+        return False
+    return bool(
+        ReplicaRecovery.objects.filter(pk=row.pk, state=row.state, version=row.version).update(
+            version=F("version") + 1, **values
+        )
+    )
+
+
+def _end(row: ReplicaRecovery, state: RecoveryState, note: str, outcome: Outcome) -> str | None:
+    if not _change(row, state=state, note=note, finished_at=timezone.now()):
+        return None
+    Change.objects.filter(object_id=f"recovery-{row.pk}", outcome=Outcome.PENDING).update(
+        outcome=outcome, detail=note, finished_at=timezone.now()
+    )
+    return state
