@@ -14,7 +14,7 @@ from controlplane.models.cluster import (
 )
 from controlplane.models.job import ArchiveBatch, ArchiveJob, ReplicaRecovery
 from controlplane.models.move import Move, MovePartition
-from controlplane.models.topic import Topic
+from controlplane.models.topic import HandledRequest, Topic
 
 __all__ = [
     "Acl",
@@ -25,6 +25,7 @@ __all__ = [
     "Cluster",
     "ConsumerGroup",
     "GroupPartition",
+    "HandledRequest",
     "Move",
     "MovePartition",
     "ObservedTopic",

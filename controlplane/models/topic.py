@@ -13,6 +13,7 @@ class Topic(models.Model):
     `deleted_at` set is a tombstone: only it deletes a topic, a missing row never does.
     `assignment` is {partition: [broker, ...]} (keys are strings, as JSON has them) or null for automatic placement; it counts at
     creation and for added partitions, later placement changes are moves.
+    `request_id` names the broker's request that last changed the row, so that the controller can answer it.
     `note` is the controller's word when it could not apply the row (with `note_generation`, the generation it speaks of).
     """
 
@@ -28,7 +29,7 @@ class Topic(models.Model):
     controller_epoch = models.BigIntegerField(default=-1)
     note = models.TextField(default="")
     note_generation = models.PositiveBigIntegerField(default=0)
-    request_id = models.CharField(max_length=200, null=True, unique=True)
+    request_id = models.CharField(max_length=200, null=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
     deleted_at = models.DateTimeField(null=True)
@@ -52,3 +53,12 @@ class Topic(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class HandledRequest(models.Model):
+    """A broker's request whose rows were written: asked again (a new controller, a lost answer), it writes nothing twice."""
+
+    request_id = models.CharField(primary_key=True, max_length=200)
+    kind = models.CharField(max_length=40)
+    topic_ids = models.JSONField(default=list)
+    at = models.DateTimeField(auto_now_add=True, db_index=True)

@@ -111,8 +111,8 @@ def move_list(
 
 def move_rows(ids: list[int]) -> list[MoveRow]:
     """These moves with their sums, in the order given."""
-    sums = {
-        s["move_id"]: s
+    sums: dict[int, dict[str, Any]] = {
+        s["move_id"]: dict(s)
         for s in MovePartition.objects.filter(move_id__in=ids)
         .order_by()
         .values("move_id")

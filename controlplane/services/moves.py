@@ -137,10 +137,7 @@ def start_move(move_id: int, *, who: str, why: str = "") -> Move:
 
 def pause_move(move_id: int, *, who: str, why: str = "") -> Move:
     """running -> paused: no further copy begins, orders no controller has taken are withdrawn; copies under way finish."""
-    with transaction.atomic():
-        move = _transition(move_id, "move.pause", {MoveState.RUNNING}, MoveState.PAUSED, who, why)
-        move.parts.filter(state=PartState.ORDERED).update(state=PartState.WAITING, version=F("version") + 1)
-    return move
+    return _transition(move_id, "move.pause", {MoveState.RUNNING}, MoveState.PAUSED, who, why, withdraw=True)
 
 
 def resume_move(move_id: int, *, who: str, why: str = "") -> Move:
@@ -348,7 +345,14 @@ def _get(move_id: int) -> Move:
 
 
 def _transition(
-    move_id: int, verb: str, allowed: set[MoveState], to: MoveState, who: str, why: str, started: bool = False
+    move_id: int,
+    verb: str,
+    allowed: set[MoveState],
+    to: MoveState,
+    who: str,
+    why: str,
+    started: bool = False,
+    withdraw: bool = False,
 ) -> Move:
     with _refusals(move_id, verb, who, why), transaction.atomic():
         move = _get(move_id)
@@ -357,6 +361,8 @@ def _transition(
                 f"Move {move_id} is {move.state}; this needs it to be {' or '.join(sorted(s.value for s in allowed))}."
             )
         move = _set_state(move, to, started=started)
+        if withdraw:
+            move.parts.filter(state=PartState.ORDERED).update(state=PartState.WAITING, version=F("version") + 1)
         _record(move, verb, who, why, outcome=Outcome.PENDING if started else Outcome.CONFIRMED)
         return move
 

@@ -36,9 +36,7 @@ def create_topic(
     topic_id: uuid.UUID | None = None,
 ) -> Topic:
     """Ask for a topic. `replication_factor` None = three, or as many as there are living brokers. Returns its row at once; it is
-    usable when `applied_generation` has reached `generation`. A known `request_id` returns the row that it made. Raises Refused."""
-    if request_id is not None and (known := Topic.objects.filter(request_id=request_id).first()) is not None:
-        return known
+    usable when `applied_generation` has reached `generation`. Raises Refused."""
     wanted = {
         "partitions": partitions,
         "replication_factor": replication_factor,
@@ -49,9 +47,7 @@ def create_topic(
         with transaction.atomic():
             row = _create(name, wanted, who, why, request_id, topic_id)
     except IntegrityError:
-        # Two asked for the same name (or the same request) at once: the constraint decided.
-        if request_id is not None and (known := Topic.objects.filter(request_id=request_id).first()) is not None:
-            return known
+        # Two asked for the same name at once: the constraint decided.
         refused = Refused(f"Topic {name!r} exists already; choose another name or alter it.", "name")
         record_refusal(who, "topic.create", "topic", name[:249], refused, why=why, after=wanted)
         raise refused from None
@@ -136,13 +132,16 @@ def alter_topic(
     who: str,
     why: str = "",
     if_generation: int | None = None,
+    request_id: str | None = None,
 ) -> Topic:
     """Raise the number of partitions and/or change configs. Only what is named changes. `if_generation` binds the act to what was
     read. `assignment` places the new partitions (keys from the old count on). Raises Refused; nothing to change = unchanged."""
     asked = {"partitions": partitions, "set": dict(set_configs or {}), "delete": list(delete_configs)}
     try:
         with transaction.atomic():
-            return _alter(name, partitions, set_configs or {}, delete_configs, assignment, who, why, if_generation)
+            return _alter(
+                name, partitions, set_configs or {}, delete_configs, assignment, who, why, if_generation, request_id
+            )
     except Refused as refused:
         record_refusal(who, "topic.alter", "topic", name[:249], refused, why=why, after=asked)
         raise
@@ -157,6 +156,7 @@ def _alter(
     who: str,
     why: str,
     if_generation: int | None,
+    request_id: str | None,
 ) -> Topic:
     row = get_topic(name)
     if if_generation is not None and row.generation != if_generation:
@@ -197,6 +197,7 @@ def _alter(
         configs=configs,
         assignment=placed,
         generation=generation,
+        request_id=request_id,
         updated_at=timezone.now(),
     )
     if not changed:
@@ -208,7 +209,9 @@ def _alter(
     return Topic.objects.get(id=row.id)
 
 
-def delete_topic(name: str, *, who: str, why: str = "", confirm_name: str | None = None) -> Topic:
+def delete_topic(
+    name: str, *, who: str, why: str = "", confirm_name: str | None = None, request_id: str | None = None
+) -> Topic:
     """Set the tombstone. Its records are gone once the brokers read it in the log. Raises Refused."""
     try:
         with transaction.atomic():
@@ -227,7 +230,7 @@ def delete_topic(name: str, *, who: str, why: str = "", confirm_name: str | None
                 raise Refused(f"Topic {name!r} is part of move {moving}; cancel the move or wait for its end.", "name")
             generation = row.generation + 1
             changed = Topic.objects.filter(id=row.id, generation=row.generation, deleted_at__isnull=True).update(
-                deleted_at=timezone.now(), generation=generation, updated_at=timezone.now()
+                deleted_at=timezone.now(), generation=generation, request_id=request_id, updated_at=timezone.now()
             )
             if not changed:
                 raise Refused(f"Topic {name!r} was changed by somebody else in this moment; look at it again.")
