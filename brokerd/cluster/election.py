@@ -85,7 +85,9 @@ def without(
         waiting = _leaderless(state)
         found = elected(waiting, incarnation, unclean=unclean)
         return _once(state, found) if found is not None else waiting
-    if not tail_lost and len(rest) < min_insync:
+    if len(rest) >= min_insync:
+        elr = ()  # the watermark may rise without them from now on
+    elif not tail_lost:
         elr = (*elr, broker_id)
     last_isr = state.last_isr
     if not rest and not elr:
@@ -121,3 +123,14 @@ def seated_anew(state: PartitionState, seat: Seat) -> PartitionState | None:
     if state.leader == seat.broker_id:
         after = replace(after, leader_incarnation=seat.incarnation, leader_epoch=state.leader_epoch + 1)
     return after
+
+
+def with_isr(state: PartitionState, isr: tuple[Seat, ...], *, min_insync: int) -> PartitionState:
+    """The state with an ISR that its leader proposed: who leaves below min.insync.replicas stays electable (ELR)."""
+    inside = {s.broker_id for s in isr}
+    if len(isr) >= min_insync:
+        elr: tuple[int, ...] = ()
+    else:
+        left = [b for b in state.isr_ids if b not in inside]
+        elr = tuple(dict.fromkeys([*(e for e in state.elr if e not in inside), *left]))
+    return replace(state, isr=isr, elr=elr, partition_epoch=state.partition_epoch + 1)

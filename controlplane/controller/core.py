@@ -1,0 +1,542 @@
+"""What the controller does next: a sans-IO core over the image, the registrations, the proposals and what is wanted.
+
+Laws: events are reasons to look; each look plans from the image as it stands and waits until its records are applied before the
+next. A deposed core says nothing. Absence never deletes: a topic goes only by a row that says deleted. Called by `runner` and the
+simulation. Must not come in: clocks, Django, ZooKeeper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+from brokerd.cluster import election
+from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.metadata import (
+    BrokerDown,
+    BrokerUp,
+    ClusterCreated,
+    Image,
+    IsrRefused,
+    PartitionChanged,
+    PartitionsGrown,
+    Record,
+    ReplicaReset,
+    RequestAnswered,
+    TopicConfigChanged,
+    TopicCreated,
+    TopicDeleted,
+    TopicReady,
+)
+from brokerd.cluster.model import (
+    NO_INCARNATION,
+    NO_LEADER,
+    BrokerState,
+    Now,
+    PartitionState,
+    Seat,
+    TopicPartition,
+    TopicState,
+)
+from brokerd.cluster.placement import PlacementError, place
+from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration
+from controlplane.controller import requests
+from controlplane.controller.events import (
+    Appended,
+    AppendMetadata,
+    BrokersSeen,
+    Deposed,
+    DesiredAssignment,
+    DesiredFailed,
+    DesiredRead,
+    DesiredReset,
+    DesiredTopic,
+    Effect,
+    Elected,
+    Event,
+    IsrProposed,
+    Report,
+    Requested,
+    Tick,
+    WriteDesired,
+)
+
+REQUEST_TIMED_OUT, INVALID_REQUEST = 7, 42
+REQUEST_MS_MAX = 15_000
+"""A forwarded request that the database has not settled by then is answered with a time-out."""
+PREFERRED_EVERY_MS = 5_000
+"""How often leaders are put back on the first of their replicas."""
+
+
+@dataclass(slots=True)
+class Pending:
+    """A request under way: the verdicts so far, and the topics still to be seen in the log."""
+
+    request: ForwardedRequest
+    results: list[dict[str, Any]]
+    waiting: set[str]
+    deadline_mono_ms: int
+
+
+@dataclass(slots=True)
+class Core:
+    image: Image
+    cluster_id: str
+    """The id a new cluster gets."""
+    broker_defaults: Mapping[str, str] = field(default_factory=dict)
+
+    acting: bool = False
+    controller_epoch: int = 0
+    registrations: Mapping[int, Registration] | None = None
+    proposals: dict[int, tuple[int, tuple[IsrProposal, ...]]] = field(default_factory=dict)
+    refused: dict[int, set[tuple[UUID, int, int, int]]] = field(default_factory=dict)
+    pending: dict[str, Pending] = field(default_factory=dict)
+    fresh: list[ForwardedRequest] = field(default_factory=list)
+    topics: dict[UUID, DesiredTopic] = field(default_factory=dict)
+    assignments: dict[TopicPartition, DesiredAssignment] = field(default_factory=dict)
+    resets: dict[str, DesiredReset] = field(default_factory=dict)
+    leaving: set[Seat] = field(default_factory=set)
+    in_flight: bool = False
+    preferred_at_ms: int = 0
+    _work: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    _out: list[Record] = field(default_factory=list)
+    _answered: list[str] = field(default_factory=list)
+    _effects: list[Effect] = field(default_factory=list)
+
+    # -- events --------------------------------------------------------------------------------------------------------
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        match event:
+            case Elected():
+                self.acting, self.controller_epoch, self.in_flight = True, event.controller_epoch, False
+                self.registrations = None
+                for store in (self.proposals, self.refused, self.pending, self.topics, self.assignments, self.resets):
+                    store.clear()
+                self.fresh.clear()
+                self.leaving.clear()
+                self.preferred_at_ms = now.mono_ms + PREFERRED_EVERY_MS
+            case Deposed():
+                self.acting = False
+                return []
+            case BrokersSeen():
+                self.registrations = event.registrations
+            case IsrProposed():
+                self.proposals[event.broker_id] = (event.incarnation, event.proposals)
+                still = {(p.topic_id, p.partition, p.leader_epoch, p.partition_epoch) for p in event.proposals}
+                self.refused[event.broker_id] = self.refused.get(event.broker_id, set()) & still
+            case Requested():
+                if event.request.request_id not in self.pending:
+                    self.fresh.append(event.request)
+            case DesiredRead():
+                self._desired(event)
+            case DesiredFailed():
+                pending = self.pending.get(event.request_id)
+                if pending is not None:
+                    for result in pending.results:
+                        if result["name"] in pending.waiting:
+                            result.update(error=event.error, message=event.message)
+                    pending.waiting.clear()
+            case Appended():
+                self.in_flight = False
+            case Tick():
+                pass
+        if not self.acting or self.in_flight or self.registrations is None:
+            return []
+        return self._look(now)
+
+    def _desired(self, event: DesiredRead) -> None:
+        for topic in event.topics:
+            self.topics[topic.topic_id] = topic
+        for a in event.assignments:
+            self.assignments[TopicPartition(a.topic_id, a.partition)] = a
+        for reset in event.resets:
+            self.resets[reset.reset_id] = reset
+
+    # -- one look ------------------------------------------------------------------------------------------------------
+    def _look(self, now: Now) -> list[Effect]:
+        self._work, self._out, self._answered, self._effects = {}, [], [], []
+        if not self.image.cluster_id:
+            self._out.append(ClusterCreated(self.cluster_id))
+        self._brokers()
+        self._isr_proposals()
+        self._requests(now)
+        self._wanted_topics()
+        self._wanted_assignments()
+        self._resets()
+        self._partitions(now)
+        self._answers(now)
+        effects, self._effects = self._effects, []
+        if self._out or self._answered:
+            self.in_flight = True
+            effects.append(AppendMetadata(tuple(self._out), tuple(self._answered)))
+        return effects
+
+    # -- reading through what this look has decided already --------------------------------------------------------------
+    def _state(self, tp: TopicPartition) -> PartitionState | None:
+        return self._work.get(tp) or self.image.partition(tp)
+
+    def _put(self, tp: TopicPartition, state: PartitionState | None) -> None:
+        if state is None:
+            return
+        before = self.image.partition(tp)
+        if before is not None:
+            state = replace(state, partition_epoch=before.partition_epoch + 1)
+        if tp in self._work:
+            self._out[:] = [
+                r for r in self._out if not (isinstance(r, PartitionChanged) and (r.topic_id, r.partition) == tp)
+            ]
+        self._work[tp] = state
+        self._out.append(PartitionChanged(tp.topic_id, tp.partition, state))
+
+    def _incarnation(self, broker_id: int) -> int | None:
+        """Of a broker that may lead: registered, of this cluster, not on its way out."""
+        assert self.registrations is not None
+        r = self.registrations.get(broker_id)
+        if r is None or Seat(broker_id, r.incarnation) in self.leaving:
+            return None
+        return r.incarnation
+
+    def _config(self, topic: TopicState) -> TopicConfig:
+        return TopicConfig.from_overrides(topic.configs, self.broker_defaults)
+
+    def _live(self) -> list[BrokerState]:
+        assert self.registrations is not None
+        return [
+            BrokerState(r.broker_id, r.incarnation, r.broker_uuid, r.host, r.port, r.rack, r.failure_domain)
+            for _, r in sorted(self.registrations.items())
+            if self._incarnation(r.broker_id) is not None
+        ]
+
+    # -- brokers come and go ---------------------------------------------------------------------------------------------
+    def _brokers(self) -> None:
+        assert self.registrations is not None
+        foreign = [
+            r for r in self.registrations.values()
+            if r.cluster_id and self.image.cluster_id and r.cluster_id != self.image.cluster_id
+        ]  # fmt: skip
+        for r in foreign:
+            self._effects.append(
+                Report("refused", f"broker {r.broker_id}", f"its folder belongs to cluster {r.cluster_id}")
+            )
+        self.registrations = {i: r for i, r in self.registrations.items() if r not in foreign}
+        gone = [b for b in self.image.live_brokers() if b.broker_id not in self.registrations]
+        came = [
+            r for _, r in sorted(self.registrations.items())
+            if self.image.incarnation(r.broker_id) != r.incarnation
+        ]  # fmt: skip
+        for b in gone:
+            self._out.append(BrokerDown(b.broker_id, b.incarnation))
+        for r in came:
+            self._out.append(
+                BrokerUp(
+                    r.broker_id, r.incarnation, r.broker_uuid, r.host, r.port, r.rack, r.failure_domain, r.tail_intact
+                )
+            )
+        if not gone and not came:
+            return
+        lost = {r.broker_id for r in came if not r.tail_intact}
+        for topic, index, first in self.image.each_partition():
+            touched = [b.broker_id for b in gone if b.broker_id in first.replicas]
+            returned = [r for r in came if r.broker_id in first.replicas]
+            if not touched and not returned:
+                continue
+            tp = TopicPartition(topic.topic_id, index)
+            config = self._config(topic)
+            for broker_id in [*touched, *(r.broker_id for r in returned if r.broker_id in lost)]:
+                state = self._state(tp)
+                assert state is not None
+                self._put(
+                    tp,
+                    election.without(
+                        state, broker_id, self._incarnation, min_insync=config.min_insync_replicas,
+                        tail_lost=broker_id in lost, unclean=config.unclean_leader_election,
+                    ),
+                )  # fmt: skip
+            for r in returned:
+                if r.broker_id not in lost:
+                    state = self._state(tp)
+                    assert state is not None
+                    self._put(tp, election.seated_anew(state, Seat(r.broker_id, r.incarnation)))
+
+    # -- leaders ask for ISRs ----------------------------------------------------------------------------------------------
+    def _isr_proposals(self) -> None:
+        for broker_id, (incarnation, proposals) in sorted(self.proposals.items()):
+            if self._incarnation(broker_id) != incarnation:
+                continue
+            for p in proposals:
+                key = (p.topic_id, p.partition, p.leader_epoch, p.partition_epoch)
+                tp = TopicPartition(p.topic_id, p.partition)
+                state, topic = self.image.partition(tp), self.image.topics.get(p.topic_id)
+                if state is None or topic is None or tp in self._work or key in self.refused.get(broker_id, ()):
+                    continue
+                if p.partition_epoch < state.partition_epoch or p.leader_epoch < state.leader_epoch:
+                    continue  # answered, or overtaken: the log already tells the leader so
+                reason = self._isr_problem(broker_id, incarnation, p, state)
+                if reason is None:
+                    self._put(tp, election.with_isr(state, p.isr, min_insync=self._config(topic).min_insync_replicas))
+                else:
+                    self.refused.setdefault(broker_id, set()).add(key)
+                    self._out.append(
+                        IsrRefused(
+                            broker_id, incarnation, p.topic_id, p.partition, p.leader_epoch, p.partition_epoch, reason
+                        )
+                    )
+
+    def _isr_problem(self, broker_id: int, incarnation: int, p: IsrProposal, state: PartitionState) -> str | None:
+        if (state.leader, state.leader_incarnation) != (broker_id, incarnation):
+            return f"broker {broker_id} does not lead"
+        if (p.leader_epoch, p.partition_epoch) != (state.leader_epoch, state.partition_epoch):
+            return f"epochs {p.leader_epoch}/{p.partition_epoch} are not {state.leader_epoch}/{state.partition_epoch}"
+        if Seat(broker_id, incarnation) not in p.isr:
+            return "the leader left itself out"
+        for seat in p.isr:
+            if seat.broker_id not in state.replicas:
+                return f"broker {seat.broker_id} is no replica"
+            if self._incarnation(seat.broker_id) != seat.incarnation:
+                return f"broker {seat.broker_id} is away, leaving, or of another incarnation than {seat.incarnation}"
+        return None
+
+    # -- forwarded requests ------------------------------------------------------------------------------------------------
+    def _requests(self, now: Now) -> None:
+        fresh, self.fresh = self.fresh, []
+        for request in fresh:
+            if request.kind == "controlled_shutdown":
+                self._leave(request)
+            elif requests.known(request.kind):
+                results = requests.verdicts(request.kind, request.payload, self.image, self._live())
+                good = {r["name"] for r in results if not r["error"]}
+                if not good or request.payload.get("validate_only"):
+                    self._answer(request.request_id, results)
+                    continue
+                self.pending[request.request_id] = Pending(request, results, good, now.mono_ms + REQUEST_MS_MAX)
+                wanted = [t for t, r in zip(request.payload["topics"], results, strict=True) if not r["error"]]
+                self._effects.append(WriteDesired(replace(request, payload={**request.payload, "topics": wanted})))
+            else:
+                self._out.append(
+                    RequestAnswered(request.request_id, INVALID_REQUEST, f"unknown request {request.kind!r}", {})
+                )
+                self._answered.append(request.request_id)
+
+    def _leave(self, request: ForwardedRequest) -> None:
+        """Controlled shutdown: leaders move off and the broker leaves every ISR that can do without it."""
+        broker_id, leaver = request.broker_id, Seat(request.broker_id, request.incarnation)
+        if self._incarnation(broker_id) == request.incarnation:
+            self.leaving.add(leaver)
+            for topic, index, first in self.image.each_partition():
+                if broker_id not in first.isr_ids or len(first.isr) < 2:
+                    continue
+                tp = TopicPartition(topic.topic_id, index)
+                state = self._state(tp)
+                assert state is not None
+                rest = tuple(s for s in state.isr if s.broker_id != broker_id)
+                if not any(self._incarnation(s.broker_id) == s.incarnation for s in rest):
+                    continue
+                shrunk = election.with_isr(state, rest, min_insync=self._config(topic).min_insync_replicas)
+                if state.leader == broker_id:
+                    self._put(tp, election.elected(shrunk, self._incarnation))
+                else:
+                    self._put(tp, shrunk)
+        self._answer(request.request_id, [])
+
+    def _answer(self, request_id: str, results: list[dict[str, Any]]) -> None:
+        self._out.append(RequestAnswered(request_id, 0, None, {"results": results}))
+        self._answered.append(request_id)
+
+    def _answers(self, now: Now) -> None:
+        for request_id, pending in list(self.pending.items()):
+            if pending.waiting and now.mono_ms >= pending.deadline_mono_ms:
+                for result in pending.results:
+                    if result["name"] in pending.waiting:
+                        result.update(error=REQUEST_TIMED_OUT, message="the database did not take the change in time; "
+                                      "nothing was changed yet, but it may still be")  # fmt: skip
+                pending.waiting.clear()
+            if not pending.waiting:
+                del self.pending[request_id]
+                self._answer(request_id, pending.results)
+
+    # -- wanted topics -----------------------------------------------------------------------------------------------------
+    def _wanted_topics(self) -> None:
+        for topic_id, wanted in sorted(self.topics.items(), key=lambda kv: kv[1].name):
+            if self._topic_step(wanted):
+                del self.topics[topic_id]
+                pending = self.pending.get(wanted.request_id or "")
+                if pending is not None:
+                    pending.waiting.discard(wanted.name)
+
+    def _topic_step(self, wanted: DesiredTopic) -> bool:
+        """Write what the row wants and the log lacks. True when nothing is left to do."""
+        topic = self.image.topics.get(wanted.topic_id)
+        if topic is None:
+            return self._topic_absent(wanted)
+        if wanted.generation <= topic.generation:
+            if wanted.generation < topic.generation:
+                self._drift(
+                    wanted,
+                    f"the row has generation {wanted.generation}, the log {topic.generation}: an older database?",
+                )
+            return True
+        if wanted.deleted:
+            self._out.append(TopicDeleted(topic.topic_id, topic.name, wanted.generation))
+            for tp in [tp for tp in self._work if tp.topic_id == topic.topic_id]:
+                del self._work[tp]
+            self._out[:] = [
+                r for r in self._out if not (isinstance(r, PartitionChanged) and r.topic_id == topic.topic_id)
+            ]
+            return True
+        grown: list[Record] = []
+        if wanted.partitions > topic.partition_count:
+            try:
+                places = self._places(wanted, topic.partition_count)
+            except PlacementError as e:
+                self._effects.append(Report("refused", wanted.name, f"cannot grow: {e}"))
+                return False
+            grown.append(PartitionsGrown(topic.topic_id, wanted.generation, wanted.partitions))
+            grown += [PartitionChanged(topic.topic_id, i, s) for i, s in places.items()]
+        self._out.append(TopicConfigChanged(topic.topic_id, wanted.generation, dict(wanted.configs)))
+        self._out += grown
+        least = TopicConfig.from_overrides(wanted.configs, self.broker_defaults).min_insync_replicas
+        for index, state in topic.partitions.items():
+            tp = TopicPartition(topic.topic_id, index)
+            now_state = self._work.get(tp, state)
+            if now_state.elr and len(now_state.isr) >= least:
+                self._put(tp, replace(now_state, elr=()))  # the watermark may rise without them from now on
+        return True
+
+    def _topic_absent(self, wanted: DesiredTopic) -> bool:
+        if wanted.topic_id in self.image.deleted:
+            if not wanted.deleted:
+                self._drift(wanted, "the log says that this topic was deleted: an older database?")
+            return True
+        if wanted.deleted:
+            self._out.append(TopicDeleted(wanted.topic_id, wanted.name, wanted.generation))
+            return True
+        if self.image.topic_named(wanted.name) is not None:
+            self._drift(wanted, "the log has another topic of this name")
+            return True
+        try:
+            places = self._places(wanted, 0)
+        except PlacementError as e:
+            self._effects.append(Report("refused", wanted.name, f"cannot be placed yet: {e}"))
+            return False
+        self._out.append(
+            TopicCreated(wanted.topic_id, wanted.name, wanted.generation, dict(wanted.configs), wanted.partitions)
+        )
+        self._out += [PartitionChanged(wanted.topic_id, i, s) for i, s in places.items()]
+        self._out.append(TopicReady(wanted.topic_id))
+        return True
+
+    def _drift(self, wanted: DesiredTopic, text: str) -> None:
+        self._effects.append(Report("drift", wanted.name, text))
+
+    def _places(self, wanted: DesiredTopic, first: int) -> dict[int, PartitionState]:
+        live = self._live()
+        given = wanted.assignment or {}
+        missing = [i for i in range(first, wanted.partitions) if i not in given]
+        chosen: dict[int, tuple[int, ...]] = {i: tuple(given[i]) for i in range(first, wanted.partitions) if i in given}
+        if missing:
+            load: dict[int, int] = {}
+            for _, _, state in self.image.each_partition():
+                for r in state.replicas:
+                    load[r] = load.get(r, 0) + 1
+            placed = place(wanted.topic_id, missing[0], len(missing), wanted.replication_factor, live, load)
+            chosen.update(zip(missing, placed, strict=True))
+        out = {}
+        for i, replicas in sorted(chosen.items()):
+            isr = tuple(Seat(r, inc) for r in replicas if (inc := self._incarnation(r)) is not None)
+            if not isr:
+                raise PlacementError(f"none of the brokers {list(replicas)} of partition {i} is alive")
+            out[i] = PartitionState(replicas, isr, isr[0].broker_id, isr[0].incarnation, 0, 0)
+        return out
+
+    # -- moves and recovery --------------------------------------------------------------------------------------------------
+    def _wanted_assignments(self) -> None:
+        for tp, wanted in list(self.assignments.items()):
+            del self.assignments[tp]
+            state = self._state(tp)
+            if state is None or state.target == wanted.replicas:
+                continue
+            if state.assignment_generation != wanted.read_generation:
+                self._effects.append(
+                    Report("refused", f"move {wanted.move_id}", f"partition {tp.partition} has changed since")
+                )
+                continue
+            away = [r for r in wanted.replicas if r not in state.replicas and self._incarnation(r) is None]
+            if away or not wanted.replicas:
+                self._effects.append(Report("refused", f"move {wanted.move_id}", f"brokers {away} are not alive"))
+                continue
+            old = [r for r in state.replicas if r not in wanted.replicas]
+            self._put(
+                tp,
+                replace(
+                    state,
+                    replicas=(*wanted.replicas, *old),
+                    adding=tuple(r for r in wanted.replicas if r not in state.isr_ids and r not in state.target),
+                    removing=tuple(old),
+                    assignment_generation=state.assignment_generation + 1,
+                ),
+            )
+
+    def _finish_reassignment(self, tp: TopicPartition, state: PartitionState) -> PartitionState | None:
+        """All target replicas are in sync: the others go, and leadership with them. None: not yet."""
+        target = state.target
+        isr = tuple(s for s in state.isr if s.broker_id in target)
+        if {s.broker_id for s in isr} != set(target) or not isr:
+            return None
+        after = replace(
+            state,
+            replicas=target,
+            isr=isr,
+            elr=tuple(e for e in state.elr if e in target),
+            adding=(),
+            removing=(),
+            assignment_generation=state.assignment_generation + 1,
+        )
+        if state.leader in target:
+            return after
+        return election.elected(replace(after, leader=NO_LEADER, leader_incarnation=NO_INCARNATION), self._incarnation)
+
+    def _resets(self) -> None:
+        for reset_id, reset in list(self.resets.items()):
+            del self.resets[reset_id]
+            tp = TopicPartition(reset.topic_id, reset.partition)
+            state, topic = self._state(tp), self.image.topics.get(reset.topic_id)
+            if state is None or topic is None or reset.broker_id not in state.replicas:
+                self._effects.append(Report("refused", f"recovery {reset_id}", "this broker holds no such replica"))
+                continue
+            if reset.broker_id in state.isr_ids:
+                rest = tuple(s for s in state.isr if s.broker_id != reset.broker_id)
+                if not any(self._incarnation(s.broker_id) == s.incarnation for s in rest):
+                    self._effects.append(
+                        Report("refused", f"recovery {reset_id}", "no other replica is in sync: its data would be lost")
+                    )
+                    continue
+                shrunk = election.with_isr(state, rest, min_insync=self._config(topic).min_insync_replicas)
+                # Its copy is thrown away, so it can prove nothing any more.
+                shrunk = replace(shrunk, elr=tuple(e for e in shrunk.elr if e != reset.broker_id))
+                self._put(
+                    tp, election.elected(shrunk, self._incarnation) if state.leader == reset.broker_id else shrunk
+                )
+            elif reset.broker_id in state.elr:
+                self._put(tp, replace(state, elr=tuple(e for e in state.elr if e != reset.broker_id)))
+            self._out.append(ReplicaReset(reset.topic_id, reset.partition, reset.broker_id, reset_id))
+
+    # -- leaders for whoever has none ------------------------------------------------------------------------------------------
+    def _partitions(self, now: Now) -> None:
+        preferred = now.mono_ms >= self.preferred_at_ms
+        if preferred:
+            self.preferred_at_ms = now.mono_ms + PREFERRED_EVERY_MS
+        for topic, index, first in self.image.each_partition():
+            tp = TopicPartition(topic.topic_id, index)
+            if topic.topic_id in self.image.deleted:
+                continue
+            state = self._work.get(tp, first)
+            if state.reassigning:
+                self._put(tp, self._finish_reassignment(tp, state))
+            elif state.leader == NO_LEADER:
+                found = election.elected(state, self._incarnation, unclean=self._config(topic).unclean_leader_election)
+                self._put(tp, found)
+            elif preferred and state.leader != state.replicas[0]:
+                seat = next((s for s in state.isr if s.broker_id == state.replicas[0]), None)
+                if seat is not None and self._incarnation(seat.broker_id) == seat.incarnation:
+                    self._put(tp, election.elected(state, self._incarnation))

@@ -1,0 +1,184 @@
+"""What brokers forward for their clients: checked here, against the image, before a row is written.
+
+Law: pure; each topic of a request gets one verdict with Kafka's code and a sentence. Called by `core`. Must not come in: rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import UUID, uuid5
+
+from brokerd.cluster.configs import TOPIC_CONFIGS, topic_config_problem
+from brokerd.cluster.metadata import Image
+from brokerd.cluster.model import BrokerState, TopicState, topic_name_problem, topic_names_collide
+from brokerd.cluster.placement import PlacementError, place
+
+Result = dict[str, Any]
+
+UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS = 3, 17, 36, 37
+INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST = 38, 39, 40, 42
+UNKNOWN_TOPIC_ID, POLICY_VIOLATION = 100, 44
+PARTITIONS_MAX = 10_000
+"""Partitions of one topic: more in one request is a slip of the finger rather than a wish."""
+
+_NAMESPACE = UUID("6f1c7f1e-9d53-4a51-8a0e-2c3d5f5d7a10")
+
+
+def verdicts(kind: str, payload: Mapping[str, Any], image: Image, live: list[BrokerState]) -> list[Result]:
+    """One result per topic asked for; error 0 means that it may be written."""
+    check = _CHECKS[kind]
+    seen: set[str] = set()
+    out = []
+    for topic in payload["topics"]:
+        result = check(topic, image, live)
+        if topic.get("name") in seen:
+            result = _no(topic, INVALID_REQUEST, "the request names this topic twice")
+        seen.add(topic.get("name") or "")
+        out.append(result)
+    return out
+
+
+def known(kind: str) -> bool:
+    return kind in _CHECKS
+
+
+def _ok(topic: Mapping[str, Any], name: str | None = None) -> Result:
+    return {"name": name or topic.get("name"), "error": 0, "message": None}
+
+
+def _no(topic: Mapping[str, Any], error: int, message: str) -> Result:
+    return {"name": topic.get("name"), "error": error, "message": message}
+
+
+def _create(topic: Mapping[str, Any], image: Image, live: list[BrokerState]) -> Result:
+    name = topic["name"]
+    problem = topic_name_problem(name)
+    if problem:
+        return _no(topic, INVALID_TOPIC, problem)
+    if image.topic_named(name) is not None:
+        return _no(topic, TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    twin = next((t for t in image.topic_ids if topic_names_collide(t, name)), None)
+    if twin is not None:
+        return _no(
+            topic, INVALID_TOPIC, f"Topic '{name}' collides with existing topic '{twin}' ('.' and '_' count as one)."
+        )
+    for config, value in (topic.get("configs") or {}).items():
+        problem = topic_config_problem(config, value)
+        if problem:
+            return _no(topic, INVALID_CONFIG, problem)
+    assignment = topic.get("assignment")
+    if assignment:
+        return _assignment(topic, assignment, live)
+    if not 1 <= topic["partitions"] <= PARTITIONS_MAX:
+        return _no(
+            topic, INVALID_PARTITIONS, f"Number of partitions must be 1 to {PARTITIONS_MAX}, not {topic['partitions']}."
+        )
+    if topic["replication_factor"] < 1:
+        return _no(topic, INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+    try:
+        place(uuid5(_NAMESPACE, name), 0, 1, topic["replication_factor"], live, {})
+    except PlacementError as e:
+        return _no(topic, INVALID_REPLICATION_FACTOR, f"Unable to replicate: {e}.")
+    return _ok(topic)
+
+
+def _assignment(topic: Mapping[str, Any], assignment: Mapping[str, Any], live: list[BrokerState]) -> Result:
+    ids = {b.broker_id for b in live}
+    if sorted(int(i) for i in assignment) != list(range(len(assignment))):
+        return _no(topic, INVALID_REPLICA_ASSIGNMENT, "partitions of a manual assignment must be 0, 1, 2, ...")
+    sizes = {len(r) for r in assignment.values()}
+    if len(sizes) != 1 or 0 in sizes:
+        return _no(topic, INVALID_REPLICA_ASSIGNMENT, "every partition needs the same number of replicas, at least one")
+    for replicas in assignment.values():
+        if len(set(replicas)) != len(replicas) or not set(replicas) <= ids:
+            return _no(
+                topic,
+                INVALID_REPLICA_ASSIGNMENT,
+                f"replicas {replicas} are doubled or not all alive (alive: {sorted(ids)})",
+            )
+    return _ok(topic)
+
+
+def _found(topic: Mapping[str, Any], image: Image) -> TopicState | Result:
+    if topic.get("id"):
+        by_id = image.topics.get(UUID(topic["id"]))
+        return by_id if by_id is not None else _no(topic, UNKNOWN_TOPIC_ID, "there is no topic with this id")
+    state = image.topic_named(topic["name"])
+    return (
+        state if state is not None else _no(topic, UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic['name']!r}")
+    )
+
+
+def _delete(topic: Mapping[str, Any], image: Image, live: list[BrokerState]) -> Result:
+    state = _found(topic, image)
+    if isinstance(state, dict):
+        return state
+    if state.internal:
+        return _no(topic, INVALID_TOPIC, f"{state.name} is internal: groups would lose their offsets")
+    return _ok(topic, state.name)
+
+
+def _grow(topic: Mapping[str, Any], image: Image, live: list[BrokerState]) -> Result:
+    state = _found(topic, image)
+    if isinstance(state, dict):
+        return state
+    if state.internal:
+        return _no(topic, INVALID_TOPIC, f"the partition count of {state.name} is fixed: groups are found by it")
+    wanted = topic["partitions"]
+    if wanted <= state.partition_count or wanted > PARTITIONS_MAX:
+        return _no(topic, INVALID_PARTITIONS, f"Topic '{state.name}' has {state.partition_count} partitions; "
+                   f"the new number must be larger and at most {PARTITIONS_MAX}, not {wanted}.")  # fmt: skip
+    given = topic.get("assignment")
+    if given is not None:
+        if len(given) != wanted - state.partition_count:
+            return _no(topic, INVALID_REPLICA_ASSIGNMENT, "one list of replicas is needed per new partition")
+        return _assignment(topic, {str(i): r for i, r in enumerate(given)}, live)
+    return _ok(topic)
+
+
+def altered(configs: Mapping[str, str], operations: list[Mapping[str, Any]]) -> tuple[dict[str, str], str | None]:
+    """The overrides after incremental operations, or why they cannot be done."""
+    out = dict(configs)
+    for op in operations:
+        name, value, kind = op["name"], op.get("value"), op["op"]
+        definition = TOPIC_CONFIGS.get(name)
+        if definition is None:
+            return out, f"Unknown topic config name: {name}"
+        if kind == "delete":
+            out.pop(name, None)
+            continue
+        if kind in ("append", "subtract"):
+            if definition.kafka_type != 7:
+                return out, f"{name} is not a list; append and subtract do not apply"
+            items = [v for v in out.get(name, definition.default_text).split(",") if v]
+            given = [v for v in (value or "").split(",") if v]
+            items = (
+                [*items, *(v for v in given if v not in items)]
+                if kind == "append"
+                else [v for v in items if v not in given]
+            )
+            value = ",".join(items)
+        elif kind != "set":
+            return out, f"unknown operation on {name}"
+        problem = topic_config_problem(name, value)
+        if problem:
+            return out, problem
+        out[name] = str(value)
+    return out, None
+
+
+def _alter(topic: Mapping[str, Any], image: Image, live: list[BrokerState]) -> Result:
+    state = _found(topic, image)
+    if isinstance(state, dict):
+        return state
+    _, problem = altered(state.configs, topic["configs"])
+    return _no(topic, INVALID_CONFIG, problem) if problem else _ok(topic)
+
+
+_CHECKS: dict[str, Callable[[Mapping[str, Any], Image, list[BrokerState]], Result]] = {
+    "create_topics": _create,
+    "delete_topics": _delete,
+    "create_partitions": _grow,
+    "alter_topic_configs": _alter,
+}
