@@ -64,7 +64,7 @@ class Dispatch:
     """`handlers` by API key. Counters are plain numbers, read by the metrics."""
 
     def __init__(self, handlers: Mapping[int, Handler]) -> None:
-        self._handlers = dict(handlers)
+        self.handlers = dict(handlers)
         self.requests = 0
         self.failures = 0
         self.malformed = 0
@@ -85,7 +85,7 @@ class Dispatch:
         except framing.WireError as e:
             self._refuse(connection, str(e))
             return
-        handler = self._handlers.get(header.api_key)
+        handler = self.handlers.get(header.api_key)
         if handler is None:
             self._refuse(connection, f"API {header.api_key} is not served here")
             return

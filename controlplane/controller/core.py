@@ -531,11 +531,11 @@ class Core:
             if topic.topic_id in self.image.deleted:
                 continue
             state = self._work.get(tp, first)
-            if state.reassigning:
-                self._put(tp, self._finish_reassignment(tp, state))
-            elif state.leader == NO_LEADER:
+            if state.leader == NO_LEADER:
                 found = election.elected(state, self._incarnation, unclean=self._config(topic).unclean_leader_election)
                 self._put(tp, found)
+            elif state.reassigning:
+                self._put(tp, self._finish_reassignment(tp, state))
             elif preferred and state.leader != state.replicas[0]:
                 seat = next((s for s in state.isr if s.broker_id == state.replicas[0]), None)
                 if seat is not None and self._incarnation(seat.broker_id) == seat.incarnation:

@@ -1,0 +1,50 @@
+"""`python -m brokerd --config FILE`: one broker, in the foreground. SIGTERM stops it cleanly, exit 0."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+from pathlib import Path
+
+from brokerd.broker import Broker
+from brokerd.cluster.configs import BROKER_SYNONYMS
+from brokerd.cluster.zookeeper import ZooKeeperStore
+from brokerd.config import BrokerConfig, ConfigError
+from brokerd.identity import IdentityError
+from brokerd.net.loop import Loop
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="brokerd", description="A Weir broker.")
+    parser.add_argument("--config", required=True, type=Path, help="a .properties file with Kafka's own names")
+    arguments = parser.parse_args()
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s",
+        datefmt="%Y-%m-%d %H:%M:%S",
+    )  # fmt: skip
+    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    try:
+        config = BrokerConfig.load(arguments.config, BROKER_SYNONYMS.__contains__)
+        loop = Loop()
+        broker = Broker(
+            config,
+            lambda: ZooKeeperStore(config["zookeeper.connect"], config["zookeeper.session.timeout.ms"]),
+            loop,
+        )
+    except (ConfigError, IdentityError) as e:
+        print(f"brokerd: {e}", file=sys.stderr)
+        return 78
+    except OSError as e:
+        print(f"brokerd: cannot start: {e}", file=sys.stderr)
+        return 78
+    # Signal handlers run between bytecodes of the loop's thread; the timer brings the act into a turn.
+    signal.signal(signal.SIGTERM, lambda *_: loop.call_later(0, lambda now: broker.stop()) and None)
+    signal.signal(signal.SIGINT, lambda *_: loop.call_later(0, lambda now: broker.stop()) and None)
+    broker.run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

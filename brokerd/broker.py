@@ -1,0 +1,237 @@
+"""A broker: the only room where its parts meet.
+
+Law: parts are built here, introduced to each other and ended in order; nothing is decided here. Called by `__main__` and tests.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from brokerd.apis.admin import AdminApi
+from brokerd.apis.fetch import FetchApi
+from brokerd.apis.metadata import MetadataApi
+from brokerd.apis.offsets import OffsetsApi
+from brokerd.apis.produce import ProduceApi
+from brokerd.apis.producers import init_producer_id
+from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.metadata import Image, Record, RequestAnswered, TopicDeleted
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now, TopicState
+from brokerd.cluster.store import Store
+from brokerd.cluster.znodes import IsrProposal
+from brokerd.config import BrokerConfig
+from brokerd.dispatch import Dispatch, Handler
+from brokerd.identity import Identity
+from brokerd.net.fetcher import Fetchers
+from brokerd.net.listener import Listener
+from brokerd.net.loop import READ, Loop
+from brokerd.net.membership import Membership
+from brokerd.partitions import Partitions
+from brokerd.storage.disk import Disk
+from brokerd.waiters import Waiters
+from brokerd.wire.apis import ApiKey
+
+log = logging.getLogger(__name__)
+
+TICK_MS = 100
+METADATA_SEEN_MS = 5_000
+"""How often `meta.properties` notes how far the metadata log was followed."""
+INTERNAL_DEFAULTS = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(100 * 1024 * 1024),
+    "compression.type": "producer",
+}
+
+
+class Broker:
+    def __init__(self, config: BrokerConfig, store: Callable[[], Store], loop: Loop | None = None) -> None:
+        self.config = config
+        self.loop = loop or Loop()
+        self.disk = Disk()
+        self.identity = Identity(config.log_dir, config.broker_id, self.disk)
+        self.waiters = Waiters()
+        self.stopped = False
+        self.stopping = False
+        self.failed: str | None = None
+        self._gap_ms_max: int = config["zookeeper.session.timeout.ms"]
+        self._last_tick_ms = self.loop.now.mono_ms
+        self.partitions = Partitions(
+            config.broker_id, config.log_dir, self.disk, self.waiters,
+            lag_ms_max=config["replica.lag.time.max.ms"],
+            topic_config=self._topic_config,
+            deep_recovery=not self.identity.fresh and not self.identity.tail_intact,
+        )  # fmt: skip
+        host, port = config["listeners"]
+        self.dispatch = Dispatch({})
+        self.listener = Listener(
+            self.loop, host, port, self.dispatch.on_frame,
+            frame_bytes_max=config["socket.request.max.bytes"], connections_max=config["max.connections"],
+        )  # fmt: skip
+        told_host, told_port = config["advertised.listeners"]
+        self.store = store()
+        self.membership = Membership(
+            self.store, self.identity, self, lambda: self.loop.now,
+            host=told_host, port=told_port or self.listener.port, rack=config["broker.rack"],
+            failure_domain=config["failure.domain"],
+        )  # fmt: skip
+        self.fetchers = Fetchers(self.loop, config, self.partitions, self._address_of)
+        self.partitions.following = self.fetchers
+        self.produce = ProduceApi(self.loop, self.partitions)
+        self.dispatch.handlers.update(self._handlers())
+        self.loop.register(self.store.fileno(), READ, lambda events: self.store.pump())
+        self.loop.call_later(TICK_MS, self._tick)
+        self.loop.every(
+            config["replica.high.watermark.checkpoint.interval.ms"], lambda now: self.partitions.checkpoint()
+        )
+        self.loop.every(config["log.retention.check.interval.ms"], lambda now: self.partitions.retain(now))
+        self.loop.every(METADATA_SEEN_MS, lambda now: self._note_metadata())
+        self.loop.every(60_000, lambda now: self.listener.close_idle(config["connections.max.idle.ms"]))
+        self.loop.after_turn.append(self._after_turn)
+
+    def _handlers(self) -> dict[int, Handler]:
+        fetch = FetchApi(self.loop, self.partitions, bytes_max=self.config["fetch.max.bytes"])
+        offsets = OffsetsApi(self.loop, self.partitions)
+        metadata = MetadataApi(self.loop, self.config, lambda: self.partitions.image, self._ask)
+        admin = AdminApi(self.config, self.partitions, lambda: self.partitions.image, self._ask)
+        return {
+            ApiKey.PRODUCE: self.produce.handle,
+            ApiKey.FETCH: fetch.handle,
+            ApiKey.LIST_OFFSETS: offsets.list_offsets,
+            ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+            ApiKey.DELETE_RECORDS: offsets.delete_records,
+            ApiKey.API_VERSIONS: metadata.api_versions,
+            ApiKey.METADATA: metadata.metadata,
+            ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
+            ApiKey.INIT_PRODUCER_ID: init_producer_id,
+            ApiKey.CREATE_TOPICS: admin.create_topics,
+            ApiKey.DELETE_TOPICS: admin.delete_topics,
+            ApiKey.CREATE_PARTITIONS: admin.create_partitions,
+            ApiKey.DESCRIBE_CONFIGS: admin.describe_configs,
+            ApiKey.ALTER_CONFIGS: admin.alter_configs,
+            ApiKey.INCREMENTAL_ALTER_CONFIGS: admin.incremental_alter_configs,
+            ApiKey.DESCRIBE_LOG_DIRS: admin.describe_log_dirs,
+        }
+
+    # -- introductions ---------------------------------------------------------------------------------------------------
+    def _topic_config(self, topic: TopicState) -> TopicConfig:
+        overrides = {**INTERNAL_DEFAULTS, **topic.configs} if topic.name == GROUP_OFFSETS_TOPIC else topic.configs
+        return TopicConfig.from_overrides(overrides, self.config.topic_defaults)
+
+    def _address_of(self, broker_id: int) -> tuple[str, int] | None:
+        broker = self.partitions.image.brokers.get(broker_id)
+        return (broker.host, broker.port) if broker is not None and broker.alive else None
+
+    def _ask(
+        self, kind: str, payload: dict[str, Any], timeout_ms: int, done: Callable[[RequestAnswered | None], None]
+    ) -> None:
+        self.membership.request(kind, payload, timeout_ms, done)
+
+    # -- what membership tells -------------------------------------------------------------------------------------------
+    def image_loaded(self, image: Image, now: Now) -> None:
+        self.partitions.load(image, now)
+        log.info("metadata loaded up to entry %d: %d topics, %d partitions here",
+                 image.seq, len(image.topics), len(self.partitions.hosted))  # fmt: skip
+
+    def entry_applied(self, image: Image, records: Sequence[Record], now: Now) -> None:
+        self.partitions.apply(image, records, now)
+        self.fetchers.kick()
+        for record in records:
+            if isinstance(record, TopicDeleted):
+                self.topic_deleted(record.name, now)
+
+    def topic_deleted(self, name: str, now: Now) -> None:
+        """Hook of the coordinators: offsets of a deleted topic go with it."""
+
+    def registered(self, incarnation: int, now: Now) -> None:
+        self.partitions.registered(incarnation, now)
+
+    def caught_up(self, now: Now) -> None:
+        self.partitions.frozen = False
+
+    def session_lost(self, now: Now) -> None:
+        pass
+
+    def halted(self, reason: str) -> None:
+        self.failed = reason
+        log.error("serving nothing new: %s", reason)
+        self.partitions.frozen = True
+
+    # -- time ------------------------------------------------------------------------------------------------------------
+    def _tick(self, now: Now) -> None:
+        if now.mono_ms - self._last_tick_ms > self._gap_ms_max:
+            # The loop stood still for longer than a session: somebody else may lead by now. Ask the log first.
+            log.warning(
+                "stood still for %d ms: no produce until the metadata log was read again",
+                now.mono_ms - self._last_tick_ms,
+            )
+            self.partitions.frozen = True
+            self.membership.tailer.disconnected()
+            if self.store.zk_session:
+                self.membership.tailer.connected()
+        self._last_tick_ms = now.mono_ms
+        self.waiters.expire(now.mono_ms)
+        self.partitions.tick(now)
+        self.membership.tick(now)
+        self.loop.call_later(TICK_MS, self._tick)
+
+    def _after_turn(self) -> None:
+        if self.partitions.proposals_changed:
+            self.partitions.proposals_changed = False
+            self.membership.propose_isr(
+                [
+                    IsrProposal(p.tp.topic_id, p.tp.partition, p.leader_epoch, p.partition_epoch, p.isr)
+                    for p in self.partitions.proposals.values()
+                ]
+            )
+
+    def _note_metadata(self) -> None:
+        image = self.partitions.image
+        if self.failed is None and image.seq:
+            self.identity.applied(image.cluster_id, image.seq, image.chain_hash)
+
+    # -- life ------------------------------------------------------------------------------------------------------------
+    def run(self) -> None:
+        gc.collect()
+        gc.freeze()
+        threading.Thread(target=self._watchdog, name="watchdog", daemon=True).start()
+        while not self.stopped:
+            self.loop.turn()
+
+    def _watchdog(self) -> None:
+        """kazoo's thread keeps the session alive even when the loop hangs; a hanging leader must not stay one."""
+        while not self.stopped:
+            time.sleep(1)
+            silent = time.monotonic_ns() // 1_000_000 - self.loop.turned_mono_ms
+            if silent > max(30_000, 2 * self._gap_ms_max) and not self.stopping:
+                log.critical("the loop has not turned for %d ms: giving up, so that others may lead", silent)
+                os._exit(70)
+
+    def stop(self) -> None:
+        """Controlled shutdown: leaders move off, logs are closed, the marker is written."""
+        if self.stopping:
+            return
+        self.stopping = True
+        log.info("stopping: asking the controller to move leaders off")
+        self.membership.shutdown(self.config["controlled.shutdown.timeout.ms"], self._finish)
+
+    def _finish(self) -> None:
+        # A moment, so that clients waiting for leaders that have moved hear of it.
+        self.loop.call_later(200, lambda now: self._end())
+
+    def _end(self) -> None:
+        self.listener.stop_accepting()
+        self.listener.close()
+        self.fetchers.close()
+        incarnation = self.membership.incarnation
+        self._note_metadata()
+        self.partitions.close(clean=True)
+        self.identity.stopped_cleanly(incarnation)
+        self.loop.unregister(self.store.fileno())
+        self.membership.close()
+        self.stopped = True
+        log.info("stopped")
