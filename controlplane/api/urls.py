@@ -1,3 +1,42 @@
-from django.urls import URLPattern, URLResolver
+"""The API's addresses. Law: nouns; acts are POSTs below the noun."""
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from django.urls import path
+from drf_spectacular.views import SpectacularAPIView
+
+from controlplane.api import archives, cluster, groups, moves, topics
+
+app_name = "api"
+
+urlpatterns = [
+    path("schema", SpectacularAPIView.as_view(), name="schema"),
+    path("overview", cluster.Overview.as_view(), name="overview"),
+    path("brokers", cluster.Brokers.as_view(), name="brokers"),
+    path("brokers/<int:broker_id>", cluster.Broker.as_view(), name="broker"),
+    path("brokers/<int:broker_id>/replicas", cluster.BrokerReplicas.as_view(), name="broker-replicas"),
+    path("brokers/<int:broker_id>/restart", cluster.BrokerRestart.as_view(), name="broker-restart"),
+    path("topics", topics.Topics.as_view(), name="topics"),
+    path("topics/<str:name>", topics.Topic.as_view(), name="topic"),
+    path("topics/<str:name>/configs", topics.TopicConfigs.as_view(), name="topic-configs"),
+    path("topics/<str:name>/partitions", topics.TopicPartitions.as_view(), name="topic-partitions"),
+    path("topics/<str:name>/partitions/<int:partition>", topics.Partition.as_view(), name="partition"),
+    path("topics/<str:name>/partitions/<int:partition>/messages", topics.Messages.as_view(), name="messages"),
+    path("partitions", topics.Partitions.as_view(), name="partitions"),
+    path("drift", cluster.Drift.as_view(), name="drift"),
+    path("drift/<uuid:topic_id>/adopt", cluster.Adopt.as_view(), name="adopt"),
+    path("groups", groups.Groups.as_view(), name="groups"),
+    path("groups/<path:group_id>", groups.Group.as_view(), name="group"),
+    path("acls", groups.Acls.as_view(), name="acls"),
+    path("acls/<int:acl_id>", groups.Acl.as_view(), name="acl"),
+    path("moves", moves.Moves.as_view(), name="moves"),
+    path("moves/<int:move_id>", moves.Move.as_view(), name="move"),
+    path("moves/<int:move_id>/parts", moves.MoveParts.as_view(), name="move-parts"),
+    path("moves/<int:move_id>/<str:act>", moves.MoveAct.as_view(), name="move-act"),
+    path("recoveries", moves.Recoveries.as_view(), name="recoveries"),
+    path("recoveries/<int:recovery_id>", moves.Recovery.as_view(), name="recovery"),
+    path("changes", cluster.Changes.as_view(), name="changes"),
+    path("archives", archives.Archives.as_view(), name="archives"),
+    path("archives/<int:job_id>", archives.Archive.as_view(), name="archive"),
+    path("archives/<int:job_id>/written", archives.ArchiveWritten.as_view(), name="archive-written"),
+    path("archives/<int:job_id>/batches", archives.ArchiveBatches.as_view(), name="archive-batches"),
+    path("archives/<int:job_id>/<str:act>", archives.ArchiveAct.as_view(), name="archive-act"),
+]

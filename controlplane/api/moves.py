@@ -1,0 +1,89 @@
+"""Moves and replica recoveries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.api import shapes
+from controlplane.api.doors import Door, found, out, reads, writes
+from controlplane.selectors import moves
+from controlplane.services import moves as services
+from controlplane.services import recovery
+
+ACTS: dict[str, Callable[..., Any]] = {
+    "approve": services.approve_move,
+    "start": services.start_move,
+    "pause": services.pause_move,
+    "resume": services.resume_move,
+    "cancel": services.cancel_move,
+    "roll_back": services.roll_back_move,
+}
+
+
+class Moves(Door):
+    @reads(shapes.page_of(moves.MoveRow), shapes.WorkingQuery)
+    def get(self, request: Request) -> Response:
+        return out(moves.move_list(**self.listing(shapes.WorkingQuery, "-id")))
+
+    @writes(shapes.MoveCreate, shapes.shape(moves.MoveRow), 201)
+    def post(self, request: Request) -> Response:
+        """Plan a move (with `dry`: only the preview, 200; with `start`: start it at once)."""
+        v = self.body(shapes.MoveCreate)
+        if v["dry"]:
+            return out(services.preview_move(v["scope"]))
+        move = services.plan_move(
+            v["scope"], who=self.who, why=v["why"], parts_in_flight_max=v["parts_in_flight_max"], mode=v["mode"]
+        )
+        if v["start"]:
+            services.start_move(move.pk, who=self.who, why=v["why"])
+        return out(found(moves.move_row(move.pk), f"move {move.pk}"), 201)
+
+
+class Move(Door):
+    @reads(shapes.shape(moves.MoveRow))
+    def get(self, request: Request, move_id: int) -> Response:
+        return out(found(moves.move_row(move_id), f"move {move_id}"))
+
+
+class MoveParts(Door):
+    @reads(shapes.page_of(moves.MovePartRow), shapes.PartQuery)
+    def get(self, request: Request, move_id: int) -> Response:
+        found(moves.move_row(move_id), f"move {move_id}")
+        v = self.listing(shapes.PartQuery, "topic")
+        v.pop("query")
+        return out(moves.move_parts(move_id, **v))
+
+
+class MoveAct(Door):
+    @writes(shapes.Why, shapes.shape(moves.MoveRow))
+    def post(self, request: Request, move_id: int, act: str) -> Response:
+        """`act`: approve, start, pause, resume, cancel or roll_back."""
+        found(moves.move_row(move_id), f"move {move_id}")
+        found(ACTS.get(act), f"act {act!r}; use {', '.join(ACTS)}")(
+            move_id, who=self.who, why=self.body(shapes.Why)["why"]
+        )
+        return out(found(moves.move_row(move_id), f"move {move_id}"))
+
+
+class Recoveries(Door):
+    @reads(shapes.page_of(moves.RecoveryRow), shapes.WorkingQuery)
+    def get(self, request: Request) -> Response:
+        v = self.read(shapes.WorkingQuery)
+        return out(moves.recovery_list(page=v["page"], per_page=v["per_page"], working=v["working"]))
+
+    @writes(shapes.RecoveryCreate, shapes.shape(moves.RecoveryRow), 201)
+    def post(self, request: Request) -> Response:
+        """Throw a replica away and fetch it anew from its leader."""
+        v = self.body(shapes.RecoveryCreate)
+        row = recovery.recover_replica(v["topic"], v["partition"], v["broker_id"], who=self.who, why=v["why"])
+        return out(moves.recovery_shape(row), 201)
+
+
+class Recovery(Door):
+    @reads(shapes.shape(moves.RecoveryRow))
+    def get(self, request: Request, recovery_id: int) -> Response:
+        return out(found(moves.recovery_row(recovery_id), f"recovery {recovery_id}"))

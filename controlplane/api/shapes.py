@@ -1,0 +1,182 @@
+"""Serializers made from the selectors' rows, and those of requests. Law: an answer has exactly the fields of its row, so that the schema
+and the selectors cannot drift apart. Called by the views and by the schema."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from datetime import datetime
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from rest_framework import serializers
+
+_SIMPLE: dict[Any, type[serializers.Field[Any, Any, Any, Any]]] = {
+    int: serializers.IntegerField,
+    float: serializers.FloatField,
+    bool: serializers.BooleanField,
+    str: serializers.CharField,
+    datetime: serializers.DateTimeField,
+    UUID: serializers.UUIDField,
+}
+
+
+@cache
+def shape(row: type) -> type[serializers.Serializer[Any]]:
+    """The serializer of a selector's dataclass, named after it."""
+    hints = typing.get_type_hints(row)
+    fields = {f.name: _field(hints[f.name]) for f in dataclasses.fields(row)}
+    return type(row.__name__.removesuffix("Row"), (serializers.Serializer,), {**fields, "__doc__": row.__doc__})
+
+
+def _field(hint: Any) -> serializers.Field[Any, Any, Any, Any]:
+    null = False
+    origin = typing.get_origin(hint)
+    if origin in (types.UnionType, typing.Union):
+        options = [a for a in typing.get_args(hint) if a is not type(None)]
+        null, hint = True, options[0]
+        origin = typing.get_origin(hint)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return shape(hint)(allow_null=null)
+    if origin is list:
+        inner = typing.get_args(hint)[0]
+        if dataclasses.is_dataclass(inner) and isinstance(inner, type):
+            return shape(inner)(many=True)
+        return serializers.ListField(child=_field(inner), allow_null=null)
+    if origin is tuple:
+        return serializers.ListField(child=_field(typing.get_args(hint)[0]), allow_null=null)
+    if hint in _SIMPLE:
+        return _SIMPLE[hint](allow_null=null)
+    return serializers.JSONField(allow_null=null)
+
+
+@cache
+def page_of(row: type) -> type[serializers.Serializer[Any]]:
+    """The serializer of a `Page` of these rows."""
+    return type(
+        f"{row.__name__.removesuffix('Row')}Page",
+        (serializers.Serializer,),
+        {
+            "rows": shape(row)(many=True),
+            "total": serializers.IntegerField(help_text="Rows over all pages."),
+            "page": serializers.IntegerField(),
+            "pages": serializers.IntegerField(),
+            "per_page": serializers.IntegerField(),
+            "sort": serializers.CharField(),
+            "query": serializers.CharField(allow_blank=True),
+        },
+    )
+
+
+class Error(serializers.Serializer[Any]):
+    reason = serializers.CharField(help_text="What was refused, why, and what would make it possible.")
+    field = serializers.CharField(help_text="The input at fault, empty when the cluster's state is.", allow_blank=True)
+
+
+class ListQuery(serializers.Serializer[Any]):
+    query = serializers.CharField(default="", allow_blank=True, help_text="Part of a name.")
+    sort = serializers.CharField(default="", allow_blank=True, help_text="A column, '-' in front for descending.")
+    page = serializers.IntegerField(default=1, min_value=1)
+    per_page = serializers.IntegerField(default=50, min_value=1, max_value=500)
+
+
+class Why(serializers.Serializer[Any]):
+    why = serializers.CharField(default="", allow_blank=True, help_text="Kept with the change.")
+
+
+class TopicQuery(ListQuery):
+    internal = serializers.BooleanField(default=False, help_text="Internal topics too.")
+    only = serializers.ChoiceField(choices=["", "problems", "moving", "drift"], default="", allow_blank=True)
+
+
+class TopicCreate(Why):
+    name = serializers.CharField(max_length=1000)
+    partitions = serializers.IntegerField(default=1)
+    replication_factor = serializers.IntegerField(default=None, allow_null=True)
+    configs = serializers.DictField(child=serializers.CharField(allow_blank=True), default=dict)
+    assignment = serializers.DictField(
+        child=serializers.ListField(child=serializers.IntegerField()), default=None, allow_null=True,
+        help_text="{partition: [broker, ...]}, the preferred leader first.",
+    )  # fmt: skip
+
+
+class TopicAlter(Why):
+    partitions = serializers.IntegerField(default=None, allow_null=True)
+    configs = serializers.DictField(
+        child=serializers.CharField(allow_blank=True, allow_null=True), default=dict,
+        help_text="Only what is named changes; null returns to the default.",
+    )  # fmt: skip
+    assignment = serializers.DictField(
+        child=serializers.ListField(child=serializers.IntegerField()), default=None, allow_null=True,
+        help_text="Places the added partitions.",
+    )  # fmt: skip
+    if_generation = serializers.IntegerField(default=None, allow_null=True, help_text="Refuse when it changed since.")
+
+
+class PartitionQuery(ListQuery):
+    only = serializers.ChoiceField(choices=["", "problems", "offline", "moving"], default="", allow_blank=True)
+    topic = serializers.CharField(default="", allow_blank=True)
+    broker = serializers.IntegerField(default=None, allow_null=True)
+
+
+class GroupQuery(ListQuery):
+    topic = serializers.CharField(default="", allow_blank=True)
+
+
+class MessageQuery(serializers.Serializer[Any]):
+    start = serializers.ChoiceField(choices=["newest", "oldest", "offset", "time"], default="newest")
+    offset = serializers.IntegerField(default=None, allow_null=True)
+    timestamp_ms = serializers.IntegerField(default=None, allow_null=True)
+    limit = serializers.IntegerField(default=50)
+
+
+class AclCreate(Why):
+    resource_type = serializers.CharField()
+    resource_name = serializers.CharField()
+    pattern_type = serializers.CharField(default="literal")
+    principal = serializers.CharField()
+    host = serializers.CharField(default="*")
+    operation = serializers.CharField()
+    permission = serializers.CharField()
+
+
+class MoveCreate(Why):
+    scope = serializers.JSONField(
+        help_text='{"kind": "drain", "broker": 2}, {"kind": "partitions", "partitions": [...]}, ...'
+    )
+    parts_in_flight_max = serializers.IntegerField(default=8)
+    mode = serializers.CharField(default="copy")
+    dry = serializers.BooleanField(default=False, help_text="Only show what would be planned.")
+    start = serializers.BooleanField(default=False, help_text="Start at once.")
+
+    def validate_scope(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise serializers.ValidationError("An object with a kind is needed.")
+        return value
+
+
+class WorkingQuery(ListQuery):
+    working = serializers.BooleanField(default=None, allow_null=True)
+
+
+class PartQuery(ListQuery):
+    only = serializers.CharField(default="", allow_blank=True)
+
+
+class RecoveryCreate(Why):
+    topic = serializers.CharField()
+    partition = serializers.IntegerField()
+    broker_id = serializers.IntegerField()
+
+
+class ChangeQuery(ListQuery):
+    object_kind = serializers.CharField(default="", allow_blank=True)
+    object_name = serializers.CharField(default="", allow_blank=True)
+    who = serializers.CharField(default="", allow_blank=True)
+    outcome = serializers.CharField(default="", allow_blank=True)
+
+
+class ArchiveCreate(Why):
+    topics = serializers.ListField(child=serializers.CharField())

@@ -1,0 +1,26 @@
+"""`manage.py issue_token USER`: a new API token for a user, the old one void at once. Law: prints the token and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
+from rest_framework.authtoken.models import Token
+
+
+class Command(BaseCommand):
+    help = "Issue a new API token for a user and void the old one."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("username")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        user = get_user_model().objects.filter(username=options["username"]).first()
+        if user is None:
+            raise CommandError(f"There is no user {options['username']!r}; make one with ensure_operator.")
+        with transaction.atomic():
+            Token.objects.filter(user=user).delete()
+            token = Token.objects.create(user=user)
+        self.stdout.write(token.key)
