@@ -32,7 +32,7 @@ from brokerd.net.listener import Listener
 from brokerd.net.loop import READ, Loop
 from brokerd.net.membership import Membership
 from brokerd.partitions import Partitions
-from brokerd.storage.disk import Disk
+from brokerd.storage.disk import OsDisk
 from brokerd.waiters import Waiters
 from brokerd.wire.apis import ApiKey
 
@@ -52,7 +52,7 @@ class Broker:
     def __init__(self, config: BrokerConfig, store: Callable[[], Store], loop: Loop | None = None) -> None:
         self.config = config
         self.loop = loop or Loop()
-        self.disk = Disk()
+        self.disk = OsDisk()
         self.identity = Identity(config.log_dir, config.broker_id, self.disk)
         self.waiters = Waiters()
         self.stopped = False

@@ -1,7 +1,8 @@
 """The disk as the log sees it: few verbs, so that a simulation can stand in for it.
 
 Laws: no space is DiskFull and may pass; any other failure is DiskFailed and is never retried (after an EIO from fsync the kernel
-may have dropped the pages). Called by storage and partitions. Must not come in: formats.
+may have dropped the pages). `OsDisk` is the real one, tests/simulation/disk.py the other; one conformance test holds both.
+Called by storage, partitions and identity. Must not come in: formats.
 """
 
 from __future__ import annotations
@@ -9,10 +10,15 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
+
+DISCARDED = ".deleted"
+"""Suffix of files that are given up and wait to be unlinked; leftovers go at the next opening."""
+Bytes = bytes | bytearray | memoryview
 
 
 class DiskFailed(Exception):
@@ -24,24 +30,120 @@ class DiskFull(Exception):
 
 
 class Space(NamedTuple):
+    """Bytes."""
+
     total: int
     free: int
 
 
+class File(ABC):
+    """An open file. It stays readable while somebody holds it, so that a region under way to a client outlives a deletion."""
+
+    __slots__ = ("__weakref__", "path")
+    path: Path
+
+    @abstractmethod
+    def fileno(self) -> int:
+        """The descriptor, for sendfile. A simulated file has none and raises OSError: read it by `pread`."""
+
+    @abstractmethod
+    def size(self) -> int: ...
+
+    @abstractmethod
+    def pread(self, length: int, position: int) -> bytes:
+        """Up to `length` bytes; fewer only at the end of the file."""
+
+    @abstractmethod
+    def pwrite(self, data: Bytes, position: int) -> None:
+        """Write all of `data` or raise; after DiskFull a part may stand there."""
+
+    @abstractmethod
+    def truncate(self, size: int) -> None: ...
+
+    @abstractmethod
+    def fsync(self) -> None:
+        """Return when the content (and the file's name, if it is new) survives a power cut."""
+
+
+class Disk(ABC):
+    """The port. What is not abstract is made of what is."""
+
+    @abstractmethod
+    def open(self, path: Path, *, create: bool = False) -> File:
+        """For reading and writing. Raises DiskFailed when it is not there and `create` is not asked for."""
+
+    @abstractmethod
+    def exists(self, path: Path) -> bool: ...
+
+    @abstractmethod
+    def isdir(self, path: Path) -> bool: ...
+
+    @abstractmethod
+    def size(self, path: Path) -> int:
+        """Bytes of the file, without opening it; -1 when it is not there."""
+
+    @abstractmethod
+    def listdir(self, path: Path) -> list[str]:
+        """Names, sorted."""
+
+    @abstractmethod
+    def mkdir(self, path: Path) -> None:
+        """With its parents; one that is there already is fine."""
+
+    @abstractmethod
+    def rename(self, old: Path, new: Path) -> None:
+        """Atomic; a file at `new` is replaced."""
+
+    @abstractmethod
+    def unlink(self, path: Path) -> None:
+        """One that is not there is fine."""
+
+    @abstractmethod
+    def rmtree(self, path: Path) -> None: ...
+
+    @abstractmethod
+    def sync_folder(self, path: Path) -> None:
+        """Return when the names in `path` survive a power cut."""
+
+    @abstractmethod
+    def space(self, path: Path) -> Space: ...
+
+    def read(self, path: Path) -> bytes | None:
+        """The whole file, or None when it is not there."""
+        size = self.size(path)
+        return None if size < 0 else self.open(path).pread(size, 0)
+
+    def replace(self, path: Path, data: bytes, *, durable: bool = False) -> None:
+        """Put `data` in the place of `path` whole: a reader sees the old file or the new one."""
+        temporary = path.with_name(path.name + ".tmp")
+        file = self.open(temporary, create=True)
+        file.truncate(0)
+        file.pwrite(data, 0)
+        if durable:
+            file.fsync()
+        self.rename(temporary, path)
+        if durable:
+            self.sync_folder(path.parent)
+
+    def discard(self, path: Path) -> None:
+        """Take the file's name away now; its blocks may go later (unlinking a gigabyte takes long)."""
+        self.unlink(path)
+
+
 @contextmanager
-def _translated(what: str) -> Iterator[None]:
+def _translated(what: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as e:
         if e.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"{what}: no space left on the device") from e
-        raise DiskFailed(f"{what}: {e.strerror}") from e
+            raise DiskFull(f"{what} {path}: no space left on the device") from e
+        raise DiskFailed(f"{what} {path}: {e.strerror}") from e
 
 
-class File:
-    """An open file. Closed when the last reference goes, so that a region under way to a client outlives a deletion."""
+class OsFile(File):
+    """Closed when the last reference goes."""
 
-    __slots__ = ("_fd", "path")
+    __slots__ = ("_fd",)
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path, self._fd = path, fd
@@ -50,38 +152,49 @@ class File:
         return self._fd
 
     def size(self) -> int:
-        return os.fstat(self._fd).st_size
+        with _translated("looking at", self.path):
+            return os.fstat(self._fd).st_size
 
     def pread(self, length: int, position: int) -> bytes:
-        with _translated(f"reading {self.path}"):
-            return os.pread(self._fd, length, position)
+        try:
+            data = os.pread(self._fd, length, position)
+        except OSError as e:
+            raise DiskFailed(f"reading {self.path}: {e.strerror}") from e
+        if 0 < len(data) < length:
+            # Linux cuts single reads at 2 GiB and may at signals; the end of the file is told by an empty one.
+            return data + self.pread(length - len(data), position + len(data))
+        return data
 
-    def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
-        """Write all of `data` or raise; a short write is taken up again, so that its cause is learnt."""
+    def pwrite(self, data: Bytes, position: int) -> None:
         view = memoryview(data)
-        with _translated(f"writing {self.path}"):
+        with _translated("writing", self.path):
+            # A short write is taken up again, so that its cause is learnt.
             while view:
                 n = os.pwrite(self._fd, view, position)
                 view, position = view[n:], position + n
 
     def truncate(self, size: int) -> None:
-        with _translated(f"truncating {self.path}"):
+        with _translated("truncating", self.path):
             os.ftruncate(self._fd, size)
 
     def fsync(self) -> None:
-        with _translated(f"flushing {self.path}"):
+        with _translated("flushing", self.path):
             os.fdatasync(self._fd)
 
     def __del__(self) -> None:
-        os.close(self._fd)
+        with suppress(OSError):
+            os.close(self._fd)
 
 
-class Disk:
-    """The real one."""
+class OsDisk(Disk):
+    """The real one. `background` runs a deletion elsewhere (a thread pool's submit); without it, it happens at once."""
+
+    def __init__(self, background: Callable[[Callable[[], None]], object] | None = None) -> None:
+        self._background = background
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        with _translated(f"opening {path}"):
-            return File(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644))
+        with _translated("opening", path):
+            return OsFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644))
 
     def exists(self, path: Path) -> bool:
         return path.exists()
@@ -89,43 +202,54 @@ class Disk:
     def isdir(self, path: Path) -> bool:
         return path.is_dir()
 
+    def size(self, path: Path) -> int:
+        with _translated("looking at", path):
+            try:
+                return os.stat(path).st_size
+            except FileNotFoundError:
+                return -1
+
     def listdir(self, path: Path) -> list[str]:
-        return sorted(os.listdir(path))
+        with _translated("listing", path):
+            return sorted(os.listdir(path))
 
     def mkdir(self, path: Path) -> None:
-        with _translated(f"creating {path}"):
+        with _translated("creating", path):
             path.mkdir(parents=True, exist_ok=True)
 
     def rename(self, old: Path, new: Path) -> None:
-        with _translated(f"renaming {old}"):
+        with _translated("renaming", old):
             os.replace(old, new)
 
     def unlink(self, path: Path) -> None:
-        path.unlink(missing_ok=True)
+        with _translated("removing", path):
+            path.unlink(missing_ok=True)
 
     def rmtree(self, path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
-    def read(self, path: Path) -> bytes | None:
-        """The whole file, or None when it is not there."""
-        try:
-            return path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as e:
-            raise DiskFailed(f"reading {path}: {e.strerror}") from e
+    def sync_folder(self, path: Path) -> None:
+        with _translated("flushing", path):
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
 
-    def replace(self, path: Path, data: bytes, *, durable: bool = False) -> None:
-        """Put `data` in the place of `path` whole: a reader sees the old file or the new one."""
-        temporary = path.with_name(path.name + ".tmp")
-        with _translated(f"writing {path}"):
-            with open(temporary, "wb") as out:
-                out.write(data)
-                if durable:
-                    out.flush()
-                    os.fdatasync(out.fileno())
-            os.replace(temporary, path)
+    def discard(self, path: Path) -> None:
+        if self._background is None:
+            self.unlink(path)
+            return
+        gone = path.with_name(path.name + DISCARDED)
+        try:
+            os.replace(path, gone)
+        except FileNotFoundError:
+            return
+        except OSError as e:
+            raise DiskFailed(f"renaming {path}: {e.strerror}") from e
+        self._background(lambda: gone.unlink(missing_ok=True))
 
     def space(self, path: Path) -> Space:
-        s = os.statvfs(path)
+        with _translated("looking at", path):
+            s = os.statvfs(path)
         return Space(s.f_blocks * s.f_frsize, s.f_bavail * s.f_frsize)

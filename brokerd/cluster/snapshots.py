@@ -1,0 +1,96 @@
+"""Writes the image beside the metadata log and cuts the log below it.
+
+Laws (safety.md section 2): chunks first, then one fenced multi sets the pointer; readers follow only the pointer; two snapshots are
+kept and the log is cut below the older. Begun by bytes of log, not by count. Called by the controller's runner.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+
+from brokerd.cluster import znodes
+from brokerd.cluster.metadata import Image, pack_chunks
+from brokerd.cluster.store import Check, Code, Create, Delete, Operation, Result, Set, Store
+
+log = logging.getLogger(__name__)
+
+LOG_BYTES_PER_SNAPSHOT = 8 * 1024 * 1024
+CUT_AT_ONCE = 200
+"""Entries deleted in one multi."""
+
+
+class SnapshotWriter:
+    def __init__(self, store: Store, image: Image, epoch_version: int, log_bytes: int = LOG_BYTES_PER_SNAPSHOT) -> None:
+        self._store, self._image, self._epoch_version, self._log_bytes = store, image, epoch_version, log_bytes
+        self._written_at = 0
+        self._busy = False
+
+    def appended(self, bytes_so_far: int) -> None:
+        """Tell how much log this term has written; begins a snapshot when it is enough."""
+        if not self._busy and bytes_so_far - self._written_at >= self._log_bytes:
+            self._written_at = bytes_so_far
+            self._begin()
+
+    def _begin(self) -> None:
+        self._busy = True
+        image = self._image
+        chunks = pack_chunks(image.records())
+        folder = f"{image.seq:020d}-{image.controller_epoch}"
+        pointer = {
+            "seq": image.seq, "hash": image.chain_hash, "epoch": image.controller_epoch, "chunks": len(chunks), "folder": folder,
+        }  # fmt: skip
+        path = f"{znodes.SNAPSHOTS}/{folder}"
+
+        def write(i: int) -> None:
+            def written(result: Result) -> None:
+                if result.code not in (Code.OK, Code.NODE_EXISTS):
+                    self._busy = False
+                elif i + 1 < len(chunks):
+                    write(i + 1)
+                else:
+                    self._store.get(znodes.SNAPSHOT, lambda r: self._point(pointer, r))
+
+            self._store.create(f"{path}/{i:06d}", chunks[i], written)
+
+        self._store.create(
+            path, b"", lambda r: write(0) if r.code in (Code.OK, Code.NODE_EXISTS) else setattr(self, "_busy", False)
+        )
+
+    def _point(self, pointer: dict[str, object], result: Result) -> None:
+        old = json.loads(result.data) if result.ok else None
+        data = znodes.to_json(pointer)
+        if result.ok and result.stat is not None:
+            step: Operation = Set(znodes.SNAPSHOT, data, result.stat.version)
+        elif result.code is Code.NO_NODE:
+            step = Create(znodes.SNAPSHOT, data)
+        else:
+            self._busy = False
+            return
+
+        def pointed(result: Result) -> None:
+            if not result.ok:
+                self._busy = False
+                return
+            log.info("metadata snapshot at entry %s", pointer["seq"])
+            if old is not None:
+                self._cut(int(old["seq"]))
+            else:
+                self._busy = False
+
+        self._store.multi([Check(znodes.CONTROLLER_EPOCH, self._epoch_version), step], pointed)
+
+    def _cut(self, below: int) -> None:
+        """Delete entries up to `below`, oldest first, so that what is left is always one piece."""
+
+        def listed(result: Result) -> None:
+            names = [n for n in result.children if int(n) <= below][:CUT_AT_ONCE]
+            if not result.ok or not names:
+                self._busy = False
+                return
+            self._store.multi(
+                [Check(znodes.CONTROLLER_EPOCH, self._epoch_version), *(Delete(f"{znodes.LOG}/{n}") for n in names)],
+                lambda r: self._cut(below) if r.ok else setattr(self, "_busy", False),
+            )
+
+        self._store.children(znodes.LOG, listed)

@@ -1,0 +1,211 @@
+"""A controller process: one loop that hosts store, election, tailer, core and appender.
+
+Laws: the loop never waits for the database (its work comes back through an eventfd); after Deposed nothing is written. Called by the
+`controller` command and tests. Must not come in: SQL, decisions.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+from uuid import uuid4
+
+from brokerd.cluster.appender import Appender
+from brokerd.cluster.metadata import Image, Record
+from brokerd.cluster.model import Now
+from brokerd.cluster.snapshots import SnapshotWriter
+from brokerd.cluster.store import SessionState, Store
+from brokerd.cluster.tailer import Tailer
+from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration
+from brokerd.cluster.znodes import request as request_path
+from controlplane.controller.core import Core
+from controlplane.controller.ensemble import Ensemble
+from controlplane.controller.events import (
+    Appended,
+    AppendMetadata,
+    BrokersSeen,
+    Deposed,
+    DesiredFailed,
+    DesiredRead,
+    Effect,
+    Elected,
+    Event,
+    IsrProposed,
+    Report,
+    Requested,
+    StepDown,
+    Tick,
+    WriteDesired,
+)
+
+log = logging.getLogger(__name__)
+
+TICK_MS = 100
+
+
+class Database(Protocol):
+    """The database thread. `post` brings its answers to the loop; every call returns at once."""
+
+    def start(self, post: Callable[[DesiredRead | DesiredFailed], None]) -> None: ...
+
+    def acting(self, controller_epoch: int) -> None: ...
+
+    def standing_by(self) -> None: ...
+
+    def write(self, request: ForwardedRequest) -> None: ...
+
+    def applied(self, image: Image, records: Sequence[Record]) -> None: ...
+
+    def report(self, report: Report) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def read_clocks() -> Now:
+    return Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+
+
+class Controller:
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        database: Database,
+        *,
+        clock: Callable[[], Now] = read_clocks,
+        new_cluster_id: Callable[[], str] = lambda: uuid4().hex,
+    ) -> None:
+        self._store, self._name, self._database, self._clock = store, name, database, clock
+        self.tailer = Tailer(store, self, clock)
+        self.core = Core(self.tailer.image, new_cluster_id())
+        self.ensemble = Ensemble(store, name, self, clock)
+        self.appender: Appender | None = None
+        self._snapshots: SnapshotWriter | None = None
+        self._posted: deque[DesiredRead | DesiredFailed] = deque()
+        self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._stopping = False
+        self._seat: tuple[int, int] | None = None
+        store.on_session = self._session
+        database.start(self._post)
+
+    # -- the loop --------------------------------------------------------------------------------------------------------
+    def run(self) -> None:
+        poll = select.poll()
+        poll.register(self._store.fileno(), select.POLLIN)
+        poll.register(self._eventfd, select.POLLIN)
+        while not self._stopping:
+            poll.poll(TICK_MS)
+            self.turn()
+        self._database.close()
+        self._store.close()
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    def turn(self) -> None:
+        self._store.pump()
+        try:
+            os.eventfd_read(self._eventfd)
+        except BlockingIOError:
+            pass
+        now = self._clock()
+        while self._posted:
+            self._hear(self._posted.popleft())
+        self.tailer.tick(now)
+        self.ensemble.tick(now)
+        self._hear(Tick())
+
+    def _post(self, event: DesiredRead | DesiredFailed) -> None:
+        self._posted.append(event)
+        os.eventfd_write(self._eventfd, 1)
+
+    def _session(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED:
+            self.tailer.connected()
+            self.ensemble.connected()
+            if self.appender is not None:
+                self.appender.reconnected()
+            return
+        self.tailer.disconnected()
+        self.ensemble.disconnected()
+        if state is SessionState.EXPIRED:
+            self._depose("the ZooKeeper session has expired")
+
+    # -- the ensemble's and the tailer's listener ----------------------------------------------------------------------------
+    def won(self, controller_epoch: int, epoch_version: int, now: Now) -> None:
+        self._seat = (controller_epoch, epoch_version)
+        # The seat is taken up once the log was read to its end, past a sync after the election.
+        self.tailer.disconnected()
+        self.tailer.connected()
+
+    def caught_up(self, image: Image, now: Now) -> None:
+        if self._seat is None or not self.ensemble.acting:
+            return
+        (epoch, version), self._seat = self._seat, None
+        self.appender = Appender(
+            self._store, image, epoch, version, applied=self._applied, deposed=self._depose
+        )  # fmt: skip
+        self._snapshots = SnapshotWriter(self._store, image, version)
+        self._database.acting(epoch)
+        self._hear(Elected(epoch))
+        self.ensemble.look()
+
+    def image_loaded(self, image: Image, now: Now) -> None:
+        pass
+
+    def entry_applied(self, image: Image, records: Sequence[Record], now: Now) -> None:
+        if self.appender is not None:
+            self._depose("an entry of another controller appeared in the log")
+
+    def halted(self, reason: str) -> None:
+        self._depose(reason)
+
+    def brokers(self, registrations: dict[int, Registration], now: Now) -> None:
+        self._hear(BrokersSeen(registrations))
+
+    def proposed(self, broker_id: int, incarnation: int, proposals: tuple[IsrProposal, ...], now: Now) -> None:
+        self._hear(IsrProposed(broker_id, incarnation, proposals))
+
+    def requested(self, request: ForwardedRequest, now: Now) -> None:
+        self._hear(Requested(request))
+
+    # -- the core --------------------------------------------------------------------------------------------------------
+    def _hear(self, event: Event) -> None:
+        self._run(self.core.handle(event, self._clock()))
+
+    def _run(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case AppendMetadata():
+                    assert self.appender is not None
+                    self.appender.submit(effect.records, [request_path(r) for r in effect.answered])
+                case WriteDesired():
+                    self._database.write(effect.request)
+                case Report():
+                    self._database.report(effect)
+                case StepDown():
+                    self._depose(effect.reason)
+
+    def _applied(self, records: tuple[Record, ...]) -> None:
+        self._database.applied(self.tailer.image, records)
+        if self._snapshots is not None and self.appender is not None:
+            self._snapshots.appended(self.appender.appended_bytes)
+        if self.appender is not None and self.appender.idle:
+            self._hear(Appended(records))
+
+    def _depose(self, reason: str) -> None:
+        if self.appender is None and not self.ensemble.acting:
+            return
+        log.warning("%s no longer acts as controller: %s", self._name, reason)
+        if self.appender is not None:
+            self.appender.stop()
+        self.appender = self._snapshots = None
+        self._seat = None
+        self._hear(Deposed(reason))
+        self.ensemble.deposed()
+        self._database.standing_by()
