@@ -1,0 +1,202 @@
+"""A real cluster for tests: ZooKeeper and brokers as processes, a controller in a thread with rows held in memory.
+
+What it does not show: the database; tests/cluster/test_house.py does that with the whole house.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from brokerd.cluster.metadata import Image, Record
+from brokerd.cluster.zookeeper import ZooKeeperStore
+from brokerd.cluster.znodes import ForwardedRequest
+from controlplane.controller import requests
+from controlplane.controller.events import DesiredAssignment, DesiredRead, DesiredReset, DesiredTopic, Report
+from controlplane.controller.runner import Controller
+from controlplane.house import zookeeper
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port
+
+
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
+    """Poll until `condition()` is true; the deadline is generous, the wait is not."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
+        time.sleep(0.05)
+
+
+class Rows:
+    """The desired rows, in memory: the controller's Database port."""
+
+    def __init__(self, topics: list[DesiredTopic]) -> None:
+        self.topics = {t.name: t for t in topics}
+        self.reports: list[Report] = []
+        self._post: Callable[[Any], None] = lambda event: None
+        self.image: Image | None = None
+
+    def start(self, post: Callable[[Any], None]) -> None:
+        self._post = post
+
+    def acting(self, controller_epoch: int) -> None:
+        self._post(DesiredRead(tuple(self.topics.values()), complete=True))
+
+    def standing_by(self) -> None:
+        pass
+
+    def write(self, request: ForwardedRequest) -> None:
+        out = []
+        for topic in request.payload["topics"]:
+            name = topic["name"]
+            old = self.topics.get(name)
+            if request.kind == "create_topics":
+                assignment = topic.get("assignment")
+                row = DesiredTopic(
+                    uuid4(), name, 1, False, topic["partitions"], topic["replication_factor"], topic.get("configs") or {},
+                    {int(i): tuple(r) for i, r in assignment.items()} if assignment else None, request.request_id,
+                )  # fmt: skip
+            else:
+                assert old is not None
+                values = {
+                    "topic_id": old.topic_id, "name": name, "generation": old.generation + 1,
+                    "deleted": request.kind == "delete_topics", "partitions": old.partitions,
+                    "replication_factor": old.replication_factor, "configs": old.configs, "request_id": request.request_id,
+                }  # fmt: skip
+                if request.kind == "create_partitions":
+                    values["partitions"] = topic["partitions"]
+                if request.kind == "alter_topic_configs":
+                    values["configs"], _ = requests.altered(old.configs, topic["configs"])
+                row = DesiredTopic(**values)  # type: ignore[arg-type]
+            self.topics[name] = row
+            out.append(row)
+        self._post(DesiredRead(tuple(out)))
+
+    def move(self, *assignments: DesiredAssignment) -> None:
+        self._post(DesiredRead(assignments=assignments))
+
+    def reset(self, *resets: DesiredReset) -> None:
+        self._post(DesiredRead(resets=resets))
+
+    def applied(self, image: Image, records: Sequence[Record]) -> None:
+        self.image = image
+
+    def report(self, report: Report) -> None:
+        self.reports.append(report)
+
+    def close(self) -> None:
+        pass
+
+
+class LocalCluster:
+    """`with LocalCluster(folder, brokers=3) as cluster: cluster.bootstrap`."""
+
+    def __init__(self, folder: Path, brokers: int = 3, settings: dict[str, str] | None = None) -> None:
+        self.folder, self.count, self.settings = folder, brokers, settings or {}
+        self.zookeeper_port = free_port()
+        self.ports = {i: free_port() for i in range(1, brokers + 1)}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        offsets = DesiredTopic(
+            uuid4(), "__consumer_offsets", 1, False, 4, min(3, brokers),
+            {"cleanup.policy": "compact", "min.insync.replicas": "2" if brokers >= 3 else "1"},
+        )  # fmt: skip
+        self.rows = Rows([offsets])
+        self.controller: Controller | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{p}" for p in self.ports.values())
+
+    @property
+    def image(self) -> Image:
+        assert self.controller is not None
+        return self.controller.tailer.image
+
+    def __enter__(self) -> LocalCluster:
+        self.start_zookeeper()
+        self.start_controller()
+        for i in self.ports:
+            self.start_broker(i)
+        wait_for(lambda: len(self.image.live_brokers()) == self.count, "all brokers in the metadata log")
+        wait_for(lambda: self.image.topic_named("__consumer_offsets"), "the offsets topic")
+        for i in self.ports:
+            wait_for(lambda i=i: self.listening(i), f"broker {i} to listen")  # type: ignore[misc]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in list(self.processes):
+            self.kill(name, signal.SIGKILL)
+        self.stop_controller()
+
+    def listening(self, broker_id: int) -> bool:
+        with socket.socket() as s:
+            return s.connect_ex(("127.0.0.1", self.ports[broker_id])) == 0
+
+    def _spawn(self, name: str, command: list[str]) -> None:
+        log = open(self.folder / f"{name}.log", "ab")  # noqa: SIM115
+        self.processes[name] = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
+        log.close()
+
+    def start_zookeeper(self) -> None:
+        folder = self.folder / "zookeeper"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._spawn("zookeeper", zookeeper.prepare(folder, self.zookeeper_port))
+        wait_for(lambda: zookeeper.ready(self.zookeeper_port), "ZooKeeper")
+
+    def start_controller(self) -> None:
+        store = ZooKeeperStore(f"127.0.0.1:{self.zookeeper_port}", 3000)
+        self.controller = Controller(store, f"controller-{uuid4().hex[:6]}", self.rows)
+        self._thread = threading.Thread(target=self.controller.run, daemon=True)
+        self._thread.start()
+
+    def stop_controller(self) -> None:
+        if self.controller is not None and self._thread is not None:
+            self.controller.stop()
+            self._thread.join(timeout=20)
+
+    def start_broker(self, broker_id: int) -> None:
+        path = self.folder / f"broker-{broker_id}.properties"
+        settings = {
+            "broker.id": str(broker_id),
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[broker_id]}",
+            "log.dirs": str(self.folder / f"data-{broker_id}"),
+            "zookeeper.connect": f"127.0.0.1:{self.zookeeper_port}",
+            "zookeeper.session.timeout.ms": "3000",
+            "replica.lag.time.max.ms": "3000",
+            "default.replication.factor": str(min(3, self.count)),
+            "num.partitions": "3",
+            **self.settings,
+        }
+        path.write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
+        self._spawn(f"broker-{broker_id}", [sys.executable, "-m", "brokerd", "--config", str(path)])
+
+    def kill(self, name: str, how: signal.Signals = signal.SIGKILL) -> int | None:
+        process = self.processes.pop(name, None)
+        if process is None:
+            return None
+        os.kill(process.pid, signal.SIGCONT)
+        process.send_signal(how)
+        return process.wait(timeout=60)
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text(errors="replace")
