@@ -159,7 +159,7 @@ class Controller:
         pass
 
     def entry_applied(self, image: Image, records: Sequence[Record], now: Now) -> None:
-        if self.appender is not None:
+        if self.appender is not None and image.controller_epoch != self.core.controller_epoch:
             self._depose("an entry of another controller appeared in the log")
 
     def halted(self, reason: str) -> None:
