@@ -21,11 +21,13 @@ CRC_AT, CRC_FROM = 17, 21
 MAGIC = 2
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 COMPRESSION_NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
-TIMESTAMP_TYPE, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
+COMPRESSION, TIMESTAMP_TYPE, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x07, 0x08, 0x10, 0x20, 0x40
 SEQUENCE_MAX = 2**31 - 1
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 """Bytes one batch may unpack to; a compressed bomb is refused beyond it."""
 XERIAL = b"\x82SNAPPY\x00"
+SNAPPY_BLOCK_BYTES = 32 * 1024
+"""Kafka's own block size: its readers keep a buffer of this."""
 
 
 class CorruptBatch(ValueError):
@@ -75,7 +77,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> int:
-        return self.attributes & 0x07
+        return self.attributes & COMPRESSION
 
     @property
     def last_sequence(self) -> int:
@@ -126,8 +128,8 @@ def check(buf: Buffer) -> list[tuple[int, BatchHeader]]:
             raise CorruptBatch("the CRC does not fit the batch")
         if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
             raise InvalidBatch(f"{header.record_count} records with a last offset delta of {header.last_offset_delta}")
-        if header.attributes & 0x07 > ZSTD:
-            raise InvalidBatch(f"compression type {header.attributes & 0x07} is unknown")
+        if header.attributes & COMPRESSION > ZSTD:
+            raise InvalidBatch(f"compression type {header.compression} is unknown")
         if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
             raise InvalidBatch("a producer id without sequence or epoch")
         out.append((pos, header))
@@ -192,20 +194,34 @@ def build(
     transactional: bool = False,
     control: bool = False,
 ) -> bytes:
-    """A batch of `records`; their offsets count from the first one's (compacted batches keep their gaps)."""
+    """A batch of `records`, whose offsets count from the first one's."""
     if not records:
         raise ValueError("a batch needs at least one record")
     first = records[0]
+    header = BatchHeader(
+        base_offset, 0, leader_epoch, MAGIC, 0,
+        compression | (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0),
+        records[-1].offset - first.offset, first.timestamp, max(r.timestamp for r in records),
+        producer_id, producer_epoch, base_sequence, len(records),
+    )  # fmt: skip
+    return pack(header, records, first.offset)
+
+
+def pack(header: BatchHeader, records: Sequence[Record], first_offset: int | None = None) -> bytes:
+    """A batch of `records` under `header`, whose length, CRC and count are computed anew.
+
+    Offsets count from `first_offset` (the header's by default), so that a compacted batch keeps its gaps and its bounds.
+    """
+    if first_offset is None:
+        first_offset = header.base_offset
     out = bytearray()
-    body = bytearray()
     for record in records:
-        body.clear()
-        body.append(0)
-        _put_varint(body, record.timestamp - first.timestamp)
-        _put_varint(body, record.offset - first.offset)
+        body = bytearray(b"\0")
+        _put_varint(body, record.timestamp - header.base_timestamp)
+        _put_varint(body, record.offset - first_offset)
         for field in (record.key, record.value):
             if field is None:
-                _put_varint(body, -1)
+                body.append(1)
             else:
                 _put_varint(body, len(field))
                 body += field
@@ -215,24 +231,33 @@ def build(
             _put_varint(body, len(encoded))
             body += encoded
             if value is None:
-                _put_varint(body, -1)
+                body.append(1)
             else:
                 _put_varint(body, len(value))
                 body += value
         _put_varint(out, len(body))
         out += body
-    data = compress(bytes(out), compression)
-    attributes = compression | (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0)
-    last_delta = records[-1].offset - first.offset
-    batch = bytearray(
-        HEADER.pack(
-            base_offset, HEADER_BYTES - LENGTH_OVERHEAD + len(data), leader_epoch, MAGIC, 0, attributes, last_delta,
-            first.timestamp, max(r.timestamp for r in records), producer_id, producer_epoch, base_sequence, len(records),
-        )
+    data = compress(bytes(out), header.compression)
+    header = header._replace(
+        batch_length=HEADER_BYTES - LENGTH_OVERHEAD + len(data), crc=0, record_count=len(records)
     )  # fmt: skip
+    batch = bytearray(HEADER.pack(*header))
     batch += data
     _UINT.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[CRC_FROM:]))
     return bytes(batch)
+
+
+def recompress(buf: Buffer, headers: Sequence[tuple[int, BatchHeader]], compression: int) -> bytearray:
+    """The same batches under another compression (a topic's `compression.type`); those that have it already stay as they are."""
+    out = bytearray()
+    view = memoryview(buf)
+    for pos, header in headers:
+        if header.compression == compression:
+            out += view[pos : pos + header.size]
+            continue
+        attributes = (header.attributes & ~COMPRESSION) | compression
+        out += pack(header._replace(attributes=attributes), list(records_of(buf, pos, header)))
+    return out
 
 
 def iterate(buf: Buffer) -> Iterator[Record]:
@@ -242,7 +267,8 @@ def iterate(buf: Buffer) -> Iterator[Record]:
 
 
 def records_of(buf: Buffer, pos: int, header: BatchHeader) -> Iterator[Record]:
-    data: Buffer = memoryview(buf)[pos + HEADER_BYTES : pos + header.size]
+    """The records of the batch at `pos`. Raises CorruptBatch."""
+    data = bytes(memoryview(buf)[pos + HEADER_BYTES : pos + header.size])
     if header.compression:
         data = decompress(data, header.compression)
     append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE else None
@@ -287,46 +313,63 @@ def compress(data: bytes, kind: int) -> bytes:
     if kind == GZIP:
         return bytes(cramjam.gzip.compress(data))
     if kind == LZ4:
-        return bytes(cramjam.lz4.compress(data))
+        # Blocks that lean on each other are smaller, but Kafka's own clients refuse them.
+        packer = cramjam.lz4.Compressor(block_linked=False)
+        packer.compress(data)
+        return bytes(packer.finish())
     if kind == ZSTD:
         return bytes(cramjam.zstd.compress(data))
     if kind == SNAPPY:
-        block = bytes(cramjam.snappy.compress_raw(data))
-        return XERIAL + struct.pack(">ii", 1, 1) + struct.pack(">i", len(block)) + block
+        out = bytearray(XERIAL + struct.pack(">ii", 1, 1))
+        for start in range(0, len(data), SNAPPY_BLOCK_BYTES):
+            block = bytes(cramjam.snappy.compress_raw(data[start : start + SNAPPY_BLOCK_BYTES]))
+            out += _INT.pack(len(block)) + block
+        return bytes(out)
     raise InvalidBatch(f"compression type {kind} is unknown")
 
 
 def decompress(data: Buffer, kind: int, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
     """Unpack within `bytes_max`; CorruptBatch when it cannot be done."""
+    packed = bytes(data)
     try:
         if kind == SNAPPY:
-            return _unsnappy(bytes(data), bytes_max)
-        module = {GZIP: cramjam.gzip, LZ4: cramjam.lz4, ZSTD: cramjam.zstd}[kind]
-        decoder = module.Decompressor()
-        # Fed in slices, so that a bomb is noticed before it has filled memory.
-        out, view = bytearray(), memoryview(data)
-        for start in range(0, len(view), 64 * 1024):
-            decoder.decompress(bytes(view[start : start + 64 * 1024]))
-            out += bytes(decoder.flush())
-            if len(out) > bytes_max:
+            return _unsnappy(packed, bytes_max)
+        module = {GZIP: cramjam.gzip, LZ4: cramjam.lz4, ZSTD: cramjam.zstd}.get(kind)
+        if module is None:
+            raise CorruptBatch(f"compression type {kind} is unknown")
+        # Into a buffer of our own that grows by doubling: a bomb meets its end, not ours.
+        room = min(max(4 * len(packed), 16 * 1024), bytes_max)
+        while True:
+            out = bytearray(room)
+            try:
+                return bytes(memoryview(out)[: module.decompress_into(packed, out)])
+            except cramjam.DecompressionError as e:
+                if "failed to write whole buffer" not in str(e):
+                    raise
+            if room >= bytes_max:
                 raise CorruptBatch(f"a batch unpacks to more than {bytes_max} bytes")
-        out += bytes(decoder.finish())
-        return bytes(out)
+            room = min(2 * room, bytes_max)
     except cramjam.DecompressionError as e:
         raise CorruptBatch(f"{COMPRESSION_NAMES[kind]} data cannot be unpacked: {e}") from e
 
 
 def _unsnappy(data: bytes, bytes_max: int) -> bytes:
     if not data.startswith(XERIAL):
-        return bytes(cramjam.snappy.decompress_raw(data))
+        return _unsnappy_block(data, bytes_max)
     out, pos = bytearray(), 16
-    while pos + 4 <= len(data):
+    while pos < len(data):
+        if pos + 4 > len(data):
+            raise CorruptBatch("a snappy block is cut off")
         (n,) = _INT.unpack_from(data, pos)
         pos += 4
         if n < 0 or pos + n > len(data):
             raise CorruptBatch("a snappy block is cut off")
-        out += bytes(cramjam.snappy.decompress_raw(data[pos : pos + n]))
+        out += _unsnappy_block(data[pos : pos + n], bytes_max - len(out))
         pos += n
-        if len(out) > bytes_max:
-            raise CorruptBatch(f"a batch unpacks to more than {bytes_max} bytes")
     return bytes(out)
+
+
+def _unsnappy_block(block: bytes, bytes_max: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(block) > bytes_max:
+        raise CorruptBatch("a batch unpacks to more bytes than allowed")
+    return bytes(cramjam.snappy.decompress_raw(block))

@@ -1,0 +1,246 @@
+"""A disk in memory that forgets, tears and fails when told to.
+
+Model: each file has what a reader sees (live) and what a power cut leaves (durable); fsync moves one to the other, and makes the
+file's name durable as ext4 does; `sync_folder` makes all names of a folder durable. Names become durable in the order in which
+they were changed (a journal). `power_cut(rng)` keeps, per file, some prefix of the writes since the last fsync, the next one torn
+at a 512-byte sector, and some prefix of the names' changes. A killed process loses nothing: just open again.
+
+Faults: `crash_at` (the n-th changing verb raises Crashed, a write may be half done), `fail_at` (it raises the given error),
+`bytes_max` (ENOSPC beyond it). Not modelled: bit rot (write into `live` yourself), lost names after fsync, slow disks.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from brokerd.storage.disk import Bytes, Disk, DiskFailed, DiskFull, File, Space
+
+SECTOR = 512
+
+
+class Crashed(BaseException):
+    """The process ends here. Not an Exception: nobody may catch it by mistake."""
+
+
+@dataclass
+class Inode:
+    live: bytearray = field(default_factory=bytearray)
+    durable: bytes = b""
+    pending: list[tuple[int, bytes] | int] = field(default_factory=list)
+    """Since the last fsync: (position, data) of a write, or the size of a truncation."""
+
+
+def _apply(content: bytearray, change: tuple[int, bytes] | int) -> None:
+    if isinstance(change, int):
+        del content[change:]
+        content.extend(bytes(change - len(content)))
+    else:
+        position, data = change
+        content.extend(bytes(max(0, position - len(content))))
+        content[position : position + len(data)] = data
+
+
+class SimFile(File):
+    __slots__ = ("_disk", "inode")
+
+    def __init__(self, disk: SimDisk, path: Path, inode: Inode) -> None:
+        self._disk, self.path, self.inode = disk, path, inode
+
+    def fileno(self) -> int:
+        raise OSError("a simulated file has no descriptor; read it by pread")
+
+    def size(self) -> int:
+        return len(self.inode.live)
+
+    def pread(self, length: int, position: int) -> bytes:
+        self._disk.reads += 1
+        if self._disk.reads_fail:
+            raise DiskFailed(f"reading {self.path}: Input/output error")
+        return bytes(self.inode.live[position : position + length])
+
+    def _change(self, change: tuple[int, bytes] | int) -> None:
+        self.inode.pending.append(change)
+        _apply(self.inode.live, change)
+
+    def pwrite(self, data: Bytes, position: int) -> None:
+        content = bytes(data)
+        try:
+            self._disk.step(f"write {self.path.name}")
+        except (Crashed, DiskFull, DiskFailed):
+            half = content[: len(content) // 2]
+            if half:
+                self._change((position, half))
+            raise
+        growth = position + len(content) - len(self.inode.live)
+        room = self._disk.bytes_max - self._disk.used()
+        if growth > room:
+            fits = content[: max(0, len(content) - (growth - room))]
+            if fits:
+                self._change((position, fits))
+            raise DiskFull(f"writing {self.path}: no space left on the device")
+        self._change((position, content))
+
+    def truncate(self, size: int) -> None:
+        self._disk.step(f"truncate {self.path.name}")
+        self._change(size)
+
+    def fsync(self) -> None:
+        self._disk.step(f"fsync {self.path.name}")
+        self.inode.durable = bytes(self.inode.live)
+        self.inode.pending.clear()
+        self._disk.name_is_durable(self.path)
+
+
+class SimDisk(Disk):
+    def __init__(self, bytes_max: int = 1 << 40) -> None:
+        self.bytes_max = bytes_max
+        self.names: dict[Path, Inode] = {}
+        self.folders: set[Path] = {Path("/")}
+        self._durable_names: dict[Path, Inode] = {}
+        self._name_changes: list[tuple[Path, Inode | None]] = []
+        """Journal since the last durable name: (name, file) or (name, None) for a removal."""
+        self.steps = 0
+        self.story: list[str] = []
+        self.crash_at: int | None = None
+        self.fail_at: dict[int, Exception] = {}
+        self.reads = 0
+        self.reads_fail = False
+
+    # -- faults ------------------------------------------------------------------------------------------------------
+    def step(self, what: str) -> None:
+        """Every verb that changes something passes here, before it happens."""
+        self.steps += 1
+        self.story.append(what)
+        if self.crash_at is not None and self.steps >= self.crash_at:
+            raise Crashed(f"at step {self.steps}: {what}")
+        if self.steps in self.fail_at:
+            raise self.fail_at[self.steps]
+
+    def power_cut(self, rng: random.Random) -> SimDisk:
+        """The disk that is found after the power came back. Open files of the old one mean nothing to it."""
+        found = SimDisk(self.bytes_max)
+        found.folders = set(self.folders)
+        names = dict(self._durable_names)
+        for name, inode in self._name_changes[: rng.randint(0, len(self._name_changes))]:
+            if inode is None:
+                names.pop(name, None)
+            else:
+                names[name] = inode
+        seen: dict[int, Inode] = {}
+        for name, inode in names.items():
+            if id(inode) not in seen:
+                content = bytearray(inode.durable)
+                kept = rng.randint(0, len(inode.pending))
+                for change in inode.pending[:kept]:
+                    _apply(content, change)
+                if kept < len(inode.pending):
+                    change = inode.pending[kept]
+                    if not isinstance(change, int):
+                        _apply(content, (change[0], change[1][: rng.randint(0, len(change[1]) // SECTOR) * SECTOR]))
+                seen[id(inode)] = Inode(bytearray(content), bytes(content))
+            found.names[name] = seen[id(inode)]
+        found._durable_names = dict(found.names)
+        return found
+
+    def killed(self) -> SimDisk:
+        """The disk as a new process finds it after a kill -9: nothing written is lost."""
+        found = SimDisk(self.bytes_max)
+        found.folders, found.names = set(self.folders), dict(self.names)
+        found._durable_names, found._name_changes = dict(self._durable_names), list(self._name_changes)
+        return found
+
+    def used(self) -> int:
+        return sum(len(i.live) for i in {id(i): i for i in self.names.values()}.values())
+
+    # -- names -------------------------------------------------------------------------------------------------------
+    def _rename_to(self, name: Path, inode: Inode | None) -> None:
+        if inode is None:
+            self.names.pop(name, None)
+        else:
+            self.names[name] = inode
+        self._name_changes.append((name, inode))
+
+    def name_is_durable(self, path: Path) -> None:
+        """Everything in the journal up to the last change of this name."""
+        for i in range(len(self._name_changes) - 1, -1, -1):
+            if self._name_changes[i][0] == path:
+                self._journal(i + 1)
+                return
+
+    def _journal(self, count: int) -> None:
+        for name, inode in self._name_changes[:count]:
+            if inode is None:
+                self._durable_names.pop(name, None)
+            else:
+                self._durable_names[name] = inode
+        del self._name_changes[:count]
+
+    # -- the port ----------------------------------------------------------------------------------------------------
+    def open(self, path: Path, *, create: bool = False) -> File:
+        inode = self.names.get(path)
+        if inode is None:
+            if not create or path.parent not in self.folders:
+                raise DiskFailed(f"opening {path}: No such file or directory")
+            self.step(f"create {path.name}")
+            if self.used() >= self.bytes_max:
+                raise DiskFull(f"opening {path}: no space left on the device")
+            inode = Inode()
+            self._rename_to(path, inode)
+        return SimFile(self, path, inode)
+
+    def exists(self, path: Path) -> bool:
+        return path in self.names or path in self.folders
+
+    def isdir(self, path: Path) -> bool:
+        return path in self.folders
+
+    def size(self, path: Path) -> int:
+        inode = self.names.get(path)
+        return -1 if inode is None else len(inode.live)
+
+    def listdir(self, path: Path) -> list[str]:
+        if path not in self.folders:
+            raise DiskFailed(f"listing {path}: No such file or directory")
+        found = [p.name for p in self.names if p.parent == path]
+        return sorted(found + [p.name for p in self.folders if p.parent == path and p != path])
+
+    def mkdir(self, path: Path) -> None:
+        self.folders.update([path, *path.parents])
+
+    def rename(self, old: Path, new: Path) -> None:
+        self.step(f"rename {old.name} to {new.name}")
+        if old in self.folders:
+            for folder in [f for f in self.folders if f == old or old in f.parents]:
+                self.folders.remove(folder)
+                self.folders.add(new / folder.relative_to(old))
+            for name in [n for n in self.names if old in n.parents]:
+                inode = self.names[name]
+                self._rename_to(name, None)
+                self._rename_to(new / name.relative_to(old), inode)
+            return
+        inode = self.names.get(old)
+        if inode is None:
+            raise DiskFailed(f"renaming {old}: No such file or directory")
+        # One change of the journal in truth; as two, the new name first, no cut can lose the file.
+        self._rename_to(new, inode)
+        self._rename_to(old, None)
+
+    def unlink(self, path: Path) -> None:
+        if path in self.names:
+            self.step(f"unlink {path.name}")
+            self._rename_to(path, None)
+
+    def rmtree(self, path: Path) -> None:
+        self.step(f"rmtree {path.name}")
+        for name in [n for n in self.names if path in n.parents]:
+            self._rename_to(name, None)
+        self.folders = {f for f in self.folders if f != path and path not in f.parents}
+
+    def sync_folder(self, path: Path) -> None:
+        self.step(f"fsync {path.name}/")
+        self._journal(len(self._name_changes))
+
+    def space(self, path: Path) -> Space:
+        return Space(self.bytes_max, max(0, self.bytes_max - self.used()))

@@ -1,0 +1,162 @@
+"""Record batches: looking, checking, stamping, building, unpacking within bounds."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import cramjam
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from brokerd.wire import records
+from brokerd.wire.records import CorruptBatch, InvalidBatch, Record
+
+CODECS = list(records.COMPRESSION_NAMES)
+blob = st.none() | st.binary(max_size=60)
+
+
+def some(count: int, first: int = 0, size: int = 20) -> list[Record]:
+    return [Record(first + i, 1_000 + i, b"k%d" % i, bytes(size), (("h", b"x"), ("null", None))) for i in range(count)]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@settings(max_examples=25, deadline=None)
+@given(
+    fields=st.lists(
+        st.tuples(st.integers(-(2**40), 2**40), blob, blob, st.lists(st.tuples(st.text(max_size=5), blob), max_size=3)),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_what_was_built_is_read_back(
+    codec: int, fields: list[tuple[int, bytes, bytes, list[tuple[str, bytes]]]]
+) -> None:
+    given_records = [Record(70 + i, t, k, v, tuple(h)) for i, (t, k, v, h) in enumerate(fields)]
+    batch = records.build(given_records, base_offset=70, compression=codec)
+    ((pos, header),) = records.check(batch)
+    assert (pos, header.size, header.compression) == (0, len(batch), codec)
+    assert header.max_timestamp == max(r.timestamp for r in given_records)
+    assert header.next_offset == 70 + len(fields)
+    assert list(records.iterate(batch)) == given_records
+
+
+def test_a_stamp_moves_a_batch_without_touching_its_crc() -> None:
+    batch = bytearray(b"...." + records.build(some(3), producer_id=9, producer_epoch=1, base_sequence=5))
+    records.stamp(batch, 4, 1_000_000_007, 42)
+    ((_, header),) = records.check(memoryview(batch)[4:])
+    assert (header.base_offset, header.partition_leader_epoch, header.last_offset) == (1_000_000_007, 42, 1_000_000_009)
+    assert [r.offset for r in records.iterate(memoryview(batch)[4:])] == [1_000_000_007, 1_000_000_008, 1_000_000_009]
+
+
+def test_log_append_time_shows_in_every_record_and_keeps_the_crc_right() -> None:
+    batch = bytearray(records.build(some(3), compression=records.ZSTD))
+    records.stamp_append_time(batch, 0, records.peek(batch), 77)
+    assert records.check(batch)[0][1].max_timestamp == 77
+    assert {r.timestamp for r in records.iterate(batch)} == {77}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_flipped_byte_under_the_crc_is_noticed(codec: int) -> None:
+    batch = records.build(some(4), compression=codec)
+    for at in range(16, len(batch)):
+        damaged = bytearray(batch)
+        damaged[at] ^= 0x10
+        with pytest.raises((CorruptBatch, InvalidBatch)):
+            records.check(damaged)
+
+
+def test_every_cut_of_a_payload_is_noticed() -> None:
+    payload = records.build(some(2)) + records.build(some(3))
+    first = len(records.build(some(2)))
+    for length in range(1, len(payload)):
+        if length != first:
+            with pytest.raises((CorruptBatch, InvalidBatch)):
+                records.check(payload[:length])
+    assert [pos for pos, _ in records.batches(payload[:-1])] == [0]
+
+
+def resealed(batch: bytes, at: int, fmt: str, value: int) -> bytes:
+    from crc32c import crc32c
+
+    out = bytearray(batch)
+    struct.pack_into(fmt, out, at, value)
+    struct.pack_into(">I", out, records.CRC_AT, crc32c(memoryview(out)[records.CRC_FROM :]))
+    return bytes(out)
+
+
+@pytest.mark.parametrize(
+    ("at", "fmt", "value"),
+    [(16, ">b", 1), (21, ">h", 5), (23, ">i", 7), (57, ">i", 0), (57, ">i", -1), (43, ">q", 3)],
+    ids=[
+        "old magic",
+        "unknown compression",
+        "too many offsets",
+        "no records",
+        "negative count",
+        "producer without epoch",
+    ],
+)
+def test_a_whole_batch_that_no_broker_may_accept_is_refused(at: int, fmt: str, value: int) -> None:
+    with pytest.raises(InvalidBatch):
+        records.check(resealed(records.build(some(2)), at, fmt, value))
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_a_bomb_is_refused_before_it_fills_memory(codec: int) -> None:
+    bomb = records.compress(bytes(8_000_000), codec)
+    assert records.decompress(bomb, codec, 8_000_000) == bytes(8_000_000)
+    with pytest.raises(CorruptBatch):
+        records.decompress(bomb, codec, 7_999_999)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_garbage_inside_a_batch_with_a_right_crc_raises_nothing_but_corrupt_batch(codec: int) -> None:
+    rng = random.Random(7)
+    whole = records.build(some(5, size=200), compression=codec)
+    for _ in range(300):
+        batch = bytearray(whole)
+        for _ in range(rng.randint(1, 4)):
+            batch[rng.randrange(records.HEADER_BYTES, len(batch))] = rng.randrange(256)
+        try:
+            list(records.iterate(resealed(bytes(batch), 57, ">i", rng.choice([5, 5, 6, 2**31 - 1]))))
+        except CorruptBatch:
+            pass
+
+
+def test_concatenated_gzip_and_old_raw_snappy_are_read() -> None:
+    data = bytes(100)
+    assert records.decompress(bytes(cramjam.gzip.compress(data)) * 2, records.GZIP) == data * 2
+    assert records.decompress(bytes(cramjam.snappy.compress_raw(data)), records.SNAPPY) == data
+
+
+def test_lz4_blocks_do_not_lean_on_each_other_because_java_clients_refuse_that() -> None:
+    flags = records.compress(bytes(300_000), records.LZ4)[4]
+    assert flags & 0b0010_0000
+
+
+def test_recompression_changes_the_codec_and_nothing_else() -> None:
+    payload = records.build(some(2), compression=records.GZIP, producer_id=4, producer_epoch=0, base_sequence=8)
+    payload += records.build(some(3, first=2), base_offset=2, compression=records.LZ4)
+    out = records.recompress(payload, records.check(payload), records.ZSTD)
+    assert [h.compression for _, h in records.check(out)] == [records.ZSTD] * 2
+    assert list(records.iterate(out)) == list(records.iterate(payload))
+    same = [h._replace(batch_length=0, crc=0, attributes=0) for _, h in records.check(out)]
+    assert same == [h._replace(batch_length=0, crc=0, attributes=0) for _, h in records.check(payload)]
+
+
+def test_a_packed_batch_keeps_gaps_and_bounds() -> None:
+    batch = records.build(some(5, first=10), base_offset=10, base_sequence=3, producer_id=1, producer_epoch=0)
+    header = records.peek(batch)
+    thinned = records.pack(header, [r for r in records.iterate(batch) if r.offset in (11, 13)])
+    kept = records.peek(thinned)
+    assert (kept.base_offset, kept.last_offset, kept.record_count, kept.base_sequence) == (10, 14, 2, 3)
+    assert [r.offset for r in records.iterate(thinned)] == [11, 13]
+    assert records.crc_is_right(thinned, 0, kept)
+    assert list(records.iterate(records.pack(header, []))) == []
+
+
+def test_sequences_wrap_after_the_largest_int() -> None:
+    batch = records.build(some(3), producer_id=1, producer_epoch=0, base_sequence=records.SEQUENCE_MAX - 1)
+    assert records.peek(batch).last_sequence == 0
