@@ -34,9 +34,11 @@ def create_topic(
     why: str = "",
     request_id: str | None = None,
     topic_id: uuid.UUID | None = None,
+    checked: bool = False,
 ) -> Topic:
     """Ask for a topic. `replication_factor` None = three, or as many as there are living brokers. Returns its row at once; it is
-    usable when `applied_generation` has reached `generation`. Raises Refused."""
+    usable when `applied_generation` has reached `generation`. `checked`: the controller has checked it against the log, which is fresher
+    than the mirror here. Raises Refused."""
     wanted = {
         "partitions": partitions,
         "replication_factor": replication_factor,
@@ -45,7 +47,7 @@ def create_topic(
     }
     try:
         with transaction.atomic():
-            row = _create(name, wanted, who, why, request_id, topic_id)
+            row = _create(name, wanted, who, why, request_id, topic_id, checked)
     except IntegrityError:
         # Two asked for the same name at once: the constraint decided.
         refused = Refused(f"Topic {name!r} exists already; choose another name or alter it.", "name")
@@ -64,13 +66,14 @@ def check_topic(
     replication_factor: int,
     configs: Mapping[str, str],
     assignment: Mapping[int, Sequence[int]] | None = None,
+    checked: bool = False,
 ) -> None:
     """Everything `create_topic` would refuse, without writing. Raises Refused."""
     if (problem := topic_name_problem(name)) is not None:
         raise Refused(problem, "name")
     if Topic.objects.filter(name=name, deleted_at__isnull=True).exists():
         raise Refused(f"Topic {name!r} exists already; choose another name or alter it.", "name")
-    if (seen := ObservedTopic.objects.filter(name=name).first()) is not None:
+    if not checked and (seen := ObservedTopic.objects.filter(name=name).first()) is not None:
         if Topic.objects.filter(id=seen.id, deleted_at__isnull=False).exists():
             raise Refused(f"Topic {name!r} is just being deleted; try again in a few seconds.", "name")
         raise Refused(
@@ -86,14 +89,20 @@ def check_topic(
                     "choose another name.",
                     "name",
                 )
-    _check_counts(partitions, replication_factor)
+    _check_counts(partitions, replication_factor, against_brokers=not checked)
     _check_configs(configs)
     if assignment is not None:
-        _check_assignment(assignment, range(partitions))
+        _check_assignment(assignment, range(partitions), against_brokers=not checked)
 
 
 def _create(
-    name: str, wanted: dict[str, Any], who: str, why: str, request_id: str | None, topic_id: uuid.UUID | None
+    name: str,
+    wanted: dict[str, Any],
+    who: str,
+    why: str,
+    request_id: str | None,
+    topic_id: uuid.UUID | None,
+    checked: bool,
 ) -> Topic:
     assignment = {int(k): v for k, v in wanted["assignment"].items()} if wanted["assignment"] else None
     if assignment is not None:
@@ -107,6 +116,7 @@ def _create(
         replication_factor=wanted["replication_factor"],
         configs=wanted["configs"],
         assignment=assignment,
+        checked=checked,
     )
     row = Topic.objects.create(
         id=topic_id or uuid.uuid4(),
@@ -163,6 +173,7 @@ def _alter(
         raise Refused(
             f"Topic {name!r} changed since you read it (generation {if_generation}, now {row.generation}); look at it again."
         )
+    _check_drift(row)
     before = {"partitions": row.partitions, "configs": row.configs}
     configs = {**row.configs, **{k: str(v) for k, v in set_configs.items()}}
     for key in delete_configs:
@@ -336,7 +347,7 @@ def waiting_topics() -> list[Topic]:
 # -- checks --------------------------------------------------------------------------------------------------------------
 
 
-def _check_counts(partitions: int, replication_factor: int) -> None:
+def _check_counts(partitions: int, replication_factor: int, *, against_brokers: bool = True) -> None:
     if partitions < 1:
         raise Refused(f"{partitions} partitions are too few; a topic has at least one.", "partitions")
     if partitions > PARTITIONS_MAX:
@@ -345,12 +356,22 @@ def _check_counts(partitions: int, replication_factor: int) -> None:
         raise Refused(
             f"Replication factor {replication_factor} is too small; at least 1 is needed.", "replication_factor"
         )
-    known = Broker.objects.count()
+    known = Broker.objects.count() if against_brokers else 0
     # No broker seen yet means the observer has not looked: the controller will judge.
     if known and replication_factor > known:
         raise Refused(
             f"Replication factor {replication_factor} is larger than the number of brokers ({known}); lower it or add brokers.",
             "replication_factor",
+        )
+
+
+def _check_drift(row: Topic) -> None:
+    seen = ObservedTopic.objects.filter(id=row.id).only("generation").first()
+    if seen is not None and seen.generation > row.generation:
+        raise Refused(
+            f"The database knows {row.name!r} in generation {row.generation}, the cluster has {seen.generation} (drift, as after a "
+            "restore); adopt the cluster's state first.",
+            "name",
         )
 
 
@@ -360,13 +381,15 @@ def _check_configs(configs: Mapping[str, str]) -> None:
             raise Refused(problem, f"configs.{name}")
 
 
-def _check_assignment(assignment: Mapping[int, Sequence[int]], expected: range) -> None:
+def _check_assignment(
+    assignment: Mapping[int, Sequence[int]], expected: range, *, against_brokers: bool = True
+) -> None:
     if sorted(assignment) != list(expected):
         raise Refused(
             f"The assignment names partitions {sorted(assignment)}; it must name {expected.start} to {expected.stop - 1}, each once.",
             "assignment",
         )
-    known = set(Broker.objects.values_list("broker_id", flat=True))
+    known = set(Broker.objects.values_list("broker_id", flat=True)) if against_brokers else set()
     sizes = {len(replicas) for replicas in assignment.values()}
     if len(sizes) > 1:
         raise Refused("All partitions of an assignment need the same number of replicas.", "assignment")

@@ -1,0 +1,349 @@
+"""The controller's database work, in a thread of its own: wishes out of rows, answers into rows.
+
+Laws: the loop never waits for this thread, whatever the database does; everything written back carries the controller epoch; a request
+is handled once (its id has a row). Called by `runner` (any method, from the loop); answers through `post`. Must not come in: ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import DatabaseError, IntegrityError, close_old_connections, connection, transaction
+from django.utils import timezone
+
+from brokerd.cluster.znodes import ForwardedRequest
+from controlplane.controller import requests
+from controlplane.controller.events import (
+    DesiredAssignment,
+    DesiredFailed,
+    DesiredRead,
+    DesiredReset,
+    DesiredTopic,
+    Report,
+)
+from controlplane.models import HandledRequest, Move, ObservedTopic, Topic
+from controlplane.services import Refused, moves, recovery
+from controlplane.services import topics as topic_services
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.25
+"""Seconds between looks at rows with wishes: one indexed query each for topics, parts and resets."""
+
+REPORT_AGAIN_SECONDS = 30.0
+"""Seconds before the same report about the same subject is written and logged again."""
+
+HANDLED_KEPT = timedelta(days=1)
+"""How long a handled request is remembered; its author waits for seconds."""
+
+RESET_AGAIN_SECONDS = 30.0
+"""Seconds before a reset that nobody saw in the log is handed to the core again."""
+
+KAFKA_ERRORS = {"name": 17, "partitions": 37, "replication_factor": 38, "assignment": 39}
+"""Kafka's code for a refusal, by the field at fault; configs are 40, everything else a policy violation (44)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A term begins. `applied` is the generation of every topic in the image, tombstones included."""
+
+    controller_epoch: int
+    applied: Mapping[UUID, int]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    topics: Mapping[UUID, int]
+    resets: tuple[tuple[str, int], ...] = ()
+    """(reset id, sequence number of the log entry that holds it)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrap:
+    """Internal topics the cluster lacks and has brokers enough for."""
+
+    topics: tuple[tuple[str, int, int, Mapping[str, str]], ...]
+    """(name, partitions, replication factor, configs)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    pass
+
+
+Command = Begin | End | Applied | Bootstrap | ForwardedRequest | Report | Stop
+Posted = DesiredRead | DesiredFailed
+
+
+class Database:
+    """`post(epoch, event)` is called from this thread; the runner drops what belongs to an earlier term."""
+
+    def __init__(self, post: Callable[[int, Posted], None]) -> None:
+        self._post = post
+        self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="controller-database", daemon=True)
+        self._epoch: int | None = None
+        self._applied: dict[UUID, int] = {}
+        self._unsaved: dict[UUID, int] = {}
+        self._resets: list[tuple[str, int]] = []
+        self._resets_handed: dict[str, float] = {}
+        self._reports: dict[str, tuple[str, float]] = {}
+        self.problem: str | None = None
+        """Why the database could not be used at the last try; None = it could."""
+
+    # -- the loop's side ---------------------------------------------------------------------------------------------------
+    def start(self) -> None:
+        self._thread.start()
+
+    def tell(self, command: Command) -> None:
+        self._commands.put(command)
+
+    def stop(self, timeout_s: float) -> None:
+        """Wait for the thread at most `timeout_s`; it is a daemon and a locked database must not hold up an exit."""
+        self.tell(Stop())
+        self._thread.join(timeout_s)
+
+    # -- this thread -------------------------------------------------------------------------------------------------------
+    def _run(self) -> None:
+        while True:
+            try:
+                command: Command | None = self._commands.get(timeout=POLL_SECONDS)
+            except queue.Empty:
+                command = None
+            if isinstance(command, Stop):
+                connection.close()
+                return
+            try:
+                if command is not None:
+                    self._handle(command)
+                if self._epoch is not None and self._commands.empty():
+                    self._poll(self._epoch)
+                self._well()
+            except DatabaseError as e:
+                self._ill(e)
+                if isinstance(command, ForwardedRequest) and self._epoch is not None:
+                    self._post(
+                        self._epoch,
+                        DesiredFailed(
+                            command.request_id, 7, "The control plane's database does not answer; try again."
+                        ),
+                    )
+
+    def _well(self) -> None:
+        if self.problem is not None:
+            log.info("the database answers again")
+            self.problem = None
+
+    def _ill(self, error: DatabaseError) -> None:
+        if self.problem is None:
+            log.warning("the database does not answer; elections go on, changes wait: %s", error)
+        self.problem = str(error)
+        close_old_connections()
+        time.sleep(POLL_SECONDS)
+
+    def _handle(self, command: Command) -> None:
+        match command:
+            case Begin():
+                self._epoch = command.controller_epoch
+                self._applied = dict(command.applied)
+                self._unsaved.clear()
+                self._resets_handed.clear()
+            case End():
+                self._epoch = None
+            case Applied():
+                self._applied.update(command.topics)
+                self._unsaved.update(command.topics)
+                self._resets.extend(command.resets)
+            case Bootstrap():
+                for name, partitions, factor, configs in command.topics:
+                    self._bootstrap(name, partitions, factor, configs)
+            case ForwardedRequest():
+                self._request(command)
+            case Report():
+                self._report(command)
+            case Stop():
+                pass
+
+    def _poll(self, epoch: int) -> None:
+        if self._unsaved:
+            topic_services.mark_applied(self._unsaved, epoch)
+            self._unsaved.clear()
+        while self._resets:
+            reset_id, seq = self._resets[0]
+            recovery.mark_reset(UUID(reset_id), seq, epoch)
+            self._resets.pop(0)
+        topics: list[DesiredTopic] = []
+        done: dict[UUID, int] = {}
+        for row in topic_services.waiting_topics():
+            if self._applied.get(row.id, 0) >= row.generation:
+                done[row.id] = row.generation
+            else:
+                topics.append(desired(row))
+        if done:
+            # Applied before a crash that came before the write-back.
+            topic_services.mark_applied(done, epoch)
+        assignments = tuple(
+            DesiredAssignment(p.topic_id, p.partition, tuple(p.wanted), p.read_generation, str(p.move_id))
+            for p in moves.ordered_parts()
+        )
+        now = time.monotonic()
+        resets = []
+        for r in recovery.waiting_resets():
+            if now - self._resets_handed.get(str(r.reset_id), -RESET_AGAIN_SECONDS) >= RESET_AGAIN_SECONDS:
+                self._resets_handed[str(r.reset_id)] = now
+                resets.append(DesiredReset(r.topic_id, r.partition, r.broker_id, str(r.reset_id)))
+        if topics or assignments or resets:
+            self._post(epoch, DesiredRead(tuple(topics), assignments, tuple(resets)))
+
+    # -- requests of brokers -------------------------------------------------------------------------------------------------
+    def _request(self, request: ForwardedRequest) -> None:
+        epoch = self._epoch
+        if epoch is None:
+            return
+        try:
+            with transaction.atomic():
+                rows = self._write(request)
+        except Refused as e:
+            code = 40 if e.field.startswith("configs") else KAFKA_ERRORS.get(e.field, 44)
+            if e.field == "name" and "exists already" in e.reason:
+                code = 36
+            self._post(epoch, DesiredFailed(request.request_id, code, e.reason))
+            return
+        except IntegrityError as e:
+            log.warning("request %s met another writer: %s", request.request_id, e)
+            self._post(epoch, DesiredFailed(request.request_id, 7, "Another change came in between; try again."))
+            return
+        except (KeyError, TypeError, ValueError) as e:
+            log.warning("request %s cannot be read: %r", request.request_id, e)
+            self._post(epoch, DesiredFailed(request.request_id, 42, f"The request cannot be read: {e!r}."))
+            return
+        self._post(epoch, DesiredRead(tuple(desired(row, request.request_id) for row in rows)))
+
+    def _write(self, request: ForwardedRequest) -> list[Topic]:
+        """The rows of a request, all or none. One that was handled already gives its rows again and writes nothing."""
+        handled = HandledRequest.objects.filter(pk=request.request_id).first()
+        if handled is not None:
+            return list(Topic.objects.filter(id__in=[UUID(i) for i in handled.topic_ids]))
+        HandledRequest.objects.filter(at__lt=timezone.now() - HANDLED_KEPT).delete()
+        who = f"client of broker {request.broker_id}"
+        if request.payload.get("principal"):
+            who = f"{request.payload['principal']} at broker {request.broker_id}"[:150]
+        rows = [self._write_topic(request, topic, who) for topic in request.payload["topics"]]
+        HandledRequest.objects.create(
+            request_id=request.request_id, kind=request.kind, topic_ids=[str(row.id) for row in rows]
+        )
+        return rows
+
+    def _write_topic(self, request: ForwardedRequest, topic: Mapping[str, Any], who: str) -> Topic:
+        rid = request.request_id
+        if request.kind == "create_topics":
+            given = topic.get("assignment")
+            return topic_services.create_topic(
+                topic["name"],
+                partitions=topic["partitions"],
+                replication_factor=topic["replication_factor"],
+                configs={k: str(v) for k, v in (topic.get("configs") or {}).items() if v is not None},
+                assignment={int(k): list(v) for k, v in given.items()} if given else None,
+                who=who,
+                request_id=rid,
+                checked=True,
+            )
+        name = self._name(topic)
+        if request.kind == "delete_topics":
+            return topic_services.delete_topic(name, who=who, request_id=rid)
+        row = topic_services.get_topic(name)
+        if request.kind == "create_partitions":
+            given = topic.get("assignment")
+            return topic_services.alter_topic(
+                name,
+                partitions=topic["partitions"],
+                assignment={row.partitions + i: list(r) for i, r in enumerate(given)} if given else None,
+                who=who,
+                request_id=rid,
+            )
+        wanted, problem = requests.altered(row.configs, topic["configs"])
+        if problem is not None:
+            raise Refused(problem, "configs")
+        return topic_services.alter_topic(
+            name,
+            set_configs=wanted,
+            delete_configs=[k for k in row.configs if k not in wanted],
+            who=who,
+            request_id=rid,
+        )
+
+    def _name(self, topic: Mapping[str, Any]) -> str:
+        if topic.get("name"):
+            return str(topic["name"])
+        topic_id = UUID(str(topic["id"]))
+        row = Topic.objects.filter(id=topic_id).first()
+        if row is not None:
+            return row.name
+        seen = ObservedTopic.objects.filter(id=topic_id).first()
+        raise Refused(
+            f"Topic {seen.name if seen else topic_id} lives in the cluster but not in the database (drift); adopt it first.",
+            "name",
+        )
+
+    def _bootstrap(self, name: str, partitions: int, factor: int, configs: Mapping[str, str]) -> None:
+        if Topic.objects.filter(name=name, deleted_at__isnull=True).exists():
+            return
+        try:
+            topic_services.create_topic(
+                name, partitions=partitions, replication_factor=factor, configs=configs, who="controller",
+                why="internal topics are there from the start", checked=True,
+            )  # fmt: skip
+        except Refused as e:
+            log.info("%s was not created: %s", name, e.reason)
+
+    # -- reports -------------------------------------------------------------------------------------------------------------
+    def _report(self, report: Report) -> None:
+        text, at = self._reports.get(report.subject, ("", -REPORT_AGAIN_SECONDS))
+        now = time.monotonic()
+        if text == report.text and now - at < REPORT_AGAIN_SECONDS:
+            return
+        if len(self._reports) > 10_000:
+            self._reports.clear()
+        self._reports[report.subject] = (report.text, now)
+        log.warning("%s: %s: %s", report.kind, report.subject, report.text)
+        if self._epoch is None:
+            return
+        kind, _, rest = report.subject.partition(" ")
+        if kind == "move" and rest.isdigit():
+            Move.objects.filter(pk=int(rest)).exclude(note=report.text).update(
+                note=f"The controller refused: {report.text}."
+            )
+        elif kind == "recovery" and rest:
+            recovery.mark_reset_refused(UUID(rest), f"The controller refused: {report.text}.")
+        elif kind != "broker":
+            row = Topic.objects.filter(name=report.subject, deleted_at__isnull=True).first()
+            if row is not None:
+                topic_services.mark_refused(row.id, row.generation, report.text, self._epoch)
+
+
+def desired(row: Topic, request_id: str | None = None) -> DesiredTopic:
+    """A row as the core wants it."""
+    return DesiredTopic(
+        topic_id=row.id,
+        name=row.name,
+        generation=row.generation,
+        deleted=row.deleted_at is not None,
+        partitions=row.partitions,
+        replication_factor=row.replication_factor,
+        configs=dict(row.configs),
+        assignment={int(k): tuple(v) for k, v in row.assignment.items()} if row.assignment else None,
+        request_id=request_id or row.request_id,
+    )

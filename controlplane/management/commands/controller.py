@@ -1,0 +1,38 @@
+"""`manage.py controller --id N`: a controller candidate, until SIGTERM. Law: exits 0 after giving its seat up."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandParser
+
+from brokerd.cluster.zookeeper import ZooKeeperStore
+
+
+class Command(BaseCommand):
+    help = "Run a controller candidate. The one that holds /controller acts, the others tail the log and stand by."
+    # A locked or missing database must not keep a controller from starting.
+    requires_migrations_checks = False
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--id", type=int, required=True, help="number of this candidate, unique in the house")
+        parser.add_argument("--session-timeout-ms", type=int, default=3000, help="ZooKeeper session (production: 6000)")
+        parser.add_argument("--offsets-partitions", type=int, default=50, help="partitions of __consumer_offsets")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        from controlplane.controller.runner import Runner, Watchdog
+
+        store = ZooKeeperStore(settings.HOUSE.zookeeper, options["session_timeout_ms"])
+        runner = Runner(
+            store,
+            options["id"],
+            brokers_expected=settings.HOUSE.brokers,
+            offsets_partitions=options["offsets_partitions"],
+            status_path=settings.DATA_DIR / f"controller-{options['id']}" / "status.json",
+        )
+        Watchdog(runner, max(3.0, options["session_timeout_ms"] / 1000))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: runner.stop())
+        runner.run()
