@@ -1,45 +1,38 @@
-"""One controller candidate as a process: a loop thread that hosts store, election, tailer, core and appender.
+"""A controller process: one loop that hosts store, election, tailer, core and appender.
 
-Laws: nothing in the loop blocks; the database has a thread of its own and comes back as events; effects run in the order in which the
-core gave them; after a term's end nothing of it is written. Called by `manage.py controller`. Must not come in: decisions.
+Laws: the loop never waits for the database (its work comes back through an eventfd); after Deposed nothing is written. Called by the
+`controller` command and tests. Must not come in: SQL, decisions.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import selectors
-import threading
+import select
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from uuid import UUID, uuid4
+from collections.abc import Callable, Sequence
+from typing import Protocol
+from uuid import uuid4
 
-from brokerd.cluster import znodes
 from brokerd.cluster.appender import Appender
-from brokerd.cluster.metadata import (
-    Image,
-    PartitionsGrown,
-    Record,
-    ReplicaReset,
-    TopicConfigChanged,
-    TopicDeleted,
-    TopicReady,
-)
-from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now
-from brokerd.cluster.store import Result, SessionState, Store
+from brokerd.cluster.metadata import Image, Record
+from brokerd.cluster.model import Now
+from brokerd.cluster.snapshots import SnapshotWriter
+from brokerd.cluster.store import SessionState, Store
 from brokerd.cluster.tailer import Tailer
 from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration
+from brokerd.cluster.znodes import request as request_path
 from controlplane.controller.core import Core
-from controlplane.controller.database import Applied, Begin, Bootstrap, Database, End, Posted
-from controlplane.controller.ensemble import Election, Inputs, Term
+from controlplane.controller.ensemble import Ensemble
 from controlplane.controller.events import (
     Appended,
     AppendMetadata,
     BrokersSeen,
     Deposed,
+    DesiredFailed,
+    DesiredRead,
+    Effect,
     Elected,
     Event,
     IsrProposed,
@@ -52,313 +45,167 @@ from controlplane.controller.events import (
 
 log = logging.getLogger(__name__)
 
-TICK_SECONDS = 0.1
-"""Seconds between turns of an idle loop."""
-
-CORE_TICK_MS = 500
-"""Milliseconds between ticks of the core: its timers are seconds long."""
-
-BOOTSTRAP_EVERY_MS = 2_000
-
-OFFSETS_PARTITIONS = 50
-"""Partitions of __consumer_offsets, Kafka's default. Fixed for ever: groups are found by it."""
-
-OFFSETS_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
+TICK_MS = 100
 
 
-def clock() -> Now:
+class Database(Protocol):
+    """The database thread. `post` brings its answers to the loop; every call returns at once."""
+
+    def start(self, post: Callable[[DesiredRead | DesiredFailed], None]) -> None: ...
+
+    def acting(self, controller_epoch: int) -> None: ...
+
+    def standing_by(self) -> None: ...
+
+    def write(self, request: ForwardedRequest) -> None: ...
+
+    def applied(self, image: Image, records: Sequence[Record]) -> None: ...
+
+    def report(self, report: Report) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def read_clocks() -> Now:
     return Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
 
 
-class Runner:
-    """`brokers_expected` is how many brokers the house has: internal topics wait for three of them (or all, if fewer)."""
-
+class Controller:
     def __init__(
         self,
         store: Store,
-        controller_id: int,
+        name: str,
+        database: Database,
         *,
-        brokers_expected: int = 3,
-        offsets_partitions: int = OFFSETS_PARTITIONS,
-        database: Callable[[Callable[[int, Posted], None]], Database] = Database,
-        status_path: Path | None = None,
-        clock: Callable[[], Now] = clock,
+        clock: Callable[[], Now] = read_clocks,
+        new_cluster_id: Callable[[], str] = lambda: uuid4().hex,
     ) -> None:
-        self._store, self._clock = store, clock
-        self.controller_id = controller_id
-        self._brokers_expected, self._offsets_partitions = brokers_expected, offsets_partitions
-        self._status_path = status_path
-        self._posted: deque[tuple[int, Posted]] = deque()
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._store, self._name, self._database, self._clock = store, name, database, clock
         self.tailer = Tailer(store, self, clock)
-        self.core = Core(self.tailer.image, uuid4().hex)
-        self.election = Election(store, controller_id, uuid4().hex, won=self._won, lost=self._lost)
-        self.inputs = Inputs(
-            store,
-            brokers=self._brokers_seen,
-            proposed=self._proposed,
-            requested=self._requested,
-        )
-        self.database = database(self._post)
-        self._appender: Appender | None = None
-        self._term: Term | None = None
-        self._ticked_ms = self._bootstrapped_ms = 0
+        self.core = Core(self.tailer.image, new_cluster_id())
+        self.ensemble = Ensemble(store, name, self, clock)
+        self.appender: Appender | None = None
+        self._snapshots: SnapshotWriter | None = None
+        self._posted: deque[DesiredRead | DesiredFailed] = deque()
+        self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stopping = False
-        self.turns = 0
+        self._seat: tuple[int, int] | None = None
         store.on_session = self._session
+        database.start(self._post)
 
-    # -- the loop ------------------------------------------------------------------------------------------------------
+    # -- the loop --------------------------------------------------------------------------------------------------------
     def run(self) -> None:
-        """Until `stop` is called. Gives the seat up before it returns."""
-        self.database.start()
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._store.fileno(), selectors.EVENT_READ)
-            selector.register(self._wake, selectors.EVENT_READ)
-            while not self._stopping:
-                selector.select(TICK_SECONDS)
-                self.turn()
-        self._end_term("this controller stops")
-        self.database.stop(2.0)
+        poll = select.poll()
+        poll.register(self._store.fileno(), select.POLLIN)
+        poll.register(self._eventfd, select.POLLIN)
+        while not self._stopping:
+            poll.poll(TICK_MS)
+            self.turn()
+        self._database.close()
         self._store.close()
 
     def stop(self) -> None:
-        """From any thread or a signal handler."""
         self._stopping = True
-        os.eventfd_write(self._wake, 1)
 
     def turn(self) -> None:
-        """One turn: what ZooKeeper said, what the database said, what time says."""
-        self.turns += 1
+        self._store.pump()
         try:
-            os.eventfd_read(self._wake)
+            os.eventfd_read(self._eventfd)
         except BlockingIOError:
             pass
-        self._store.pump()
-        while self._posted:
-            epoch, event = self._posted.popleft()
-            if self._term is not None and epoch == self._term.epoch:
-                self._hear(event)
         now = self._clock()
+        while self._posted:
+            self._hear(self._posted.popleft())
         self.tailer.tick(now)
-        self.election.tick(now)
-        self.inputs.tick(now)
-        if self._term is not None and now.mono_ms - self._ticked_ms >= CORE_TICK_MS:
-            self._ticked_ms = now.mono_ms
-            self._hear(Tick())
-            self._bootstrap(now)
+        self.ensemble.tick(now)
+        self._hear(Tick())
 
-    def _post(self, epoch: int, event: Posted) -> None:
-        self._posted.append((epoch, event))
-        os.eventfd_write(self._wake, 1)
+    def _post(self, event: DesiredRead | DesiredFailed) -> None:
+        self._posted.append(event)
+        os.eventfd_write(self._eventfd, 1)
 
-    # -- the session ---------------------------------------------------------------------------------------------------
     def _session(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED:
             self.tailer.connected()
-            self.election.connected()
-            if self._term is not None and self._appender is not None:
-                self._appender.reconnected()
-                self.inputs.start()
+            self.ensemble.connected()
+            if self.appender is not None:
+                self.appender.reconnected()
             return
         self.tailer.disconnected()
+        self.ensemble.disconnected()
         if state is SessionState.EXPIRED:
-            self.election.expired()
-        else:
-            self.election.disconnected()
+            self._depose("the ZooKeeper session has expired")
 
-    # -- terms ---------------------------------------------------------------------------------------------------------
-    def _won(self, term: Term) -> None:
-        log.info("controller %s holds epoch %s; reading the log to its head", self.controller_id, term.epoch)
-        self._read_to_head(term)
-
-    def _read_to_head(self, term: Term) -> None:
-        """The head as it is after the claim: no deposed controller can move it any more."""
-
-        def read(result: Result) -> None:
-            if self.election.term is not term:
-                return
-            if result.ok:
-                self._begin_when(term, int(result.data))
-            elif result.code.value == "no node":
-                self._begin_when(term, 0)
-            else:
-                self.election.abandon()
-
-        self._store.get(znodes.HEAD, read)
-
-    def _begin_when(self, term: Term, head: int) -> None:
-        self._awaiting = (term, head)
-        self.tailer.look()
-        self._begin_if_read()
-
-    _awaiting: tuple[Term, int] | None = None
-
-    def _begin_if_read(self) -> None:
-        if self._awaiting is None:
-            return
-        term, head = self._awaiting
-        if self.election.term is not term:
-            self._awaiting = None
-        elif self.tailer.image.seq >= head:
-            self._awaiting = None
-            self._begin_term(term)
-
-    def _begin_term(self, term: Term) -> None:
-        log.info("controller %s acts from entry %s on", self.controller_id, self.tailer.image.seq)
-        self._term = term
-        self._appender = Appender(
-            self._store, self.tailer.image, term.epoch, term.epoch_version, applied=self._applied, deposed=self._deposed
-        )
-        self.database.tell(Begin(term.epoch, _generations(self.tailer.image)))
-        self._hear(Elected(term.epoch))
-        self.inputs.start()
-        self._write_status()
-
-    def _end_term(self, reason: str) -> None:
-        self._awaiting = None
-        if self._term is None:
-            return
-        log.warning("controller %s no longer acts: %s", self.controller_id, reason)
-        self._term = None
-        self.inputs.stop()
-        if self._appender is not None:
-            self._appender.stop()
-            self._appender = None
-        self.core.handle(Deposed(reason), self._clock())
-        self.database.tell(End())
-        self._write_status()
-
-    def _lost(self, reason: str) -> None:
-        self._end_term(reason)
-
-    def _deposed(self, reason: str) -> None:
-        self._end_term(reason)
-        self.election.abandon()
-
-    # -- the tailer's listener -----------------------------------------------------------------------------------------
-    def image_loaded(self, image: Image, now: Now) -> None:
-        self._begin_if_read()
-
-    def entry_applied(self, image: Image, records: Sequence[Record], now: Now) -> None:
-        if self._term is not None:
-            self._tell_applied(records)
-        self._begin_if_read()
+    # -- the ensemble's and the tailer's listener ----------------------------------------------------------------------------
+    def won(self, controller_epoch: int, epoch_version: int, now: Now) -> None:
+        self._seat = (controller_epoch, epoch_version)
+        # The seat is taken up once the log was read to its end, past a sync after the election.
+        self.tailer.disconnected()
+        self.tailer.connected()
 
     def caught_up(self, image: Image, now: Now) -> None:
-        self._begin_if_read()
+        if self._seat is None or not self.ensemble.acting:
+            return
+        (epoch, version), self._seat = self._seat, None
+        self.appender = Appender(
+            self._store, image, epoch, version, applied=self._applied, deposed=self._depose
+        )  # fmt: skip
+        self._snapshots = SnapshotWriter(self._store, image, version)
+        self._database.acting(epoch)
+        self._hear(Elected(epoch))
+        self.ensemble.look()
+
+    def image_loaded(self, image: Image, now: Now) -> None:
+        pass
+
+    def entry_applied(self, image: Image, records: Sequence[Record], now: Now) -> None:
+        if self.appender is not None and image.controller_epoch != self.core.controller_epoch:
+            self._depose("an entry of another controller appeared in the log")
 
     def halted(self, reason: str) -> None:
-        """This candidate cannot read the log: it must not lead, and stays up to say why."""
-        self._end_term(reason)
-        self.election.abandon()
-        self.election.disconnected()
-        self._write_status()
+        self._depose(reason)
 
-    # -- what brokers say ----------------------------------------------------------------------------------------------
-    def _brokers_seen(self, registrations: dict[int, Registration]) -> None:
+    def brokers(self, registrations: dict[int, Registration], now: Now) -> None:
         self._hear(BrokersSeen(registrations))
 
-    def _proposed(self, broker_id: int, incarnation: int, proposals: tuple[IsrProposal, ...]) -> None:
+    def proposed(self, broker_id: int, incarnation: int, proposals: tuple[IsrProposal, ...], now: Now) -> None:
         self._hear(IsrProposed(broker_id, incarnation, proposals))
 
-    def _requested(self, request: ForwardedRequest) -> None:
+    def requested(self, request: ForwardedRequest, now: Now) -> None:
         self._hear(Requested(request))
 
-    # -- the core and its effects --------------------------------------------------------------------------------------
+    # -- the core --------------------------------------------------------------------------------------------------------
     def _hear(self, event: Event) -> None:
-        if self._term is None:
-            return
-        for effect in self.core.handle(event, self._clock()):
+        self._run(self.core.handle(event, self._clock()))
+
+    def _run(self, effects: list[Effect]) -> None:
+        for effect in effects:
             match effect:
                 case AppendMetadata():
-                    assert self._appender is not None
-                    self._appender.submit(effect.records, [znodes.request(r) for r in effect.answered])
+                    assert self.appender is not None
+                    self.appender.submit(effect.records, [request_path(r) for r in effect.answered])
                 case WriteDesired():
-                    self.database.tell(effect.request)
+                    self._database.write(effect.request)
                 case Report():
-                    self.database.tell(effect)
+                    self._database.report(effect)
                 case StepDown():
-                    self._deposed(effect.reason)
-            if self._term is None:
-                return
+                    self._depose(effect.reason)
 
     def _applied(self, records: tuple[Record, ...]) -> None:
-        self._tell_applied(records)
-        # The core plans anew only when everything of its last look is in the image.
-        if self._appender is not None and self._appender.idle:
+        self._database.applied(self.tailer.image, records)
+        if self._snapshots is not None and self.appender is not None:
+            self._snapshots.appended(self.appender.appended_bytes)
+        if self.appender is not None and self.appender.idle:
             self._hear(Appended(records))
 
-    def _tell_applied(self, records: Sequence[Record]) -> None:
-        image = self.tailer.image
-        topics: dict[UUID, int] = {}
-        resets: list[tuple[str, int]] = []
-        for record in records:
-            match record:
-                case TopicReady() if record.topic_id in image.topics:
-                    topics[record.topic_id] = image.topics[record.topic_id].generation
-                case TopicDeleted() | PartitionsGrown() | TopicConfigChanged():
-                    topics[record.topic_id] = record.generation
-                case ReplicaReset():
-                    resets.append((record.reset_id, image.seq))
-        if topics or resets:
-            self.database.tell(Applied(topics, tuple(resets)))
-
-    # -- internal topics -----------------------------------------------------------------------------------------------
-    def _bootstrap(self, now: Now) -> None:
-        if now.mono_ms - self._bootstrapped_ms < BOOTSTRAP_EVERY_MS:
+    def _depose(self, reason: str) -> None:
+        if self.appender is None and not self.ensemble.acting:
             return
-        self._bootstrapped_ms = now.mono_ms
-        image = self.tailer.image
-        factor = min(3, self._brokers_expected)
-        if image.topic_named(GROUP_OFFSETS_TOPIC) is not None or len(image.live_brokers()) < factor:
-            return
-        configs = {**OFFSETS_CONFIGS, "min.insync.replicas": "2" if factor >= 3 else "1"}
-        self.database.tell(Bootstrap(((GROUP_OFFSETS_TOPIC, self._offsets_partitions, factor, configs),)))
-
-    # -- for people ----------------------------------------------------------------------------------------------------
-    def describe(self) -> dict[str, object]:
-        return {
-            "controller_id": self.controller_id,
-            "acting": self._term is not None,
-            "epoch": self._term.epoch if self._term is not None else None,
-            "holder": self.election.holder,
-            "seq": self.tailer.image.seq,
-            "halted": self.tailer.halted,
-            "database_problem": self.database.problem,
-            "pid": os.getpid(),
-        }
-
-    def _write_status(self) -> None:
-        if self._status_path is None:
-            return
-        self._status_path.parent.mkdir(parents=True, exist_ok=True)
-        new = self._status_path.with_suffix(".new")
-        new.write_text(json.dumps(self.describe()))
-        new.replace(self._status_path)
-
-
-def _generations(image: Image) -> Mapping[UUID, int]:
-    return {**image.deleted, **{t.topic_id: t.generation for t in image.topics.values() if t.ready}}
-
-
-class Watchdog:
-    """Ends the process when its loop has not turned for `limit_s`: kazoo's thread keeps the session alive even then, so a hung
-    controller would hold the seat for ever. It counts its own wake-ups, so that a stopped and continued process is not punished."""
-
-    WAKE_SECONDS = 0.5
-
-    def __init__(self, runner: Runner, limit_s: float) -> None:
-        self._runner, self._wakes_max = runner, max(2, int(limit_s / self.WAKE_SECONDS))
-        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
-
-    def _watch(self) -> None:
-        seen, wakes = -1, 0
-        while not self._runner._stopping:
-            time.sleep(self.WAKE_SECONDS)
-            if self._runner.turns != seen:
-                seen, wakes = self._runner.turns, 0
-                continue
-            wakes += 1
-            if wakes >= self._wakes_max:
-                log.critical("the loop has not turned for %.1f s; this process ends", wakes * self.WAKE_SECONDS)
-                os._exit(70)
+        log.warning("%s no longer acts as controller: %s", self._name, reason)
+        if self.appender is not None:
+            self.appender.stop()
+        self.appender = self._snapshots = None
+        self._seat = None
+        self._hear(Deposed(reason))
+        self.ensemble.deposed()
+        self._database.standing_by()
