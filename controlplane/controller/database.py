@@ -1,7 +1,7 @@
 """The controller's database work, in a thread of its own: wishes out of rows, answers into rows.
 
 Laws: the loop never waits for this thread, whatever the database does; everything written back carries the controller epoch; a request
-is handled once (its id has a row). Called by `runner` (any method, from the loop); answers through `post`. Must not come in: ZooKeeper.
+is handled once (its id has a row). Called by `runner` through its `Database` port; answers through `post`. Must not come in: ZooKeeper.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -19,6 +19,16 @@ from uuid import UUID
 from django.db import DatabaseError, IntegrityError, close_old_connections, connection, transaction
 from django.utils import timezone
 
+from brokerd.cluster.metadata import (
+    Image,
+    PartitionsGrown,
+    Record,
+    ReplicaReset,
+    TopicConfigChanged,
+    TopicDeleted,
+    TopicReady,
+)
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC
 from brokerd.cluster.znodes import ForwardedRequest
 from controlplane.controller import requests
 from controlplane.controller.events import (
@@ -41,6 +51,16 @@ POLL_SECONDS = 0.25
 REPORT_AGAIN_SECONDS = 30.0
 """Seconds before the same report about the same subject is written and logged again."""
 
+BOOTSTRAP_SECONDS = 1.0
+"""Seconds between looks whether internal topics are missing."""
+
+OFFSETS_PARTITIONS = 50
+"""Partitions of __consumer_offsets, Kafka's default. Fixed for ever: groups are found by it."""
+
+OFFSETS_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
+
+REQUEST_TIMED_OUT, INVALID_REQUEST = 7, 42
+
 HANDLED_KEPT = timedelta(days=1)
 """How long a handled request is remembered; its author waits for seconds."""
 
@@ -53,10 +73,7 @@ KAFKA_ERRORS = {"name": 17, "partitions": 37, "replication_factor": 38, "assignm
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A term begins. `applied` is the generation of every topic in the image, tombstones included."""
-
     controller_epoch: int
-    applied: Mapping[UUID, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +82,15 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
-    topics: Mapping[UUID, int]
-    resets: tuple[tuple[str, int], ...] = ()
+class Resets:
     """(reset id, sequence number of the log entry that holds it)"""
+
+    seen: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Bootstrap:
-    """Internal topics the cluster lacks and has brokers enough for."""
-
-    topics: tuple[tuple[str, int, int, Mapping[str, str]], ...]
-    """(name, partitions, replication factor, configs)"""
+class Look:
+    """Rows may have been applied: look at once rather than at the next poll."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,37 +98,57 @@ class Stop:
     pass
 
 
-Command = Begin | End | Applied | Bootstrap | ForwardedRequest | Report | Stop
-Posted = DesiredRead | DesiredFailed
+Command = Begin | End | Resets | Look | ForwardedRequest | Report | Stop
+Post = Callable[[DesiredRead | DesiredFailed], None]
 
 
-class Database:
-    """`post(epoch, event)` is called from this thread; the runner drops what belongs to an earlier term."""
+class DatabaseThread:
+    """The runner's `Database`. `image` is the controller's own, set before the loop runs; here it is only read, one look-up at a time.
 
-    def __init__(self, post: Callable[[int, Posted], None]) -> None:
-        self._post = post
+    `brokers_expected`: internal topics are made as soon as three brokers (or all, if there are fewer) are alive.
+    """
+
+    def __init__(self, *, brokers_expected: int = 3, offsets_partitions: int = OFFSETS_PARTITIONS) -> None:
+        self.image: Image | None = None
+        self._brokers_expected, self._offsets_partitions = brokers_expected, offsets_partitions
+        self._post: Post = lambda event: None
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="controller-database", daemon=True)
         self._epoch: int | None = None
-        self._applied: dict[UUID, int] = {}
-        self._unsaved: dict[UUID, int] = {}
         self._resets: list[tuple[str, int]] = []
         self._resets_handed: dict[str, float] = {}
         self._reports: dict[str, tuple[str, float]] = {}
+        self._bootstrapped = 0.0
         self.problem: str | None = None
         """Why the database could not be used at the last try; None = it could."""
 
     # -- the loop's side ---------------------------------------------------------------------------------------------------
-    def start(self) -> None:
+    def start(self, post: Post) -> None:
+        self._post = post
         self._thread.start()
 
-    def tell(self, command: Command) -> None:
-        self._commands.put(command)
+    def acting(self, controller_epoch: int) -> None:
+        self._commands.put(Begin(controller_epoch))
 
-    def stop(self, timeout_s: float) -> None:
-        """Wait for the thread at most `timeout_s`; it is a daemon and a locked database must not hold up an exit."""
-        self.tell(Stop())
-        self._thread.join(timeout_s)
+    def standing_by(self) -> None:
+        self._commands.put(End())
+
+    def write(self, request: ForwardedRequest) -> None:
+        self._commands.put(request)
+
+    def applied(self, image: Image, records: Sequence[Record]) -> None:
+        if resets := tuple((r.reset_id, image.seq) for r in records if isinstance(r, ReplicaReset)):
+            self._commands.put(Resets(resets))
+        if any(isinstance(r, TopicReady | TopicDeleted | PartitionsGrown | TopicConfigChanged) for r in records):
+            self._commands.put(Look())
+
+    def report(self, report: Report) -> None:
+        self._commands.put(report)
+
+    def close(self) -> None:
+        """Waits a moment at most: the thread is a daemon, and a locked database must not hold up an exit."""
+        self._commands.put(Stop())
+        self._thread.join(0.5)
 
     # -- this thread -------------------------------------------------------------------------------------------------------
     def _run(self) -> None:
@@ -134,13 +168,9 @@ class Database:
                 self._well()
             except DatabaseError as e:
                 self._ill(e)
-                if isinstance(command, ForwardedRequest) and self._epoch is not None:
-                    self._post(
-                        self._epoch,
-                        DesiredFailed(
-                            command.request_id, 7, "The control plane's database does not answer; try again."
-                        ),
-                    )
+                if isinstance(command, ForwardedRequest):
+                    text = "The control plane's database does not answer; try again."
+                    self._post(DesiredFailed(command.request_id, REQUEST_TIMED_OUT, text))
 
     def _well(self) -> None:
         if self.problem is not None:
@@ -158,42 +188,33 @@ class Database:
         match command:
             case Begin():
                 self._epoch = command.controller_epoch
-                self._applied = dict(command.applied)
-                self._unsaved.clear()
                 self._resets_handed.clear()
             case End():
                 self._epoch = None
-            case Applied():
-                self._applied.update(command.topics)
-                self._unsaved.update(command.topics)
-                self._resets.extend(command.resets)
-            case Bootstrap():
-                for name, partitions, factor, configs in command.topics:
-                    self._bootstrap(name, partitions, factor, configs)
+            case Resets():
+                self._resets.extend(command.seen)
             case ForwardedRequest():
                 self._request(command)
             case Report():
                 self._report(command)
-            case Stop():
+            case Look() | Stop():
                 pass
 
     def _poll(self, epoch: int) -> None:
-        if self._unsaved:
-            topic_services.mark_applied(self._unsaved, epoch)
-            self._unsaved.clear()
         while self._resets:
             reset_id, seq = self._resets[0]
             recovery.mark_reset(UUID(reset_id), seq, epoch)
             self._resets.pop(0)
+        self._bootstrap()
         topics: list[DesiredTopic] = []
         done: dict[UUID, int] = {}
         for row in topic_services.waiting_topics():
-            if self._applied.get(row.id, 0) >= row.generation:
-                done[row.id] = row.generation
+            in_log = self._generation(row.id)
+            if in_log >= row.generation:
+                done[row.id] = in_log
             else:
                 topics.append(desired(row))
         if done:
-            # Applied before a crash that came before the write-back.
             topic_services.mark_applied(done, epoch)
         assignments = tuple(
             DesiredAssignment(p.topic_id, p.partition, tuple(p.wanted), p.read_generation, str(p.move_id))
@@ -206,13 +227,19 @@ class Database:
                 self._resets_handed[str(r.reset_id)] = now
                 resets.append(DesiredReset(r.topic_id, r.partition, r.broker_id, str(r.reset_id)))
         if topics or assignments or resets:
-            self._post(epoch, DesiredRead(tuple(topics), assignments, tuple(resets)))
+            self._post(DesiredRead(tuple(topics), assignments, tuple(resets)))
+
+    def _generation(self, topic_id: UUID) -> int:
+        """The generation of this topic in the log, tombstones included; 0 = the log does not have it, or not whole."""
+        if self.image is None:
+            return 0
+        topic = self.image.topics.get(topic_id)
+        if topic is not None:
+            return topic.generation if topic.ready else 0
+        return self.image.deleted.get(topic_id, 0)
 
     # -- requests of brokers -------------------------------------------------------------------------------------------------
     def _request(self, request: ForwardedRequest) -> None:
-        epoch = self._epoch
-        if epoch is None:
-            return
         try:
             with transaction.atomic():
                 rows = self._write(request)
@@ -220,17 +247,19 @@ class Database:
             code = 40 if e.field.startswith("configs") else KAFKA_ERRORS.get(e.field, 44)
             if e.field == "name" and "exists already" in e.reason:
                 code = 36
-            self._post(epoch, DesiredFailed(request.request_id, code, e.reason))
+            self._post(DesiredFailed(request.request_id, code, e.reason))
             return
         except IntegrityError as e:
             log.warning("request %s met another writer: %s", request.request_id, e)
-            self._post(epoch, DesiredFailed(request.request_id, 7, "Another change came in between; try again."))
+            self._post(
+                DesiredFailed(request.request_id, REQUEST_TIMED_OUT, "Another change came in between; try again.")
+            )
             return
         except (KeyError, TypeError, ValueError) as e:
             log.warning("request %s cannot be read: %r", request.request_id, e)
-            self._post(epoch, DesiredFailed(request.request_id, 42, f"The request cannot be read: {e!r}."))
+            self._post(DesiredFailed(request.request_id, INVALID_REQUEST, f"The request cannot be read: {e!r}."))
             return
-        self._post(epoch, DesiredRead(tuple(desired(row, request.request_id) for row in rows)))
+        self._post(DesiredRead(tuple(desired(row, request.request_id) for row in rows)))
 
     def _write(self, request: ForwardedRequest) -> list[Topic]:
         """The rows of a request, all or none. One that was handled already gives its rows again and writes nothing."""
@@ -298,16 +327,27 @@ class Database:
             "name",
         )
 
-    def _bootstrap(self, name: str, partitions: int, factor: int, configs: Mapping[str, str]) -> None:
-        if Topic.objects.filter(name=name, deleted_at__isnull=True).exists():
+    def _bootstrap(self) -> None:
+        """Internal topics are there from the start: groups must not wait for the first of them to be made."""
+        now = time.monotonic()
+        factor = min(3, self._brokers_expected)
+        if self.image is None or now - self._bootstrapped < BOOTSTRAP_SECONDS:
+            return
+        self._bootstrapped = now
+        if self.image.topic_named(GROUP_OFFSETS_TOPIC) is not None:
+            return
+        if sum(1 for b in list(self.image.brokers.values()) if b.alive) < factor:
+            return
+        if Topic.objects.filter(name=GROUP_OFFSETS_TOPIC, deleted_at__isnull=True).exists():
             return
         try:
             topic_services.create_topic(
-                name, partitions=partitions, replication_factor=factor, configs=configs, who="controller",
+                GROUP_OFFSETS_TOPIC, partitions=self._offsets_partitions, replication_factor=factor,
+                configs={**OFFSETS_CONFIGS, "min.insync.replicas": "2" if factor >= 3 else "1"}, who="controller",
                 why="internal topics are there from the start", checked=True,
             )  # fmt: skip
         except Refused as e:
-            log.info("%s was not created: %s", name, e.reason)
+            log.info("%s was not created: %s", GROUP_OFFSETS_TOPIC, e.reason)
 
     # -- reports -------------------------------------------------------------------------------------------------------------
     def _report(self, report: Report) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from typing import Any
 
@@ -13,8 +14,9 @@ from brokerd.cluster.zookeeper import ZooKeeperStore
 
 class Command(BaseCommand):
     help = "Run a controller candidate. The one that holds /controller acts, the others tail the log and stand by."
-    # A locked or missing database must not keep a controller from starting.
+    # A locked or missing database must not keep a controller from starting: elections need none.
     requires_migrations_checks = False
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--id", type=int, required=True, help="number of this candidate, unique in the house")
@@ -22,17 +24,17 @@ class Command(BaseCommand):
         parser.add_argument("--offsets-partitions", type=int, default=50, help="partitions of __consumer_offsets")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        from controlplane.controller.runner import Runner, Watchdog
+        from controlplane.controller.database import DatabaseThread
+        from controlplane.controller.watchdog import WatchedController
 
-        store = ZooKeeperStore(settings.HOUSE.zookeeper, options["session_timeout_ms"])
-        runner = Runner(
-            store,
-            options["id"],
-            brokers_expected=settings.HOUSE.brokers,
-            offsets_partitions=options["offsets_partitions"],
-            status_path=settings.DATA_DIR / f"controller-{options['id']}" / "status.json",
+        logging.getLogger("kazoo").setLevel(logging.WARNING)
+        database = DatabaseThread(
+            brokers_expected=settings.HOUSE.brokers, offsets_partitions=options["offsets_partitions"]
         )
-        Watchdog(runner, max(3.0, options["session_timeout_ms"] / 1000))
+        store = ZooKeeperStore(settings.HOUSE.zookeeper, options["session_timeout_ms"])
+        controller = WatchedController(store, f"controller-{options['id']}", database)
+        database.image = controller.tailer.image
+        controller.watch(max(3.0, options["session_timeout_ms"] / 1000))
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: runner.stop())
-        runner.run()
+            signal.signal(number, lambda *_: controller.stop())
+        controller.run()
