@@ -15,6 +15,7 @@ from typing import Any
 
 from brokerd.apis.admin import AdminApi
 from brokerd.apis.fetch import FetchApi
+from brokerd.apis.groups import GroupsApi
 from brokerd.apis.metadata import MetadataApi
 from brokerd.apis.offsets import OffsetsApi
 from brokerd.apis.produce import ProduceApi
@@ -25,16 +26,18 @@ from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now, TopicState
 from brokerd.cluster.store import Store
 from brokerd.cluster.znodes import IsrProposal
 from brokerd.config import BrokerConfig
+from brokerd.coordinator.groups import Groups, partition_of
 from brokerd.dispatch import Dispatch, Handler
 from brokerd.identity import Identity
 from brokerd.net.fetcher import Fetchers
 from brokerd.net.listener import Listener
 from brokerd.net.loop import READ, Loop
 from brokerd.net.membership import Membership
-from brokerd.partitions import Partitions
+from brokerd.partitions import Partitions, Replica
 from brokerd.storage.disk import OsDisk
 from brokerd.waiters import Waiters
 from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +85,13 @@ class Broker:
         self.fetchers = Fetchers(self.loop, config, self.partitions, self._address_of)
         self.partitions.following = self.fetchers
         self.produce = ProduceApi(self.loop, self.partitions)
+        self.groups = Groups(
+            OffsetsLog(self.partitions, self.produce), lambda: self.loop.now,
+            initial_delay_ms=config["group.initial.rebalance.delay.ms"], size_max=config["group.max.size"],
+            retention_ms=config["offsets.retention.minutes"] * 60_000,
+            metadata_bytes_max=config["offset.metadata.max.bytes"],
+        )  # fmt: skip
+        self.partitions.leadership = self
         self.dispatch.handlers.update(self._handlers())
         self.loop.register(self.store.fileno(), READ, lambda events: self.store.pump())
         self.loop.call_later(TICK_MS, self._tick)
@@ -98,7 +108,13 @@ class Broker:
         offsets = OffsetsApi(self.loop, self.partitions)
         metadata = MetadataApi(self.loop, self.config, lambda: self.partitions.image, self._ask)
         admin = AdminApi(self.config, self.partitions, lambda: self.partitions.image, self._ask)
+        groups = GroupsApi(
+            self.groups, lambda: self.loop.now, self._coordinator,
+            session_ms_min=self.config["group.min.session.timeout.ms"],
+            session_ms_max=self.config["group.max.session.timeout.ms"],
+        )  # fmt: skip
         return {
+            **groups.handlers(),
             ApiKey.PRODUCE: self.produce.handle,
             ApiKey.FETCH: fetch.handle,
             ApiKey.LIST_OFFSETS: offsets.list_offsets,
@@ -142,10 +158,25 @@ class Broker:
         self.fetchers.kick()
         for record in records:
             if isinstance(record, TopicDeleted):
-                self.topic_deleted(record.name, now)
+                self.groups.topic_deleted(record.name)
 
-    def topic_deleted(self, name: str, now: Now) -> None:
-        """Hook of the coordinators: offsets of a deleted topic go with it."""
+    # -- coordinators ----------------------------------------------------------------------------------------------------
+    def leads(self, topic: str, partition: int, epoch: int, now: Now) -> None:
+        if topic == GROUP_OFFSETS_TOPIC:
+            self.groups.became_leader(partition, epoch, now)
+
+    def resigned(self, topic: str, partition: int, now: Now) -> None:
+        if topic == GROUP_OFFSETS_TOPIC:
+            self.groups.resigned(partition, now)
+
+    def _coordinator(self, group_id: str) -> tuple[int, str, int] | None:
+        image = self.partitions.image
+        topic = image.topic_named(GROUP_OFFSETS_TOPIC)
+        if topic is None or not topic.ready:
+            return None
+        state = topic.partitions.get(partition_of(group_id, topic.partition_count))
+        broker = image.brokers.get(state.leader) if state is not None else None
+        return (broker.broker_id, broker.host, broker.port) if broker is not None and broker.alive else None
 
     def registered(self, incarnation: int, now: Now) -> None:
         self.partitions.registered(incarnation, now)
@@ -177,6 +208,7 @@ class Broker:
         self.waiters.expire(now.mono_ms)
         self.partitions.tick(now)
         self.membership.tick(now)
+        self.groups.tick(now)
         self.loop.call_later(TICK_MS, self._tick)
 
     def _after_turn(self) -> None:
@@ -235,3 +267,49 @@ class Broker:
         self.membership.close()
         self.stopped = True
         log.info("stopped")
+
+
+class OffsetsLog:
+    """The partitions of __consumer_offsets, as the coordinator wants to see them."""
+
+    APPEND_TIMEOUT_MS = 5_000
+
+    def __init__(self, partitions: Partitions, produce: ProduceApi) -> None:
+        self._partitions, self._produce = partitions, produce
+
+    def _replica(self, partition: int) -> Replica:
+        replica = self._partitions.named(GROUP_OFFSETS_TOPIC, partition)
+        assert replica is not None, f"{GROUP_OFFSETS_TOPIC}-{partition} is not here"
+        return replica
+
+    def partition_count(self) -> int | None:
+        topic = self._partitions.image.topic_named(GROUP_OFFSETS_TOPIC)
+        return topic.partition_count if topic is not None and topic.ready else None
+
+    def leader_epoch(self, partition: int) -> int | None:
+        replica = self._partitions.named(GROUP_OFFSETS_TOPIC, partition)
+        return replica.core.leader_epoch if replica is not None and replica.leads else None
+
+    def append(self, partition: int, batch: bytes, leader_epoch: int, done: Callable[[int], None]) -> None:
+        if self.leader_epoch(partition) != leader_epoch:
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        self._produce.append_internal(
+            self._replica(partition), batch, self.APPEND_TIMEOUT_MS, lambda outcome: done(outcome.told)
+        )
+
+    def read(self, partition: int, offset: int, max_bytes: int) -> bytes:
+        replica = self._replica(partition)
+        return replica.log.read(offset, max_bytes, replica.log.end_offset).bytes()
+
+    def start_offset(self, partition: int) -> int:
+        return self._replica(partition).log.start_offset
+
+    def end_offset(self, partition: int) -> int:
+        return self._replica(partition).log.end_offset
+
+    def high_watermark(self, partition: int) -> int:
+        return self._replica(partition).core.high_watermark
+
+    def epoch_start(self, partition: int) -> int:
+        return self._replica(partition).core.epoch_start

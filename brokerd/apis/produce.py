@@ -38,6 +38,11 @@ class Outcome:
     leader_epoch: int = -1
     required_end: int = -1
 
+    @property
+    def told(self) -> int:
+        """For the coordinators: the error, -1 instead when the records were written and then lost sight of."""
+        return -1 if self.error and self.replica is not None else int(self.error)
+
 
 class ProduceApi:
     def __init__(self, loop: Loop, partitions: Partitions) -> None:

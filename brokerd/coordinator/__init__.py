@@ -1,0 +1,4 @@
+"""Consumer groups: `group` is the machine, `groups` the place, `records` their shape in __consumer_offsets.
+
+Law: no reply that depends on a record before that record is replicated. Must not come in: sockets; the log but through its port.
+"""

@@ -1,0 +1,610 @@
+"""One consumer group, the classic protocol: members, generations, offsets. A sans-IO core.
+
+Laws: a partition has at most one owner per generation (only the leader's assignment of this generation is handed out); nothing is
+answered as committed before it is persisted; whoever speaks for an older generation is told so. Called by `groups`. Must not come
+in: clocks, random numbers (ids are drawn outside), the wire.
+
+| state               | join            | sync             | heartbeat              | leaves when                       |
+|---------------------|-----------------|------------------|------------------------|-----------------------------------|
+| Empty               | Preparing       | UNKNOWN_MEMBER   | UNKNOWN_MEMBER         | somebody joins                    |
+| PreparingRebalance  | waits           | REBALANCE        | REBALANCE              | all have joined, or time is up    |
+| CompletingRebalance | Preparing       | waits for leader | ok                     | the leader's assignment is stored |
+| Stable              | Preparing       | the assignment   | ok                     | somebody joins, leaves or expires |
+| Dead                | COORDINATOR_NOT_AVAILABLE everywhere                                                             |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from brokerd.cluster.model import Now
+
+NONE, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR = 0, 15, 16
+ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, INVALID_SESSION_TIMEOUT = 22, 23, 25, 26
+REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE_ID = 27, 79, 81, 82
+UNKNOWN_SERVER_ERROR = -1
+
+
+class State(Enum):
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+@dataclass(slots=True)
+class Member:
+    """`join` and `sync` hold the token of a request that waits, or None. `deadline_ms` is mono."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_ms: int
+    rebalance_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    assignment: bytes = b""
+    deadline_ms: int = 0
+    join: Any = None
+    sync: Any = None
+
+    def metadata(self, protocol: str) -> bytes:
+        return next((data for name, data in self.protocols if name == protocol), b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """A committed offset. `commit_wall_ms` is when, in Unix milliseconds."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_wall_ms: int
+
+
+TopicIndex = tuple[str, int]
+
+
+# -- events ----------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Join:
+    """`drawn_id` is a fresh member id in case one is needed; `id_first` asks a newcomer to come again with it (v4+)."""
+
+    token: Any
+    member_id: str
+    drawn_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_ms: int
+    rebalance_ms: int
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+    id_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    token: Any
+    member_id: str
+    instance_id: str | None
+    generation: int
+    protocol_type: str | None
+    protocol: str | None
+    assignments: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    token: Any
+    member_id: str
+    instance_id: str | None
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Several members at once (v3+); each (member id, instance id)."""
+
+    token: Any
+    members: tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    token: Any
+    member_id: str
+    instance_id: str | None
+    generation: int
+    offsets: Mapping[TopicIndex, Offset]
+
+
+@dataclass(frozen=True, slots=True)
+class Persisted:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class PersistFailed:
+    """`error` is what the asker is told; the shell decides whether the group must be loaded anew."""
+
+    number: int
+    error: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    pass
+
+
+# -- effects -----------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Joined:
+    error: int
+    generation: int = -1
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = ""
+    member_id: str = ""
+    members: tuple[tuple[str, str | None, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    error: int
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """One error per member asked for, in order."""
+
+    errors: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    error: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    token: Any
+    answer: Joined | Synced | Left | Answered
+
+
+@dataclass(frozen=True, slots=True)
+class PersistOffsets:
+    number: int
+    offsets: Mapping[TopicIndex, Offset]
+
+
+@dataclass(frozen=True, slots=True)
+class PersistGroup:
+    """Write the group as it stands, with these assignments."""
+
+    number: int
+    assignments: Mapping[str, bytes]
+
+
+Event = Join | Sync | Heartbeat | Leave | Commit | Persisted | PersistFailed | Tick
+Effect = Reply | PersistOffsets | PersistGroup
+
+
+@dataclass(slots=True)
+class Group:
+    group_id: str
+    initial_delay_ms: int = 0
+    size_max: int = 10_000
+
+    state: State = State.EMPTY
+    generation: int = 0
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    static: dict[str, str] = field(default_factory=dict)
+    offsets: dict[TopicIndex, Offset] = field(default_factory=dict)
+    promised: dict[str, int] = field(default_factory=dict)
+    """Ids drawn for newcomers that have not come again yet -> when they are forgotten (mono ms)."""
+    empty_since_wall_ms: int = 0
+    rebalance_deadline_ms: int = 0
+    rebalance_not_before_ms: int = 0
+    _number: int = 0
+    _commits: dict[int, tuple[Any, Mapping[TopicIndex, Offset]]] = field(default_factory=dict)
+    _storing: tuple[int, int, Mapping[str, bytes]] | None = None
+    """(number, generation, assignments) of a group record under way."""
+
+    # -- handling ------------------------------------------------------------------------------------------------------
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        match event:
+            case Join():
+                return self._join(event, now)
+            case Sync():
+                return self._sync(event, now)
+            case Heartbeat():
+                return [Reply(event.token, Answered(self._heartbeat(event, now)))]
+            case Leave():
+                return self._leave(event, now)
+            case Commit():
+                return self._commit(event, now)
+            case Persisted():
+                return self._persisted(event.number, now)
+            case PersistFailed():
+                return self._persist_failed(event, now)
+            case Tick():
+                return self._tick(now)
+
+    def deadline_ms(self) -> int | None:
+        """When `Tick` may have something to do (mono ms)."""
+        times = [m.deadline_ms for m in self.members.values() if m.join is None]
+        times += self.promised.values()
+        if self.state is State.PREPARING:
+            times.append(self.rebalance_deadline_ms)
+            times.append(self.rebalance_not_before_ms)
+        return min(times) if times else None
+
+    # -- joining -------------------------------------------------------------------------------------------------------
+    def _join(self, e: Join, now: Now) -> list[Effect]:
+        def no(error: int, member_id: str = "") -> list[Effect]:
+            return [Reply(e.token, Joined(error, member_id=member_id or e.member_id))]
+
+        if self.state is State.DEAD:
+            return no(COORDINATOR_NOT_AVAILABLE)
+        if not self._fits(e):
+            return no(INCONSISTENT_GROUP_PROTOCOL)
+        if e.instance_id is not None and e.instance_id in self.static:
+            return self._join_static(e, now)
+        member = self.members.get(e.member_id)
+        if e.member_id and member is None and e.member_id not in self.promised:
+            return no(UNKNOWN_MEMBER_ID)
+        if member is None:
+            if len(self.members) >= self.size_max:
+                return no(GROUP_MAX_SIZE_REACHED)
+            if not e.member_id and e.id_first and e.instance_id is None:
+                self.promised[e.drawn_id] = now.mono_ms + e.session_ms
+                return no(MEMBER_ID_REQUIRED, e.drawn_id)
+            member = self._add(e.member_id or e.drawn_id, e)
+            return self._rejoin(member, e, now)
+        if member.instance_id is not None and e.instance_id != member.instance_id:
+            return no(FENCED_INSTANCE_ID)
+        same = member.protocols == e.protocols
+        if self.state is State.COMPLETING and same:
+            # It has not seen the answer to its last join: give it again.
+            self._take(member, e, now)
+            return [Reply(e.token, self._joined(member))]
+        if self.state is State.STABLE and same and member.member_id != self.leader:
+            self._take(member, e, now)
+            return [Reply(e.token, self._joined(member))]
+        return self._rejoin(member, e, now)
+
+    def _fits(self, e: Join) -> bool:
+        """At least one protocol that everybody else speaks too."""
+        if not e.protocol_type or not e.protocols:
+            return False
+        others = [m for m in self.members.values() if m.member_id != e.member_id]
+        if not others:
+            return True
+        if e.protocol_type != self.protocol_type:
+            return False
+        common = set.intersection(*({name for name, _ in m.protocols} for m in others))
+        return any(name in common for name, _ in e.protocols)
+
+    def _join_static(self, e: Join, now: Now) -> list[Effect]:
+        assert e.instance_id is not None
+        old = self.members[self.static[e.instance_id]]
+        if e.member_id and e.member_id != old.member_id:
+            return [Reply(e.token, Joined(FENCED_INSTANCE_ID, member_id=e.member_id))]
+        if e.member_id:
+            if self.state is State.STABLE and old.protocols == e.protocols and old.member_id != self.leader:
+                self._take(old, e, now)
+                return [Reply(e.token, self._joined(old))]
+            return self._rejoin(old, e, now)
+        # The same instance, started again: it takes its seat under a new id and the old id is fenced.
+        effects: list[Effect] = []
+        if old.join is not None:
+            effects.append(Reply(old.join, Joined(FENCED_INSTANCE_ID, member_id=old.member_id)))
+        if old.sync is not None:
+            effects.append(Reply(old.sync, Synced(FENCED_INSTANCE_ID)))
+        was_leader = self.leader == old.member_id
+        del self.members[old.member_id]
+        member = self._add(e.drawn_id, e)
+        member.assignment = old.assignment
+        if was_leader:
+            self.leader = member.member_id
+        if self.state is State.STABLE and old.protocols == e.protocols and not was_leader:
+            self._take(member, e, now)
+            return [*effects, Reply(e.token, self._joined(member))]
+        return [*effects, *self._rejoin(member, e, now)]
+
+    def _add(self, member_id: str, e: Join) -> Member:
+        self.promised.pop(member_id, None)
+        member = self.members[member_id] = Member(
+            member_id, e.instance_id, e.client_id, e.client_host, e.session_ms, e.rebalance_ms, e.protocols
+        )
+        if e.instance_id is not None:
+            self.static[e.instance_id] = member_id
+        return member
+
+    def _take(self, member: Member, e: Join, now: Now) -> None:
+        member.protocols, member.session_ms, member.rebalance_ms = e.protocols, e.session_ms, e.rebalance_ms
+        member.client_id, member.client_host = e.client_id, e.client_host
+        member.deadline_ms = now.mono_ms + member.session_ms
+
+    def _rejoin(self, member: Member, e: Join, now: Now) -> list[Effect]:
+        self._take(member, e, now)
+        self.protocol_type = e.protocol_type
+        effects: list[Effect] = []
+        if member.join is not None:
+            effects.append(Reply(member.join, Joined(REBALANCE_IN_PROGRESS, member_id=member.member_id)))
+        member.join = e.token
+        if self.leader is None:
+            self.leader = member.member_id
+        first = self.state is State.EMPTY
+        effects += self._prepare(now)
+        if first:
+            self.rebalance_not_before_ms = now.mono_ms + self.initial_delay_ms
+        return [*effects, *self._try_complete_join(now)]
+
+    def _prepare(self, now: Now) -> list[Effect]:
+        """Begin a rebalance, unless one is under way."""
+        if self.state is State.PREPARING:
+            return []
+        effects: list[Effect] = []
+        for m in self.members.values():
+            if m.sync is not None:
+                effects.append(Reply(m.sync, Synced(REBALANCE_IN_PROGRESS)))
+                m.sync = None
+        self._storing = None
+        self.state = State.PREPARING
+        self.rebalance_not_before_ms = now.mono_ms
+        self.rebalance_deadline_ms = now.mono_ms + max((m.rebalance_ms for m in self.members.values()), default=0)
+        return effects
+
+    def _try_complete_join(self, now: Now) -> list[Effect]:
+        if self.state is not State.PREPARING or now.mono_ms < self.rebalance_not_before_ms:
+            return []
+        absent = [m for m in self.members.values() if m.join is None]
+        if absent and now.mono_ms < self.rebalance_deadline_ms:
+            return []
+        for m in absent:
+            # Time is up: whoever did not come again is out. A static member keeps its seat until its session ends.
+            if m.instance_id is None or now.mono_ms >= m.deadline_ms:
+                self._remove(m)
+        if not self.members:
+            return self._become_empty(now)
+        self.generation += 1
+        self.protocol = self._vote()
+        if self.leader not in self.members or self.members[self.leader].join is None:
+            self.leader = next((m.member_id for m in self.members.values() if m.join is not None), None)
+            if self.leader is None:
+                return []
+        self.state = State.COMPLETING
+        effects: list[Effect] = []
+        for m in self.members.values():
+            m.deadline_ms = now.mono_ms + m.session_ms
+            if m.join is not None:
+                effects.append(Reply(m.join, self._joined(m)))
+                m.join = None
+        return effects
+
+    def _vote(self) -> str:
+        """The protocol that most members like best among those that all speak."""
+        members = list(self.members.values())
+        common = set.intersection(*({name for name, _ in m.protocols} for m in members))
+        votes: dict[str, int] = {}
+        for m in members:
+            favourite = next(name for name, _ in m.protocols if name in common)
+            votes[favourite] = votes.get(favourite, 0) + 1
+        return max(sorted(votes), key=lambda name: votes[name])
+
+    def _joined(self, member: Member) -> Joined:
+        leads = member.member_id == self.leader
+        listed = (
+            tuple((m.member_id, m.instance_id, m.metadata(self.protocol or "")) for m in self.members.values())
+            if leads
+            else ()
+        )
+        return Joined(
+            NONE, self.generation, self.protocol_type, self.protocol, self.leader or "", member.member_id, listed
+        )
+
+    # -- syncing -------------------------------------------------------------------------------------------------------
+    def _known(self, member_id: str, instance_id: str | None, generation: int) -> int:
+        if self.state is State.DEAD:
+            return COORDINATOR_NOT_AVAILABLE
+        if instance_id is not None and instance_id in self.static and self.static[instance_id] != member_id:
+            return FENCED_INSTANCE_ID
+        if member_id not in self.members:
+            return UNKNOWN_MEMBER_ID
+        return NONE if generation == self.generation else ILLEGAL_GENERATION
+
+    def _sync(self, e: Sync, now: Now) -> list[Effect]:
+        error = self._known(e.member_id, e.instance_id, e.generation)
+        if not error and (
+            (e.protocol_type is not None and e.protocol_type != self.protocol_type)
+            or (e.protocol is not None and e.protocol != self.protocol)
+        ):
+            error = INCONSISTENT_GROUP_PROTOCOL
+        if not error and self.state is State.PREPARING:
+            error = REBALANCE_IN_PROGRESS
+        if error:
+            return [Reply(e.token, Synced(error))]
+        member = self.members[e.member_id]
+        member.deadline_ms = now.mono_ms + member.session_ms
+        if self.state is State.STABLE:
+            return [Reply(e.token, Synced(NONE, self.protocol_type, self.protocol, member.assignment))]
+        effects: list[Effect] = []
+        if member.sync is not None:
+            effects.append(Reply(member.sync, Synced(REBALANCE_IN_PROGRESS)))
+        member.sync = e.token
+        if e.member_id == self.leader and self._storing is None:
+            assignments = {m: bytes(e.assignments.get(m, b"")) for m in self.members}
+            self._number += 1
+            self._storing = (self._number, self.generation, assignments)
+            effects.append(PersistGroup(self._number, assignments))
+        return effects
+
+    # -- staying, leaving ------------------------------------------------------------------------------------------------
+    def _heartbeat(self, e: Heartbeat, now: Now) -> int:
+        error = self._known(e.member_id, e.instance_id, e.generation)
+        if error:
+            return error
+        member = self.members[e.member_id]
+        member.deadline_ms = now.mono_ms + member.session_ms
+        return REBALANCE_IN_PROGRESS if self.state is State.PREPARING else NONE
+
+    def _leave(self, e: Leave, now: Now) -> list[Effect]:
+        errors = []
+        effects: list[Effect] = []
+        gone = False
+        for member_id, instance_id in e.members:
+            seat = self.static.get(instance_id) if instance_id is not None else member_id
+            if instance_id is not None and seat is not None and member_id and seat != member_id:
+                errors.append(FENCED_INSTANCE_ID)
+                continue
+            if seat in self.promised:
+                del self.promised[seat]
+                errors.append(NONE)
+                continue
+            member = self.members.get(seat or "")
+            if member is None:
+                errors.append(UNKNOWN_MEMBER_ID)
+                continue
+            errors.append(NONE)
+            effects += self._remove(member)
+            gone = True
+        effects.append(Reply(e.token, Left(tuple(errors))))
+        return [*effects, *(self._after_loss(now) if gone else [])]
+
+    def _remove(self, member: Member) -> list[Effect]:
+        del self.members[member.member_id]
+        if member.instance_id is not None and self.static.get(member.instance_id) == member.member_id:
+            del self.static[member.instance_id]
+        if self.leader == member.member_id:
+            self.leader = next(iter(self.members), None)
+        effects: list[Effect] = []
+        if member.join is not None:
+            effects.append(Reply(member.join, Joined(UNKNOWN_MEMBER_ID, member_id=member.member_id)))
+        if member.sync is not None:
+            effects.append(Reply(member.sync, Synced(UNKNOWN_MEMBER_ID)))
+        return effects
+
+    def _after_loss(self, now: Now) -> list[Effect]:
+        if not self.members and self.state is not State.PREPARING:
+            return [*self._prepare(now), *self._become_empty(now)]
+        return [*self._prepare(now), *self._try_complete_join(now)]
+
+    def _become_empty(self, now: Now) -> list[Effect]:
+        self.state, self.leader, self.protocol = State.EMPTY, None, None
+        self.generation += 1
+        self.empty_since_wall_ms = now.wall_ms
+        self._number += 1
+        return [PersistGroup(self._number, {})]
+
+    def _tick(self, now: Now) -> list[Effect]:
+        for drawn in [d for d, at in self.promised.items() if at <= now.mono_ms]:
+            del self.promised[drawn]
+        # Whoever waits in a join is alive as long as its request is.
+        late = [m for m in self.members.values() if m.join is None and m.deadline_ms <= now.mono_ms]
+        effects: list[Effect] = []
+        for m in late:
+            effects += self._remove(m)
+        if late:
+            return [*effects, *self._after_loss(now)]
+        return self._try_complete_join(now)
+
+    # -- offsets ---------------------------------------------------------------------------------------------------------
+    def _commit(self, e: Commit, now: Now) -> list[Effect]:
+        error = NONE
+        if e.generation < 0 and not e.member_id:
+            # A reader without membership: allowed while nobody is a member.
+            if self.members:
+                error = UNKNOWN_MEMBER_ID
+        else:
+            error = self._known(e.member_id, e.instance_id, e.generation)
+            if not error and self.state is State.COMPLETING:
+                error = REBALANCE_IN_PROGRESS
+            if not error:
+                member = self.members[e.member_id]
+                member.deadline_ms = now.mono_ms + member.session_ms
+        if error or not e.offsets:
+            return [Reply(e.token, Answered(error))]
+        if not self.members and not self.empty_since_wall_ms:
+            self.empty_since_wall_ms = now.wall_ms
+        self._number += 1
+        self._commits[self._number] = (e.token, e.offsets)
+        return [PersistOffsets(self._number, e.offsets)]
+
+    def _persisted(self, number: int, now: Now) -> list[Effect]:
+        commit = self._commits.pop(number, None)
+        if commit is not None:
+            token, offsets = commit
+            self.offsets.update(offsets)
+            return [Reply(token, Answered(NONE))]
+        if self._storing is None or self._storing[0] != number or self.state is not State.COMPLETING:
+            return []
+        _, _, assignments = self._storing
+        self._storing = None
+        self.state = State.STABLE
+        effects: list[Effect] = []
+        for m in self.members.values():
+            m.assignment = assignments.get(m.member_id, b"")
+            m.deadline_ms = max(m.deadline_ms, now.mono_ms + m.session_ms)
+            if m.sync is not None:
+                effects.append(Reply(m.sync, Synced(NONE, self.protocol_type, self.protocol, m.assignment)))
+                m.sync = None
+        return effects
+
+    def _persist_failed(self, e: PersistFailed, now: Now) -> list[Effect]:
+        commit = self._commits.pop(e.number, None)
+        if commit is not None:
+            return [Reply(commit[0], Answered(e.error))]
+        if self._storing is None or self._storing[0] != e.number:
+            return []
+        self._storing = None
+        effects: list[Effect] = []
+        for m in self.members.values():
+            m.assignment = b""
+            if m.sync is not None:
+                effects.append(Reply(m.sync, Synced(e.error)))
+                m.sync = None
+        return [*effects, *self._prepare(now)]
+
+    def unload(self) -> list[Effect]:
+        """The partition is led elsewhere from now on: everybody who waits is told."""
+        effects: list[Effect] = []
+        for m in self.members.values():
+            if m.join is not None:
+                effects.append(Reply(m.join, Joined(NOT_COORDINATOR, member_id=m.member_id)))
+            if m.sync is not None:
+                effects.append(Reply(m.sync, Synced(NOT_COORDINATOR)))
+            m.join = m.sync = None
+        effects += [Reply(token, Answered(NOT_COORDINATOR)) for token, _ in self._commits.values()]
+        self._commits.clear()
+        self.state = State.DEAD
+        return effects
+
+    def validate(self) -> None:
+        assert self.leader is None or self.leader in self.members, f"{self.group_id}: leader {self.leader} is no member"
+        assert set(self.static.values()) <= set(self.members), f"{self.group_id}: a static seat without its member"
+        if self.state is State.EMPTY:
+            assert not self.members, f"{self.group_id}: empty with members"
+        if self.state in (State.STABLE, State.COMPLETING):
+            assert self.members and self.protocol, f"{self.group_id}: {self.state.value} without members or protocol"
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "group": self.group_id, "state": self.state.value, "generation": self.generation, "leader": self.leader,
+            "members": sorted(self.members), "offsets": len(self.offsets),
+        }  # fmt: skip
+
+
+def assigned(members: Sequence[Member]) -> dict[str, bytes]:
+    return {m.member_id: m.assignment for m in members}

@@ -1,0 +1,283 @@
+"""Where groups live: the partitions of __consumer_offsets that this broker leads.
+
+Laws: a group is served only from a partition that is led here, loaded to its end and replicated up to its epoch's start; a lost or
+unknown write means that the partition is loaded anew. Called by the doors and the broker's tick. Must not come in: sockets.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from uuid import uuid4
+
+from brokerd.cluster.model import Now
+from brokerd.coordinator import group as machine
+from brokerd.coordinator import records as formats
+from brokerd.coordinator.group import Group, Offset, Reply, State, TopicIndex
+from brokerd.wire.records import CorruptBatch, Record, build, iterate
+
+log = logging.getLogger(__name__)
+
+LOAD_BYTES_PER_TICK = 4 * 1024 * 1024
+"""Bytes of one partition replayed per tick, so that loading a long log does not stop the loop."""
+REFUSED_BEFORE_APPEND = frozenset({3, 6, 19, 10, 56})
+"""Kafka's codes of writes that surely did not happen: unknown partition, not leader, too few replicas, too large, storage."""
+COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
+INVALID_GROUP_ID, NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, OFFSET_METADATA_TOO_LARGE = 24, 68, 69, 12
+
+
+class CoordinatorLog(Protocol):
+    """Partitions of __consumer_offsets, as the broker offers them."""
+
+    def partition_count(self) -> int | None: ...
+
+    def leader_epoch(self, partition: int) -> int | None: ...
+
+    def append(self, partition: int, batch: bytes, leader_epoch: int, done: Callable[[int], None]) -> None: ...
+
+    def read(self, partition: int, offset: int, max_bytes: int) -> bytes: ...
+
+    def start_offset(self, partition: int) -> int: ...
+
+    def end_offset(self, partition: int) -> int: ...
+
+    def high_watermark(self, partition: int) -> int: ...
+
+    def epoch_start(self, partition: int) -> int: ...
+
+
+@dataclass(slots=True)
+class Led:
+    """One partition led here. `loaded` once `next_offset` has reached the end and HW the epoch's start."""
+
+    epoch: int
+    next_offset: int
+    loaded: bool = False
+    groups: dict[str, Group] = field(default_factory=dict)
+
+
+def partition_of(group_id: str, count: int) -> int:
+    """Kafka's place of a group: Java's String.hashCode, made positive, modulo the partition count."""
+    h = 0
+    data = group_id.encode("utf-16-be")
+    for i in range(0, len(data), 2):
+        h = (31 * h + int.from_bytes(data[i : i + 2], "big")) & 0xFFFFFFFF
+    return (h & 0x7FFFFFFF) % count
+
+
+class Groups:
+    def __init__(
+        self,
+        coordinator_log: CoordinatorLog,
+        clock: Callable[[], Now],
+        *,
+        initial_delay_ms: int,
+        size_max: int,
+        retention_ms: int,
+        metadata_bytes_max: int,
+        draw: Callable[[], str] = lambda: str(uuid4()),
+    ) -> None:
+        self._log, self._clock, self._draw = coordinator_log, clock, draw
+        self._initial_delay_ms, self._size_max = initial_delay_ms, size_max
+        self._retention_ms, self.metadata_bytes_max = retention_ms, metadata_bytes_max
+        self.led: dict[int, Led] = {}
+        self._expired_ms = 0
+
+    # -- leadership ------------------------------------------------------------------------------------------------------
+    def became_leader(self, partition: int, epoch: int, now: Now) -> None:
+        self.resigned(partition, now)
+        self.led[partition] = Led(epoch, self._log.start_offset(partition))
+
+    def resigned(self, partition: int, now: Now) -> None:
+        led = self.led.pop(partition, None)
+        if led is not None:
+            for group in led.groups.values():
+                self._run(partition, led, group, group.unload())
+
+    def tick(self, now: Now) -> None:
+        for partition, led in list(self.led.items()):
+            if not led.loaded:
+                self._load(partition, led, now)
+                continue
+            for group in list(led.groups.values()):
+                deadline = group.deadline_ms()
+                if deadline is not None and deadline <= now.mono_ms:
+                    self._run(partition, led, group, group.handle(machine.Tick(), now))
+        if now.mono_ms - self._expired_ms > 60_000:
+            self._expired_ms = now.mono_ms
+            self._expire(now)
+
+    def _load(self, partition: int, led: Led, now: Now) -> None:
+        if self._log.leader_epoch(partition) != led.epoch:
+            return
+        end = self._log.end_offset(partition)
+        if led.next_offset < end:
+            data = self._log.read(partition, led.next_offset, LOAD_BYTES_PER_TICK)
+            try:
+                for record in iterate(data):
+                    if record.offset >= led.next_offset:
+                        led.next_offset = record.offset + 1
+                        self._replay(led, record)
+            except CorruptBatch as e:
+                log.error("__consumer_offsets-%d cannot be read at %d: %s", partition, led.next_offset, e)
+                return
+            if not data:
+                led.next_offset = end
+        if led.next_offset >= end and self._log.high_watermark(partition) >= self._log.epoch_start(partition):
+            led.loaded = True
+            for group_id in [g for g, x in led.groups.items() if self._forgotten(x)]:
+                del led.groups[group_id]
+            for group in led.groups.values():
+                for m in group.members.values():
+                    m.deadline_ms = now.mono_ms + m.session_ms
+            log.info("__consumer_offsets-%d loaded: %d groups", partition, len(led.groups))
+
+    @staticmethod
+    def _forgotten(group: Group) -> bool:
+        return not group.members and not group.offsets
+
+    def _replay(self, led: Led, record: Record) -> None:
+        try:
+            key = formats.read_key(record.key or b"")
+            group = self._group(led, key.group_id)
+            if key.topic is not None:
+                if record.value is None:
+                    group.offsets.pop((key.topic, key.partition), None)
+                else:
+                    group.offsets[key.topic, key.partition] = formats.read_offset(record.value)
+            elif record.value is None:
+                led.groups.pop(key.group_id, None)
+            else:
+                formats.read_group(group, record.value)
+        except ValueError as e:
+            log.warning("a record of __consumer_offsets at %d is skipped: %s", record.offset, e)
+
+    def _group(self, led: Led, group_id: str) -> Group:
+        group = led.groups.get(group_id)
+        if group is None:
+            group = led.groups[group_id] = Group(group_id, self._initial_delay_ms, self._size_max)
+        return group
+
+    # -- finding -----------------------------------------------------------------------------------------------------------
+    def find(self, group_id: str) -> tuple[int, Led | None, int]:
+        """(partition, what is led, error): error 0 when the group may be served here."""
+        count = self._log.partition_count()
+        if count is None:
+            return -1, None, COORDINATOR_NOT_AVAILABLE
+        partition = partition_of(group_id, count)
+        led = self.led.get(partition)
+        if led is None or self._log.leader_epoch(partition) != led.epoch:
+            return partition, None, NOT_COORDINATOR
+        return partition, led, NONE if led.loaded else COORDINATOR_LOAD_IN_PROGRESS
+
+    def existing(self, group_id: str) -> tuple[Group | None, int]:
+        """(group or None when there is none, error)."""
+        _, led, error = self.find(group_id)
+        if error or led is None:
+            return None, error
+        return led.groups.get(group_id), NONE
+
+    def draw_member_id(self, client_id: str, instance_id: str | None) -> str:
+        return f"{instance_id or client_id or 'member'}-{self._draw()}"
+
+    def handle(self, group_id: str, event: machine.Event) -> int:
+        """Give `event` to the group (made if need be). An error means that it was not given and the caller answers."""
+        partition, led, error = self.find(group_id)
+        if error or led is None:
+            return error
+        group = self._group(led, group_id)
+        self._run(partition, led, group, group.handle(event, self._clock()))
+        return NONE
+
+    # -- effects -----------------------------------------------------------------------------------------------------------
+    def _run(self, partition: int, led: Led, group: Group, effects: Sequence[machine.Effect]) -> None:
+        now = self._clock()
+        for effect in effects:
+            match effect:
+                case Reply():
+                    effect.token(effect.answer)
+                case machine.PersistOffsets():
+                    records = [
+                        Record(i, now.wall_ms, formats.offset_key(group.group_id, t, p), formats.offset_value(o))
+                        for i, ((t, p), o) in enumerate(effect.offsets.items())
+                    ]
+                    self._persist(partition, led, group, effect.number, records)
+                case machine.PersistGroup():
+                    value = formats.group_value(group, effect.assignments, now.wall_ms)
+                    record = Record(0, now.wall_ms, formats.group_key(group.group_id), value)
+                    self._persist(partition, led, group, effect.number, [record])
+
+    def _persist(self, partition: int, led: Led, group: Group, number: int, records: Sequence[Record]) -> None:
+        def done(error: int) -> None:
+            if self.led.get(partition) is not led:
+                return  # resigned since: whoever waited has been told
+            if error == NONE:
+                self._run(partition, led, group, group.handle(machine.Persisted(number), self._clock()))
+                return
+            told = COORDINATOR_NOT_AVAILABLE if error in REFUSED_BEFORE_APPEND else NOT_COORDINATOR
+            self._run(partition, led, group, group.handle(machine.PersistFailed(number, told), self._clock()))
+            if error not in REFUSED_BEFORE_APPEND and self._log.leader_epoch(partition) == led.epoch:
+                # It may stand in the log or not: only the log can tell.
+                log.warning(
+                    "a write to __consumer_offsets-%d is of unknown outcome (%d): loading anew", partition, error
+                )
+                self.became_leader(partition, led.epoch, self._clock())
+
+        self._log.append(partition, build(records), led.epoch, done)
+
+    def tombstones(
+        self, group_id: str, group: Group, keys: Sequence[TopicIndex], whole: bool, done: Callable[[int], None]
+    ) -> None:
+        """Forget offsets (and, with `whole`, the group itself); `done(error)` once that is replicated."""
+        partition, led, error = self.find(group_id)
+        if error or led is None:
+            done(error)
+            return
+        now = self._clock()
+        records = [Record(i, now.wall_ms, formats.offset_key(group_id, t, p), None) for i, (t, p) in enumerate(keys)]
+        if whole:
+            records.append(Record(len(records), now.wall_ms, formats.group_key(group_id), None))
+        if not records:
+            done(NONE)
+            return
+        for key in keys:
+            group.offsets.pop(key, None)
+        if whole:
+            group.state = State.DEAD
+            led.groups.pop(group_id, None)
+        self._log.append(
+            partition, build(records), led.epoch, lambda e: done(NONE if e == 0 else COORDINATOR_NOT_AVAILABLE)
+        )
+
+    def _expire(self, now: Now) -> None:
+        """Offsets of groups that have been empty for longer than the retention, and those groups."""
+        for led in list(self.led.values()):
+            if not led.loaded:
+                continue
+            for group_id, group in list(led.groups.items()):
+                if group.state is not State.EMPTY or now.wall_ms - group.empty_since_wall_ms <= self._retention_ms:
+                    continue
+                old = [k for k, o in group.offsets.items() if now.wall_ms - o.commit_wall_ms > self._retention_ms]
+                if old or not group.offsets:
+                    self.tombstones(group_id, group, old, len(old) == len(group.offsets), lambda e: None)
+
+    def topic_deleted(self, name: str) -> None:
+        for led in list(self.led.values()):
+            if led.loaded:
+                for group_id, group in list(led.groups.items()):
+                    keys = [k for k in group.offsets if k[0] == name]
+                    if keys:
+                        self.tombstones(group_id, group, keys, False, lambda e: None)
+
+    def commit(self, group_id: str, event: machine.Commit) -> int:
+        return self.handle(group_id, event)
+
+    def offsets(self, group_id: str) -> tuple[Mapping[TopicIndex, Offset], int]:
+        group, error = self.existing(group_id)
+        return (group.offsets if group is not None else {}), error
+
+
+NONE = 0
+Token = Callable[[Any], None]
