@@ -18,8 +18,8 @@ from typing import Any
 from uuid import uuid4
 
 from brokerd.cluster.metadata import Image, Record
-from brokerd.cluster.zookeeper import ZooKeeperStore
 from brokerd.cluster.znodes import ForwardedRequest
+from brokerd.cluster.zookeeper import ZooKeeperStore
 from controlplane.controller import requests
 from controlplane.controller.events import DesiredAssignment, DesiredRead, DesiredReset, DesiredTopic, Report
 from controlplane.controller.runner import Controller

@@ -1,0 +1,211 @@
+"""A broker's death under load: nothing acknowledged is lost, doubled or reordered; leaders are back within seconds.
+
+The verifier owns the truth: what the producer saw acknowledged. Does not check the database (tests of the whole house do).
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from controlplane.controller.events import DesiredAssignment, DesiredReset
+from tests.cluster.local import LocalCluster, wait_for
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+PARTITIONS = 6
+RECORDS_PER_SECOND = 20_000
+"""Bounds the load: the test shows safety, not speed."""
+
+
+class Verifier:
+    """An idempotent acks=all producer and a group, and what each of them saw."""
+
+    def __init__(self, cluster: LocalCluster, topic: str) -> None:
+        self.cluster, self.topic = cluster, topic
+        self.acked: dict[int, int] = {}
+        self.failed: list[str] = []
+        self.seen: set[int] = set()
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._produce), threading.Thread(target=self._consume)]
+        for thread in self._threads:
+            thread.start()
+
+    def _produce(self) -> None:
+        producer = Producer(
+            {"bootstrap.servers": self.cluster.bootstrap, "enable.idempotence": True, "linger.ms": 5,
+             "message.timeout.ms": 120_000}
+        )  # fmt: skip
+
+        def delivered(error: object, message: object) -> None:
+            if error is not None:
+                self.failed.append(str(error))
+            else:
+                self.acked[int(message.value())] = message.partition()  # type: ignore[attr-defined]
+
+        number, began = 0, time.monotonic()
+        while not self._stop.is_set():
+            try:
+                producer.produce(self.topic, str(number), partition=number % PARTITIONS, on_delivery=delivered)
+                number += 1
+            except BufferError:
+                producer.poll(0.1)
+            if number % 200 == 0:
+                ahead = number / RECORDS_PER_SECOND - (time.monotonic() - began)
+                producer.poll(max(0.0, min(ahead, 0.1)))
+        assert producer.flush(120) == 0
+
+    def _consume(self) -> None:
+        consumer = Consumer(
+            {"bootstrap.servers": self.cluster.bootstrap, "group.id": f"verifier-{self.topic}",
+             "auto.offset.reset": "earliest", "session.timeout.ms": 6000}
+        )  # fmt: skip
+        consumer.subscribe([self.topic])
+        quiet_since = time.monotonic()
+        while not self._stop.is_set() or time.monotonic() - quiet_since < 15:
+            messages = [m for m in consumer.consume(1000, 0.2) if not m.error()]
+            if messages:
+                quiet_since = time.monotonic()
+                self.seen.update(int(m.value()) for m in messages)
+            if self._stop.is_set() and not self._threads[0].is_alive() and self.seen >= set(self.acked):
+                break
+        consumer.close()
+
+    def progress(self, what: str, records: int = 2_000) -> None:
+        """Wait until the producer has `records` more acknowledged."""
+        before = len(self.acked)
+        wait_for(lambda: len(self.acked) >= before + records, f"acknowledgements {what}", 90)
+
+    def finish(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(timeout=150)
+        logs = {p: self._log(p) for p in range(PARTITIONS)}
+        assert not self.failed, f"{len(self.failed)} records were given up: {self.failed[:3]}"
+        in_log = [n for numbers in logs.values() for n in numbers]
+        assert len(in_log) == len(set(in_log)), "records stand twice in the log"
+        lost = set(self.acked) - set(in_log)
+        assert not lost, f"{len(lost)} acknowledged records are lost, e.g. {sorted(lost)[:5]}"
+        for partition, numbers in logs.items():
+            assert numbers == sorted(numbers), f"partition {partition} is out of order"
+            assert all(n % PARTITIONS == partition for n in numbers)
+        undelivered = set(self.acked) - self.seen
+        assert not undelivered, f"{len(undelivered)} records never reached the group"
+
+    def _log(self, partition: int) -> list[int]:
+        consumer = Consumer({"bootstrap.servers": self.cluster.bootstrap, "group.id": "truth"})
+        tp = TopicPartition(self.topic, partition, 0)
+        end = consumer.get_watermark_offsets(tp, timeout=30)[1]
+        consumer.assign([tp])
+        out: list[int] = []
+        deadline = time.monotonic() + 60
+        while len(out) < end:
+            assert time.monotonic() < deadline, f"partition {partition}: {len(out)} of {end} records after 60 s"
+            out += [int(m.value()) for m in consumer.consume(5000, 1) if not m.error()]
+        consumer.close()
+        return out
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    with LocalCluster(tmp_path) as running:
+        yield running
+
+
+def verified(cluster: LocalCluster) -> Verifier:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    topic = NewTopic("verified", PARTITIONS, 3, config={"min.insync.replicas": "2"})
+    admin.create_topics([topic])["verified"].result(30)
+    return Verifier(cluster, "verified")
+
+
+def all_in_sync(cluster: LocalCluster) -> bool:
+    return all(len(p.isr) == len(p.replicas) and p.leader >= 0 for _, _, p in cluster.image.each_partition())
+
+
+def test_nothing_acknowledged_is_lost_when_brokers_controller_and_zookeeper_are_killed_in_turn(
+    cluster: LocalCluster,
+) -> None:
+    verifier = verified(cluster)
+    verifier.progress("before anything happens")
+
+    cluster.kill("broker-2")
+    began = time.monotonic()
+    wait_for(
+        lambda: all(p.leader not in (-1, 2) for _, _, p in cluster.image.each_partition()), "leaders elsewhere", 30
+    )
+    assert time.monotonic() - began < 8, "leaders took too long to move (3 s session)"
+    verifier.progress("with one broker dead")
+    cluster.start_broker(2)
+    wait_for(lambda: all_in_sync(cluster), "broker 2 back in every ISR")
+
+    cluster.stop_controller()
+    verifier.progress("without a controller")
+    cluster.start_controller()
+
+    cluster.kill("zookeeper")
+    verifier.progress("without ZooKeeper")
+    cluster.start_zookeeper()
+    wait_for(lambda: cluster.controller is not None and cluster.controller.ensemble.acting, "a controller again")
+    wait_for(lambda: len(cluster.image.live_brokers()) == 3 and all_in_sync(cluster), "all in sync after ZooKeeper")
+
+    for follower in (1, 3):
+        cluster.kill(f"broker-{follower}")
+        verifier.progress(f"with broker {follower} dead")
+        cluster.start_broker(follower)
+        wait_for(lambda: all_in_sync(cluster), f"broker {follower} back in every ISR")
+    verifier.finish()
+
+
+def test_a_frozen_leader_acknowledges_nothing_when_it_wakes_as_a_zombie(cluster: LocalCluster) -> None:
+    verifier = verified(cluster)
+    verifier.progress("before the freeze")
+    cluster.processes["broker-1"].send_signal(signal.SIGSTOP)
+    wait_for(lambda: all(p.leader not in (-1, 1) for _, _, p in cluster.image.each_partition()), "leaders elsewhere")
+    verifier.progress("while frozen")
+    cluster.processes["broker-1"].send_signal(signal.SIGCONT)
+    wait_for(lambda: all_in_sync(cluster), "the zombie back as a follower")
+    verifier.finish()
+
+
+def test_everything_acknowledged_survives_the_death_of_every_process_at_once(cluster: LocalCluster) -> None:
+    verifier = verified(cluster)
+    verifier.progress("before the end")
+    for name in list(cluster.processes):
+        cluster.kill(name)
+    cluster.stop_controller()
+    cluster.start_zookeeper()
+    cluster.start_controller()
+    for broker_id in cluster.ports:
+        cluster.start_broker(broker_id)
+    wait_for(lambda: len(cluster.image.live_brokers()) == 3 and all_in_sync(cluster), "everything back")
+    verifier.progress("after the return")
+    verifier.finish()
+
+
+def test_a_clean_stop_moves_leaders_off_first_and_a_move_and_a_recovery_end_in_full_isr(cluster: LocalCluster) -> None:
+    verifier = verified(cluster)
+    verifier.progress("before the stop")
+    assert cluster.kill("broker-3", signal.SIGTERM) == 0
+    assert all(p.leader not in (-1, 3) for _, _, p in cluster.image.each_partition())
+    cluster.start_broker(3)
+    wait_for(lambda: all_in_sync(cluster), "broker 3 back")
+
+    topic = cluster.image.topic_named("verified")
+    assert topic is not None
+    state = topic.partitions[0]
+    target = (state.replicas[1], state.replicas[0])
+    cluster.rows.move(DesiredAssignment(topic.topic_id, 0, target, state.assignment_generation, "move-1"))
+    wait_for(lambda: topic.partitions[0].replicas == target and not topic.partitions[0].reassigning, "the move to end")
+
+    broker_id = topic.partitions[1].replicas[0]
+    cluster.rows.reset(DesiredReset(topic.topic_id, 1, broker_id, "reset-1"))
+    wait_for(lambda: "is rebuilt from its leader (reset-1)" in cluster.log(f"broker-{broker_id}"), "the rebuild")
+    wait_for(lambda: all_in_sync(cluster), "the rebuilt replica in sync")
+    verifier.finish()
