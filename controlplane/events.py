@@ -1,8 +1,8 @@
 """What is pushed to browsers: the kinds of live updates and their shapes. Law: names and shapes only; sent by the observer alone,
 through the channel layer group "live". Read by the console's socket.
 
-A message on the layer is {"type": "live.update", "seq": n, "kind": KIND, "data": {...}}; `seq` grows by one per message of one observer run
-and never repeats within `run` (data of "hello" and of `latest`). A socket that sees a gap asks `selectors.live.since(seq)`.
+A message on the layer is {"type": "live.update", "run": run, "seq": n, "kind": KIND, "data": {...}}; `seq` grows by one per message of one
+observer `run`. A page carries `selectors.live.latest()`; a socket that sees a gap asks `selectors.live.since(run, seq)`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,36 @@
-"""The Kafka protocol at the door. Law: every call has a deadline, and no answer is an answer of its own (NoAnswer). Called by the
-observer's thread and by `services.groups`; never by a page. Messages of a partition: `selectors.messages`."""
+"""The Kafka protocol at the door: what the observer samples, and the deletion of a group. Over our own wire, because Kafka's admin clients
+hide what replicas have (DescribeLogDirs) and keep threads of their own.
+
+Law: every call has a deadline, and no answer is an answer of its own (NoAnswer). Called by the observer's threads and by
+`services.groups`; never by a page. Records of a partition: `selectors.messages`.
+"""
 
 from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.conf import settings
+
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.framing import WireError, decode_response, encode_request
+
+CALL_SECONDS = 2.0
+"""Deadline of one call: a broker that needs longer for a look-up is in trouble, and that is the news."""
+
+RESPONSE_BYTES_MAX = 64 * 1024 * 1024
+"""A larger answer is not one of ours: 100,000 partitions take about 5 MB."""
+
+LATEST, EARLIEST = -1, -2
+
+Key = tuple[str, int]
+"""(topic, partition index)"""
 
 
 class NoAnswer(Exception):
@@ -12,5 +41,237 @@ class Declined(Exception):
     """The cluster answered with an error; the text says which."""
 
 
-def delete_group(group_id: str) -> None:
-    raise NoAnswer("not built yet")
+class Connection:
+    """One blocking connection to one broker, opened when needed and dropped at the first trouble. One thread at a time."""
+
+    def __init__(self, host: str, port: int, client_id: str = "weir-controlplane") -> None:
+        self.host, self.port, self._client_id = host, port, client_id
+        self._socket: socket.socket | None = None
+        self._correlation = 0
+
+    def call(self, api: ApiKey, version: int, body: Any, timeout_s: float = CALL_SECONDS) -> Any:
+        """The answer's body. Raises NoAnswer."""
+        deadline = time.monotonic() + timeout_s
+        try:
+            if self._socket is None:
+                self._socket = socket.create_connection((self.host, self.port), timeout=timeout_s)
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._correlation = (self._correlation + 1) & 0x7FFFFFFF
+            self._socket.settimeout(timeout_s)
+            self._socket.sendall(encode_request(api, version, self._correlation, self._client_id, body))
+            (length,) = struct.unpack(">i", self._exactly(4, deadline))
+            if not 0 <= length <= RESPONSE_BYTES_MAX:
+                raise NoAnswer(f"{self.host}:{self.port} answered with {length} bytes; that is no Kafka broker")
+            correlation, answer = decode_response(api, version, memoryview(self._exactly(length, deadline)))
+            if correlation != self._correlation:
+                raise NoAnswer(f"{self.host}:{self.port} answered another question")
+            return answer
+        except NoAnswer:
+            self.close()
+            raise
+        except (OSError, WireError) as e:
+            self.close()
+            raise NoAnswer(f"{self.host}:{self.port} does not answer: {e or type(e).__name__}") from e
+
+    def _exactly(self, count: int, deadline: float) -> bytearray:
+        assert self._socket is not None
+        data = bytearray(count)
+        view = memoryview(data)
+        while view:
+            self._socket.settimeout(max(0.01, deadline - time.monotonic()))
+            got = self._socket.recv_into(view)
+            if got == 0:
+                raise ConnectionResetError("connection closed")
+            view = view[got:]
+        return data
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    member_id: str
+    client_id: str
+    host: str
+    partitions: tuple[Key, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSample:
+    """One group as its coordinator described it; `committed` holds only what was ever committed."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    assignor: str
+    members: tuple[Member, ...]
+    committed: Mapping[Key, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSample:
+    """What one broker answered. `offsets` (start, end) of what it leads; `replicas` (size in bytes, records behind) of all it holds, None =
+    not asked this time."""
+
+    broker_id: int
+    at_ms: int
+    offsets: Mapping[Key, tuple[int, int]] = field(default_factory=dict)
+    replicas: Mapping[Key, tuple[int, int]] | None = None
+    groups: tuple[GroupSample, ...] = ()
+
+
+def sample_broker(
+    connection: Connection, broker_id: int, leads: Mapping[str, Sequence[int]], *, with_sizes: bool
+) -> BrokerSample:
+    """Ask one broker for everything of one look. Raises NoAnswer."""
+    offsets: dict[Key, tuple[int, int]] = {}
+    if leads:
+        ends = _list_offsets(connection, leads, LATEST)
+        starts = _list_offsets(connection, leads, EARLIEST)
+        offsets = {key: (starts[key], end) for key, end in ends.items() if key in starts}
+    return BrokerSample(
+        broker_id=broker_id,
+        at_ms=time.time_ns() // 1_000_000,
+        offsets=offsets,
+        replicas=_log_dirs(connection) if with_sizes else None,
+        groups=_groups(connection),
+    )
+
+
+def _list_offsets(connection: Connection, leads: Mapping[str, Sequence[int]], timestamp: int) -> dict[Key, int]:
+    body = m.ListOffsetsRequest(
+        replica_id=-1,
+        topics=[
+            m.ListOffsetsRequest.ListOffsetsTopic(
+                name=topic,
+                partitions=[
+                    m.ListOffsetsRequest.ListOffsetsPartition(partition_index=i, timestamp=timestamp) for i in indexes
+                ],
+            )
+            for topic, indexes in leads.items()
+        ],
+    )
+    answer = connection.call(ApiKey.LIST_OFFSETS, 5, body)
+    return {
+        (topic.name, p.partition_index): p.offset
+        for topic in answer.topics
+        for p in topic.partitions
+        if p.error_code == 0 and p.offset >= 0
+    }
+
+
+def _log_dirs(connection: Connection) -> dict[Key, tuple[int, int]]:
+    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 2, m.DescribeLogDirsRequest(topics=None))
+    return {
+        (topic.name, p.partition_index): (p.partition_size, max(0, p.offset_lag))
+        for result in answer.results
+        if result.error_code == 0
+        for topic in result.topics
+        for p in topic.partitions
+        if not p.is_future_key
+    }
+
+
+def _groups(connection: Connection) -> tuple[GroupSample, ...]:
+    listed = connection.call(ApiKey.LIST_GROUPS, 4, m.ListGroupsRequest())
+    names = [g.group_id for g in listed.groups]
+    if not names:
+        return ()
+    described = connection.call(ApiKey.DESCRIBE_GROUPS, 4, m.DescribeGroupsRequest(groups=names))
+    fetched = connection.call(
+        ApiKey.OFFSET_FETCH,
+        8,
+        m.OffsetFetchRequest(
+            groups=[m.OffsetFetchRequest.OffsetFetchRequestGroup(group_id=n, topics=None) for n in names]
+        ),
+    )
+    committed: dict[str, dict[Key, int]] = {}
+    for group in fetched.groups:
+        if group.error_code == 0:
+            committed[group.group_id] = {
+                (topic.name, p.partition_index): p.committed_offset
+                for topic in group.topics
+                for p in topic.partitions
+                if p.error_code == 0 and p.committed_offset >= 0
+            }
+    return _shaped(described, committed)
+
+
+def _shaped(described: Any, committed: Mapping[str, Mapping[Key, int]]) -> tuple[GroupSample, ...]:
+    out = []
+    for group in described.groups:
+        # A coordinator that is loading or has just lost the group answers with an error: it is known at the next look.
+        if group.error_code != 0 or group.group_state == "Dead" or group.group_id not in committed:
+            continue
+        members = tuple(
+            Member(
+                x.member_id,
+                x.client_id,
+                x.client_host.lstrip("/"),
+                assigned(bytes(x.member_assignment)) if group.protocol_type == "consumer" else (),
+            )
+            for x in group.members
+        )
+        out.append(
+            GroupSample(
+                group.group_id, group.group_state, group.protocol_type, group.protocol_data, members,
+                committed[group.group_id],
+            )
+        )  # fmt: skip
+    return tuple(out)
+
+
+def assigned(data: bytes) -> tuple[Key, ...]:
+    """The partitions in a member's assignment (Kafka's consumer protocol: version, [topic, [partition]], user data). Empty when it
+    cannot be read: clients may put there what they like."""
+    try:
+        (_, topics), at = struct.unpack_from(">hi", data), 6
+        out: list[Key] = []
+        for _ in range(topics):
+            (length,) = struct.unpack_from(">h", data, at)
+            name = data[at + 2 : at + 2 + length].decode()
+            at += 2 + length
+            (count,) = struct.unpack_from(">i", data, at)
+            at += 4
+            if not 0 <= count <= (len(data) - at) // 4:
+                return ()
+            out += [(name, p) for p in struct.unpack_from(f">{count}i", data, at)]
+            at += 4 * count
+        return tuple(out)
+    except (struct.error, UnicodeDecodeError):
+        return ()
+
+
+def delete_group(group_id: str, timeout_s: float = 10.0) -> None:
+    """Delete an empty group at its coordinator. Raises Declined or NoAnswer."""
+    deadline = time.monotonic() + timeout_s
+    problem = "no broker answered"
+    while time.monotonic() < deadline:
+        for address in settings.HOUSE.bootstrap.split(","):
+            host, _, port = address.rpartition(":")
+            door = Connection(host, int(port))
+            try:
+                found = door.call(ApiKey.FIND_COORDINATOR, 3, m.FindCoordinatorRequest(key=group_id, key_type=0))
+                if found.error_code:
+                    problem = ErrorCode(found.error_code).name
+                    continue
+                coordinator = Connection(found.host, found.port)
+                try:
+                    answer = coordinator.call(ApiKey.DELETE_GROUPS, 2, m.DeleteGroupsRequest(groups_names=[group_id]))
+                finally:
+                    coordinator.close()
+                code = ErrorCode(answer.results[0].error_code)
+                if code == 0:
+                    return
+                if not code.retriable:
+                    raise Declined(code.text)
+                problem = code.name
+            except NoAnswer as e:
+                problem = str(e)
+            finally:
+                door.close()
+        time.sleep(0.2)
+    raise NoAnswer(f"Group {group_id!r}: {problem}.")

@@ -1,0 +1,283 @@
+"""The metadata log's image as rows. Law: only differences are written; the shadow in memory is what the rows are known to hold and is
+forgotten when a write fails. Called by the observer, in its thread. Must not come in: decisions about what differs from wishes (that is
+read, `selectors.topics.drift_list`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from brokerd.cluster.metadata import Image
+from brokerd.cluster.model import NO_LEADER, BrokerState, PartitionState, TopicState
+from controlplane.models import Broker, Cluster, ObservedTopic, Partition, Replica
+from controlplane.services.topic_configs import min_insync
+
+BATCH = 500
+"""Rows per statement: SQLite allows 32,766 values in one."""
+
+Spot = tuple[UUID, int]
+
+
+@dataclass(slots=True)
+class Difference:
+    """What the last write changed, for the live feed."""
+
+    partitions: dict[UUID, list[int]] = field(default_factory=dict)
+    topics: set[UUID] = field(default_factory=set)
+    topics_gone: list[str] = field(default_factory=list)
+    brokers: bool = False
+    cluster: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.partitions or self.topics or self.topics_gone or self.brokers or self.cluster)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSums:
+    name: str
+    generation: int
+    configs: Mapping[str, str]
+    partition_count: int
+    replication_factor: int
+    ready: bool
+    internal: bool
+    under_replicated: int
+    under_min_isr: int
+    offline: int
+    reassigning: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSums:
+    state: BrokerState
+    leaders: int
+    replicas: int
+    replicas_out_of_sync: int
+
+
+class Mirror:
+    def __init__(self) -> None:
+        self._loaded = False
+        self.partition_ids: dict[Spot, int] = {}
+        self._partitions: dict[Spot, PartitionState] = {}
+        self._topics: dict[UUID, TopicSums] = {}
+        self._brokers: dict[int, BrokerSums] = {}
+
+    def forget(self) -> None:
+        """The rows may hold anything now: compare with the database at the next write."""
+        self._loaded = False
+
+    def write(self, image: Image) -> Difference:
+        """Make the rows what the image says. Raises DatabaseError, after which `forget` has been called."""
+        try:
+            with transaction.atomic():
+                if not self._loaded:
+                    self._load()
+                return self._write(image)
+        except Exception:
+            self.forget()
+            raise
+
+    def touch(
+        self,
+        image: Image,
+        *,
+        controller_id: int | None,
+        connected: bool,
+        fresh: bool,
+        sampled: bool = False,
+        sample_note: str = "",
+    ) -> None:
+        """The cluster's one row: how far the log was read, and when. `fresh`: the head was read just now."""
+        now = timezone.now()
+        values: dict[str, Any] = {
+            "cluster_id": image.cluster_id,
+            "controller_id": controller_id,
+            "controller_epoch": image.controller_epoch or None,
+            "metadata_seq": image.seq,
+            "zookeeper_connected": connected,
+            "sample_note": sample_note,
+        }
+        if fresh:
+            values["observed_at"] = now
+        if sampled:
+            values["sampled_at"] = now
+        if not Cluster.objects.filter(pk=1).update(**values):
+            Cluster.objects.create(pk=1, **values)
+
+    # -- the write -----------------------------------------------------------------------------------------------------
+    def _write(self, image: Image) -> Difference:
+        now = timezone.now()
+        difference = Difference()
+        wanted = {
+            (topic.topic_id, index): state
+            for topic in image.topics.values()
+            for index, state in topic.partitions.items()
+        }
+        self._write_topics(image, difference, now)
+        self._write_partitions(wanted, difference, now)
+        self._write_brokers(image, difference, now)
+        return difference
+
+    def _write_topics(self, image: Image, difference: Difference, now: Any) -> None:
+        alive = {b.broker_id for b in image.live_brokers()}
+        sums = {t.topic_id: topic_sums(t, alive) for t in image.topics.values()}
+        gone = [i for i in self._topics if i not in sums]
+        for start in range(0, len(gone), BATCH):
+            ObservedTopic.objects.filter(id__in=gone[start : start + BATCH]).delete()
+        for topic_id in gone:
+            difference.topics_gone.append(self._topics.pop(topic_id).name)
+            for spot in [s for s in self.partition_ids if s[0] == topic_id]:
+                del self.partition_ids[spot]
+                self._partitions.pop(spot, None)
+        changed = [i for i, s in sums.items() if self._topics.get(i) != s]
+        if changed:
+            columns = list(TopicSums.__dataclass_fields__)
+            ObservedTopic.objects.bulk_create(
+                [ObservedTopic(id=i, observed_at=now, **{c: getattr(sums[i], c) for c in columns}) for i in changed],
+                batch_size=BATCH,
+                update_conflicts=True,
+                unique_fields=["id"],
+                update_fields=[*columns, "observed_at"],
+            )
+            difference.topics.update(changed)
+            self._topics.update({i: sums[i] for i in changed})
+
+    def _write_partitions(self, wanted: dict[Spot, PartitionState], difference: Difference, now: Any) -> None:
+        changed = [s for s, state in wanted.items() if self._partitions.get(s) != state]
+        if not changed:
+            return
+        rows = [
+            Partition(topic_id=spot[0], index=spot[1], observed_at=now, **partition_columns(wanted[spot]))
+            for spot in changed
+        ]
+        Partition.objects.bulk_create(
+            rows,
+            batch_size=BATCH,
+            update_conflicts=True,
+            unique_fields=["topic", "index"],
+            update_fields=[*partition_columns(wanted[changed[0]]), "observed_at"],
+        )
+        topics = list({s[0] for s in changed})
+        for start in range(0, len(topics), BATCH):
+            for pk, topic_id, index in Partition.objects.filter(topic_id__in=topics[start : start + BATCH]).values_list(
+                "pk", "topic_id", "index"
+            ):
+                self.partition_ids[topic_id, index] = pk
+        self._write_replicas(changed, wanted, now)
+        for spot in changed:
+            self._partitions[spot] = wanted[spot]
+            difference.partitions.setdefault(spot[0], []).append(spot[1])
+
+    def _write_replicas(self, changed: Iterable[Spot], wanted: dict[Spot, PartitionState], now: Any) -> None:
+        rows: list[Replica] = []
+        for spot in changed:
+            state, pk = wanted[spot], self.partition_ids[spot]
+            before = self._partitions.get(spot)
+            if before is None or set(before.replicas) - set(state.replicas):
+                Replica.objects.filter(partition_id=pk).exclude(broker_id__in=state.replicas).delete()
+            rows += [
+                Replica(partition_id=pk, broker_id=b, in_isr=b in state.isr_ids, observed_at=now)
+                for b in state.replicas
+            ]
+        Replica.objects.bulk_create(
+            rows,
+            batch_size=BATCH,
+            update_conflicts=True,
+            unique_fields=["partition", "broker_id"],
+            update_fields=["in_isr", "observed_at"],
+        )
+
+    def _write_brokers(self, image: Image, difference: Difference, now: Any) -> None:
+        sums = broker_sums(image)
+        changed = [i for i, s in sums.items() if self._brokers.get(i) != s]
+        if not changed:
+            return
+        columns = (
+            "broker_uuid", "host", "port", "rack", "failure_domain", "incarnation", "alive",
+        )  # fmt: skip
+        counts = ("leaders", "replicas", "replicas_out_of_sync")
+        Broker.objects.bulk_create(
+            [
+                Broker(
+                    broker_id=i,
+                    observed_at=now,
+                    **{c: getattr(sums[i].state, c) for c in columns},
+                    **{c: getattr(sums[i], c) for c in counts},
+                )
+                for i in changed
+            ],
+            update_conflicts=True,
+            unique_fields=["broker_id"],
+            update_fields=[*columns, *counts, "observed_at"],
+        )
+        self._brokers.update({i: sums[i] for i in changed})
+        difference.brokers = True
+
+    # -- what the rows hold ----------------------------------------------------------------------------------------------
+    def _load(self) -> None:
+        """Start from the rows: a restart writes only what changed while nobody watched. Brokers are few and written anew."""
+        self._brokers = {}
+        self._topics = {}
+        self._partitions = {}
+        self.partition_ids = {}
+        for row in ObservedTopic.objects.all():
+            self._topics[row.id] = TopicSums(**{c: getattr(row, c) for c in TopicSums.__dataclass_fields__})
+        for pk, topic_id, index in Partition.objects.values_list("pk", "topic_id", "index"):
+            self.partition_ids[topic_id, index] = pk
+        self._loaded = True
+
+
+def topic_sums(topic: TopicState, alive: set[int]) -> TopicSums:
+    states = list(topic.partitions.values())
+    least = min_insync(topic.configs)
+    return TopicSums(
+        name=topic.name,
+        generation=topic.generation,
+        configs=dict(topic.configs),
+        partition_count=topic.partition_count,
+        replication_factor=max((len(s.target) for s in states), default=1),
+        ready=topic.ready,
+        internal=topic.internal,
+        under_replicated=sum(1 for s in states if len(s.isr) < len(s.target) or not set(s.isr_ids) >= set(s.target)),
+        under_min_isr=sum(1 for s in states if s.leader != NO_LEADER and len(s.isr) < least),
+        offline=sum(1 for s in states if s.leader == NO_LEADER),
+        reassigning=sum(1 for s in states if s.reassigning),
+    )
+
+
+def broker_sums(image: Image) -> dict[int, BrokerSums]:
+    leaders: dict[int, int] = {}
+    replicas: dict[int, int] = {}
+    out_of_sync: dict[int, int] = {}
+    for _, _, state in image.each_partition():
+        leaders[state.leader] = leaders.get(state.leader, 0) + 1
+        isr = state.isr_ids
+        for b in state.replicas:
+            replicas[b] = replicas.get(b, 0) + 1
+            if b not in isr:
+                out_of_sync[b] = out_of_sync.get(b, 0) + 1
+    return {
+        i: BrokerSums(b, leaders.get(i, 0), replicas.get(i, 0), out_of_sync.get(i, 0)) for i, b in image.brokers.items()
+    }
+
+
+def partition_columns(state: PartitionState) -> dict[str, Any]:
+    return {
+        "replicas": list(state.replicas),
+        "isr": list(state.isr_ids),
+        "elr": list(state.elr),
+        "last_isr": list(state.last_isr),
+        "adding": list(state.adding),
+        "removing": list(state.removing),
+        "leader": None if state.leader == NO_LEADER else state.leader,
+        "leader_epoch": state.leader_epoch,
+        "partition_epoch": state.partition_epoch,
+        "assignment_generation": state.assignment_generation,
+    }
