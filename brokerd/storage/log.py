@@ -1,59 +1,40 @@
 """A partition's log: segments in order, appended at the end, cut at either end.
 
-Laws: offsets never go back; a write is whole or taken back; the active segment alone is written; after a failure of the device
-nothing is retried. Called by `partitions` and the doors (reads). Must not come in: roles, high watermarks (told), waiters.
-
-Snapshots (`<end offset>.snapshot`, JSON: segment, position, epochs, producers) are this project's own format; they are only a
-shortcut for recovery and are rebuilt from the segments when missing.
+Laws: offsets never go back; a write is whole or taken back; only the active segment is written, and a segment begins where the one
+before it ends; after a failure of the device nothing is retried. Indexes and snapshots are shortcuts: a full disk does not stop
+the log for want of one. Called by `partitions`, the doors (reads) and the cleaner. Must not come in: roles, high watermarks
+(told), waiters.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from zlib import crc32
 
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
-from brokerd.storage.disk import Disk, DiskFailed, DiskFull
+from brokerd.storage import recovery, retention
+from brokerd.storage.disk import Disk, DiskFull
 from brokerd.storage.epochs import EpochCache
-from brokerd.storage.producers import ACCEPTED, Accepted, Duplicate, Producers, Refused
+from brokerd.storage.index import RELATIVE_MAX
+from brokerd.storage.producers import ACCEPTED, EXPIRATION_MS, Accepted, Duplicate, Producers, Refused
 from brokerd.storage.segment import Segment
+from brokerd.storage.slices import NOTHING, Appended, FetchRefused, Flush, Slice
+from brokerd.storage.snapshots import Snapshot, Snapshots
 from brokerd.wire import records
-from brokerd.wire.framing import FileRegion
 from brokerd.wire.records import BatchHeader
+
+__all__ = ["NOTHING", "Appended", "FetchRefused", "Flush", "Log", "Slice"]
 
 log = logging.getLogger(__name__)
 
-READ_HINTS_MAX = 64
-"""Remembered (offset -> position) pairs: the next fetch of a tail reader starts where its last one ended."""
-LOG_START = "log-start-offset"
-
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    base_offset: int
-    last_offset: int
-    log_append_time: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """Whole batches, as regions of files."""
-
-    regions: tuple[FileRegion, ...]
-
-    def bytes(self) -> bytes:
-        import os
-
-        return b"".join(os.pread(r.fd, r.length, r.position) for r in self.regions)
-
-
-NOTHING = Slice(())
+EDGES_MAX = 32
+"""Remembered ends of appends: readers at the tail and a high watermark stand on one, and need no search."""
+SNAPSHOT_BYTES = 64 * 1024 * 1024
+"""Bytes appended between snapshots: bounds what a kill -9 leaves to be checked at the next start."""
 
 
 class Log:
@@ -63,103 +44,55 @@ class Log:
         self._bases: list[int] = []
         self.epochs = EpochCache()
         self.producers = Producers()
+        self.producer_expiration_ms = EXPIRATION_MS
         self.start_offset = 0
-        self._hints: dict[int, tuple[Segment, int]] = {}
         self.truncations = 0
+        """How often the end was cut: a flush planned before the last cut is void."""
+        self.snapshots = Snapshots(folder, disk)
+        self.batches_checked = self.bytes_cut = 0
+        """What opening cost: batches whose CRC was checked, bytes that were torn."""
+        self._edges: dict[int, int] = {}
+        self._snapshot_due = SNAPSHOT_BYTES
+        self._flushed_offset = -1
+        self._flushed_mono_ms = 0
 
-    # -- opening -------------------------------------------------------------------------------------------------------
+    # -- opening -----------------------------------------------------------------------------------------------------------
     @staticmethod
     def open(folder: Path, config: TopicConfig, disk: Disk, now: Now, *, deep: bool = False) -> Log:
-        """Open and recover: cut a torn tail, rebuild what is missing. `deep` trusts no snapshot and checks every batch."""
+        """Open and recover: cut a torn tail, rebuild what is missing. `deep` (after a power cut) trusts only what was flushed.
+
+        Raises DiskFailed, DiskFull.
+        """
         self = Log(folder, config, disk)
-        names = disk.listdir(folder)
-        bases = sorted(int(n[:-4]) for n in names if n.endswith(".log") and n[:-4].isdigit())
-        snapshot = None if deep else self._newest_snapshot(names, bases)
-        if snapshot is not None:
-            self.epochs.entries = [(e, o) for e, o in snapshot["epochs"]]
-            self.producers = Producers.from_json(snapshot["producers"])
-        for i, base in enumerate(bases):
-            segment = Segment(folder, base, disk, config.index_interval_bytes)
-            segment.created_wall_ms = now.wall_ms
-            if snapshot is not None and base < snapshot["segment"]:
-                size = segment.file.size()
-                if not segment.load_indexes(size):
-                    segment.rebuild(size)
-                self._attach(segment)
-                continue
-            start = 0
-            if snapshot is not None and base == snapshot["segment"]:
-                start = snapshot["position"]
-                if start and not segment.load_indexes(start):
-                    segment.rebuild(start)
-            for position, header in segment.verified(start, segment.end_offset):
-                segment.note(header, header.base_offset, position)
-                self.epochs.assign(header.partition_leader_epoch, header.base_offset)
-                self.producers.appended(header, header.base_offset)
+        found = recovery.recover(folder, disk, now, config.index_interval_bytes, deep=deep)
+        for segment in found.segments:
             self._attach(segment)
-            torn = segment.file.size() - segment.size
-            if torn:
-                log.warning("%s: cut %d bytes of a torn tail after offset %d", segment.path, torn, segment.end_offset)
-                segment.file.truncate(segment.size)
-                later = bases[i + 1 :]
-                for lost in later:
-                    log.error("%s: segment %d follows a damaged one and is set aside", folder, lost)
-                    path = folder / f"{lost:020d}.log"
-                    disk.rename(path, path.with_suffix(".damaged"))
-                break
-        stored = disk.read(folder / LOG_START)
-        first = self.segments[0].base_offset if self.segments else 0
-        start_offset = int(stored) if stored and stored.strip().isdigit() else first
+        self.epochs, self.producers, self.snapshots = found.epochs, found.producers, found.snapshots
+        self.batches_checked, self.bytes_cut = found.batches_checked, found.bytes_cut
         if not self.segments:
-            self._attach(self._new_segment(start_offset, now))
-        self.start_offset = min(max(start_offset, self.segments[0].base_offset), self.end_offset)
+            self._attach(self._new_segment(found.start_offset, now))
+        self.start_offset = min(found.start_offset, self.end_offset)
         self.epochs.log_end = self.end_offset
+        if found.state_offset > self.end_offset:
+            self.epochs.truncate(self.end_offset)
+            self._rebuild_producers()
         self.epochs.raise_start(self.start_offset)
+        self._flushed_offset = self.snapshots.flushed_offset
+        self._flushed_mono_ms = now.mono_ms
+        for segment in self.segments:
+            segment.release()
         return self
 
-    def _newest_snapshot(self, names: Sequence[str], bases: Sequence[int]) -> dict[str, Any] | None:
-        for offset in sorted(
-            (int(n[:-9]) for n in names if n.endswith(".snapshot") and n[:-9].isdigit()), reverse=True
-        ):
-            data = self.disk.read(self.folder / f"{offset:020d}.snapshot")
-            try:
-                snapshot: dict[str, Any] = json.loads(data or b"")
-                base = snapshot["segment"]
-                if base in bases and self.disk.open(self.folder / f"{base:020d}.log").size() >= snapshot["position"]:
-                    return snapshot
-            except (ValueError, KeyError, TypeError):
-                log.warning("%s: snapshot %d cannot be read; an older one or the segments serve", self.folder, offset)
-        return None
-
-    def _write_snapshot(self) -> None:
-        """Only the newest two are kept; what they say can be read from the segments again."""
-        active = self.segments[-1]
-        body = {
-            "segment": active.base_offset, "position": active.size, "epochs": self.epochs.entries,
-            "producers": self.producers.to_json(),
-        }  # fmt: skip
-        self.disk.replace(self.folder / f"{self.end_offset:020d}.snapshot", json.dumps(body).encode())
-        self._drop_snapshots(keep=2)
-
-    def _drop_snapshots(self, *, keep: int, above: int | None = None) -> None:
-        found = sorted(int(n[:-9]) for n in self.disk.listdir(self.folder) if n.endswith(".snapshot"))
-        drop = found[:-keep] if keep else found
-        if above is not None:
-            drop = [o for o in found if o > above]
-        for offset in drop:
-            self.disk.unlink(self.folder / f"{offset:020d}.snapshot")
-
     def _new_segment(self, base: int, now: Now) -> Segment:
-        segment = Segment(self.folder, base, self.disk, self.config.index_interval_bytes)
-        segment.created_wall_ms = now.wall_ms
-        segment.file.truncate(0)
+        segment = Segment(self.folder, base, self.disk, self.config.index_interval_bytes, now.wall_ms)
+        segment.create()
         return segment
 
     def _attach(self, segment: Segment) -> None:
         self.segments.append(segment)
         self._bases.append(segment.base_offset)
 
-    # -- reading figures -------------------------------------------------------------------------------------------------
+    # -- figures -----------------------------------------------------------------------------------------------------------
     @property
     def end_offset(self) -> int:
         return self.segments[-1].end_offset
@@ -172,14 +105,21 @@ class Log:
     def size_bytes(self) -> int:
         return sum(s.size for s in self.segments)
 
+    # -- appending ---------------------------------------------------------------------------------------------------------
     def check_producer(self, header: BatchHeader, now: Now) -> Accepted | Duplicate | Refused:
         return self.producers.check(header) if header.producer_id >= 0 else ACCEPTED
 
-    # -- appending -------------------------------------------------------------------------------------------------------
     def append(
         self, data: bytearray | memoryview, headers: Sequence[tuple[int, BatchHeader]], leader_epoch: int, now: Now
     ) -> Appended:
-        """Leader: give offsets and epoch, stamped into `data`, and write once. Raises DiskFull, DiskFailed."""
+        """Leader: give offsets and epoch, stamped into `data` (what `records.check` passed), and write once.
+
+        A topic's own `compression.type` unpacks and packs anew. Raises DiskFull (nothing was written), DiskFailed, CorruptBatch.
+        """
+        codec = self.config.compression
+        if codec is not None and any(header.compression != codec for _, header in headers):
+            data = records.recompress(data, headers, codec)
+            headers = list(records.batches(data))
         offset = base = self.end_offset
         append_time = now.wall_ms if self.config.message_timestamp_type == "LogAppendTime" else -1
         stamped: list[tuple[int, BatchHeader, int]] = []
@@ -196,23 +136,27 @@ class Log:
     def append_fetched(self, data: memoryview, now: Now) -> Appended | None:
         """Follower: offsets and epochs as the leader gave them. A partial batch at the end is left for the next fetch.
 
-        Raises DiskFailed when a batch is damaged or does not follow the log's end: never written over.
+        Gaps upwards are compaction's. Raises FetchRefused when a batch is damaged or lies below the log's end.
         """
         stamped: list[tuple[int, BatchHeader, int]] = []
-        offset, end = self.end_offset, 0
+        offset, end, epoch = self.end_offset, 0, self.epochs.latest
         for pos, header in records.batches(data):
-            if header.base_offset < offset:
-                raise DiskFailed(f"fetched offset {header.base_offset} lies below the log's end {offset}")
-            if not records.crc_is_right(data, pos, header):
-                raise DiskFailed(f"a fetched batch at offset {header.base_offset} is damaged")
+            if header.base_offset < offset or header.last_offset_delta < 0:
+                raise FetchRefused(
+                    f"{self.folder.name}: fetched offset {header.base_offset} lies below the log's end {offset}"
+                )
+            if header.partition_leader_epoch < epoch:
+                raise FetchRefused(
+                    f"{self.folder.name}: fetched epoch {header.partition_leader_epoch} follows epoch {epoch}"
+                )
+            if header.magic != records.MAGIC or not records.crc_is_right(data, pos, header):
+                raise FetchRefused(f"{self.folder.name}: the fetched batch at offset {header.base_offset} is damaged")
             stamped.append((pos, header, header.base_offset))
-            offset, end = header.next_offset, pos + header.size
+            offset, end, epoch = header.next_offset, pos + header.size, header.partition_leader_epoch
         if not stamped:
             return None
-        first = self.end_offset
-        # Batches of several epochs may come in one answer; each opens its epoch.
         self._write(data[:end], stamped, None, now)
-        return Appended(first, offset - 1)
+        return Appended(stamped[0][2], offset - 1)
 
     def _write(
         self,
@@ -222,86 +166,155 @@ class Log:
         now: Now,
     ) -> None:
         segment = self.segments[-1]
-        if segment.size and self._must_roll(segment, len(data), stamped[-1][2], now):
-            segment = self.roll(now, stamped[0][2])
-        elif not segment.size and stamped[0][2] > segment.end_offset:
-            # A follower whose leader's log begins with a gap: the segment is named after its first record.
-            segment = self.roll(now, stamped[0][2])
+        _, newest, last = stamped[-1]
+        last += newest.last_offset_delta
+        if segment.size and self._must_roll(segment, len(data), last, newest.max_timestamp, now):
+            segment = self.roll(now)
+        if last - segment.base_offset > RELATIVE_MAX:
+            segment = self._restart_beyond_gap(stamped[0][2], now)
         start = segment.size
         try:
             segment.file.pwrite(data, start)
-        except (DiskFull, DiskFailed):
+        except DiskFull:
             segment.file.truncate(start)
             raise
         for pos, header, offset in stamped:
             segment.note(header, offset, start + pos)
             epoch = header.partition_leader_epoch if leader_epoch is None else leader_epoch
             self.epochs.assign(epoch, offset)
-            self.producers.appended(header, offset)
+            if header.producer_id >= 0:
+                self.producers.appended(header, offset, now.wall_ms)
         self.epochs.log_end = segment.end_offset
+        edges = self._edges
+        edges[segment.end_offset] = segment.size
+        if len(edges) > EDGES_MAX:
+            del edges[next(iter(edges))]
+        if segment.size >= self._snapshot_due:
+            self._snapshot_due = segment.size + SNAPSHOT_BYTES
+            self._leave_shortcuts()
 
-    def _must_roll(self, segment: Segment, incoming: int, last_offset: int, now: Now) -> bool:
-        return (
-            segment.size + incoming > self.config.segment_bytes
-            or now.wall_ms - segment.created_wall_ms > self.config.segment_ms
-            or last_offset - segment.base_offset > 2**31 - 1
+    def _must_roll(self, segment: Segment, incoming: int, last_offset: int, newest: int, now: Now) -> bool:
+        config = self.config
+        if segment.size + incoming > config.segment_bytes or last_offset - segment.base_offset > RELATIVE_MAX:
+            return True
+        if len(segment.index) * 8 >= config.segment_index_bytes:
+            return True
+        # Kafka's rule: by the records' own time where they have one, so that replayed history is cut as it happened.
+        if segment.first_timestamp >= 0 and newest >= 0:
+            age = newest - segment.first_timestamp
+        else:
+            age = now.wall_ms - segment.created_wall_ms
+        return age > config.segment_ms - self._jitter(segment)
+
+    def _jitter(self, segment: Segment) -> int:
+        """Of `segment.jitter.ms`; the same for the same segment, different between partitions, without a source of chance."""
+        bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return crc32(str(segment.path).encode()) % (bound + 1) if bound else 0
+
+    def roll(self, now: Now) -> Segment:
+        """Close the active segment and begin a new one at the log's end."""
+        active = self.segments[-1]
+        if not active.size:
+            return active
+        segment = self._new_segment(self.end_offset, now)
+        self._try("index", active.save_indexes)
+        for closed in self.segments:
+            closed.rest()
+        self._attach(segment)
+        self._edges.clear()
+        self._snapshot_due = SNAPSHOT_BYTES
+        self._try("snapshot", self._write_snapshot)
+        return segment
+
+    def _restart_beyond_gap(self, base: int, now: Now) -> Segment:
+        """A gap of more than 31 bits lies before a fetched batch: the empty active segment is named after the batch."""
+        old = self.roll(now)
+        segment = self._new_segment(base, now)
+        self.segments.pop()
+        self._bases.pop()
+        old.remove()
+        self._attach(segment)
+        return segment
+
+    # -- shortcuts: snapshots and indexes ----------------------------------------------------------------------------------
+    def _try(self, what: str, write: Callable[[], None]) -> None:
+        """The log is whole without its shortcuts: a full disk costs time at the next start, not the append."""
+        try:
+            write()
+        except DiskFull as e:
+            log.warning("%s: %s not written: %s", self.folder.name, what, e)
+
+    def _leave_shortcuts(self) -> None:
+        self._try("index", self.segments[-1].save_indexes)
+        self._try("snapshot", self._write_snapshot)
+
+    def _snapshot(self, *, flushed: bool) -> Snapshot:
+        active = self.segments[-1]
+        return Snapshot(
+            self.end_offset,
+            active.base_offset,
+            active.size,
+            flushed,
+            list(self.epochs.entries),
+            self.producers.to_json(),
         )
 
-    def roll(self, now: Now, base: int | None = None) -> Segment:
-        """Close the active segment and begin a new one at the log's end (or at `base`, beyond a gap)."""
-        active = self.segments[-1]
-        base = self.end_offset if base is None else base
-        if active.size:
-            active.write_indexes()
-        else:
-            self.segments.pop()
-            self._bases.pop()
-            active.remove()
-        segment = self._new_segment(base, now)
-        self._attach(segment)
-        self._write_snapshot()
-        return segment
+    def _write_snapshot(self) -> None:
+        if self.end_offset not in self.snapshots.offsets:
+            self.disk.replace(self.folder / recovery.EPOCHS, self.epochs.to_text().encode())
+            self.snapshots.write(self._snapshot(flushed=False))
+
+    def _drop_snapshots_above(self, offset: int) -> None:
+        self.snapshots.drop_above(offset)
+        self._flushed_offset = min(self._flushed_offset, offset)
 
     # -- reading -----------------------------------------------------------------------------------------------------------
     def read(self, offset: int, bytes_max: int, upto_offset: int, at_least_one: bool = True) -> Slice:
-        """Whole batches from the one that contains `offset`, below `upto_offset`; one even above `bytes_max` if asked."""
-        if offset >= upto_offset or offset >= self.end_offset:
+        """Whole batches from the one that contains `offset`, below `upto_offset`; one even above `bytes_max` if asked.
+
+        Batches of one segment only: the next read goes on in the next. Raises DiskFailed.
+        """
+        segment = self.segments[-1]
+        if offset >= upto_offset or offset >= segment.end_offset:
             return NOTHING
-        hint = self._hints.get(offset)
-        if hint is not None and hint[1] < hint[0].size:
-            segment, start = hint
+        start = self._edges.get(offset, -1)
+        if start >= 0:
+            end = self._edges.get(upto_offset, -1)
+            if end < start or end - start > bytes_max:
+                end = segment.end_of_range(start, bytes_max, upto_offset, at_least_one)
         else:
             i = max(0, bisect_right(self._bases, offset) - 1)
-            start = self.segments[i].position_of(offset)
-            while start >= self.segments[i].size and i + 1 < len(self.segments):
-                i += 1
-                start = self.segments[i].position_of(offset)
             segment = self.segments[i]
-        end = segment.end_of_range(start, bytes_max, upto_offset, at_least_one)
+            start = segment.position_of(offset)
+            while start >= segment.size and i + 1 < len(self.segments):
+                i += 1
+                segment = self.segments[i]
+                start = segment.position_of(offset)
+            end = segment.end_of_range(start, bytes_max, upto_offset, at_least_one)
         if end <= start:
             return NOTHING
-        if end == segment.size:
-            self._remember(segment.end_offset, segment, end)
         return Slice((segment.region(start, end),))
 
-    def _remember(self, offset: int, segment: Segment, position: int) -> None:
-        if len(self._hints) >= READ_HINTS_MAX:
-            self._hints.clear()
-        if segment is self.segments[-1]:
-            self._hints[offset] = (segment, position)
+    def headers(self, from_offset: int) -> Iterator[BatchHeader]:
+        """Headers of the batches from the one that contains `from_offset` on."""
+        for segment in self.segments[max(0, bisect_right(self._bases, from_offset) - 1) :]:
+            for _, header in segment.headers(segment.position_of(from_offset)):
+                yield header
 
     def offset_for_timestamp(self, timestamp: int, upto_offset: int) -> tuple[int, int, int] | None:
-        """(offset, timestamp, leader epoch) of the first record at or after `timestamp`, below `upto_offset`."""
+        """(offset, timestamp, leader epoch) of the first record at or after `timestamp`, below `upto_offset`.
+
+        Unpacks one batch. Raises CorruptBatch where it cannot be.
+        """
         for segment in self.segments:
-            if segment.max_timestamp < timestamp:
+            if segment.sure_newest() < timestamp or segment.end_offset <= self.start_offset:
                 continue
-            for position, header in segment.headers(segment.floor_by_time(timestamp)):
-                if header.max_timestamp < timestamp or header.last_offset < self.start_offset:
-                    continue
+            for position, header in segment.batches_since(timestamp):
                 if header.base_offset >= upto_offset:
                     return None
-                data = segment.file.pread(header.size, position)
-                for record in records.iterate(data):
+                if header.max_timestamp < timestamp or header.last_offset < self.start_offset:
+                    continue
+                for record in records.iterate(segment.file.pread(header.size, position)):
                     if record.timestamp >= timestamp and record.offset >= self.start_offset:
                         if record.offset >= upto_offset:
                             return None
@@ -309,109 +322,148 @@ class Log:
         return None
 
     def max_timestamp(self) -> tuple[int, int] | None:
-        """(offset, timestamp) of the newest timestamp, at batch granularity."""
-        best = max(self.segments, key=lambda s: s.max_timestamp)
-        return (best.max_timestamp_offset, best.max_timestamp) if best.max_timestamp >= 0 else None
+        """(offset, timestamp) of the first record with the largest timestamp; None for an empty log."""
+        best = max(self.segments, key=Segment.sure_newest)
+        wanted = best.max_timestamp
+        if wanted < 0:
+            return None
+        for position, header in best.headers(best.position_of(best.max_timestamp_base)):
+            if header.max_timestamp == wanted:
+                for record in records.iterate(best.file.pread(header.size, position)):
+                    if record.timestamp == wanted:
+                        return record.offset, wanted
+        return None
 
     # -- cutting -----------------------------------------------------------------------------------------------------------
     def truncate_to(self, offset: int) -> None:
-        """Follower: drop everything from `offset` on (whole batches)."""
+        """Follower: drop everything from `offset` on (whole batches). From the newest back, so that a crash leaves a prefix."""
         if offset >= self.end_offset:
             return
+        if offset < max(self.start_offset, self.segments[0].base_offset):
+            self.reset_to(offset)
+            return
         self.truncations += 1
-        self._hints.clear()
+        self._edges.clear()
+        self._drop_snapshots_above(offset)
         while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
             self._bases.pop()
             self.segments.pop().remove()
-        self.segments[-1].truncate(offset)
+        active = self.segments[-1]
+        active.truncate(offset)
+        self._snapshot_due = active.size + SNAPSHOT_BYTES
+        # A batch that straddles `offset` went as well.
+        self._drop_snapshots_above(self.end_offset)
+        if self.end_offset < self.start_offset:
+            self.reset_to(offset)  # the batch that held the log's start is gone
+            return
         self.epochs.truncate(self.end_offset)
-        self.producers.truncate(self.end_offset)
-        self._drop_snapshots(keep=2, above=self.end_offset)
+        self._rebuild_producers()
+
+    def _rebuild_producers(self) -> None:
+        """From the newest snapshot left, and the headers since. Who is heard again keeps the time of the last hearing."""
+        heard = {i: p.wall_ms for i, p in self.producers.known.items()}
+        self.producers, since = Producers(), self.start_offset
+        snapshot = next(self.snapshots.newest_first(), None)
+        if snapshot is not None:
+            self.producers, since = Producers.from_json(snapshot.producers), snapshot.offset
+        if since < self.end_offset:
+            for header in self.headers(since):
+                self.producers.appended(header, header.base_offset, heard.get(header.producer_id, 0))
 
     def reset_to(self, offset: int, now: Now | None = None) -> None:
         """Empty the log and begin anew at `offset`."""
-        self._hints.clear()
-        for segment in self.segments:
-            segment.remove()
-        self.segments, self._bases = [], []
-        self._drop_snapshots(keep=0)
+        self.truncations += 1
+        self._edges.clear()
+        self._drop_snapshots_above(-1)
+        while self.segments:
+            self.segments.pop().remove()
+        self._bases.clear()
         self._attach(self._new_segment(offset, now or Now(0, 0)))
+        self._snapshot_due = SNAPSHOT_BYTES
         self.epochs.clear(offset)
         self.producers = Producers()
         self.start_offset = offset
-        self._store_start()
+        # The old start may lie beyond: with an empty log it does no harm, later it would hide records.
+        self.disk.unlink(self.folder / recovery.LOG_START)
 
     def raise_start(self, offset: int) -> None:
         """Records below `offset` are no more (DeleteRecords, or a follower told by its leader)."""
         if offset <= self.start_offset:
             return
         self.start_offset = min(offset, self.end_offset)
-        self._store_start()
-        self.epochs.raise_start(self.start_offset)
-        self._remove_below_start()
+        self._start_raised()
 
-    def _store_start(self) -> None:
-        self.disk.replace(self.folder / LOG_START, str(self.start_offset).encode())
-
-    def _remove_below_start(self) -> list[Segment]:
+    def _start_raised(self) -> list[Segment]:
+        """Write the new start down, then let whole segments below it go, oldest first."""
         removed = []
-        while len(self.segments) > 1 and self.segments[0].end_offset <= self.start_offset:
+        while len(self.segments) > 1 and self.segments[1].base_offset <= self.start_offset:
             self._bases.pop(0)
-            segment = self.segments.pop(0)
+            removed.append(self.segments.pop(0))
+        if self.start_offset > self.segments[0].base_offset:
+            self.disk.replace(self.folder / recovery.LOG_START, str(self.start_offset).encode())
+        self.epochs.raise_start(self.start_offset)
+        for segment in removed:
             segment.remove()
-            removed.append(segment)
-        if removed:
-            self._hints.clear()
         return removed
 
     def retain(self, now: Now, high_watermark: int) -> list[Segment]:
-        """Retention by time and size of closed segments below the high watermark; an expired active one is rolled first."""
+        """Upkeep of a leader's log: retention by time and size of whole segments below the high watermark (an expired active one
+        is rolled first), forgetting of silent producers, rest for closed segments. Gives the segments removed."""
+        self.producers.expire(now.wall_ms, self.producer_expiration_ms)
+        for segment in self.segments[:-1]:
+            segment.rest()
         if not self.config.deletes:
             return []
         active = self.segments[-1]
-        horizon = now.wall_ms - self.config.retention_ms if self.config.retention_ms >= 0 else None
-        if (
-            horizon is not None
-            and active.size
-            and 0 <= active.max_timestamp < horizon
-            and self.end_offset <= high_watermark
-        ):
+        if active.size and self.end_offset <= high_watermark and retention.expired(active, self.config, now.wall_ms):
             self.roll(now)
-        upto = self.start_offset
-        total = self.size_bytes
-        for segment in self.segments[:-1]:
-            if segment.end_offset > high_watermark:
-                break
-            old = horizon is not None and segment.max_timestamp < horizon
-            large = self.config.retention_bytes >= 0 and total - segment.size >= self.config.retention_bytes
-            if not (old or large):
-                break
-            total -= segment.size
-            upto = segment.end_offset
+        upto = retention.new_start(self.segments, self.config, now.wall_ms, high_watermark)
         if upto <= self.start_offset:
             return []
         self.start_offset = upto
-        self._store_start()
-        self.epochs.raise_start(upto)
-        removed = self._remove_below_start()
+        removed = self._start_raised()
         log.info("%s: %d segments removed by retention, the log starts at %d", self.folder.name, len(removed), upto)
         return removed
 
-    # -- closing -----------------------------------------------------------------------------------------------------------
-    def flush(self) -> None:
-        self.segments[-1].file.fsync()
+    # -- flushing and closing ----------------------------------------------------------------------------------------------
+    def plan_flush(self) -> Flush | None:
+        """What a power cut could take; None when there is nothing. `Flush.run` does the waiting, on any thread."""
+        if self._flushed_offset >= self.end_offset:
+            return None
+        files = tuple(s.file for s in self.segments if s.end_offset > self._flushed_offset and s.size)
+        return Flush(files, self._snapshot(flushed=True), self.truncations)
+
+    def flushed(self, done: Flush) -> None:
+        """`done.run` has returned. Void when the log was cut meanwhile."""
+        if done.truncations == self.truncations and done.snapshot.segment in self._bases:
+            self._flushed_offset = done.snapshot.offset
+            self._try("snapshot", lambda: self.snapshots.write(done.snapshot))
+
+    def flush_due(self, now: Now) -> bool:
+        """Whether `flush.messages` or `flush.ms` asks for a flush."""
+        unflushed = self.end_offset - max(self._flushed_offset, self.start_offset)
+        return unflushed > 0 and (
+            unflushed >= self.config.flush_messages or now.mono_ms - self._flushed_mono_ms >= self.config.flush_ms
+        )
+
+    def flush(self, now: Now | None = None) -> None:
+        """Flush here and now. Raises DiskFailed."""
+        plan = self.plan_flush()
+        if now is not None:
+            self._flushed_mono_ms = now.mono_ms
+        if plan is not None:
+            plan.run()
+            self.flushed(plan)
 
     def close(self) -> None:
-        """Write indexes and a snapshot, so that the next opening need not scan."""
-        if self.segments[-1].size:
-            self.segments[-1].write_indexes()
-        self._write_snapshot()
+        """Leave indexes and a snapshot, so that the next opening need not scan."""
+        self._leave_shortcuts()
         for segment in self.segments:
-            segment.close()
+            segment.release()
 
     def delete(self) -> None:
         for segment in self.segments:
-            segment.close()
+            segment.release()
         target = self.folder.with_name(self.folder.name + "-delete")
         self.disk.rmtree(target)
         self.disk.rename(self.folder, target)

@@ -1,208 +1,321 @@
 """One segment: a file of batches and its two sparse indexes.
 
-Laws: an index entry names a batch's edge; indexes carry no checksum because they are rebuilt from the batches whenever they do
-not fit. Called by `log`. Must not come in: epochs, producers, roles.
+Laws: a file is opened when it is first needed; what is read from an index is compared with the batch it names, and an index that
+lies is rebuilt on the spot. A closed segment holds neither file nor index for long (`rest`). Called by `log`, `recovery`, the
+cleaner and dump. Must not come in: epochs, producers, roles, deciding what to keep.
 """
 
 from __future__ import annotations
 
+import logging
 import struct
-from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 
-from brokerd.storage.disk import Disk, File
+from brokerd.storage.disk import Disk, DiskFailed, File
+from brokerd.storage.index import RELATIVE_MAX, SparseIndex
 from brokerd.wire.framing import FileRegion
 from brokerd.wire.records import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, crc_is_right, peek
 
-SCAN_BYTES = 64 * 1024
-"""Bytes read at once while headers are walked."""
-RECOVERY_BYTES = 4 * 1024 * 1024
-OFFSET_ENTRY = struct.Struct(">ii")
-TIME_ENTRY = struct.Struct(">qi")
+log = logging.getLogger(__name__)
+
+SCAN_BYTES = 8 * 1024
+"""Bytes read at once while small batches' headers are walked: about what lies between two index entries."""
+VERIFY_BYTES = 4 * 1024 * 1024
+"""Bytes read at once while whole batches are checked."""
+_EDGE = struct.Struct(">qi11xi")
+"""Base offset, length, last offset delta: all that walking needs."""
 
 
 class Segment:
-    """`end_offset` is the offset after the last batch; `size` the bytes that count (the file may be longer until recovered)."""
+    """`end_offset` is the offset after the last batch (of a closed one perhaps the next segment's base, which is never less);
+    `size` the bytes that count (the file may be longer until recovered)."""
 
-    def __init__(self, folder: Path, base_offset: int, disk: Disk, interval: int) -> None:
+    __slots__ = (
+        "_file", "_index", "_times_sure", "_touched", "_unindexed", "base_offset", "created_wall_ms", "disk", "end_offset",
+        "first_timestamp", "folder", "interval", "max_timestamp", "max_timestamp_base", "path", "size",
+    )  # fmt: skip
+
+    def __init__(self, folder: Path, base_offset: int, disk: Disk, interval: int, created_wall_ms: int = 0) -> None:
         self.folder, self.base_offset, self.disk, self.interval = folder, base_offset, disk, interval
         self.path = folder / f"{base_offset:020d}.log"
-        self._file: File | None = None
+        self.created_wall_ms = created_wall_ms
         self.size = 0
         self.end_offset = base_offset
+        self.first_timestamp = -1
+        """The first batch's largest timestamp: `segment.ms` counts from it."""
         self.max_timestamp = -1
-        self.max_timestamp_offset = base_offset
-        self.created_wall_ms = 0
-        self._offsets = array("q")
-        self._positions = array("q")
-        self._times = array("q")  # largest timestamp up to and including the entry's batch
+        self.max_timestamp_base = base_offset
+        """An offset at or before the first batch that holds the largest timestamp."""
+        self._file: File | None = None
+        self._index: SparseIndex | None = SparseIndex()
+        self._times_sure = True
+        self._touched = False
         self._unindexed = interval  # the first batch always gets an entry
 
+    def __repr__(self) -> str:
+        return f"Segment({self.path.name}, {self.base_offset}..{self.end_offset}, {self.size} bytes)"
+
+    # -- opening and resting -----------------------------------------------------------------------------------------------
     @property
     def file(self) -> File:
+        self._touched = True
         if self._file is None:
-            self._file = self.disk.open(self.path, create=True)
+            self._file = self.disk.open(self.path)
         return self._file
 
-    def close(self) -> None:
+    def create(self) -> None:
+        """Make the file, empty. Leftovers of the same name count for nothing."""
+        self._file = self.disk.open(self.path, create=True)
+        if self._file.size():
+            self._file.truncate(0)
+
+    @property
+    def index(self) -> SparseIndex:
+        self._touched = True
+        if self._index is None:
+            self._index = SparseIndex.load(self.disk, self.path, self.size)
+            if self._index is None or not self._names_a_batch(self._index, len(self._index) - 1):
+                log.warning("%s: index is missing or does not fit the log; rebuilt", self.path)
+                self.rebuild(self.size)
+                assert self._index is not None
+        return self._index
+
+    def _names_a_batch(self, index: SparseIndex, i: int) -> bool:
+        data = self.file.pread(HEADER_BYTES, index.positions[i])
+        return (
+            len(data) == HEADER_BYTES
+            and peek(data).base_offset == self.base_offset + index.offsets[i]
+            and peek(data).magic == MAGIC
+        )
+
+    def rest(self) -> None:
+        """Closed and unused since the last call: give back descriptor and memory. Files under way to clients stay open."""
+        if not self._touched:
+            self._file = self._index = None
+        self._touched = False
+
+    def release(self) -> None:
         self._file = None
 
-    # -- writing -----------------------------------------------------------------------------------------------------
+    def adopt(self, size: int, end_offset: int) -> bool:
+        """Trust a closed segment of `size` bytes without reading it. False when its time index cannot be true."""
+        newest = SparseIndex.newest_of(self.disk, self.path)
+        if size and newest is None:
+            return False
+        self.size, self.end_offset = size, end_offset
+        if newest is not None and size:
+            self.max_timestamp, self.max_timestamp_base = newest[0], self.base_offset + newest[1]
+        self._index, self._times_sure = None, False
+        return True
+
+    def adopt_indexed(self, size: int) -> bool:
+        """Take the index files for the first `size` bytes of a segment that will be written on. False: `rebuild` instead."""
+        self._index = SparseIndex.load(self.disk, self.path, size)
+        if self._index is None or not self._names_a_batch(self._index, len(self._index) - 1):
+            return False
+        return self._find_end(size)
+
+    def _find_end(self, size: int) -> bool:
+        """The figures of the end, from the last index entry on. False when the batches do not end at `size`."""
+        index = self.index
+        self.first_timestamp = peek(self.file.pread(HEADER_BYTES, 0)).max_timestamp
+        walked = position = index.positions[-1]
+        self.size, self._times_sure = size, True
+        self.max_timestamp, self.max_timestamp_base = -1, self.base_offset
+        if len(index) > 1:
+            self.max_timestamp = index.times[-2]
+            before = index.before_time(self.max_timestamp)
+            self.max_timestamp_base = self.base_offset + (index.offsets[before] if before >= 0 else 0)
+        for at, header in self.headers(position, size):
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_base = header.max_timestamp, header.base_offset
+            self.end_offset = header.next_offset
+            walked = at + header.size
+        self._unindexed = walked - position
+        return walked == size
+
+    # -- writing -----------------------------------------------------------------------------------------------------------
     def note(self, header: BatchHeader, base_offset: int, position: int) -> None:
         """A batch stands at `position`: keep the figures and, sparsely, an index entry."""
-        if header.max_timestamp > self.max_timestamp:
-            self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, base_offset + header.last_offset_delta
+        timestamp = header.max_timestamp
+        if not position:
+            self.first_timestamp = timestamp
+        if timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_base = timestamp, base_offset
         if self._unindexed >= self.interval:
-            self._offsets.append(base_offset)
-            self._positions.append(position)
-            self._times.append(self.max_timestamp)
+            self.index.add(base_offset - self.base_offset, position, self.max_timestamp)
             self._unindexed = 0
         self._unindexed += header.size
         self.size = position + header.size
         self.end_offset = base_offset + header.last_offset_delta + 1
 
-    # -- finding -----------------------------------------------------------------------------------------------------
-    def floor(self, offset: int) -> int:
-        """The position of an indexed batch at or before `offset`."""
-        i = bisect_right(self._offsets, offset) - 1
-        return self._positions[i] if i >= 0 else 0
+    def save_indexes(self) -> None:
+        if self.size:
+            self.index.save(self.disk, self.path, self.max_timestamp, self.max_timestamp_base - self.base_offset)
+
+    # -- finding -----------------------------------------------------------------------------------------------------------
+    def edges(self, position: int, end: int | None = None) -> Iterator[tuple[int, int, int, int]]:
+        """(position, base offset, next offset, position after) of each batch from `position` on, cheaply."""
+        end = self.size if end is None else end
+        file, chunk, chunk_at = self.file, b"", 0
+        step = SCAN_BYTES
+        while position < end:
+            at = position - chunk_at
+            if at < 0 or at + HEADER_BYTES > len(chunk):
+                chunk, chunk_at, at = file.pread(step, position), position, 0
+                if len(chunk) < HEADER_BYTES:
+                    raise DiskFailed(f"{self.path}: no batch at position {position}, where {end} bytes should be")
+            base, length, delta = _EDGE.unpack_from(chunk, at)
+            after = position + length + LENGTH_OVERHEAD
+            if length < HEADER_BYTES - LENGTH_OVERHEAD or delta < 0 or after > end:
+                raise DiskFailed(f"{self.path}: the batch at position {position} is damaged")
+            yield position, base, base + delta + 1, after
+            step = SCAN_BYTES if after - position < SCAN_BYTES // 2 else HEADER_BYTES
+            position = after
 
     def headers(self, position: int, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
         """(position, header) of each batch from `position` on."""
         end = self.size if end is None else end
-        chunk, chunk_at = b"", 0
+        file, chunk, chunk_at = self.file, b"", 0
         while position + HEADER_BYTES <= end:
-            if position < chunk_at or position + HEADER_BYTES > chunk_at + len(chunk):
-                chunk, chunk_at = self.file.pread(SCAN_BYTES, position), position
+            at = position - chunk_at
+            if at < 0 or at + HEADER_BYTES > len(chunk):
+                chunk, chunk_at, at = file.pread(SCAN_BYTES, position), position, 0
                 if len(chunk) < HEADER_BYTES:
                     return
-            header = peek(chunk, position - chunk_at)
+            header = peek(chunk, at)
+            if header.batch_length < HEADER_BYTES - LENGTH_OVERHEAD or position + header.size > end:
+                return
             yield position, header
             position += header.size
 
+    def _edges_from_entry(self, i: int) -> Iterator[tuple[int, int, int, int]]:
+        """Edges from an index entry on. When the entry lies, the index is rebuilt and the walk begins at the file's start."""
+        index = self.index
+        position, expected = (index.positions[i], self.base_offset + index.offsets[i]) if i >= 0 else (0, -1)
+        if i >= 0 and position < self.size and not self._names_a_batch_quickly(position, expected):
+            log.warning("%s: index entry %d does not fit the log; rebuilt", self.path, i)
+            self.rebuild(self.size)
+            position = 0
+        return self.edges(position)
+
+    def _names_a_batch_quickly(self, position: int, offset: int) -> bool:
+        data = self.file.pread(_EDGE.size, position)
+        return len(data) == _EDGE.size and bool(_EDGE.unpack(data)[0] == offset)
+
     def position_of(self, offset: int) -> int:
         """Where the batch that contains `offset` (or the first one after it) begins; `size` when there is none."""
-        for position, header in self.headers(self.floor(offset)):
-            if header.last_offset >= offset:
+        for position, _, following, _ in self._edges_from_entry(self.index.at_or_before(offset - self.base_offset)):
+            if following > offset:
                 return position
         return self.size
 
     def end_of_range(self, start: int, bytes_max: int, upto_offset: int, at_least_one: bool) -> int:
-        """The batch edge where a read from `start` ends: within `bytes_max` and below `upto_offset`."""
+        """The batch edge where a read from the edge `start` ends: within `bytes_max` and below `upto_offset`."""
         limit = start + bytes_max
         if upto_offset >= self.end_offset and self.size <= limit:
             return self.size
-        # An index entry's position is the edge before its batch.
-        i = min(bisect_right(self._positions, limit), bisect_right(self._offsets, upto_offset)) - 1
-        end = self._positions[i] if i >= 0 else 0
-        end = max(end, start)
-        for position, header in self.headers(end):
-            after = position + header.size
-            if header.next_offset > upto_offset or (after > limit and not (at_least_one and position == start)):
-                break
+        index = self.index
+        i = index.edge_within(limit, upto_offset - self.base_offset)
+        if i >= 0 and index.positions[i] <= start:
+            edges, end = self.edges(start), start
+        else:
+            edges = self._edges_from_entry(i)
+            end = start
+        for position, _, following, after in edges:
+            if position < start:
+                continue  # the index lied and the walk began anew
+            end = max(end, position)
+            if following > upto_offset or (after > limit and not (at_least_one and position == start)):
+                return end
             end = after
         return end
 
     def region(self, start: int, end: int) -> FileRegion:
         return FileRegion(self.file, start, end - start)
 
-    def floor_by_time(self, timestamp: int) -> int:
-        """A position at or before the first batch whose timestamps reach `timestamp`."""
-        i = bisect_left(self._times, timestamp) - 1
-        return self._positions[i] if i >= 0 else 0
+    def batches_since(self, timestamp: int) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of batches from a place before which every timestamp is smaller than `timestamp`."""
+        index = self.index
+        i = index.before_time(timestamp)
+        return self.headers(index.positions[i] if i >= 0 else 0)
 
-    # -- cutting and recovering ----------------------------------------------------------------------------------------
+    def sure_newest(self) -> int:
+        """The largest timestamp, checked against the batches: nothing is deleted because an index file lies."""
+        if not self._times_sure:
+            position = self.position_of(self.max_timestamp_base)
+            told = self.max_timestamp
+            self.max_timestamp = -1
+            for _, header in self.headers(position):
+                if header.max_timestamp > self.max_timestamp:
+                    self.max_timestamp, self.max_timestamp_base = header.max_timestamp, header.base_offset
+            if self.max_timestamp < told:
+                self.rebuild(self.size)
+            self._times_sure = True
+        return self.max_timestamp
+
+    # -- cutting and recovering --------------------------------------------------------------------------------------------
     def truncate(self, offset: int) -> None:
         """Cut at the edge of the batch that contains `offset`."""
         position = self.position_of(offset)
         self.file.truncate(position)
-        self.rebuild(position)
+        self.index.cut(position)
+        if not len(self.index) or not self._find_end(position):
+            self.rebuild(position)
 
     def rebuild(self, size: int) -> None:
         """Read every header anew up to `size`."""
-        self._reset()
+        self.size, self.end_offset = 0, self.base_offset
+        self.max_timestamp, self.max_timestamp_base = -1, self.base_offset
+        self._index, self._times_sure, self._unindexed = SparseIndex(), True, self.interval
         for position, header in self.headers(0, size):
             self.note(header, header.base_offset, position)
 
-    def _reset(self) -> None:
-        self.size, self.end_offset = 0, self.base_offset
-        self.max_timestamp, self.max_timestamp_offset = -1, self.base_offset
-        del self._offsets[:], self._positions[:], self._times[:]
-        self._unindexed = self.interval
-
     def verified(self, position: int, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Whole, undamaged batches from `position` on, offsets growing from `offset`; ends before the first bad one."""
-        size = self.file.size()
+        """Whole, undamaged batches from `position` on, offsets growing from `offset`; ends before the first bad one.
+
+        Offset and epoch lie outside the CRC and are held against the neighbours: they never go back, and where they do after a
+        jump, the batch that jumped is the suspect. (A jump of the very last batch cannot be told from compaction's gaps.)
+        """
+        held: tuple[int, BatchHeader] | None = None
+        held_jumped, epoch = False, -1
+        for at, header in self._sound(position):
+            went_back = header.base_offset < offset or header.partition_leader_epoch < epoch
+            if went_back or header.last_offset - self.base_offset > RELATIVE_MAX:
+                if held_jumped and went_back:
+                    held = None
+                break
+            if held is not None:
+                yield held
+            held = at, header
+            held_jumped = header.base_offset > offset or (header.partition_leader_epoch > epoch >= 0)
+            offset, epoch = header.next_offset, header.partition_leader_epoch
+        if held is not None:
+            yield held
+
+    def _sound(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Batches whose length, magic and CRC are right, until one's are not."""
+        file, size = self.file, self.file.size()
         chunk, chunk_at = b"", position
         while position + HEADER_BYTES <= size:
             at = position - chunk_at
             if at + HEADER_BYTES > len(chunk):
-                chunk, chunk_at, at = self.file.pread(RECOVERY_BYTES, position), position, 0
-                if len(chunk) < HEADER_BYTES:
-                    return
+                chunk, chunk_at, at = file.pread(VERIFY_BYTES, position), position, 0
             header = peek(chunk, at)
             if header.magic != MAGIC or header.batch_length < HEADER_BYTES - LENGTH_OVERHEAD:
                 return
-            if position + header.size > size or header.base_offset < offset or header.last_offset_delta < 0:
+            if position + header.size > size or header.last_offset_delta < 0:
                 return
             if at + header.size > len(chunk):
-                chunk, chunk_at, at = self.file.pread(max(header.size, RECOVERY_BYTES), position), position, 0
-                if len(chunk) < header.size:
-                    return
+                chunk, chunk_at, at = file.pread(max(header.size, VERIFY_BYTES), position), position, 0
             if not crc_is_right(chunk, at, header):
                 return
             yield position, header
-            offset = header.next_offset
             position += header.size
 
-    # -- index files (Kafka's formats) -----------------------------------------------------------------------------------
-    def write_indexes(self) -> None:
-        base = self.base_offset
-        offsets = b"".join(OFFSET_ENTRY.pack(o - base, p) for o, p in zip(self._offsets, self._positions, strict=True))
-        times = b"".join(TIME_ENTRY.pack(t, o - base) for t, o in zip(self._times, self._offsets, strict=True))
-        self.disk.replace(self.path.with_suffix(".index"), offsets)
-        self.disk.replace(self.path.with_suffix(".timeindex"), times)
-
-    def load_indexes(self, size: int) -> bool:
-        """Take the index files for the first `size` bytes; False when they are missing or do not fit (then `rebuild`)."""
-        offsets = self.disk.read(self.path.with_suffix(".index"))
-        times = self.disk.read(self.path.with_suffix(".timeindex"))
-        if not offsets or not times or len(offsets) % 8 or len(offsets) // 8 != len(times) // 12:
-            return False
-        self._reset()
-        last_offset, last_position = -1, -1
-        for (o, p), (t, _) in zip(OFFSET_ENTRY.iter_unpack(offsets), TIME_ENTRY.iter_unpack(times), strict=True):
-            if p >= size:
-                break
-            if o <= last_offset or p <= last_position:
-                return False
-            last_offset, last_position = o, p
-            self._offsets.append(self.base_offset + o)
-            self._positions.append(p)
-            self._times.append(t)
-        if not self._offsets or self._positions[0] != 0:
-            return False
-        # The last entry must name a batch that is really there; from it on, the rest is walked.
-        position, offset = self._positions[-1], self._offsets[-1]
-        self.max_timestamp = self._times[-1]
-        self.max_timestamp_offset = offset
-        walked = position
-        for at, header in self.headers(position, size):
-            if at == position and header.base_offset != offset:
-                return False
-            if header.magic != MAGIC or at + header.size > size:
-                return False
-            if header.max_timestamp >= self.max_timestamp:
-                self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
-            self.end_offset = header.next_offset
-            walked = at + header.size
-        self.size = walked
-        self._unindexed = self.size - position
-        return walked == size
-
     def remove(self) -> None:
-        self.close()
+        """Take the files away; a region under way keeps its content."""
+        self._file = self._index = None
         for suffix in (".log", ".index", ".timeindex"):
-            self.disk.unlink(self.path.with_suffix(suffix))
+            self.disk.discard(self.path.with_suffix(suffix))

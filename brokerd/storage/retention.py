@@ -1,0 +1,38 @@
+"""What a log may let go: whole segments from its start, by age, by size, and never past the high watermark.
+
+Law: ages are told by the records (checked against the batches, not by an index file alone) and judged by the wall clock. A segment
+whose records carry no time is as old as this process has known it. Called by `log`. Must not come in: deleting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from brokerd.cluster.configs import TopicConfig
+from brokerd.storage.segment import Segment
+
+
+def expired(segment: Segment, config: TopicConfig, wall_ms: int) -> bool:
+    """Whether every record of `segment` is older than `retention.ms`."""
+    if config.retention_ms < 0:
+        return False
+    horizon = wall_ms - config.retention_ms
+    if segment.max_timestamp >= horizon:
+        return False
+    newest = segment.sure_newest()
+    return (newest if newest >= 0 else segment.created_wall_ms) < horizon
+
+
+def new_start(segments: Sequence[Segment], config: TopicConfig, wall_ms: int, high_watermark: int) -> int:
+    """The offset below which closed segments may go; the first segment's base when none may."""
+    upto, total = segments[0].base_offset, sum(s.size for s in segments)
+    for segment, following in pairwise(segments):
+        if following.base_offset > high_watermark:
+            break
+        large = config.retention_bytes >= 0 and total - segment.size >= config.retention_bytes
+        if not (large or expired(segment, config, wall_ms)):
+            break
+        total -= segment.size
+        upto = following.base_offset
+    return upto

@@ -1,0 +1,100 @@
+"""What a log knew at an offset, written down so that the next start need not read everything before it.
+
+Laws: a snapshot counts if its own checksum holds; after a power cut only if it was flushed together with the log before it. One
+above the log's end is removed before the end is cut: later, when the log has grown again, it would vouch for other bytes.
+
+Files, `<offset as 20 digits>.snapshot`: a line with the CRC-32C of the rest in hex, then JSON: offset, segment (base offset),
+position (bytes), flushed, epochs, producers. This project's own format; Kafka's holds producers only. Called by `log`, `recovery`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crc32c import crc32c
+
+from brokerd.storage.disk import Disk
+
+log = logging.getLogger(__name__)
+
+KEPT = 2
+"""The newest ones, and the newest flushed one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state just before `offset`, which stood at `position` of the segment with the base offset `segment`."""
+
+    offset: int
+    segment: int
+    position: int
+    flushed: bool
+    epochs: list[tuple[int, int]]
+    producers: list[Any]
+
+    def to_bytes(self) -> bytes:
+        body = json.dumps({name: getattr(self, name) for name in self.__slots__}, separators=(",", ":")).encode()
+        return b"%08x\n" % crc32c(body) + body
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Snapshot:
+        """ValueError when it cannot be trusted."""
+        checksum, _, body = data.partition(b"\n")
+        if int(checksum or b"0", 16) != crc32c(body):
+            raise ValueError("checksum")
+        fields = json.loads(body)
+        fields["epochs"] = [(e, o) for e, o in fields["epochs"]]
+        return Snapshot(**fields)
+
+
+class Snapshots:
+    """The snapshot files of one log. `offsets` is {offset: flushed}."""
+
+    def __init__(self, folder: Path, disk: Disk) -> None:
+        self.folder, self.disk = folder, disk
+        self.offsets: dict[int, bool] = {}
+
+    def path(self, offset: int) -> Path:
+        return self.folder / f"{offset:020d}.snapshot"
+
+    @property
+    def flushed_offset(self) -> int:
+        return max((o for o, flushed in self.offsets.items() if flushed), default=-1)
+
+    def read(self, offset: int) -> Snapshot | None:
+        """None when it cannot be trusted."""
+        try:
+            snapshot = Snapshot.from_bytes(self.disk.read(self.path(offset)) or b"")
+        except (ValueError, KeyError, TypeError):
+            return None
+        return snapshot if snapshot.offset == offset else None
+
+    def newest_first(self) -> Iterator[Snapshot]:
+        for offset in sorted(self.offsets, reverse=True):
+            snapshot = self.read(offset)
+            if snapshot is not None:
+                yield snapshot
+
+    def write(self, snapshot: Snapshot) -> None:
+        self.disk.replace(self.path(snapshot.offset), snapshot.to_bytes(), durable=snapshot.flushed)
+        self.offsets[snapshot.offset] = snapshot.flushed
+        flushed = self.flushed_offset
+        for offset in sorted(self.offsets)[:-KEPT]:
+            if offset != flushed:
+                self.drop(offset)
+
+    def drop(self, offset: int) -> bool:
+        """True if it was a flushed one."""
+        self.disk.unlink(self.path(offset))
+        return self.offsets.pop(offset, False)
+
+    def drop_above(self, offset: int) -> None:
+        """Before the log is cut. A flushed one must be gone for good."""
+        dropped = [self.drop(o) for o in sorted(self.offsets) if o > offset]
+        if any(dropped):
+            self.disk.sync_folder(self.folder)

@@ -1,0 +1,436 @@
+"""The log: appending, reading whole batches, rolling, cutting, keeping time."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.model import Now
+from brokerd.storage.disk import DiskFailed, DiskFull, OsDisk
+from brokerd.storage.log import FetchRefused, Log
+from brokerd.storage.producers import ACCEPTED, Duplicate, Refused
+from brokerd.wire import records
+from brokerd.wire.records import Record
+from tests.simulation.disk import SimDisk
+
+NOW = Now(0, 1_000_000)
+FOLDER = Path("/data/t-0")
+EVERYTHING = 1 << 60
+
+
+def config(**overrides: str) -> TopicConfig:
+    return TopicConfig.from_overrides({k.replace("_", "."): v for k, v in overrides.items()})
+
+
+def sim() -> SimDisk:
+    disk = SimDisk()
+    disk.mkdir(FOLDER)
+    return disk
+
+
+def opened(disk: SimDisk | None = None, *, deep: bool = False, **overrides: str) -> Log:
+    return Log.open(FOLDER, config(**overrides), disk or sim(), NOW, deep=deep)
+
+
+def batch(count: int = 1, size: int = 50, timestamp: int = 1_000_000, **kw: int) -> bytearray:
+    return bytearray(records.build([Record(i, timestamp, b"k", bytes(size)) for i in range(count)], **kw))
+
+
+def append(log: Log, data: bytearray | None = None, epoch: int = 0, now: Now = NOW) -> int:
+    data = batch() if data is None else data
+    return log.append(data, records.check(data), epoch, now).base_offset
+
+
+def offsets(log: Log, at: int = 0, bytes_max: int = EVERYTHING, upto: int = EVERYTHING) -> list[int]:
+    return [r.offset for r in records.iterate(log.read(at, bytes_max, upto).bytes())]
+
+
+def everything(log: Log) -> list[Record]:
+    out: list[Record] = []
+    at = log.start_offset
+    while at < log.end_offset:
+        data = log.read(at, 1_000, EVERYTHING).bytes()
+        out += [r for r in records.iterate(data) if r.offset >= at]
+        at = [h.next_offset for _, h in records.batches(data)][-1]
+    return out
+
+
+# -- appending and reading ---------------------------------------------------------------------------------------------
+def test_offsets_and_epoch_are_stamped_and_count_on() -> None:
+    log = opened()
+    assert [append(log, batch(3)), append(log, batch(2) + batch(4), epoch=5), append(log)] == [0, 3, 9]
+    assert log.end_offset == 10 and log.last_epoch == 5
+    assert offsets(log) == list(range(10))
+    assert [h.partition_leader_epoch for h in log.headers(0)] == [0, 5, 5, 0]
+
+
+def test_a_read_begins_with_the_batch_that_contains_the_offset() -> None:
+    log = opened()
+    for _ in range(5):
+        append(log, batch(10))
+    assert offsets(log, 25, bytes_max=1) == list(range(20, 30))
+    assert offsets(log, 50) == []
+
+
+def test_a_read_never_ends_within_a_batch_nor_passes_its_bound() -> None:
+    log = opened(index_interval_bytes="300")
+    sizes = []
+    for count in (1, 5, 2, 9, 1, 1, 4):
+        data = batch(count)
+        append(log, data)
+        sizes.append((count, len(data)))
+    edges = [sum(c for c, _ in sizes[:i]) for i in range(len(sizes) + 1)]
+    for first, edge in enumerate(edges[:-1]):
+        for upto in range(edge + 1, log.end_offset + 1):
+            expected = [e for e in edges if edge <= e <= upto][-1]
+            assert offsets(log, edge, upto=upto) == list(range(edge, expected))
+        for limit in range(0, 1_500, 70):
+            length = log.read(edge, limit, EVERYTHING).size
+            fits = [sum(s for _, s in sizes[first:i]) for i in range(first, len(sizes) + 1)]
+            assert length == max([s for s in fits if s <= limit and s] or [sizes[first][1]])
+
+
+def test_the_first_batch_goes_out_above_the_limit_only_if_asked() -> None:
+    log = opened()
+    append(log, batch(1, size=5_000))
+    assert log.read(0, 10, EVERYTHING).size > 5_000
+    assert log.read(0, 10, EVERYTHING, at_least_one=False).size == 0
+
+
+def test_a_batch_that_reaches_over_the_bound_is_not_shown() -> None:
+    log = opened()
+    append(log, batch(10))
+    assert offsets(log, 0, upto=9) == []
+    assert offsets(log, 0, upto=10) == list(range(10))
+
+
+def test_reading_goes_on_over_segments() -> None:
+    log = opened(segment_bytes="400")
+    for _ in range(20):
+        append(log, batch(2))
+    assert len(log.segments) > 5
+    assert [r.offset for r in everything(log)] == list(range(40))
+    for at in range(40):
+        assert offsets(log, at, bytes_max=1)[-1] in (at, at + 1)
+
+
+def test_a_follower_takes_offsets_epochs_and_gaps_as_they_are() -> None:
+    leader, follower = opened(), opened()
+    append(leader, batch(3), epoch=1)
+    append(leader, batch(3), epoch=4)
+    fetched = leader.read(0, EVERYTHING, EVERYTHING).bytes()
+    partial = fetched + fetched[:30]
+    assert follower.append_fetched(memoryview(partial), NOW) == (0, 5, -1)
+    assert follower.epochs.entries == [(1, 0), (4, 3)]
+    gap = bytearray(batch(1))
+    records.stamp(gap, 0, 100, 4)
+    follower.append_fetched(memoryview(gap), NOW)
+    assert follower.end_offset == 101
+    assert offsets(follower, 6) == [100]
+
+
+@pytest.mark.parametrize("what", ["offset", "epoch", "crc"])
+def test_a_fetched_batch_that_does_not_fit_is_refused_and_nothing_is_written(what: str) -> None:
+    log = opened()
+    append(log, batch(3), epoch=3)
+    data = batch(1)
+    records.stamp(data, 0, 2 if what == "offset" else 3, 2 if what == "epoch" else 3)
+    if what == "crc":
+        data[-1] ^= 1
+    with pytest.raises(FetchRefused):
+        log.append_fetched(memoryview(data), NOW)
+    assert log.end_offset == 3
+
+
+def test_a_gap_of_more_than_31_bits_begins_a_segment() -> None:
+    log = opened()
+    append(log)
+    far = batch()
+    records.stamp(far, 0, 2**33, 0)
+    log.append_fetched(memoryview(far), NOW)
+    append(log)
+    assert offsets(log, 5) == [2**33, 2**33 + 1]
+
+
+def test_log_append_time_is_stamped() -> None:
+    log = opened(message_timestamp_type="LogAppendTime")
+    append(log, batch(2, timestamp=5), now=Now(0, 777))
+    assert {r.timestamp for r in everything(log)} == {777}
+    assert log.max_timestamp() == (0, 777)
+
+
+def test_a_topics_own_compression_packs_anew() -> None:
+    log = opened(compression_type="zstd")
+    append(log, batch(5))
+    append(log, batch(5, compression=records.ZSTD))
+    assert [h.compression for h in log.headers(0)] == [records.ZSTD] * 2
+    assert [r.offset for r in everything(log)] == list(range(10))
+
+
+# -- rolling -----------------------------------------------------------------------------------------------------------
+def test_segments_are_named_by_their_first_offset_and_indexes_written_when_they_close() -> None:
+    disk = sim()
+    log = opened(disk, segment_bytes="400")
+    for _ in range(6):
+        append(log, batch(2))
+    names = disk.listdir(FOLDER)
+    for segment in log.segments:
+        assert f"{segment.base_offset:020d}.log" in names
+    assert f"{0:020d}.index" in names and f"{0:020d}.timeindex" in names
+
+
+def test_a_segment_is_closed_by_the_records_own_time() -> None:
+    log = opened(segment_ms="1000")
+    append(log, batch(timestamp=5_000))
+    append(log, batch(timestamp=6_000))
+    assert len(log.segments) == 1
+    append(log, batch(timestamp=6_001))
+    assert [s.base_offset for s in log.segments] == [0, 2]
+
+
+def test_jitter_rolls_earlier_and_the_same_segment_always_at_the_same_time() -> None:
+    ends = set()
+    for _ in range(2):
+        log = opened(segment_ms="1000", segment_jitter_ms="900")
+        step = 0
+        while len(log.segments) == 1:
+            append(log, batch(timestamp=step))
+            step += 10
+        ends.add(step)
+    assert len(ends) == 1 and ends.pop() <= 1_020
+
+
+def test_a_full_index_closes_a_segment() -> None:
+    log = opened(index_interval_bytes="0", segment_index_bytes="32")
+    for _ in range(9):
+        append(log)
+    assert [s.base_offset for s in log.segments] == [0, 4, 8]
+
+
+def test_a_closed_and_unread_segment_holds_neither_file_nor_index() -> None:
+    log = opened(segment_bytes="400")
+    for _ in range(20):
+        append(log, batch(2))
+    offsets(log, 0)
+    for _ in range(2):
+        log.retain(NOW, 0)
+    assert all(s._file is None and s._index is None for s in log.segments[:-1])
+    assert [r.offset for r in everything(log)] == list(range(40))
+
+
+# -- cutting -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("point", range(41))
+def test_truncation_cuts_at_a_batch_edge_and_appending_goes_on(point: int) -> None:
+    log = opened(segment_bytes="500", index_interval_bytes="0")
+    for i in range(10):
+        append(log, batch(4), epoch=i // 3)
+    log.truncate_to(point)
+    end = point - point % 4 if point < 40 else 40
+    assert log.end_offset == end
+    assert [r.offset for r in everything(log)] == list(range(end))
+    assert all(start < end for _, start in log.epochs.entries)
+    append(log, batch(2), epoch=9)
+    assert [r.offset for r in everything(log)] == list(range(end + 2))
+    assert log.epochs.end_offset_for(9) == (9, end + 2)
+
+
+def test_resetting_begins_anew_elsewhere() -> None:
+    log = opened(segment_bytes="400")
+    for _ in range(9):
+        append(log, batch(2))
+    log.reset_to(500)
+    assert (log.start_offset, log.end_offset, log.last_epoch, len(log.segments)) == (500, 500, -1, 1)
+    append(log)
+    assert offsets(log, 500) == [500]
+
+
+def test_raising_the_start_lets_whole_segments_go_and_survives_a_restart() -> None:
+    disk = sim()
+    log = opened(disk, segment_bytes="400")
+    for i in range(10):
+        append(log, batch(2), epoch=i)
+    log.raise_start(9)
+    assert log.start_offset == 9
+    assert log.segments[0].base_offset <= 9 < log.segments[1].base_offset
+    assert log.epochs.entries[0] == (4, 9)
+    again = opened(disk.killed(), segment_bytes="400")
+    assert (again.start_offset, again.end_offset) == (9, 20)
+
+
+def test_a_region_under_way_outlives_its_segments_deletion(tmp_path: Path) -> None:
+    log = Log.open(tmp_path, config(segment_bytes="400"), OsDisk(), NOW)
+    for _ in range(10):
+        append(log, batch(2))
+    under_way = log.read(0, EVERYTHING, EVERYTHING)
+    log.raise_start(15)
+    assert not (tmp_path / f"{0:020d}.log").exists()
+    region = under_way.regions[0]
+    assert [r.offset for r in records.iterate(os.pread(region.fd, region.length, region.position))][:2] == [0, 1]
+
+
+# -- retention ---------------------------------------------------------------------------------------------------------
+def test_retention_by_size_keeps_at_least_what_is_asked() -> None:
+    log = opened(segment_bytes="400", retention_bytes="1000")
+    for _ in range(20):
+        append(log, batch(2))
+    log.retain(NOW, log.end_offset)
+    assert 1_000 <= log.size_bytes < 1_400
+    assert log.start_offset == log.segments[0].base_offset > 0
+
+
+def test_retention_never_passes_the_high_watermark() -> None:
+    log = opened(segment_bytes="400", retention_ms="1")
+    for _ in range(10):
+        append(log, batch(2))
+    late = Now(0, 10_000_000)
+    log.retain(late, 9)
+    assert log.start_offset <= 9 < log.segments[1].base_offset
+    log.retain(late, 20)
+    assert (log.start_offset, log.size_bytes) == (20, 0)
+    assert log.last_epoch == 0, "the epoch outlives its records"
+
+
+def test_retention_by_time_looks_at_a_segments_newest_record() -> None:
+    log = opened(segment_bytes="400", retention_ms="1000")
+    for t in (100, 2_000, 100, 100, 100, 100, 100, 5_000):
+        append(log, batch(3, timestamp=t))
+    log.retain(Now(0, 3_001), log.end_offset)
+    assert log.start_offset == log.segments[0].base_offset > 3
+    assert all(s.max_timestamp >= 2_001 or s is not log.segments[0] for s in log.segments)
+
+
+def test_a_time_index_that_lies_deletes_nothing() -> None:
+    disk = sim()
+    log = opened(disk, segment_bytes="400")
+    for _ in range(4):
+        append(log, batch(3))
+    log.close()
+    index = disk.names[FOLDER / f"{0:020d}.timeindex"]
+    index.live[:] = bytes(len(index.live))
+    again = opened(disk, segment_bytes="400", retention_ms="1000")
+    again.retain(Now(0, 1_000_500), again.end_offset)
+    assert again.start_offset == 0
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("codec", [records.NONE, records.LZ4])
+def test_the_first_record_at_or_after_a_time_is_found(codec: int) -> None:
+    log = opened(segment_bytes="900", index_interval_bytes="200")
+    times = [10, 30, 20, 20, 50, 40, 60, 60, 55, 90, 70, 80, 100, 95, 97, 120]
+    for i in range(0, len(times), 2):
+        data = records.build([Record(j, times[i + j], None, bytes(60)) for j in range(2)], compression=codec)
+        append(log, bytearray(data), epoch=i)
+    for wanted in range(130):
+        expected = next(((i, t) for i, t in enumerate(times) if t >= wanted), None)
+        found = log.offset_for_timestamp(wanted, EVERYTHING)
+        assert (found and found[:2]) == expected
+        if found:
+            assert found[2] == found[0] // 2 * 2
+    assert log.max_timestamp() == (15, 120)
+    assert log.offset_for_timestamp(100, 12) is None
+
+
+def test_an_empty_log_knows_no_time() -> None:
+    log = opened()
+    assert log.max_timestamp() is None and log.offset_for_timestamp(0, EVERYTHING) is None
+
+
+# -- disks that fail ---------------------------------------------------------------------------------------------------
+def test_a_full_disk_takes_the_append_back_and_the_log_goes_on() -> None:
+    disk = sim()
+    log = opened(disk)
+    append(log, batch(3))
+    disk.bytes_max = disk.used() + 40
+    with pytest.raises(DiskFull):
+        append(log, batch(3))
+    assert log.end_offset == 3 and disk.size(FOLDER / f"{0:020d}.log") == log.size_bytes
+    disk.bytes_max = 1 << 40
+    assert append(log, batch(2)) == 3
+    assert [r.offset for r in everything(log)] == list(range(5))
+
+
+def test_a_full_disk_at_a_roll_costs_shortcuts_and_no_record() -> None:
+    for room in range(0, 600, 20):
+        disk = sim()
+        log = opened(disk, segment_bytes="400")
+        for _ in range(4):
+            append(log, batch(1))
+        disk.bytes_max = disk.used() + room
+        written = 4
+        for _ in range(8):
+            try:
+                append(log, batch(1))
+                written += 1
+            except DiskFull:
+                pass
+        disk.bytes_max = 1 << 40
+        append(log, batch(1))
+        assert [r.offset for r in everything(log)] == list(range(written + 1))
+        again = opened(disk.killed(), segment_bytes="400")
+        assert [r.offset for r in everything(again)] == list(range(written + 1))
+
+
+def test_a_failing_device_is_told_and_nothing_counts_as_written() -> None:
+    disk = sim()
+    log = opened(disk)
+    append(log)
+    disk.fail_at[disk.steps + 1] = DiskFailed("writing: Input/output error")
+    with pytest.raises(DiskFailed):
+        append(log)
+    assert log.end_offset == 1
+    disk.reads_fail = True
+    with pytest.raises(DiskFailed):
+        log.read(0, 10, 10).bytes()
+
+
+def test_the_real_disk_tells_full_from_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OsDisk().open(tmp_path / "f", create=True)
+    for number, kind in ((errno.ENOSPC, DiskFull), (errno.EIO, DiskFailed)):
+
+        def broken(*_: object, number: int = number) -> int:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "pwrite", broken)
+        with pytest.raises(kind):
+            file.pwrite(b"x", 0)
+
+
+# -- producers ---------------------------------------------------------------------------------------------------------
+def sequenced(sequence: int, count: int = 1, epoch: int = 0, producer_id: int = 7) -> bytearray:
+    return batch(count, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+
+
+def test_a_repeat_is_answered_with_its_first_offset_also_after_a_restart_and_on_a_follower() -> None:
+    disk = sim()
+    log = opened(disk)
+    for i in range(4):
+        append(log, sequenced(i * 2, 2))
+    follower = opened()
+    follower.append_fetched(memoryview(log.read(0, EVERYTHING, EVERYTHING).bytes()), NOW)
+    for holder in (log, opened(disk.killed()), follower):
+        repeat = records.peek(sequenced(4, 2))
+        assert holder.check_producer(repeat, NOW) == Duplicate(4, 5)
+        assert holder.check_producer(records.peek(sequenced(8)), NOW) is ACCEPTED
+        assert isinstance(holder.check_producer(records.peek(sequenced(9)), NOW), Refused)
+
+
+def test_a_truncated_batch_is_forgotten_by_its_producer() -> None:
+    log = opened()
+    for i in range(8):
+        append(log, sequenced(i))
+    log.truncate_to(2)
+    assert log.check_producer(records.peek(sequenced(1)), NOW) == Duplicate(1, 1)
+    assert log.check_producer(records.peek(sequenced(2)), NOW) is ACCEPTED
+
+
+def test_silent_producers_are_forgotten_by_the_wall_clock() -> None:
+    log = opened()
+    append(log, sequenced(0), now=Now(0, 1_000))
+    log.retain(Now(0, 1_000 + log.producer_expiration_ms), 0)
+    assert 7 in log.producers.known
+    log.retain(Now(0, 1_001 + log.producer_expiration_ms), 0)
+    assert 7 not in log.producers.known
