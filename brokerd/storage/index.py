@@ -4,7 +4,8 @@ Laws: an entry names a batch's first offset and its edge in the file; there is o
 with a short walk over headers. No checksum: an index is a shortcut and is rebuilt from the batches whenever an entry does not
 name what stands in the log (a checksum would cost a rewrite at each entry and prove no more). Files have Kafka's formats: 8 bytes
 (relative offset, position) and 12 bytes (largest timestamp so far, relative offset), big-endian, growing; Kafka names a batch's
-last offset where we name its first, and both searches find the right batch in either. Called by `segment`. Must not come in:
+last offset where we name its first, and both searches find the right batch in either. Not noticed: a rotten time entry in the
+middle, which can make a search by time begin too late (never a deletion: the newest time is always checked). Called by `segment`. Must not come in:
 batches, decisions what to keep.
 """
 
