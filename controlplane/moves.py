@@ -214,14 +214,12 @@ def _cause(part: PartView, seen: ObservedPart, alive: frozenset[int], now: float
         return "Source down: the partition has no leader. Bring back one of its in-sync replicas."
     if down := [b for b in seen.adding if b not in alive]:
         return f"Target down: broker {down[0]} is not alive. Start it, or cancel the move."
-    since = part.progress_at or part.ordered_at
+    since = part.ordered_at if part.progress_at is None else part.progress_at
     if since is None or now - since < NO_PROGRESS_SECONDS:
         return ""
     if any(b not in seen.sizes for b in seen.adding):
         return "No figures: a target does not answer. See the broker's log."
-    return (
-        f"No byte copied for {int(now - since)} s: fetch error, no space, or a controller change. See the target's log."
-    )
+    return f"No byte copied for more than {int((now - since) // 60)} min: fetch error, no space, or a controller change. See the target's log."
 
 
 def _says_something(part: PartView, step: PartStep) -> bool:

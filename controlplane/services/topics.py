@@ -234,6 +234,7 @@ def delete_topic(
                     f"{name!r} is internal: groups and transactions live in it, and deleting it would lose them.",
                     "name",
                 )
+            _check_drift(row)
             moving = (
                 MovePartition.objects.filter(topic_id=row.id, active=True).values_list("move_id", flat=True).first()
             )

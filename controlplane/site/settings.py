@@ -123,16 +123,17 @@ LANGUAGES = [("en", "English"), ("zh-hans", "中文")]
 LOCALE_PATHS = [BASE_DIR / "locale"]
 
 STATIC_URL = "static/"
-STATIC_ROOT = DATA_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "static"] if (BASE_DIR / "static").is_dir() else []
 # Served straight from the source folders: `up` needs no collectstatic. Production may set WEIR_STATIC_MANIFEST=1 and collect.
-WHITENOISE_USE_FINDERS = True
+STATIC_MANIFEST = os.environ.get("WEIR_STATIC_MANIFEST", "") == "1"
+STATIC_ROOT = DATA_DIR / "staticfiles" if STATIC_MANIFEST else None
+WHITENOISE_USE_FINDERS = not STATIC_MANIFEST
 WHITENOISE_AUTOREFRESH = DEBUG
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
         "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
-        if os.environ.get("WEIR_STATIC_MANIFEST", "") == "1"
+        if STATIC_MANIFEST
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
 }
@@ -174,6 +175,14 @@ LOGGING = {
     "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["stderr"], "level": os.environ.get("WEIR_LOG_LEVEL", "INFO")},
+    # One look a second says nothing new each time; what goes wrong still comes through.
+    "loggers": {
+        "celery.beat": {"level": "WARNING"},
+        "celery.worker.strategy": {"level": "WARNING"},
+        "celery.app.trace": {"level": "WARNING"},
+        "kombu.connection": {"level": "ERROR"},
+        "django.request": {"level": "ERROR"},
+    },
 }
 
 OBSERVER_ENABLED = os.environ.get("WEIR_OBSERVER", "on") != "off"

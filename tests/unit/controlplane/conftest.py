@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+from rest_framework.authtoken.models import Token
+from rest_framework.test import APIClient
+
+from tests.unit.controlplane.world import World
+
+
+@pytest.fixture
+def world(db: None) -> World:
+    return World()
+
+
+@pytest.fixture
+def operator(db: None) -> APIClient:
+    from django.contrib.auth import get_user_model
+
+    user = get_user_model().objects.create_user("alice", is_staff=True)
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Token {Token.objects.create(user=user).key}")
+    return client
+
+
+@pytest.fixture
+def onlooker(db: None) -> APIClient:
+    from django.contrib.auth import get_user_model
+
+    user = get_user_model().objects.create_user("bob")
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Token {Token.objects.create(user=user).key}")
+    return client

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.core.management import call_command
+from rest_framework.test import APIClient
+
+from controlplane.models import Change, Topic
+from controlplane.site.settings import database
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+API = "/api/v1"
+
+
+def test_without_a_token_nothing_is_said(client: object) -> None:
+    for path in ("overview", "topics", "moves", "changes"):
+        answer = APIClient().get(f"{API}/{path}")
+        assert answer.status_code == 401
+        assert set(answer.json()) == {"reason", "field"}
+
+
+def test_an_onlooker_looks_and_does_not_act(world: World, onlooker: APIClient) -> None:
+    assert onlooker.get(f"{API}/topics").status_code == 200
+    answer = onlooker.post(f"{API}/topics", {"name": "t"}, format="json")
+    assert answer.status_code == 403
+    assert "operators" in answer.json()["reason"]
+    assert not Topic.objects.exists()
+
+
+def test_a_topic_lives_its_life_over_rest(world: World, operator: APIClient) -> None:
+    made = operator.post(f"{API}/topics", {"name": "flights", "partitions": 2, "why": "demo"}, format="json")
+    assert made.status_code == 202
+    assert (made.json()["state"], made.json()["partitions"]) == ("creating", 2)
+    changed = operator.patch(
+        f"{API}/topics/flights", {"configs": {"retention.ms": "9"}, "partitions": 3}, format="json"
+    )
+    assert changed.status_code == 202
+    assert changed.json()["configs"] == {"retention.ms": "9"}
+    back = operator.patch(f"{API}/topics/flights", {"configs": {"retention.ms": None}}, format="json")
+    assert back.json()["configs"] == {}
+    assert operator.delete(f"{API}/topics/flights", {"why": "over"}, format="json").status_code == 202
+    assert operator.get(f"{API}/topics/flights").status_code == 404
+    verbs = [c["verb"] for c in operator.get(f"{API}/changes").json()["rows"]]
+    assert verbs == ["topic.delete", "topic.alter", "topic.alter", "topic.create"]
+    assert Change.objects.filter(who="alice").count() == 4
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "field"),
+    [
+        ("post", "topics", {"name": "a b"}, 400, "name"),
+        ("post", "topics", {}, 400, "name"),
+        ("post", "topics", {"name": "t", "partitions": "many"}, 400, "partitions"),
+        ("post", "topics", {"name": "t", "configs": {"retention.ms": "x"}}, 400, "configs.retention.ms"),
+        ("post", "topics", {"name": "t", "assignment": {"x": [1]}}, 400, "assignment"),
+        ("patch", "topics/nope", {"partitions": 2}, 404, ""),
+        ("delete", "topics/nope", {}, 404, ""),
+        ("get", "topics?per_page=100000", None, 400, "per_page"),
+        ("get", "topics/nope/partitions/0/messages", None, 404, ""),
+        ("get", "brokers/77", None, 404, ""),
+        ("get", "moves/77", None, 404, ""),
+        ("post", "moves/77/start", {}, 404, ""),
+        ("post", "moves", {"scope": "everything"}, 400, "scope"),
+        ("post", "moves", {"scope": {"kind": "drain", "broker": 9}}, 400, "scope"),
+        ("post", "recoveries", {"topic": "nope", "partition": 0, "broker_id": 1}, 400, "partition"),
+        ("post", "archives", {"topics": ["nope"]}, 400, "topics"),
+        ("post", "acls", {"resource_type": "topic"}, 400, "resource_name"),
+        ("delete", "acls/7", {}, 409, ""),
+    ],
+)  # fmt: skip
+def test_bad_input_gets_one_shape_of_answer(
+    world: World, operator: APIClient, method: str, path: str, body: object, status: int, field: str
+) -> None:
+    call = getattr(operator, method)
+    answer = call(f"{API}/{path}") if body is None else call(f"{API}/{path}", body, format="json")
+    assert (answer.status_code, answer.json()["field"]) == (status, field), answer.content
+    assert len(answer.json()["reason"]) > 10
+
+
+def test_a_body_that_is_no_json_is_refused(world: World, operator: APIClient) -> None:
+    answer = operator.generic("POST", f"{API}/topics", "{not json", content_type="application/json")
+    assert answer.status_code == 400
+    assert set(answer.json()) == {"reason", "field"}
+
+
+def test_a_move_is_previewed_planned_started_and_refused_over_rest(world: World, operator: APIClient) -> None:
+    world.topic("flights", (1, 2), (2, 1))
+    scope = {"kind": "drain", "broker": 1}
+    dry = operator.post(f"{API}/moves", {"scope": scope, "dry": True}, format="json")
+    assert (dry.status_code, len(dry.json()["parts"]), dry.json()["bytes_to_copy"]) == (200, 2, 2000)
+    made = operator.post(f"{API}/moves", {"scope": scope, "why": "disk"}, format="json")
+    assert (made.status_code, made.json()["title"], made.json()["can"]) == (
+        201,
+        "Drain broker 1",
+        ["approve", "start", "cancel"],
+    )
+    move_id = made.json()["id"]
+    assert operator.post(f"{API}/moves/{move_id}/approve", {}, format="json").json()["state"] == "approved"
+    assert operator.post(f"{API}/moves/{move_id}/start", {}, format="json").json()["state"] == "running"
+    again = operator.post(f"{API}/moves/{move_id}/start", {}, format="json")
+    assert (again.status_code, "is running" in again.json()["reason"]) == (409, True)
+    assert operator.post(f"{API}/moves/{move_id}/dance", {}, format="json").status_code == 404
+    assert operator.get(f"{API}/moves/{move_id}/parts").json()["total"] == 2
+
+
+def test_every_read_answers(world: World, operator: APIClient) -> None:
+    world.topic("flights", (1, 2))
+    for path in (
+        "overview", "brokers", "brokers/1", "brokers/1/replicas", "brokers/1/restart", "topics", "topics/flights",
+        "topics/flights/configs", "topics/flights/partitions", "topics/flights/partitions/0", "partitions", "drift", "groups",
+        "acls", "moves", "recoveries", "changes", "archives",
+    ):  # fmt: skip
+        answer = operator.get(f"{API}/{path}")
+        assert answer.status_code == 200, (path, answer.content)
+
+
+def test_the_schema_names_every_operation_once(world: World, operator: APIClient) -> None:
+    answer = operator.get(f"{API}/schema", HTTP_ACCEPT="application/vnd.oai.openapi+json")
+    assert answer.status_code == 200
+    schema = json.loads(answer.content)
+    names = [op["operationId"] for path in schema["paths"].values() for op in path.values() if "operationId" in op]
+    assert len(names) == len(set(names))
+    assert {"topics_get", "topics_post", "topic_patch", "move_act_post"} <= set(names)
+    assert "isr" in schema["components"]["schemas"]["Partition"]["properties"]
+
+
+def test_an_operator_is_made_once_and_the_token_stays(db: None, tmp_path: object) -> None:
+    out = tmp_path / "token"  # type: ignore[operator]
+    call_command("ensure_operator", username="weir", password="a-long-password", token_out=str(out))
+    first = out.read_text()
+    call_command("ensure_operator", username="weir", password="another-password", token_out=str(out))
+    assert out.read_text() == first
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Token {first}")
+    assert client.get(f"{API}/overview").status_code == 200
+    assert client.login(username="weir", password="another-password")
+
+
+def test_the_database_is_chosen_by_url() -> None:
+    chosen = database("postgres://weir:p%40ss@db.example:5433/weir")
+    assert (chosen["ENGINE"], chosen["NAME"], chosen["PASSWORD"], chosen["PORT"]) == (
+        "django.db.backends.postgresql", "weir", "p@ss", "5433",
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="use postgres://"):
+        database("mysql://x/y")

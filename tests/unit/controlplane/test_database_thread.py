@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from brokerd.cluster.metadata import Image, ReplicaReset, TopicReady
+from brokerd.cluster.model import BrokerState, TopicState
+from brokerd.cluster.znodes import ForwardedRequest
+from controlplane.controller.database import Begin, DatabaseThread
+from controlplane.controller.events import DesiredFailed, DesiredRead, Report
+from controlplane.models import Change, HandledRequest, ReplicaRecovery, Topic
+from controlplane.services import moves, recovery, topics
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+class Desk:
+    """The thread's work without the thread."""
+
+    def __init__(self, image: Image | None = None, **options: Any) -> None:
+        self.thread = DatabaseThread(**options)
+        self.thread._bootstrapped = 0.0 if options else float("inf")
+        self.thread.image = image or Image()
+        self.posted: list[DesiredRead | DesiredFailed] = []
+        self.thread._post = self.posted.append
+        self.thread._handle(Begin(5))
+
+    def request(self, kind: str, *asked: dict[str, Any], request_id: str = "r1") -> Any:
+        self.thread._handle(ForwardedRequest(request_id, 1, 101, kind, {"topics": list(asked)}))
+        return self.posted.pop()
+
+    def poll(self) -> list[DesiredRead | DesiredFailed]:
+        self.posted.clear()
+        self.thread._poll(5)
+        return list(self.posted)
+
+
+def new(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "partitions": 2, "replication_factor": 1, "assignment": None, "configs": {}, **more}
+
+
+def test_a_clients_request_ends_in_the_same_rows_as_an_operators(world: World) -> None:
+    answer = Desk().request("create_topics", new("flights", configs={"retention.ms": "5", "segment.ms": None}))
+    row = Topic.objects.get()
+    assert (row.partitions, row.configs, row.request_id) == (2, {"retention.ms": "5"}, "r1")
+    assert [(t.topic_id, t.request_id) for t in answer.topics] == [(row.id, "r1")]
+    assert Change.objects.get().who == "client of broker 1"
+
+
+def test_a_request_that_comes_twice_writes_once_and_is_answered_twice(world: World) -> None:
+    desk = Desk()
+    first = desk.request("create_topics", new("a"), new("b"))
+    again = desk.request("create_topics", new("a"), new("b"))
+    assert {t.topic_id for t in first.topics} == {t.topic_id for t in again.topics}
+    assert (Topic.objects.count(), HandledRequest.objects.count()) == (2, 1)
+
+
+def test_a_request_is_written_whole_or_not_at_all(world: World) -> None:
+    desk = Desk()
+    topics.create_topic("taken", who="alice")
+    answer = desk.request("create_topics", new("free"), new("taken"))
+    assert isinstance(answer, DesiredFailed)
+    assert answer.error == 36
+    assert not Topic.objects.filter(name="free").exists()
+    assert not HandledRequest.objects.exists()
+
+
+def test_grow_alter_and_delete_arrive_as_new_generations_of_the_row(world: World) -> None:
+    desk = Desk()
+    desk.request("create_topics", new("t", configs={"segment.ms": "5"}))
+    grown = desk.request("create_partitions", {"name": "t", "partitions": 4, "assignment": [[1], [2]]}, request_id="r2")
+    assert (grown.topics[0].generation, grown.topics[0].assignment) == (2, {2: (1,), 3: (2,)})
+    operations = [
+        {"name": "retention.ms", "value": "9", "op": "set"},
+        {"name": "segment.ms", "value": None, "op": "delete"},
+    ]
+    altered = desk.request("alter_topic_configs", {"name": "t", "configs": operations}, request_id="r3")
+    assert altered.topics[0].configs == {"retention.ms": "9"}
+    row = Topic.objects.get()
+    gone = desk.request("delete_topics", {"id": str(row.id)}, request_id="r4")
+    assert (gone.topics[0].deleted, gone.topics[0].generation) == (True, 4)
+
+
+def test_altering_what_is_so_already_is_answered_too(world: World) -> None:
+    desk = Desk()
+    desk.request("create_topics", new("t", configs={"retention.ms": "9"}))
+    same = {"name": "t", "configs": [{"name": "retention.ms", "value": "9", "op": "set"}]}
+    answer = desk.request("alter_topic_configs", same, request_id="r2")
+    assert [(t.generation, t.request_id) for t in answer.topics] == [(1, "r2")]
+
+
+def test_a_request_that_is_no_request_is_refused_and_the_thread_lives(world: World) -> None:
+    answer = Desk().request("create_topics", {"name": "t"})
+    assert (type(answer), answer.error) == (DesiredFailed, 42)
+
+
+def test_a_change_to_a_topic_that_only_the_cluster_knows_is_refused(world: World) -> None:
+    topic_id = world.topic("ghost", (1,), row=False)
+    answer = Desk().request("delete_topics", {"id": str(topic_id)})
+    assert isinstance(answer, DesiredFailed)
+    assert "adopt" in answer.message
+
+
+def test_wishes_are_handed_over_until_the_log_has_them(world: World) -> None:
+    image = Image()
+    desk = Desk(image)
+    row = topics.create_topic("flights", who="alice")
+    (read,) = desk.poll()
+    assert isinstance(read, DesiredRead)
+    assert [t.topic_id for t in read.topics] == [row.id]
+    image.topics[row.id] = TopicState(row.id, "flights", 1, {}, 1, ready=False)
+    assert len(desk.poll()) == 1
+    image.topics[row.id].ready = True
+    assert desk.poll() == []
+    row.refresh_from_db()
+    assert (row.applied_generation, row.controller_epoch) == (1, 5)
+
+
+def test_a_tombstone_is_handed_over_until_the_log_has_it(world: World) -> None:
+    image = Image()
+    desk = Desk(image)
+    row = topics.create_topic("flights", who="alice")
+    topics.delete_topic("flights", who="alice")
+    (read,) = desk.poll()
+    assert isinstance(read, DesiredRead)
+    assert read.topics[0].deleted
+    image.deleted[row.id] = 2
+    assert desk.poll() == []
+
+
+def test_orders_of_moves_are_handed_over_bound_to_what_was_read(world: World) -> None:
+    world.topic("flights", (1, 2))
+    move = moves.plan_move({"kind": "topic", "topic": "flights", "brokers": [2, 3]}, who="alice")
+    desk = Desk(world.image)
+    assert desk.poll() == []
+    moves.start_move(move.pk, who="alice")
+    moves.advance_move(move.pk)
+    (read,) = desk.poll()
+    assert isinstance(read, DesiredRead)
+    assert [(set(a.replicas), a.read_generation, a.move_id) for a in read.assignments] == [({2, 3}, 0, str(move.pk))]
+
+
+def test_a_reset_is_handed_over_once_and_marked_when_the_log_has_it(world: World) -> None:
+    topic_id = world.topic("flights", (1, 2))
+    row = recovery.recover_replica("flights", 0, 2, who="alice")
+    desk = Desk(world.image)
+    (read,) = desk.poll()
+    assert isinstance(read, DesiredRead)
+    assert [r.reset_id for r in read.resets] == [str(row.reset_id)]
+    assert desk.poll() == []
+    desk.thread.applied(world.image, (ReplicaReset(topic_id, 0, 2, str(row.reset_id)), TopicReady(uuid4())))
+    while not desk.thread._commands.empty():
+        desk.thread._handle(desk.thread._commands.get())
+    desk.poll()
+    row.refresh_from_db()
+    assert (row.state, row.reset_seq) == ("reset", world.image.seq)
+
+
+def test_reports_reach_the_rows_they_speak_of(world: World) -> None:
+    desk = Desk(world.image)
+    topics.create_topic("flights", who="alice")
+    world.topic("other", (1, 2))
+    row = recovery.recover_replica("other", 0, 2, who="alice")
+    desk.thread._handle(Report("refused", "flights", "cannot be placed yet"))
+    desk.thread._handle(Report("refused", f"recovery {row.reset_id}", "this broker holds no such replica"))
+    assert Topic.objects.get(name="flights").note == "cannot be placed yet"
+    assert "no such replica" in ReplicaRecovery.objects.get().note
+
+
+def test_internal_topics_are_made_once_three_brokers_are_there(world: World) -> None:
+    image = Image()
+    desk = Desk(image, brokers_expected=3, offsets_partitions=4)
+    for b in (1, 2):
+        image.brokers[b] = BrokerState(b, b, "u", "h", 1)
+    desk.poll()
+    assert not Topic.objects.exists()
+    image.brokers[3] = BrokerState(3, 3, "u", "h", 1)
+    desk.thread._bootstrapped = 0
+    desk.poll()
+    row = Topic.objects.get()
+    assert (row.name, row.partitions, row.replication_factor, row.internal) == ("__consumer_offsets", 4, 3, True)
+    assert row.configs["min.insync.replicas"] == "2"
+    desk.thread._bootstrapped = 0
+    desk.poll()
+    assert Topic.objects.count() == 1

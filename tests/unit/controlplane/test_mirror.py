@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import pytest
+from django.db import DatabaseError, connection
+from django.test.utils import CaptureQueriesContext
+
+from controlplane.mirror import Mirror
+from controlplane.models import Broker, ObservedTopic, Partition, Replica
+from controlplane.selectors import brokers, overview, topics
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_rows_say_what_the_log_says(world: World) -> None:
+    world.topic("flights", (1, 2), (2, 3))
+    world.put("flights", 0, isr=(1,))
+    seen = ObservedTopic.objects.get(name="flights")
+    assert (seen.partition_count, seen.under_replicated, seen.offline) == (2, 1, 0)
+    row = Partition.objects.get(topic=seen, index=0)
+    assert (row.replicas, row.isr, row.leader) == ([1, 2], [1], 1)
+    assert list(Replica.objects.filter(partition=row).values_list("broker_id", "in_isr")) == [(1, True), (2, False)]
+    assert Broker.objects.get(broker_id=2).replicas_out_of_sync == 1
+
+
+def test_an_image_that_did_not_change_writes_nothing(world: World) -> None:
+    world.topic("flights", (1, 2))
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        assert not world.mirror.write(world.image)
+    assert not [q for q in queries if not q["sql"].startswith(("SAVEPOINT", "RELEASE"))]
+
+
+def test_the_difference_names_what_changed_and_nothing_else(world: World) -> None:
+    topic_id = world.topic("flights", (1, 2), (2, 3))
+    world.topic("other", (1,))
+    before = world.state("flights", 1)
+    world.image.topics[topic_id].partitions[1] = type(before)(before.replicas, before.isr[:1], 2, 102, 1, 1)
+    difference = world.mirror.write(world.image)
+    assert difference.partitions == {topic_id: [1]}
+    assert difference.topics == {topic_id}
+
+
+def test_a_moved_partition_loses_the_rows_of_replicas_that_left(world: World) -> None:
+    world.topic("flights", (1, 2))
+    world.begin_move("flights", 0, (2, 3))
+    assert Replica.objects.count() == 3
+    world.end_move("flights", 0)
+    assert sorted(Replica.objects.values_list("broker_id", flat=True)) == [2, 3]
+
+
+def test_a_topic_deleted_in_the_log_goes_with_its_partitions(world: World) -> None:
+    topic_id = world.topic("flights", (1, 2))
+    del world.image.topics[topic_id], world.image.topic_ids["flights"]
+    assert world.mirror.write(world.image).topics_gone == ["flights"]
+    assert not Partition.objects.exists()
+
+
+def test_a_new_observer_finds_the_rows_of_the_old_one(world: World) -> None:
+    world.topic("flights", (1, 2))
+    Partition.objects.update(isr=[9])
+    Mirror().write(world.image)
+    assert Partition.objects.get().isr == [1, 2]
+    assert Partition.objects.count() == 1
+
+
+def test_after_a_failed_write_the_next_one_starts_from_the_rows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.topic("flights", (1, 2))
+    broken = world.mirror._write_partitions
+
+    def locked(*args: object) -> None:
+        raise DatabaseError("database is locked")
+
+    monkeypatch.setattr(world.mirror, "_write_partitions", locked)
+    with pytest.raises(DatabaseError):
+        world.put("flights", 0, isr=(1,))
+    monkeypatch.setattr(world.mirror, "_write_partitions", broken)
+    world.look()
+    assert Partition.objects.get().isr == [1]
+
+
+def test_health_is_a_word_with_its_reason(world: World) -> None:
+    world.topic("flights", (1, 2), configs={"min.insync.replicas": "2"})
+    assert overview.health().word == "healthy"
+    world.down(3)
+    assert overview.health().word == "degraded"
+    world.put("flights", 0, isr=(1,))
+    assert overview.health().word == "at_risk"
+    assert "min.insync" in overview.health().reason
+    world.offline("flights", 0)
+    assert "no leader" in overview.health().reason
+    world.aged(120)
+    assert overview.health().word == "unknown"
+
+
+def test_a_restart_is_unsafe_where_a_partition_would_lose_its_last_copy_or_its_quorum(world: World) -> None:
+    world.topic("alone", (1,))
+    world.topic("strict", (1, 2), configs={"min.insync.replicas": "2"})
+    world.topic("fine", (1, 2))
+    verdict = brokers.safe_to_restart(1)
+    assert not verdict.safe
+    assert [b.split(":")[0] for b in verdict.blockers] == ["alone-0", "strict-0"]
+    assert verdict.leaders == 3
+    assert brokers.safe_to_restart(3).safe
+
+
+def test_drift_is_listed_both_ways_and_nothing_is_done_about_it(world: World) -> None:
+    world.topic("no-row", (1,), row=False)
+    behind = world.topic("behind", (1,))
+    world.image.topics[behind].generation = 4
+    lost = world.topic("lost", (1,))
+    del world.image.topics[lost], world.image.topic_ids["lost"]
+    world.look()
+    assert [(d.name, d.kind) for d in topics.drift_list()] == [
+        ("behind", "behind"),
+        ("lost", "missing"),
+        ("no-row", "no_row"),
+    ]
+    assert [t.name for t in topics.topic_list(only="drift").rows] == ["behind", "no-row"]
+    assert overview.overview().drift == 3
+
+
+def test_a_topic_asked_for_is_listed_before_the_cluster_has_it(world: World) -> None:
+    from controlplane.services import topics as services
+
+    world.topic("flights", (1, 2))
+    services.create_topic("airports", who="alice")
+    assert [(t.name, t.state) for t in topics.topic_list().rows] == [("airports", "creating"), ("flights", "active")]
+    services.delete_topic("flights", who="alice")
+    assert topics.topic_row("flights").state == "deleting"  # type: ignore[union-attr]
+
+
+def test_a_page_costs_the_same_however_many_topics_there_are(
+    world: World, django_assert_max_num_queries: object
+) -> None:
+    for i in range(12):
+        world.topic(f"t{i:02}", (1, 2))
+    with django_assert_max_num_queries(4):  # type: ignore[operator]
+        page = topics.topic_list(per_page=5, page=2, sort="-name")
+    assert [t.name for t in page.rows] == ["t06", "t05", "t04", "t03", "t02"]
+    assert (page.total, page.pages, page.first, page.last) == (12, 3, 6, 10)
+    with django_assert_max_num_queries(4):  # type: ignore[operator]
+        assert len(topics.partition_list(per_page=5).rows) == 5
+
+
+def test_unknown_figures_sort_last_and_stay_unknown(world: World) -> None:
+    world.topic("a", (1,))
+    world.topic("b", (1,))
+    ObservedTopic.objects.filter(name="b").update(size_bytes=5)
+    assert [(t.name, t.size_bytes) for t in topics.topic_list(sort="-size_bytes").rows] == [("b", 5), ("a", None)]
+    assert [t.name for t in topics.topic_list(sort="size_bytes").rows] == ["b", "a"]

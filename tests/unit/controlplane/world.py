@@ -1,0 +1,112 @@
+"""A cluster as the observer would have mirrored it: an image built by hand, written by the real mirror."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID, uuid4
+
+from django.utils import timezone
+
+from brokerd.cluster.metadata import Image
+from brokerd.cluster.model import (
+    NO_INCARNATION,
+    NO_LEADER,
+    BrokerState,
+    PartitionState,
+    Seat,
+    TopicPartition,
+    TopicState,
+)
+from controlplane.mirror import Mirror
+from controlplane.models import Cluster, Replica, Topic
+
+
+class World:
+    """`brokers` living brokers with incarnation 100 + id; change the image, then `look()`."""
+
+    def __init__(self, brokers: int = 3) -> None:
+        self.image = Image(seq=1, cluster_id="test", controller_epoch=1)
+        self.mirror = Mirror()
+        for b in range(1, brokers + 1):
+            self.image.brokers[b] = BrokerState(b, 100 + b, f"uuid-{b}", "127.0.0.1", 9000 + b)
+        self.look()
+
+    def look(self) -> None:
+        self.image.seq += 1
+        self.mirror.write(self.image)
+        self.mirror.touch(self.image, controller_id=1, connected=True, fresh=True)
+
+    def topic(
+        self,
+        name: str,
+        *replicas: tuple[int, ...],
+        row: bool = True,
+        configs: dict[str, str] | None = None,
+        size: int = 1000,
+    ) -> UUID:
+        topic_id = uuid4()
+        state = TopicState(topic_id, name, 1, configs or {}, len(replicas), ready=True)
+        for i, r in enumerate(replicas):
+            seats = tuple(Seat(b, 100 + b) for b in r)
+            state.partitions[i] = PartitionState(r, seats, r[0], 100 + r[0])
+        self.image.topics[topic_id] = state
+        self.image.topic_ids[name] = topic_id
+        if row:
+            Topic.objects.create(
+                id=topic_id, name=name, partitions=len(replicas), replication_factor=len(replicas[0]), configs=configs or {},
+                applied_generation=1,
+            )  # fmt: skip
+        self.look()
+        self.sized(name, size)
+        return topic_id
+
+    def sized(self, name: str, size: int) -> None:
+        """Every replica of the topic has `size` bytes."""
+        from controlplane.models import Partition
+
+        Partition.objects.filter(topic__name=name).update(size_bytes=size, sampled_at=timezone.now())
+        Replica.objects.filter(partition__topic__name=name).update(size_bytes=size)
+
+    def state(self, name: str, index: int) -> PartitionState:
+        found = self.image.partition(TopicPartition(self.image.topic_ids[name], index))
+        assert found is not None
+        return found
+
+    def put(self, name: str, index: int, **changes: object) -> None:
+        """Change a partition and mirror it. `isr` may be given as broker ids."""
+        if "isr" in changes:
+            changes["isr"] = tuple(Seat(b, 100 + b) for b in changes["isr"])  # type: ignore[attr-defined]
+        before = self.state(name, index)
+        topic = self.image.topics[self.image.topic_ids[name]]
+        topic.partitions[index] = replace(before, partition_epoch=before.partition_epoch + 1, **changes)  # type: ignore[arg-type]
+        self.look()
+
+    def begin_move(self, name: str, index: int, to: tuple[int, ...]) -> None:
+        """What the controller does with an order."""
+        before = self.state(name, index)
+        old = tuple(b for b in before.replicas if b not in to)
+        self.put(
+            name, index, replicas=(*to, *old), adding=tuple(b for b in to if b not in before.isr_ids), removing=old,
+            assignment_generation=before.assignment_generation + 1,
+        )  # fmt: skip
+
+    def end_move(self, name: str, index: int) -> None:
+        """All new replicas are in sync: the controller drops the old ones."""
+        before = self.state(name, index)
+        to = before.target
+        self.put(
+            name, index, replicas=to, isr=to, adding=(), removing=(), leader=to[0], leader_incarnation=100 + to[0],
+            assignment_generation=before.assignment_generation + 1,
+        )  # fmt: skip
+
+    def down(self, broker_id: int) -> None:
+        self.image.brokers[broker_id] = replace(self.image.brokers[broker_id], alive=False)
+        self.look()
+
+    def offline(self, name: str, index: int) -> None:
+        self.put(name, index, isr=(), last_isr=(1,), leader=NO_LEADER, leader_incarnation=NO_INCARNATION)
+
+    def aged(self, seconds: float) -> None:
+        from datetime import timedelta
+
+        Cluster.objects.update(observed_at=timezone.now() - timedelta(seconds=seconds))
