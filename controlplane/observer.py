@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from django.db import DatabaseError, close_old_connections, connection
+from django.db import DatabaseError, connection
 
 from brokerd.cluster import znodes
 from brokerd.cluster.metadata import Image, Record
@@ -97,6 +97,7 @@ class Observer:
             self._thread.join(timeout_s)
 
     def run(self) -> None:
+        self._be_impatient()
         poll = select.poll()
         poll.register(self._store.fileno(), select.POLLIN)
         poll.register(self._wake, select.POLLIN)
@@ -106,9 +107,24 @@ class Observer:
                 self.turn()
             except DatabaseError as e:
                 self._database_failed(e)
+            except Exception:
+                # A fault of ours must not leave pages with figures that only grow old: start over from the rows.
+                log.exception("the observer stumbled and looks again")
+                self.mirror.forget()
+                self._dirty = True
+                time.sleep(1)
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._store.close()
         connection.close()
+
+    def _be_impatient(self) -> None:
+        """On SQLite, meet a lock with an error after a second: this thread has the log to follow and tries again anyway."""
+        if connection.vendor == "sqlite":
+            try:
+                with connection.cursor() as cursor:
+                    cursor.execute("PRAGMA busy_timeout = 1000")
+            except DatabaseError as e:
+                self._database_failed(e)
 
     def turn(self) -> None:
         """One turn: what ZooKeeper and the brokers said, then rows and feed. Raises DatabaseError; nothing is lost by it."""
@@ -157,8 +173,11 @@ class Observer:
         if not self._ill:
             log.warning("the database does not answer; what is observed waits in memory: %s", error)
         self._ill = True
-        close_old_connections()
-        time.sleep(0.5)
+        # Keep the connection (and its impatience) where it is still good.
+        if not connection.is_usable():
+            connection.close()
+            self._be_impatient()
+        time.sleep(0.2)
 
     # -- the metadata log ----------------------------------------------------------------------------------------------
     def _session(self, state: SessionState) -> None:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
+from django.db import OperationalError
 from django.http import Http404
 from rest_framework import exceptions, status
 from rest_framework.response import Response
@@ -13,11 +15,18 @@ from rest_framework.views import exception_handler
 
 from controlplane.services import Refused
 
+log = logging.getLogger(__name__)
+
 
 def handle(error: Exception, context: dict[str, Any]) -> Response | None:
     if isinstance(error, Refused):
         code = status.HTTP_400_BAD_REQUEST if error.field else status.HTTP_409_CONFLICT
         return Response({"reason": error.reason, "field": error.field}, status=code)
+    if isinstance(error, OperationalError):
+        # Reads go on from WAL; a write met a lock for longer than the time-out, or the database is away.
+        log.warning("the database does not answer: %s", error)
+        reason = "The database is locked or does not answer; nothing was changed. Try again."
+        return Response({"reason": reason, "field": ""}, status=status.HTTP_503_SERVICE_UNAVAILABLE)
     response = exception_handler(error, context)
     if response is None:
         return None

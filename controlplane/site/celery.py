@@ -1,14 +1,18 @@
 """The Celery app. Law: the database row is the job queue, so no result is kept and a lost task costs seconds, never work.
 
-Started as `celery -A controlplane.site.celery worker -B -P threads -c 2`. The transport is a folder of the house by default (no
+Started as `celery -A controlplane.site.celery worker -P threads -c 2`: beat is a thread of that worker, because the process that `-B` forks
+outlives a killed worker and goes on alone (WEIR_BEAT=off where it runs elsewhere). The transport is a folder of the house by default (no
 further server), Redis or Valkey through CELERY_BROKER_URL. Must not come in: what tasks do (`controlplane.tasks`).
 """
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from celery import Celery
+from celery.beat import EmbeddedService
+from celery.signals import worker_ready
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.site.settings")
 
@@ -31,7 +35,8 @@ def _configure(app: Celery) -> None:
         worker_prefetch_multiplier=1,
         broker_connection_retry_on_startup=True,
         task_default_queue="weir",
-        beat_schedule_filename=str(settings.DATA_DIR / "celery" / "beat"),
+        # One interval needs no memory of when it last fired, and a file of it is one more thing a kill -9 can spoil.
+        beat_scheduler="celery.beat:Scheduler",
         beat_schedule={
             "advance": {
                 "task": "controlplane.advance_all",
@@ -59,3 +64,10 @@ def _configure(app: Celery) -> None:
 app = Celery("weir")
 _configure(app)
 app.autodiscover_tasks(["controlplane"])
+
+
+@worker_ready.connect
+def start_beat(sender: Any, **kwargs: Any) -> None:
+    if os.environ.get("WEIR_BEAT") != "off" and getattr(sender.controller, "beat", None) is None:
+        beat: Any = EmbeddedService(app, thread=True)
+        beat.start()
