@@ -16,7 +16,7 @@ from zlib import crc32
 
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
-from brokerd.storage import recovery, retention
+from brokerd.storage import recovery, retention, times
 from brokerd.storage.disk import Disk, DiskFull
 from brokerd.storage.epochs import EpochCache
 from brokerd.storage.index import RELATIVE_MAX
@@ -51,6 +51,8 @@ class Log:
         self.snapshots = Snapshots(folder, disk)
         self.batches_checked = self.bytes_cut = 0
         """What opening cost: batches whose CRC was checked, bytes that were torn."""
+        self.cleaned_offset = 0
+        """Below this, compaction has been everywhere."""
         self._edges: dict[int, int] = {}
         self._snapshot_due = SNAPSHOT_BYTES
         self._flushed_offset = -1
@@ -77,6 +79,8 @@ class Log:
             self.epochs.truncate(self.end_offset)
             self._rebuild_producers()
         self.epochs.raise_start(self.start_offset)
+        self.cleaned_offset = recovery.read_number(disk, folder / recovery.CLEANER_OFFSET)
+        self._not_clean_above(self.end_offset)
         self._flushed_offset = self.snapshots.flushed_offset
         self._flushed_mono_ms = now.mono_ms
         for segment in self.segments:
@@ -302,37 +306,12 @@ class Log:
                 yield header
 
     def offset_for_timestamp(self, timestamp: int, upto_offset: int) -> tuple[int, int, int] | None:
-        """(offset, timestamp, leader epoch) of the first record at or after `timestamp`, below `upto_offset`.
-
-        Unpacks one batch. Raises CorruptBatch where it cannot be.
-        """
-        for segment in self.segments:
-            if segment.sure_newest() < timestamp or segment.end_offset <= self.start_offset:
-                continue
-            for position, header in segment.batches_since(timestamp):
-                if header.base_offset >= upto_offset:
-                    return None
-                if header.max_timestamp < timestamp or header.last_offset < self.start_offset:
-                    continue
-                for record in records.iterate(segment.file.pread(header.size, position)):
-                    if record.timestamp >= timestamp and record.offset >= self.start_offset:
-                        if record.offset >= upto_offset:
-                            return None
-                        return record.offset, record.timestamp, header.partition_leader_epoch
-        return None
+        """(offset, timestamp, leader epoch) of the first record at or after `timestamp`, below `upto_offset`."""
+        return times.first_at(self.segments, timestamp, self.start_offset, upto_offset)
 
     def max_timestamp(self) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record with the largest timestamp; None for an empty log."""
-        best = max(self.segments, key=Segment.sure_newest)
-        wanted = best.max_timestamp
-        if wanted < 0:
-            return None
-        for position, header in best.headers(best.position_of(best.max_timestamp_base)):
-            if header.max_timestamp == wanted:
-                for record in records.iterate(best.file.pread(header.size, position)):
-                    if record.timestamp == wanted:
-                        return record.offset, wanted
-        return None
+        return times.newest(self.segments)
 
     # -- cutting -----------------------------------------------------------------------------------------------------------
     def truncate_to(self, offset: int) -> None:
@@ -344,6 +323,7 @@ class Log:
             return
         self.truncations += 1
         self._edges.clear()
+        self._not_clean_above(offset)
         self._drop_snapshots_above(offset)
         while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
             self._bases.pop()
@@ -374,6 +354,7 @@ class Log:
         """Empty the log and begin anew at `offset`."""
         self.truncations += 1
         self._edges.clear()
+        self._not_clean_above(0)
         self._drop_snapshots_above(-1)
         while self.segments:
             self.segments.pop().remove()
@@ -424,6 +405,28 @@ class Log:
         removed = self._start_raised()
         log.info("%s: %d segments removed by retention, the log starts at %d", self.folder.name, len(removed), upto)
         return removed
+
+    # -- compaction (see `cleaner`) --------------------------------------------------------------------------------------------
+    def segments_replaced(self, index: int, count: int, result: Segment, end_offset: int) -> None:
+        """The files of `count` segments from `index` on have become one; it ends where they ended."""
+        for old in self.segments[index : index + count]:
+            old.forget()
+        result.end_offset = end_offset
+        self.segments[index : index + count] = [result]
+        self._bases[index : index + count] = [result.base_offset]
+        self._try("index", result.save_indexes)
+
+    def note_cleaned(self, offset: int) -> None:
+        self.cleaned_offset = offset
+        self._try(
+            "cleaner's offset", lambda: self.disk.replace(self.folder / recovery.CLEANER_OFFSET, str(offset).encode())
+        )
+
+    def _not_clean_above(self, offset: int) -> None:
+        """Before the log is cut: else a tombstone written later could pass for one whose victims are gone."""
+        if self.cleaned_offset > offset:
+            self.disk.unlink(self.folder / recovery.CLEANER_OFFSET)
+            self.cleaned_offset = 0
 
     # -- flushing and closing ----------------------------------------------------------------------------------------------
     def plan_flush(self) -> Flush | None:

@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 EPOCHS = "leader-epoch-checkpoint"
 LOG_START = "log-start-offset"
+CLEANER_OFFSET = "cleaner-offset"
 CLEANED, SWAP = ".cleaned", ".swap"
 DAMAGED = ".damaged"
 
@@ -80,9 +81,14 @@ def recover(folder: Path, disk: Disk, now: Now, interval: int, *, deep: bool) ->
             _cut(out, folder, disk, segment, size, bases[i + 1 :])
             break
     first = out.segments[0].base_offset if out.segments else 0
-    stored = disk.read(folder / LOG_START)
-    out.start_offset = max(first, int(stored) if stored and stored.strip().isdigit() else 0)
+    out.start_offset = max(first, read_number(disk, folder / LOG_START))
     return out
+
+
+def read_number(disk: Disk, path: Path) -> int:
+    """The number in a file of one number, 0 when there is none."""
+    data = disk.read(path)
+    return int(data) if data and data.strip().isdigit() else 0
 
 
 def _check(out: Recovered, segment: Segment, now: Now) -> None:

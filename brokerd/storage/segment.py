@@ -98,6 +98,10 @@ class Segment:
     def release(self) -> None:
         self._file = None
 
+    def forget(self) -> None:
+        """The file of this name is another one now."""
+        self._file = self._index = None
+
     def adopt(self, size: int, end_offset: int) -> bool:
         """Trust a closed segment of `size` bytes without reading it. False when its time index cannot be true."""
         newest = SparseIndex.newest_of(self.disk, self.path)

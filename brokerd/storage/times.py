@@ -1,0 +1,45 @@
+"""Finding records by their timestamps.
+
+Law: the time index and the headers narrow the search to one batch; only that one is unpacked. Called by `log`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from brokerd.storage.segment import Segment
+from brokerd.wire import records
+
+
+def first_at(
+    segments: Sequence[Segment], timestamp: int, start_offset: int, upto_offset: int
+) -> tuple[int, int, int] | None:
+    """(offset, timestamp, leader epoch) of the first record at or after `timestamp` within the bounds. Raises CorruptBatch."""
+    for segment in segments:
+        if segment.sure_newest() < timestamp or segment.end_offset <= start_offset:
+            continue
+        for position, header in segment.batches_since(timestamp):
+            if header.base_offset >= upto_offset:
+                return None
+            if header.max_timestamp < timestamp or header.last_offset < start_offset:
+                continue
+            for record in records.iterate(segment.file.pread(header.size, position)):
+                if record.timestamp >= timestamp and record.offset >= start_offset:
+                    if record.offset >= upto_offset:
+                        return None
+                    return record.offset, record.timestamp, header.partition_leader_epoch
+    return None
+
+
+def newest(segments: Sequence[Segment]) -> tuple[int, int] | None:
+    """(offset, timestamp) of the first record with the largest timestamp; None for an empty log. Raises CorruptBatch."""
+    best = max(segments, key=Segment.sure_newest)
+    wanted = best.max_timestamp
+    if wanted < 0:
+        return None
+    for position, header in best.headers(best.position_of(best.max_timestamp_base)):
+        if header.max_timestamp == wanted:
+            for record in records.iterate(best.file.pread(header.size, position)):
+                if record.timestamp == wanted:
+                    return record.offset, wanted
+    return None

@@ -1,0 +1,299 @@
+"""Compaction: what stays, what goes, when tombstones go, and that no crash leaves a half-truth."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from brokerd.cluster.model import Now
+from brokerd.storage import cleaner
+from brokerd.storage.disk import DiskFull
+from brokerd.storage.log import Log
+from brokerd.storage.producers import Duplicate
+from brokerd.wire import records
+from brokerd.wire.records import CorruptBatch, Record
+from tests.simulation.disk import Crashed, SimDisk
+from tests.unit.storage.test_log import FOLDER, NOW, append, everything, opened, sequenced, sim
+
+COMPACT = {"cleanup_policy": "compact", "segment_bytes": "500", "min_cleanable_dirty_ratio": "0.01"}
+Pair = tuple[bytes, bytes | None]
+
+
+def put(log: Log, *pairs: Pair, epoch: int = 0, compression: int = 0, now: Now = NOW) -> None:
+    data = records.build([Record(i, now.wall_ms, k, v) for i, (k, v) in enumerate(pairs)], compression=compression)
+    append(log, bytearray(data), epoch, now)
+
+
+def fill(
+    log: Log, count: int = 60, keys: int = 7, seed: int = 0, tombstones: float = 0.1,
+    codecs: Sequence[int] = tuple(records.COMPRESSION_NAMES),
+) -> None:  # fmt: skip
+    rng = random.Random(seed)
+    for i in range(count):
+        pairs: list[Pair] = []
+        for _ in range(rng.randint(1, 4)):
+            value = None if rng.random() < tombstones else b"v%d" % i + bytes(rng.randint(0, 60))
+            pairs.append((b"key-%d" % rng.randrange(keys) + bytes(rng.choice([0, 30])), value))
+        put(log, *pairs, epoch=i // 20, compression=rng.choice(codecs))
+
+
+def latest(found: list[Record]) -> dict[bytes, Record]:
+    return {r.key: r for r in found if r.key is not None}
+
+
+def live(found: list[Record]) -> dict[bytes, bytes]:
+    return {k: r.value for k, r in latest(found).items() if r.value is not None}
+
+
+def closed(log: Log) -> int:
+    return log.segments[-1].base_offset
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_every_key_the_newest_record_stays_where_it_was(seed: int) -> None:
+    log = opened(**COMPACT)
+    fill(log, seed=seed)
+    before, edge = everything(log), closed(log)
+    done = cleaner.clean(log, NOW, log.end_offset)
+    assert done is not None and done.records_dropped > 0
+    after = everything(log)
+    newest = latest([r for r in before if r.offset < edge])
+    assert [r for r in after if r.offset < edge] == sorted(newest.values())
+    assert [r for r in after if r.offset >= edge] == [r for r in before if r.offset >= edge]
+    assert log.end_offset == before[-1].offset + 1
+    for at in range(log.end_offset):
+        found = [r.offset for r in records.iterate(log.read(at, 1, 1 << 60).bytes())]
+        following = [r.offset for r in after if r.offset >= at]
+        assert not found or set(found) & set(following) or max(found) < at
+
+
+def test_segments_shrink_and_join_and_the_log_opens_again() -> None:
+    disk = sim()
+    log = opened(disk, **COMPACT)
+    fill(log)
+    before = len(log.segments)
+    cleaner.clean(log, NOW, log.end_offset)
+    cleaner.clean(log, NOW, log.end_offset, force=True)
+    fill(log, seed=1)
+    cleaner.clean(log, NOW, log.end_offset)
+    assert len(log.segments) < before * 2
+    expected = everything(log)
+    log.close()
+    for found in (disk.killed(), disk.killed()):
+        again = Log.open(FOLDER, log.config, found, NOW, deep=False)
+        assert everything(again) == expected
+        assert [s.base_offset for s in again.segments] == [s.base_offset for s in log.segments]
+        deep = Log.open(FOLDER, log.config, found, NOW, deep=True)
+        assert everything(deep) == expected and deep.bytes_cut == 0
+        assert deep.cleaned_offset == log.cleaned_offset
+
+
+def test_nothing_at_or_above_the_high_watermark_is_touched() -> None:
+    log = opened(**COMPACT)
+    fill(log)
+    before = everything(log)
+    hw = log.segments[3].base_offset + 1
+    cleaner.clean(log, NOW, hw)
+    edge = log.cleaned_offset
+    assert 0 < edge <= hw
+    assert [r for r in everything(log) if r.offset >= edge] == [r for r in before if r.offset >= edge]
+
+
+def test_a_tombstone_stays_readable_for_its_time_and_then_goes() -> None:
+    log = opened(**COMPACT, delete_retention_ms="1000")
+    put(log, (b"gone", b"x" * 200), (b"stays", b"y"))
+    put(log, (b"gone", None))
+    put(log, (b"pad", b"z" * 400))
+    put(log, (b"pad", b"z" * 400))
+
+    def tombstone() -> list[Record]:
+        return [r for r in everything(log) if r.key == b"gone"]
+
+    assert cleaner.clean(log, NOW, log.end_offset)
+    assert [r.value for r in tombstone()] == [None]
+    assert tombstone()[0].timestamp == NOW.wall_ms, "the horizon in the batch does not change the record's time"
+    early, late = NOW._replace(wall_ms=NOW.wall_ms + 999), NOW._replace(wall_ms=NOW.wall_ms + 1_000)
+    put(log, (b"pad", b"z" * 400), now=early)
+    assert cleaner.clean(log, early, log.end_offset, force=True)
+    assert len(tombstone()) == 1
+    put(log, (b"pad", b"z" * 400), now=late)
+    assert cleaner.clean(log, late, log.end_offset, force=True)
+    assert tombstone() == []
+    assert live(everything(log))[b"stays"] == b"y"
+
+
+def test_a_deleted_key_never_comes_back_however_often_it_is_cleaned() -> None:
+    for seed in range(8):
+        rng = random.Random(seed)
+        log = opened(**COMPACT, delete_retention_ms="50")
+        state: dict[bytes, bytes] = {}
+        wall = NOW.wall_ms
+        for i in range(120):
+            key, value = b"k%d" % rng.randrange(6), None if rng.random() < 0.4 else b"%d" % i + bytes(40)
+            put(log, (key, value), now=Now(0, wall))
+            state.pop(key, None)
+            if value is not None:
+                state[key] = value
+            wall += rng.randint(0, 30)
+            if rng.random() < 0.15:
+                cleaner.clean(log, Now(0, wall), rng.randint(0, log.end_offset))
+            assert live(everything(log)) == state, f"seed {seed} step {i}"
+
+
+def test_sequences_outlive_their_records() -> None:
+    disk = sim()
+    log = opened(disk, **COMPACT)
+    for i in range(6):
+        append(log, sequenced(i, producer_id=7))
+    for _ in range(8):
+        put(log, (b"k", bytes(100)))
+    cleaner.clean(log, NOW, log.end_offset)
+    for name in [n for n in disk.names if n.suffix == ".snapshot"]:
+        del disk.names[name]
+    again = Log.open(FOLDER, log.config, disk.killed(), NOW)
+    assert again.check_producer(records.peek(sequenced(5)), NOW) == Duplicate(5, 5)
+
+
+def test_records_without_a_key_go() -> None:
+    log = opened(**COMPACT)
+    append(log, bytearray(records.build([Record(0, 1, None, b"x" * 300), Record(1, 1, b"k", b"y")])))
+    for _ in range(3):
+        put(log, (b"pad", bytes(300)))
+    cleaner.clean(log, NOW, log.end_offset)
+    assert everything(log)[0].offset == 1
+
+
+def test_a_pass_waits_until_enough_is_dirty_or_the_oldest_is_overdue() -> None:
+    log = opened(**{**COMPACT, "min_cleanable_dirty_ratio": "0.5", "max_compaction_lag_ms": "5000"})
+    fill(log, keys=1_000)
+    assert cleaner.clean(log, NOW, log.end_offset, force=True)
+    for _ in range(6):
+        put(log, (b"key-1", bytes(150)))
+    assert cleaner.plan(log, NOW, 1 << 60) is None
+    assert cleaner.plan(log, NOW._replace(wall_ms=NOW.wall_ms + 5_001), 1 << 60) is not None
+    for _ in range(60):
+        put(log, (b"key-1", bytes(150)))
+    assert cleaner.plan(log, NOW, 1 << 60) is not None
+
+
+def test_young_records_are_left_alone() -> None:
+    log = opened(**COMPACT, min_compaction_lag_ms="1000")
+    fill(log)
+    assert cleaner.plan(log, NOW._replace(wall_ms=NOW.wall_ms + 999), 1 << 60) is None
+    assert cleaner.plan(log, NOW._replace(wall_ms=NOW.wall_ms + 1_000), 1 << 60) is not None
+
+
+def test_a_pass_that_the_log_was_cut_under_is_void() -> None:
+    disk = sim()
+    log = opened(disk, **COMPACT)
+    fill(log)
+    job = cleaner.plan(log, NOW, log.end_offset)
+    assert job is not None
+    job.run()
+    log.truncate_to(log.end_offset // 2)
+    expected = everything(log)
+    assert not cleaner.finish(log, job)
+    assert everything(log) == expected
+    assert not [n for n in disk.names if n.suffix == ".cleaned"]
+
+
+def test_a_cut_below_what_is_clean_makes_it_dirty_again() -> None:
+    disk = sim()
+    log = opened(disk, **COMPACT)
+    fill(log)
+    cleaner.clean(log, NOW, log.end_offset)
+    log.truncate_to(log.cleaned_offset - 1)
+    assert log.cleaned_offset == 0
+    assert opened(disk.killed(), **COMPACT).cleaned_offset == 0
+
+
+def test_retention_meanwhile_wins() -> None:
+    log = opened(**COMPACT)
+    fill(log)
+    job = cleaner.plan(log, NOW, log.end_offset)
+    assert job is not None
+    steps = job.steps()
+    next(steps)
+    log.raise_start(log.segments[2].base_offset)
+    for _ in steps:
+        pass
+    kept = latest(everything(log))
+    assert cleaner.finish(log, job)
+    assert latest(everything(log)) == kept
+    assert everything(log)[0].offset >= log.start_offset
+
+
+def test_more_keys_than_fit_are_cleaned_in_several_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaner, "KEYS_MAX", 5)
+    log = opened(**COMPACT)
+    fill(log, keys=40)
+    expected = live(everything(log))
+    passes = 0
+    while cleaner.clean(log, NOW, log.end_offset, force=True):
+        passes += 1
+        assert live(everything(log)) == expected
+    assert passes > 2 and log.cleaned_offset == closed(log)
+
+
+def test_damage_found_on_the_way_leaves_the_log_as_it_was() -> None:
+    disk = sim()
+    log = opened(disk, **COMPACT)
+    fill(log)
+    before = dict(disk.names)
+    disk.names[log.segments[2].path].live[80] ^= 1
+    with pytest.raises(CorruptBatch):
+        cleaner.clean(log, NOW, log.end_offset)
+    assert {n for n in disk.names if n.suffix == ".log"} == {n for n in before if n.suffix == ".log"}
+    assert not [n for n in disk.names if n.suffix in (".cleaned", ".swap")]
+
+
+# -- crashes -----------------------------------------------------------------------------------------------------------
+def prepared() -> tuple[SimDisk, Log]:
+    disk = sim()
+    log = opened(disk, **COMPACT)
+    fill(log, count=24, codecs=[records.NONE])
+    log.flush()
+    return disk, log
+
+
+def test_a_crash_at_any_step_of_a_pass_loses_no_key_and_brings_none_back() -> None:
+    ready, log = prepared()
+    expected, config, end = live(everything(log)), log.config, log.end_offset
+
+    whole = copy.deepcopy(ready)
+    log = Log.open(FOLDER, config, whole, NOW)
+    start = whole.steps
+    cleaner.clean(log, NOW, end)
+    assert whole.steps - start > 20
+    for step in range(1, whole.steps - start + 1):
+        for cut in (None, random.Random(step), random.Random(-step)):
+            disk = copy.deepcopy(ready)
+            log = Log.open(FOLDER, config, disk, NOW)
+            disk.crash_at = disk.steps + step
+            with pytest.raises(Crashed):
+                cleaner.clean(log, NOW, end)
+            left = disk.killed() if cut is None else disk.power_cut(cut)
+            again = Log.open(FOLDER, config, left, NOW, deep=cut is not None)
+            found = everything(again)
+            assert live(found) == expected, disk.story[-1]
+            assert [r.offset for r in found] == sorted({r.offset for r in found})
+            assert again.end_offset == end
+            assert not [n for n in left.names if n.suffix in (".cleaned", ".swap")]
+            put(again, (b"new", b"1"))
+            cleaner.clean(again, NOW, again.end_offset, force=True)
+            assert live(everything(again)) == {**expected, b"new": b"1"}
+
+
+def test_a_full_disk_during_a_pass_changes_nothing_and_leaves_nothing() -> None:
+    disk, log = prepared()
+    expected = everything(log)
+    disk.bytes_max = disk.used() + 200
+    with pytest.raises(DiskFull):
+        cleaner.clean(log, NOW, log.end_offset)
+    assert everything(log) == expected
+    assert not [n for n in disk.names if n.suffix == ".cleaned"]
+    disk.bytes_max = 1 << 40
+    assert cleaner.clean(log, NOW, log.end_offset)
