@@ -11,6 +11,7 @@ import importlib.util
 import io
 import json
 import logging
+import os
 import threading
 import time
 import zipfile
@@ -30,6 +31,10 @@ SEGMENT_BYTES = 8 * 1024 * 1024
 KEEPS_UP, SLOW = "flights-dashboard", "flights-billing"
 SLOW_SHARE = 0.6
 """The slow group reads at this share of the producer's speed."""
+POSITION_SECONDS = 5.0
+"""How often the replay notes how far it is: a restart repeats no more than this."""
+CATCH_UP_SECONDS_MAX = 2.0
+"""How far the replay may fall behind its speed before it gives up catching up."""
 
 
 def flights_file() -> Path:
@@ -45,7 +50,7 @@ def flights_file() -> Path:
 
 
 def rows(path: Path) -> Iterator[dict[str, str]]:
-    """Every flight as strings by column name, in the file's order, which is the order of departure by day."""
+    """Every flight as strings by column name, in the file's order: months as 1, 10, 11, 12, 2, ..., so not time's."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as z, z.open(z.namelist()[0]) as raw:
             yield from csv.DictReader(io.TextIOWrapper(raw, "utf-8"))
@@ -57,6 +62,25 @@ def rows(path: Path) -> Iterator[dict[str, str]]:
     else:
         with open(path, encoding="utf-8") as text:
             yield from csv.DictReader(text)
+
+
+def due(row: dict[str, str]) -> tuple[int, int, int, int]:
+    """When the flight was to leave; cancelled flights have this too."""
+    return int(row["year"]), int(row["month"]), int(row["day"]), int(row["sched_dep_time"])
+
+
+def in_time_order(path: Path, cache: Path) -> Path:
+    """A file of records, one JSON object in UTF-8 a line, in the order of planned departure. Made once (some seconds, 100 MB)."""
+    if cache.exists():
+        return cache
+    found = sorted((due(row), as_json(row)) for row in rows(path))
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    temporary = cache.with_name(cache.name + ".tmp")
+    with open(temporary, "wb") as out:
+        for _, record in found:
+            out.write(record + b"\n")
+    os.replace(temporary, cache)
+    return cache
 
 
 NUMBERS = frozenset(
@@ -80,9 +104,17 @@ def as_json(row: dict[str, str]) -> bytes:
     return json.dumps(out, separators=(",", ":")).encode()
 
 
+def _key(record: bytes) -> bytes:
+    """The tail number, cut out of the JSON that `as_json` wrote."""
+    _, found, rest = record.partition(b'"tailnum":"')
+    return rest.partition(b'"')[0] if found else b"unknown"
+
+
 class Replay:
-    def __init__(self, bootstrap: str, records_per_second: int, *, loop: bool) -> None:
-        self._bootstrap, self._rate, self._loop = bootstrap, records_per_second, loop
+    """`folder` keeps the sorted records and how far the replay is: a restart goes on there, repeating at most POSITION_SECONDS."""
+
+    def __init__(self, bootstrap: str, records_per_second: int, folder: Path, *, loop: bool) -> None:
+        self._bootstrap, self._rate, self._folder, self._loop = bootstrap, records_per_second, folder, loop
         self.stopping = threading.Event()
 
     def run(self) -> None:
@@ -94,6 +126,9 @@ class Replay:
         for reader in readers:
             reader.start()
         self._produce()
+        if not self._loop and not self.stopping.is_set():
+            log.info("the last flight has been sent; the groups go on reading")
+            self.stopping.wait()
         for reader in readers:
             reader.join(timeout=10)
 
@@ -119,27 +154,58 @@ class Replay:
             {"bootstrap.servers": self._bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 20,
              "compression.type": "lz4", "client.id": "flights-replay"}
         )  # fmt: skip
-        path = flights_file()
+        path = in_time_order(flights_file(), self._folder / "flights.jsonl")
         while not self.stopping.is_set():
-            began, sent = time.monotonic(), 0
-            for row in rows(path):
+            if not self._play(producer, path) or not self._loop:
+                break
+            self._note(0)
+        producer.flush(30)
+
+    def _play(self, producer: Producer, path: Path) -> bool:
+        """From the noted place to the end of the file; False when told to stop before."""
+        began, sent, noted = time.monotonic(), 0, time.monotonic()
+        with open(path, "rb") as records:
+            place = self._place()
+            records.seek(place if place <= path.stat().st_size else 0)
+            for line in records:
                 if self.stopping.is_set():
                     break
+                record = line.rstrip(b"\n")
                 while True:
                     try:
-                        producer.produce(TOPIC, as_json(row), key=(row.get("tailnum") or "unknown"))
+                        producer.produce(TOPIC, record, key=_key(record))
                         break
                     except BufferError:
                         producer.poll(0.5)
                 sent += 1
+                place += len(line)
                 if sent % 50 == 0:
-                    ahead = sent / self._rate - (time.monotonic() - began)
                     producer.poll(0)
+                    now = time.monotonic()
+                    if now - noted > POSITION_SECONDS:
+                        self._note(place)
+                        noted = now
+                    ahead = sent / self._rate - (now - began)
                     if ahead > 0:
                         self.stopping.wait(ahead)
-            producer.flush(30)
-            if not self._loop:
-                break
+                    elif ahead < -CATCH_UP_SECONDS_MAX:
+                        # After a time without a cluster the replay goes on at its pace, not in a flood.
+                        began, sent = now, 0
+        ended = not self.stopping.is_set()
+        producer.flush(30)
+        self._note(place)
+        return ended
+
+    def _place(self) -> int:
+        try:
+            return int((self._folder / "place").read_text())
+        except (FileNotFoundError, ValueError):
+            return 0
+
+    def _note(self, place: int) -> None:
+        temporary = self._folder / "place.tmp"
+        temporary.write_text(str(place))
+        os.replace(temporary, self._folder / "place")
 
     def _read(self, group: str, rate: float | None) -> None:
         consumer = Consumer(

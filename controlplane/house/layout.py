@@ -7,18 +7,20 @@ started anything. Called by the commands and the supervisor.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import secrets
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from controlplane.house import zookeeper
 
 PORT_BASE_DEFAULT = 19090
-BROKERS_MAX = 9
+BROKERS_DEFAULT, BROKERS_MAX = 3, 9
+CONTROLLERS_DEFAULT, CONTROLLERS_MAX = 2, 5
 
 
 class CannotStart(Exception):
@@ -81,6 +83,17 @@ def read_facts(folder: Path) -> dict[str, Any]:
         return {}
 
 
+def wanted(folder: Path, port_base: int | None, brokers: int | None, controllers: int | None) -> Layout:
+    """The layout asked for; what was not asked for is as it was in this folder, so that `up` alone goes on with the same house."""
+    facts = read_facts(folder)
+    return Layout(
+        folder,
+        port_base if port_base is not None else int(facts.get("port_base", PORT_BASE_DEFAULT)),
+        brokers if brokers is not None else int(facts.get("brokers", BROKERS_DEFAULT)),
+        controllers if controllers is not None else int(facts.get("controllers", CONTROLLERS_DEFAULT)),
+    )
+
+
 def write_private(path: Path, text: str) -> None:
     """Replace `path` whole, readable by its owner only."""
     temporary = path.with_name(path.name + ".tmp")
@@ -90,12 +103,31 @@ def write_private(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
+def lock(folder: Path) -> IO[str]:
+    """Held for the life of a supervisor; a second one is refused. Raises CannotStart."""
+    file = open(folder / "supervisor.lock", "w")  # noqa: SIM115 - the caller closes it
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise CannotStart(
+            f"Another `manage.py up` is at work in {folder}; wait for it, or choose another --data-dir."
+        ) from None
+    return file
+
+
 def check(layout: Layout) -> None:
     """Raises CannotStart with one sentence. Nothing has been started or left behind then."""
     if not 1 <= layout.brokers <= BROKERS_MAX:
         raise CannotStart(f"--brokers must be 1 to {BROKERS_MAX}, not {layout.brokers}.")
-    if not 1 <= layout.controllers <= 5:
-        raise CannotStart(f"--controllers must be 1 to 5, not {layout.controllers}.")
+    if not 1 <= layout.controllers <= CONTROLLERS_MAX:
+        raise CannotStart(f"--controllers must be 1 to {CONTROLLERS_MAX}, not {layout.controllers}.")
+    before = int(read_facts(layout.folder).get("brokers", 0))
+    if layout.brokers < before:
+        raise CannotStart(
+            f"This folder holds the data of {before} brokers, --brokers {layout.brokers} would leave some out; move their partitions "
+            "away first, or start with all of them."
+        )
     if not 1024 <= layout.port_base <= 65000:
         raise CannotStart(f"--port-base must be 1024 to 65000, not {layout.port_base}.")
     try:

@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BACKOFF_SECONDS_MAX = 20.0
 STOP_SECONDS = {"broker": 25.0, "worker": 8.0}
 STOP_SECONDS_ELSE = 10.0
+STAGES = (("demo", "web", "worker"), ("broker",), ("controller",), ("zookeeper",))
+"""The order of stopping, by the names' beginnings: a broker hands over its leaders while a controller still answers."""
 
 
 def started_at(pid: int) -> int | None:
@@ -64,7 +66,7 @@ def plan(layout: Layout, *, demo: list[str] | None) -> list[Process]:
     for n in range(1, layout.controllers + 1):
         out.append(Process(f"controller-{n}", [python, manage, "controller", "--id", str(n)], ("zookeeper",), django))
     worker = [
-        python, "-m", "celery", "-A", "controlplane.site.celery:app", "worker", "-B", "--pool", "threads", "-c", "2",
+        python, "-m", "celery", "-A", "controlplane.site.celery:app", "worker", "--pool", "threads", "-c", "2",
         "--loglevel", "WARNING", "--without-gossip", "--without-mingle", "--without-heartbeat",
     ]  # fmt: skip
     out.append(Process("worker", worker, (), django))
@@ -139,10 +141,9 @@ class Supervisor:
             self._written = text
 
     def stop(self) -> None:
-        """Everything that writes first, brokers next (their leaders move off), ZooKeeper last. Bounded in time."""
+        """What uses the brokers first, brokers next (their leaders move off), ZooKeeper last. Bounded in time."""
         self.stopping = True
-        stages = (("demo", "web", "worker"), ("broker",), ("controller",), ("zookeeper",))
-        for stage in stages:
+        for stage in STAGES:
             group = [p for p in self.processes.values() if p.name.startswith(stage) and p.running]
             for p in group:
                 self._end(p, signal.SIGTERM)
@@ -176,13 +177,18 @@ def read_state(folder: Path) -> dict[str, Any]:
 
 
 def end_leftovers(folder: Path) -> list[str]:
-    """Processes of a house whose supervisor is gone: asked to end, then made to. Returns their names."""
+    """Processes of a house whose supervisor is gone: asked to end in the usual order, then made to. Returns their names."""
     rows = [r for r in read_state(folder)["processes"] if r["pid"] is not None]
-    for how, seconds in ((signal.SIGTERM, 25.0), (signal.SIGKILL, 5.0)):
-        for row in rows:
-            if started_at(row["pid"]) == row["started"]:
+
+    def alive(row: dict[str, Any]) -> bool:
+        return bool(started_at(row["pid"]) == row["started"])
+
+    for stage in STAGES:
+        group = [r for r in rows if r["name"].startswith(stage)]
+        for how, seconds in ((signal.SIGTERM, STOP_SECONDS_ELSE), (signal.SIGKILL, 5.0)):
+            for row in filter(alive, group):
                 os.kill(row["pid"], how)
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and any(started_at(r["pid"]) == r["started"] for r in rows):
-            time.sleep(0.1)
+            deadline = time.monotonic() + seconds
+            while time.monotonic() < deadline and any(map(alive, group)):
+                time.sleep(0.05)
     return [r["name"] for r in rows]

@@ -20,7 +20,9 @@ class Command(BaseCommand):
         parser.add_argument("--once", action="store_true", help="end after the last row instead of beginning again")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        replay = Replay(settings.HOUSE.bootstrap, max(1, options["speed"]), loop=not options["once"])
+        folder = settings.DATA_DIR / "demo"
+        folder.mkdir(parents=True, exist_ok=True)
+        replay = Replay(settings.HOUSE.bootstrap, max(1, options["speed"]), folder, loop=not options["once"])
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: replay.stopping.set())
         replay.run()

@@ -27,10 +27,14 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--brokers", type=int, default=3)
-        parser.add_argument("--controllers", type=int, default=2)
+        parser.add_argument("--brokers", type=int, help="default: as before in this folder, else 3")
+        parser.add_argument("--controllers", type=int, help="default: as before in this folder, else 2")
         parser.add_argument("--data-dir", type=Path, default=Path("data"))
-        parser.add_argument("--port-base", type=int, default=houses.PORT_BASE_DEFAULT)
+        parser.add_argument(
+            "--port-base",
+            type=int,
+            help=f"console; ZooKeeper and the brokers follow (default: as before, else {houses.PORT_BASE_DEFAULT})",
+        )
         parser.add_argument("--no-demo", action="store_true", help="start without the demo's data")
         parser.add_argument("--demo-speed", type=int, default=2000, help="records per second of the demo")
         parser.add_argument(
@@ -41,24 +45,33 @@ class Command(BaseCommand):
         parser.add_argument("--no-restart", action="store_true", help="do not start again what dies")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        os.umask(0o077)  # the folder holds passwords, tokens and everybody's records
         folder: Path = options["data_dir"].resolve()
-        layout = houses.Layout(folder, options["port_base"], options["brokers"], options["controllers"])
-        state = processes.read_state(folder)
-        if any(r["pid"] for r in [state["supervisor"] or {"pid": None}, *state["processes"]]):
+        layout = houses.wanted(folder, options["port_base"], options["brokers"], options["controllers"])
+        supervisor = processes.read_state(folder)["supervisor"]
+        if supervisor is not None and supervisor["pid"] is not None:
             raise CommandError(
-                f"A house is running in {folder}: see `manage.py status`, stop it with `manage.py down`."
+                f"A house is running in {folder}: see `manage.py status --data-dir {folder}`, "
+                f"stop it with `manage.py down --data-dir {folder}`."
             )
+        if leftovers := processes.end_leftovers(folder):
+            self._say(f"ended what a supervisor that died had left running: {', '.join(leftovers)}")
         try:
             houses.check(layout)
+        except houses.CannotStart as e:
+            raise CommandError(str(e)) from e
+        if options["detach"]:
+            self._detached(layout, options)
+            return
+        try:
+            lock = houses.lock(folder)
         except houses.CannotStart as e:
             raise CommandError(str(e)) from e
         facts = houses.settle(layout)
         demo = None if options["no_demo"] else ["--speed", str(options["demo_speed"])]
         if demo is not None and options["demo_once"]:
             demo.append("--once")
-        if options["detach"]:
-            self._detached(layout, options)
-        else:
+        with lock:
             self._here(layout, facts, demo, options)
 
     # -- in the foreground -------------------------------------------------------------------------------------------------
@@ -113,7 +126,9 @@ class Command(BaseCommand):
         try:
             with urllib.request.urlopen(f"{layout.console}login/", timeout=2) as page:
                 page.read(1)
-        except (urllib.error.URLError, OSError):
+        except urllib.error.HTTPError as e:
+            return "" if e.code < 500 else "the console"
+        except OSError:
             return "the console"
         return ""
 
@@ -143,6 +158,7 @@ class Command(BaseCommand):
     def _detached(self, layout: houses.Layout, options: dict[str, Any]) -> None:
         ready = layout.folder / "ready.json"
         ready.unlink(missing_ok=True)
+        layout.log("supervisor").parent.mkdir(exist_ok=True)
         command = [
             sys.executable, str(processes.ROOT / "manage.py"), "up", "--data-dir", str(layout.folder),
             "--port-base", str(layout.port_base), "--brokers", str(layout.brokers), "--controllers", str(layout.controllers),
