@@ -5,6 +5,7 @@ Law: counts its own wake-ups, so that a stopped and continued process is not pun
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import threading
@@ -37,4 +38,5 @@ class WatchedController(Controller):
             seen = self.turns
             if wakes * WAKE_SECONDS >= limit_s:
                 log.critical("the loop has not turned for %.1f s; this process ends", limit_s)
+                faulthandler.dump_traceback(all_threads=True)
                 os._exit(70)
