@@ -53,6 +53,12 @@ class Ensemble:
         self._round += 1
         self._electing = self._ready = False
 
+    def taken_up(self) -> None:
+        """The core hears from now on; what was read between the election and this moment it has not heard, so all is read again."""
+        self._round += 1
+        self._seen_requests.clear()
+        self.look()
+
     def deposed(self) -> None:
         self.acting = False
         self._seen_requests.clear()

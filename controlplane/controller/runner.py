@@ -153,7 +153,7 @@ class Controller:
         self._snapshots = SnapshotWriter(self._store, image, version)
         self._database.acting(epoch)
         self._hear(Elected(epoch))
-        self.ensemble.look()
+        self.ensemble.taken_up()
 
     def image_loaded(self, image: Image, now: Now) -> None:
         pass

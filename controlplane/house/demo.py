@@ -145,8 +145,8 @@ class Replay:
                     "min.insync.replicas": "2" if replicas == 3 else "1",
                 }  # fmt: skip
                 admin.create_topics([NewTopic(TOPIC, PARTITIONS, replicas, config=configs)])[TOPIC].result(20)
-            except KafkaException as e:
-                log.warning("the topic %s cannot be created yet: %s", TOPIC, e)
+            except (KafkaException, TimeoutError) as e:
+                log.warning("the topic %s cannot be created yet: %s", TOPIC, e or "no answer")
                 self.stopping.wait(1)
 
     def _produce(self) -> None:

@@ -209,6 +209,20 @@ def test_a_process_held_down_stays_down_until_it_is_started(house: House) -> Non
     assert "controller-2" in house.pids()
 
 
+def test_a_topic_asked_for_while_no_controller_acts_is_made_by_the_one_that_comes(house: House) -> None:
+    folder = str(house.folder)
+    for name in ("controller-1", "controller-2"):
+        assert manage("process", "kill", name, "--data-dir", folder).returncode == 0
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{house.base + 2}"})
+    asked = admin.create_topics([NewTopic("asked-early", 2, 3)], operation_timeout=60, request_timeout=70)[
+        "asked-early"
+    ]
+    wait_for(lambda: admin.list_topics(timeout=10).brokers, "the brokers to answer")
+    for name in ("controller-1", "controller-2"):
+        assert manage("process", "start", name, "--data-dir", folder).returncode == 0
+    asked.result(60)
+
+
 def test_after_the_death_of_everything_at_once_up_goes_on_with_the_same_data(tmp_path: Path) -> None:
     house = House(tmp_path / "data")
     answer = house.up()

@@ -150,7 +150,7 @@ class Command(BaseCommand):
             self.stdout.write(
                 f"\n  bootstrap servers  {answer['bootstrap']}\n  console            {answer['console']}\n"
                 f"  user               {answer['user']}\n  password           {answer['password']}\n"
-                f"\nStop with Ctrl-C, or `manage.py down --data-dir {layout.folder}`."
+                f"\nStop with {'' if options['detach'] else 'Ctrl-C, or '}`manage.py down --data-dir {layout.folder}`."
             )
         self.stdout.flush()
 
