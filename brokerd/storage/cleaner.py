@@ -267,7 +267,7 @@ def finish(log_: Log, done: Cleaning) -> bool:
             continue
         swap = done.folder / (group.stem + SWAP)
         log_.disk.rename(cleaned, swap)
-        log_.disk.sync_folder(done.folder)
+        log_.disk.sync_folder(done.folder)  # for file systems that do not keep the order of renames and removals
         swap_in(done.folder, log_.disk, swap, group.sources[0].base, [s.base for s in group.sources])
         log_.segments_replaced(i, len(group.sources), group.result, group.sources[-1].end)
     log_.note_cleaned(upto)

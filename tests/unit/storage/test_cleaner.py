@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import random
 from collections.abc import Sequence
 
@@ -224,6 +225,27 @@ def test_retention_meanwhile_wins() -> None:
     assert cleaner.finish(log, job)
     assert latest(everything(log)) == kept
     assert everything(log)[0].offset >= log.start_offset
+
+
+def test_what_retention_left_of_a_group_stays_dirty_so_that_its_tombstones_keep_their_victims_away() -> None:
+    log = opened(**{**COMPACT, "segment_bytes": "300", "delete_retention_ms": "100"})
+    put(log, (b"pad", bytes(230)))
+    put(log, (b"k", bytes(230)))
+    put(log, (b"k", None), (b"pad", bytes(200)))
+    put(log, (b"pad", bytes(230)))
+    log.config = dataclasses.replace(log.config, segment_bytes=100_000)
+    job = cleaner.plan(log, NOW, log.end_offset)
+    assert job is not None
+    job.run()
+    log.raise_start(1)
+    assert cleaner.finish(log, job) and log.cleaned_offset == 0
+    later = NOW
+    for _ in range(3):
+        later = later._replace(wall_ms=later.wall_ms + 200)
+        put(log, (b"pad", bytes(230)), now=later)
+        log.roll(later)
+        cleaner.clean(log, later, log.end_offset, force=True)
+        assert b"k" not in live(everything(log))
 
 
 def test_more_keys_than_fit_are_cleaned_in_several_passes(monkeypatch: pytest.MonkeyPatch) -> None:

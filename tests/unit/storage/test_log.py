@@ -434,3 +434,14 @@ def test_silent_producers_are_forgotten_by_the_wall_clock() -> None:
     assert 7 in log.producers.known
     log.retain(Now(0, 1_001 + log.producer_expiration_ms), 0)
     assert 7 not in log.producers.known
+
+
+def test_remembered_edges_are_forgotten_with_what_was_cut() -> None:
+    log = opened()
+    for _ in range(5):
+        append(log, batch(2))
+    log.truncate_to(4)
+    append(log, batch(5))
+    for at in range(9):
+        assert offsets(log, at, upto=9)[0] <= at
+    assert [offsets(log, at)[0] for at in range(4, 9)] == [4] * 5

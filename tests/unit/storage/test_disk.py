@@ -1,0 +1,159 @@
+"""One conformance test for the real disk and the simulated one; and what only the simulated one can do."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from brokerd.storage.disk import Disk, DiskFailed, DiskFull, OsDisk
+from tests.simulation.disk import Crashed, SimDisk
+
+
+@pytest.fixture(params=["os", "sim"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, Path]:
+    disk: Disk = OsDisk() if request.param == "os" else SimDisk()
+    folder = tmp_path / "data" / "t-0"
+    disk.mkdir(folder)
+    return disk, folder
+
+
+def test_what_is_written_is_read_at_any_position(place: tuple[Disk, Path]) -> None:
+    disk, folder = place
+    file = disk.open(folder / "a", create=True)
+    file.pwrite(b"hello world", 0)
+    file.pwrite(memoryview(b"W"), 6)
+    file.pwrite(b"!", 14)
+    assert file.pread(100, 0) == b"hello World\0\0\0!"
+    assert file.pread(5, 6) == b"World" and file.pread(5, 50) == b""
+    assert file.size() == disk.size(folder / "a") == 15
+    file.truncate(5)
+    file.truncate(7)
+    file.fsync()
+    assert disk.read(folder / "a") == b"hello\0\0"
+
+
+def test_what_is_not_there_is_said(place: tuple[Disk, Path]) -> None:
+    disk, folder = place
+    assert disk.read(folder / "x") is None and disk.size(folder / "x") == -1 and not disk.exists(folder / "x")
+    disk.unlink(folder / "x")
+    disk.discard(folder / "x")
+    for attempt in (
+        lambda: disk.open(folder / "x"),
+        lambda: disk.rename(folder / "x", folder / "y"),
+        lambda: disk.listdir(folder / "none"),
+        lambda: disk.open(folder / "none" / "x", create=True),
+    ):
+        with pytest.raises(DiskFailed):
+            attempt()
+
+
+def test_names_move_and_go(place: tuple[Disk, Path]) -> None:
+    disk, folder = place
+    disk.replace(folder / "a", b"1", durable=True)
+    disk.replace(folder / "a", b"22")
+    disk.replace(folder / "b", b"3")
+    assert disk.listdir(folder) == ["a", "b"]
+    disk.rename(folder / "b", folder / "a")
+    assert disk.read(folder / "a") == b"3" and disk.listdir(folder) == ["a"]
+    disk.sync_folder(folder)
+    disk.unlink(folder / "a")
+    assert disk.listdir(folder) == []
+
+
+def test_a_file_stays_readable_for_whom_holds_it(place: tuple[Disk, Path]) -> None:
+    disk, folder = place
+    disk.replace(folder / "a", b"old")
+    held = disk.open(folder / "a")
+    disk.replace(folder / "a", b"new")
+    assert (held.pread(3, 0), disk.read(folder / "a")) == (b"old", b"new")
+    held = disk.open(folder / "a")
+    disk.discard(folder / "a")
+    assert held.pread(3, 0) == b"new"
+
+
+def test_folders_are_made_moved_and_removed_with_all_they_hold(place: tuple[Disk, Path]) -> None:
+    disk, folder = place
+    disk.mkdir(folder)
+    disk.replace(folder / "a", b"1")
+    assert disk.isdir(folder) and not disk.isdir(folder / "a") and disk.exists(folder)
+    assert folder.name in disk.listdir(folder.parent)
+    moved = folder.with_name("t-0-delete")
+    disk.rename(folder, moved)
+    assert disk.read(moved / "a") == b"1" and not disk.exists(folder)
+    disk.rmtree(moved)
+    disk.rmtree(moved)
+    assert not disk.exists(moved)
+    assert disk.space(folder.parent).free > 0
+
+
+def test_a_discarded_file_is_unlinked_where_it_was_asked_to_be(tmp_path: Path) -> None:
+    later = []
+    disk = OsDisk(background=later.append)
+    disk.replace(tmp_path / "a", b"1")
+    disk.discard(tmp_path / "a")
+    assert disk.listdir(tmp_path) == ["a.deleted"] and len(later) == 1
+    later[0]()
+    assert disk.listdir(tmp_path) == []
+
+
+# -- the simulated disk alone ------------------------------------------------------------------------------------------
+FOLDER = Path("/d")
+
+
+def sim() -> SimDisk:
+    disk = SimDisk()
+    disk.mkdir(FOLDER)
+    return disk
+
+
+def test_a_power_cut_keeps_what_was_flushed_and_some_prefix_of_the_rest() -> None:
+    seen = set()
+    for seed in range(200):
+        disk = sim()
+        file = disk.open(FOLDER / "f", create=True)
+        file.pwrite(b"A" * 600, 0)
+        file.fsync()
+        file.pwrite(b"B" * 600, 600)
+        file.pwrite(b"C" * 600, 1200)
+        left = disk.power_cut(random.Random(seed)).read(FOLDER / "f")
+        assert left is not None and (b"A" * 600 + b"B" * 600 + b"C" * 600).startswith(left) and len(left) >= 600
+        seen.add(len(left))
+    assert {600, 600 + 512, 1200, 1800} <= seen
+
+
+def test_a_power_cut_may_take_names_that_were_not_flushed_but_never_an_older_before_a_newer() -> None:
+    found = set()
+    for seed in range(100):
+        disk = sim()
+        for name in "abc":
+            disk.open(FOLDER / name, create=True)
+            if name == "a":
+                disk.sync_folder(FOLDER)
+        found.add("".join(disk.power_cut(random.Random(seed)).listdir(FOLDER)))
+    assert found == {"a", "ab", "abc"}
+
+
+def test_a_killed_process_leaves_everything_it_wrote() -> None:
+    disk = sim()
+    disk.open(FOLDER / "f", create=True).pwrite(b"x", 0)
+    assert disk.killed().read(FOLDER / "f") == b"x"
+
+
+def test_a_full_disk_writes_what_fits_and_says_so() -> None:
+    disk = SimDisk(bytes_max=10)
+    disk.mkdir(FOLDER)
+    file = disk.open(FOLDER / "f", create=True)
+    with pytest.raises(DiskFull):
+        file.pwrite(b"x" * 20, 0)
+    assert file.size() == 10
+
+
+def test_a_crash_comes_at_the_step_it_was_asked_for() -> None:
+    disk = sim()
+    disk.crash_at = 2
+    file = disk.open(FOLDER / "f", create=True)
+    with pytest.raises(Crashed):
+        file.pwrite(b"half", 0)
+    assert disk.killed().read(FOLDER / "f") == b"ha"

@@ -1,0 +1,112 @@
+"""Idempotence: repeats, gaps, fences, wrapping sequences."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from brokerd.storage.producers import (
+    ACCEPTED,
+    DUPLICATE_SEQUENCE_NUMBER,
+    INVALID_PRODUCER_EPOCH,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    Duplicate,
+    Producers,
+    Refused,
+)
+from brokerd.wire.records import CONTROL, SEQUENCE_MAX, BatchHeader
+
+
+def header(sequence: int, count: int = 1, epoch: int = 0, attributes: int = 0) -> BatchHeader:
+    return BatchHeader(0, 61, 0, 2, 0, attributes, count - 1, 0, 0, 9, epoch, sequence, count)
+
+
+def wrote(*batches: tuple[int, int], epoch: int = 0) -> Producers:
+    out, offset = Producers(), 0
+    for sequence, count in batches:
+        out.appended(header(sequence, count, epoch), offset, 50)
+        offset += count
+    return out
+
+
+def refusal(verdict: object) -> int:
+    assert isinstance(verdict, Refused)
+    return verdict.error
+
+
+def test_an_unknown_producer_may_begin_anywhere() -> None:
+    assert Producers().check(header(500)) is ACCEPTED
+
+
+def test_the_next_sequence_is_accepted_and_a_gap_refused() -> None:
+    known = wrote((0, 3), (3, 2))
+    assert known.check(header(5)) is ACCEPTED
+    assert refusal(known.check(header(6))) == OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_each_of_the_last_five_batches_is_known_with_its_offsets() -> None:
+    known = wrote(*[(i * 2, 2) for i in range(8)])
+    for i in range(3, 8):
+        assert known.check(header(i * 2, 2)) == Duplicate(i * 2, i * 2 + 1)
+
+
+def test_an_older_repeat_is_called_a_duplicate_because_it_is_certain_that_it_was_written() -> None:
+    known = wrote(*[(i, 1) for i in range(8)])
+    assert refusal(known.check(header(1))) == DUPLICATE_SEQUENCE_NUMBER
+
+
+def test_a_sequence_before_all_that_is_known_is_never_called_a_duplicate() -> None:
+    known = wrote(*[(100 + i, 1) for i in range(8)])
+    assert refusal(known.check(header(99))) == OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refusal(known.check(header(100))) == DUPLICATE_SEQUENCE_NUMBER
+
+
+def test_a_batch_that_only_overlaps_is_refused() -> None:
+    assert refusal(wrote((0, 5)).check(header(3, 5))) == OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero() -> None:
+    known = wrote((0, 5), epoch=4)
+    assert refusal(known.check(header(5, epoch=3))) == INVALID_PRODUCER_EPOCH
+    assert refusal(known.check(header(5, epoch=5))) == OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert known.check(header(0, epoch=5)) is ACCEPTED
+    known.appended(header(0, epoch=5), 5, 60)
+    assert refusal(known.check(header(0, 5, epoch=4))) == INVALID_PRODUCER_EPOCH
+
+
+def test_a_control_batch_raises_the_epoch_and_takes_no_sequence() -> None:
+    known = wrote((0, 2), epoch=1)
+    known.appended(header(-1, epoch=1, attributes=CONTROL), 2, 60)
+    assert known.check(header(2, epoch=1)) is ACCEPTED
+    known.appended(header(-1, epoch=2, attributes=CONTROL), 3, 60)
+    assert refusal(known.check(header(2, epoch=1))) == INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.parametrize("first", [SEQUENCE_MAX - 1, SEQUENCE_MAX])
+def test_sequences_wrap_at_the_largest_int(first: int) -> None:
+    known = wrote((first, 4))
+    following = (first + 4) - SEQUENCE_MAX - 1
+    assert known.check(header(first, 4)) == Duplicate(0, 3)
+    assert known.check(header(following)) is ACCEPTED
+    known.appended(header(following, 2), 4, 60)
+    assert known.check(header(following + 2)) is ACCEPTED
+    for _ in range(6):
+        known.appended(header(known.known[9].batches[-1][1] + 1), 10, 60)
+    assert refusal(known.check(header(first, 4))) == OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_gap_in_the_log_makes_what_lies_before_it_uncertain() -> None:
+    known = wrote(*[(i, 1) for i in range(3)], (50, 1), *[(51 + i, 1) for i in range(6)])
+    assert refusal(known.check(header(1))) == OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refusal(known.check(header(50))) == DUPLICATE_SEQUENCE_NUMBER
+
+
+def test_the_state_survives_json() -> None:
+    known = wrote(*[(i, 1) for i in range(8)])
+    again = Producers.from_json(json.loads(json.dumps(known.to_json())))
+    assert again.known == known.known
+    again.expire(50 + 10, 10)
+    assert 9 in again.known
+    again.expire(50 + 11, 10)
+    assert again.known == {}
