@@ -26,6 +26,7 @@ from brokerd.cluster.model import NO_LEADER, Now
 from brokerd.cluster.store import Code, Result, SessionState, Store
 from brokerd.cluster.tailer import Tailer
 from controlplane import feed
+from controlplane.dbcare import drop_if_replaced
 from controlplane.kafka import BrokerSample, Connection, NoAnswer, sample_broker
 from controlplane.live import Hub
 from controlplane.mirror import Mirror
@@ -149,6 +150,13 @@ class Observer:
         self._sample(image, now)
         if now.mono_ms - self._touched_ms >= TOUCH_MS:
             self._touched_ms = now.mono_ms
+            if drop_if_replaced():
+                log.warning("the database file was replaced; what is observed is written anew")
+                self._be_impatient()
+                self.book = Book()
+                self.mirror.forget()
+                self._dirty = True
+                return
             self._touch(self.tailer.current)
             self._feed.periodic()
         if self._ill:

@@ -39,6 +39,7 @@ from controlplane.controller.events import (
     DesiredTopic,
     Report,
 )
+from controlplane.dbcare import drop_if_replaced
 from controlplane.models import HandledRequest, Move, ObservedTopic, Topic
 from controlplane.services import Refused, moves, recovery
 from controlplane.services import topics as topic_services
@@ -201,6 +202,8 @@ class DatabaseThread:
                 pass
 
     def _poll(self, epoch: int) -> None:
+        if drop_if_replaced():
+            log.warning("the database file was replaced; its rows are read anew")
         while self._resets:
             reset_id, seq = self._resets[0]
             recovery.mark_reset(UUID(reset_id), seq, epoch)
@@ -210,10 +213,11 @@ class DatabaseThread:
         done: dict[UUID, int] = {}
         for row in topic_services.waiting_topics():
             in_log = self._generation(row.id)
-            if in_log >= row.generation:
-                done[row.id] = in_log
-            else:
+            if in_log == row.generation or (in_log and row.deleted_at is not None and self._deleted(row.id)):
+                done[row.id] = row.generation
+            elif in_log < row.generation:
                 topics.append(desired(row))
+            # else drift: the row is older than the log. It is shown, and nothing is done about it.
         if done:
             topic_services.mark_applied(done, epoch)
         assignments = tuple(
@@ -228,6 +232,9 @@ class DatabaseThread:
                 resets.append(DesiredReset(r.topic_id, r.partition, r.broker_id, str(r.reset_id)))
         if topics or assignments or resets:
             self._post(DesiredRead(tuple(topics), assignments, tuple(resets)))
+
+    def _deleted(self, topic_id: UUID) -> bool:
+        return self.image is not None and topic_id in self.image.deleted
 
     def _generation(self, topic_id: UUID) -> int:
         """The generation of this topic in the log, tombstones included; 0 = the log does not have it, or not whole."""

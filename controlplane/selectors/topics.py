@@ -6,8 +6,9 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 
 from brokerd.cluster.configs import TOPIC_CONFIGS
 from controlplane.models import ObservedTopic, Partition, Topic
@@ -257,34 +258,49 @@ def partition_row(topic: str, index: int) -> PartitionRow | None:
     return None if row is None else _partition_row(row)
 
 
+def _drifted() -> tuple[QuerySet[ObservedTopic], Any, QuerySet[Topic]]:
+    """Topics of the cluster without a row, those with an older row, and applied rows without a topic."""
+    rows = Topic.objects.filter(id=OuterRef("id"))
+    living = rows.filter(deleted_at__isnull=True)
+    older = Subquery(living.values("generation")[:1])
+    return (
+        ObservedTopic.objects.filter(~Exists(rows)),
+        ObservedTopic.objects.annotate(row_generation=older).filter(row_generation__lt=F("generation")),
+        Topic.objects.filter(deleted_at__isnull=True, applied_generation__gt=0).filter(
+            ~Exists(ObservedTopic.objects.filter(id=OuterRef("id")))
+        ),
+    )
+
+
 def drift_list() -> list[DriftRow]:
     """Where database and metadata log differ in a way that no wish explains: reported here, never acted on."""
-    wanted = {t.id: t for t in Topic.objects.filter(deleted_at__isnull=True)}
-    tombs = dict(Topic.objects.filter(deleted_at__isnull=False).values_list("id", "generation"))
-    out: list[DriftRow] = []
-    for seen in ObservedTopic.objects.only("id", "name", "generation"):
-        row = wanted.get(seen.id)
-        if row is None and seen.id in tombs:
-            continue
-        if row is None:
-            text = "The cluster has this topic, the database has no row for it. Nothing is done to it; adopt it to manage it."
-            out.append(DriftRow(seen.id, seen.name, "no_row", None, seen.generation, text))
-        elif row.generation < seen.generation:
-            text = (
-                f"The database is older (generation {row.generation}) than the cluster ({seen.generation}), as after a restore. "
-                "Nothing is done; adopt the cluster's state."
-            )
-            out.append(DriftRow(seen.id, seen.name, "behind", row.generation, seen.generation, text))
-    seen_ids = set(ObservedTopic.objects.values_list("id", flat=True))
-    for lost in wanted.values():
-        if lost.applied_generation and lost.id not in seen_ids:
-            text = "The database says this topic was applied, but the cluster does not have it. Nothing is created for it again."
-            out.append(DriftRow(lost.id, lost.name, "missing", lost.generation, 0, text))
+    no_row, behind, missing = _drifted()
+    out = [
+        DriftRow(
+            t.id, t.name, "no_row", None, t.generation,
+            "The cluster has this topic, the database has no row for it. Nothing is done to it; adopt it to manage it.",
+        )
+        for t in no_row
+    ]  # fmt: skip
+    for topic_id, name, generation, row_generation in behind.values_list("id", "name", "generation", "row_generation"):
+        text = (
+            f"The database is older (generation {row_generation}) than the cluster ({generation}), as after a restore. "
+            "Nothing is done; adopt the cluster's state."
+        )
+        out.append(DriftRow(topic_id, name, "behind", row_generation, generation, text))
+    out += [
+        DriftRow(
+            t.id, t.name, "missing", t.generation, 0,
+            "The database says this topic was applied, but the cluster does not have it. Nothing is created for it again; delete the "
+            "row if the topic is not wanted any more.",
+        )
+        for t in missing
+    ]  # fmt: skip
     return sorted(out, key=lambda d: d.name)
 
 
 def drift_count() -> int:
-    return len(drift_list())
+    return sum(rows.count() for rows in _drifted())
 
 
 def _waiting(query: str) -> list[TopicRow]:

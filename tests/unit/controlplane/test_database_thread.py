@@ -186,3 +186,24 @@ def test_internal_topics_are_made_once_three_brokers_are_there(world: World) -> 
     desk.thread._bootstrapped = 0
     desk.poll()
     assert Topic.objects.count() == 1
+
+
+def test_a_row_older_than_the_log_is_neither_handed_over_nor_marked(world: World) -> None:
+    image = Image()
+    desk = Desk(image)
+    row = topics.create_topic("flights", who="alice")
+    image.topics[row.id] = TopicState(row.id, "flights", 7, {}, 3, ready=True)
+    assert desk.poll() == []
+    row.refresh_from_db()
+    assert row.applied_generation == 0
+
+
+def test_deleting_a_row_of_a_topic_that_the_log_deleted_long_ago_ends(world: World) -> None:
+    image = Image()
+    desk = Desk(image)
+    row = topics.create_topic("flights", who="alice")
+    image.deleted[row.id] = 9
+    topics.delete_topic("flights", who="alice")
+    assert desk.poll() == []
+    row.refresh_from_db()
+    assert row.applied_generation == row.generation == 2
