@@ -445,3 +445,11 @@ def test_remembered_edges_are_forgotten_with_what_was_cut() -> None:
     for at in range(9):
         assert offsets(log, at, upto=9)[0] <= at
     assert [offsets(log, at)[0] for at in range(4, 9)] == [4] * 5
+
+
+def test_among_equal_times_the_first_record_is_found() -> None:
+    log = opened(index_interval_bytes="0")
+    for timestamp in (5, 9, 9, 9, 9):
+        append(log, batch(timestamp=timestamp))
+    assert log.offset_for_timestamp(9, EVERYTHING) == (1, 9, 0)
+    assert log.max_timestamp() == (1, 9)
