@@ -35,6 +35,8 @@ from brokerd.net.loop import READ, Loop
 from brokerd.net.membership import Membership
 from brokerd.partitions import Partitions, Replica
 from brokerd.storage.disk import OsDisk
+from brokerd.storage.jobs import Jobs
+from brokerd.upkeep import Upkeep
 from brokerd.waiters import Waiters
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -42,6 +44,8 @@ from brokerd.wire.errors import ErrorCode
 log = logging.getLogger(__name__)
 
 TICK_MS = 100
+FLUSH_LOOK_MS = 1_000
+"""How often closed segments and topics with flush settings are looked at."""
 METADATA_SEEN_MS = 5_000
 """How often `meta.properties` notes how far the metadata log was followed."""
 INTERNAL_DEFAULTS = {
@@ -55,7 +59,8 @@ class Broker:
     def __init__(self, config: BrokerConfig, store: Callable[[], Store], loop: Loop | None = None) -> None:
         self.config = config
         self.loop = loop or Loop()
-        self.disk = OsDisk()
+        self.jobs = Jobs()
+        self.disk = OsDisk(self.jobs.background)
         self.identity = Identity(config.log_dir, config.broker_id, self.disk)
         self.waiters = Waiters()
         self.stopped = False
@@ -92,13 +97,17 @@ class Broker:
             metadata_bytes_max=config["offset.metadata.max.bytes"],
         )  # fmt: skip
         self.partitions.leadership = self
+        self.upkeep = Upkeep(self.partitions, self.jobs)
         self.dispatch.handlers.update(self._handlers())
         self.loop.register(self.store.fileno(), READ, lambda events: self.store.pump())
         self.loop.call_later(TICK_MS, self._tick)
         self.loop.every(
             config["replica.high.watermark.checkpoint.interval.ms"], lambda now: self.partitions.checkpoint()
         )
-        self.loop.every(config["log.retention.check.interval.ms"], lambda now: self.partitions.retain(now))
+        self.loop.register(self.jobs.fileno(), READ, lambda events: self.jobs.pump())
+        self.loop.every(config["log.retention.check.interval.ms"], self.upkeep.retain)
+        self.loop.every(config["log.cleaner.backoff.ms"], self.upkeep.compact)
+        self.loop.every(FLUSH_LOOK_MS, self.upkeep.flush)
         self.loop.every(METADATA_SEEN_MS, lambda now: self._note_metadata())
         self.loop.every(60_000, lambda now: self.listener.close_idle(config["connections.max.idle.ms"]))
         self.loop.after_turn.append(self._after_turn)
@@ -261,6 +270,8 @@ class Broker:
         self.fetchers.close()
         incarnation = self.membership.incarnation
         self._note_metadata()
+        self.loop.unregister(self.jobs.fileno())
+        self.jobs.close()
         self.partitions.close(clean=True)
         self.identity.stopped_cleanly(incarnation)
         self.loop.unregister(self.store.fileno())

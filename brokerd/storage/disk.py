@@ -129,6 +129,10 @@ class Disk(ABC):
         """Take the file's name away now; its blocks may go later (unlinking a gigabyte takes long)."""
         self.unlink(path)
 
+    def discard_tree(self, path: Path) -> None:
+        """Remove a folder with all it holds, now or soon: give it a name first under which nobody looks for it."""
+        self.rmtree(path)
+
 
 @contextmanager
 def _translated(what: str, path: Path) -> Iterator[None]:
@@ -248,6 +252,12 @@ class OsDisk(Disk):
         except OSError as e:
             raise DiskFailed(f"renaming {path}: {e.strerror}") from e
         self._background(lambda: gone.unlink(missing_ok=True))
+
+    def discard_tree(self, path: Path) -> None:
+        if self._background is None:
+            self.rmtree(path)
+        else:
+            self._background(lambda: self.rmtree(path))
 
     def space(self, path: Path) -> Space:
         with _translated("looking at", path):

@@ -387,12 +387,14 @@ class Log:
             segment.remove()
         return removed
 
-    def retain(self, now: Now, high_watermark: int) -> list[Segment]:
-        """Upkeep of a leader's log: retention by time and size of whole segments below the high watermark (an expired active one
-        is rolled first), forgetting of silent producers, rest for closed segments. Gives the segments removed."""
+    def rest(self, now: Now) -> None:
+        """Forget silent producers, give back what closed segments hold."""
         self.producers.expire(now.wall_ms, self.producer_expiration_ms)
         for segment in self.segments[:-1]:
             segment.rest()
+
+    def retain(self, now: Now, high_watermark: int) -> list[Segment]:
+        """Let whole segments below the high watermark go by age and size (an expired active one is rolled first); those removed."""
         if not self.config.deletes:
             return []
         active = self.segments[-1]
@@ -429,8 +431,10 @@ class Log:
             self.cleaned_offset = 0
 
     # -- flushing and closing ----------------------------------------------------------------------------------------------
-    def plan_flush(self) -> Flush | None:
+    def plan_flush(self, now: Now | None = None) -> Flush | None:
         """What a power cut could take; None when there is nothing. `Flush.run` does the waiting, on any thread."""
+        if now is not None:
+            self._flushed_mono_ms = now.mono_ms
         if self._flushed_offset >= self.end_offset:
             return None
         files = tuple(s.file for s in self.segments if s.end_offset > self._flushed_offset and s.size)
@@ -443,17 +447,17 @@ class Log:
             self._try("snapshot", lambda: self.snapshots.write(done.snapshot))
 
     def flush_due(self, now: Now) -> bool:
-        """Whether `flush.messages` or `flush.ms` asks for a flush."""
+        """Whether a closed segment is not flushed yet, or `flush.messages` or `flush.ms` ask for a flush."""
         unflushed = self.end_offset - max(self._flushed_offset, self.start_offset)
         return unflushed > 0 and (
-            unflushed >= self.config.flush_messages or now.mono_ms - self._flushed_mono_ms >= self.config.flush_ms
+            self.segments[-1].base_offset > max(self._flushed_offset, self.start_offset)
+            or unflushed >= self.config.flush_messages
+            or now.mono_ms - self._flushed_mono_ms >= self.config.flush_ms
         )
 
     def flush(self, now: Now | None = None) -> None:
         """Flush here and now. Raises DiskFailed."""
-        plan = self.plan_flush()
-        if now is not None:
-            self._flushed_mono_ms = now.mono_ms
+        plan = self.plan_flush(now)
         if plan is not None:
             plan.run()
             self.flushed(plan)
@@ -470,4 +474,4 @@ class Log:
         target = self.folder.with_name(self.folder.name + "-delete")
         self.disk.rmtree(target)
         self.disk.rename(self.folder, target)
-        self.disk.rmtree(target)
+        self.disk.discard_tree(target)

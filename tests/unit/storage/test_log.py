@@ -217,7 +217,7 @@ def test_a_closed_and_unread_segment_holds_neither_file_nor_index() -> None:
         append(log, batch(2))
     offsets(log, 0)
     for _ in range(2):
-        log.retain(NOW, 0)
+        log.rest(NOW)
     assert all(s._file is None and s._index is None for s in log.segments[:-1])
     assert [r.offset for r in everything(log)] == list(range(40))
 
@@ -430,9 +430,9 @@ def test_a_truncated_batch_is_forgotten_by_its_producer() -> None:
 def test_silent_producers_are_forgotten_by_the_wall_clock() -> None:
     log = opened()
     append(log, sequenced(0), now=Now(0, 1_000))
-    log.retain(Now(0, 1_000 + log.producer_expiration_ms), 0)
+    log.rest(Now(0, 1_000 + log.producer_expiration_ms))
     assert 7 in log.producers.known
-    log.retain(Now(0, 1_001 + log.producer_expiration_ms), 0)
+    log.rest(Now(0, 1_001 + log.producer_expiration_ms))
     assert 7 not in log.producers.known
 
 
