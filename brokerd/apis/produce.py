@@ -105,18 +105,21 @@ class ProduceApi:
             return Outcome(ErrorCode.CORRUPT_MESSAGE, str(e))
         except records.InvalidBatch as e:
             return Outcome(ErrorCode.INVALID_RECORD, str(e))
-        limit = replica.config.max_message_bytes
         for _, header in headers:
-            if header.size > limit:
-                return Outcome(
-                    ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size} bytes; max.message.bytes is {limit}"
-                )
+            problem = replica.config.batch_problem(header.size, header.max_timestamp, now.wall_ms)
+            if problem is not None:
+                return Outcome(ErrorCode(problem[0]), problem[1])
             if header.is_control:
                 return Outcome(ErrorCode.INVALID_RECORD, "clients may not write control batches")
             if header.is_transactional:
                 return Outcome(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "transactions are not served yet")
-        if replica.config.compacts and not _all_keyed(data):
-            return Outcome(ErrorCode.INVALID_RECORD, "a record without a key cannot be written to a compacted topic")
+        try:
+            if replica.config.compacts and not _all_keyed(data):
+                return Outcome(
+                    ErrorCode.INVALID_RECORD, "a record without a key cannot be written to a compacted topic"
+                )
+        except records.CorruptBatch as e:
+            return Outcome(ErrorCode.CORRUPT_MESSAGE, str(e))
         if headers[0][1].producer_id >= 0:
             verdict = replica.log.check_producer(headers[0][1], now)
             if isinstance(verdict, Duplicate):
@@ -128,6 +131,8 @@ class ProduceApi:
                 return Outcome(ErrorCode(verdict.error), verdict.reason)
         try:
             appended = replica.log.append(data, headers, machine.leader_epoch, now)
+        except records.CorruptBatch as e:  # only where the topic's own compression unpacks it
+            return Outcome(ErrorCode.CORRUPT_MESSAGE, str(e))
         except DiskFull as e:
             return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, str(e))
         except DiskFailed as e:
