@@ -1,0 +1,104 @@
+"""Arithmetic on offsets by topic and partition. Pure: no client, no Spark.
+
+`Offsets` is the JSON that Spark keeps in a checkpoint: {"flights": {"0": 17}}, the same as its own `kafka` source writes, so that a
+checkpoint can be carried from one source to the other. Law: an offset never goes backwards.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import NamedTuple
+
+Offsets = dict[str, dict[str, int]]
+
+EARLIEST, LATEST = -2, -1
+"""Kafka's special values, allowed in startingOffsets and endingOffsets."""
+
+
+class Range(NamedTuple):
+    """Offsets [first, next) of one partition."""
+
+    topic: str
+    partition: int
+    first: int
+    next: int
+
+
+class Lost(RuntimeError):
+    """Records that were to be read are no longer there."""
+
+
+def each(offsets: Offsets) -> Iterator[tuple[str, int, int]]:
+    for topic in sorted(offsets):
+        for partition in sorted(offsets[topic], key=int):
+            yield topic, int(partition), offsets[topic][partition]
+
+
+def put(offsets: Offsets, topic: str, partition: int, offset: int) -> None:
+    offsets.setdefault(topic, {})[str(partition)] = offset
+
+
+def of(offsets: Offsets, topic: str, partition: int) -> int | None:
+    return offsets.get(topic, {}).get(str(partition))
+
+
+def parse(text: str) -> Offsets:
+    """An option's JSON, {"topic": {"0": 23, "1": -2}}. Raises ValueError with the reason."""
+    try:
+        found = json.loads(text)
+        return {str(t): {str(int(p)): int(o) for p, o in ps.items()} for t, ps in found.items()}
+    except (ValueError, AttributeError, TypeError) as e:
+        raise ValueError(
+            f'offsets must be "earliest", "latest" or JSON like {{"topic": {{"0": 23}}}}, not {text!r} ({e})'
+        ) from e
+
+
+def ahead(start: Offsets, latest: Offsets, *, fail_on_loss: bool) -> Offsets:
+    """Where a read that began at `start` may go: `latest`, never behind `start`. Raises Lost when a partition is gone or shorter."""
+    out: Offsets = {}
+    for topic, partition, offset in each(latest):
+        begun = of(start, topic, partition)
+        if begun is not None and offset < begun:
+            if fail_on_loss:
+                raise Lost(
+                    f"{topic}-{partition} ends at {offset} and was read up to {begun}: the topic was made anew or cut"
+                )
+            offset = begun
+        put(out, topic, partition, offset)
+    for topic, partition, offset in each(start):
+        if of(out, topic, partition) is None:
+            if fail_on_loss:
+                raise Lost(f"{topic}-{partition} was read up to {offset} and is no longer there")
+            put(out, topic, partition, offset)
+    return out
+
+
+def limited(start: Offsets, end: Offsets, earliest: Offsets, records_max: int) -> Offsets:
+    """`end` drawn in so that about `records_max` offsets lie between, each partition by its share of what waits (at least one)."""
+    waiting = {(t, p): o - _begin(start, earliest, t, p) for t, p, o in each(end)}
+    total = sum(waiting.values())
+    if total <= records_max:
+        return end
+    out: Offsets = {}
+    for topic, partition, offset in each(end):
+        mine = waiting[topic, partition]
+        share = max(1, mine * records_max // total) if mine > 0 else 0
+        put(out, topic, partition, min(offset, _begin(start, earliest, topic, partition) + share))
+    return out
+
+
+def _begin(start: Offsets, earliest: Offsets, topic: str, partition: int) -> int:
+    begun = of(start, topic, partition)
+    # A partition that appeared after the start is read from its first record.
+    return begun if begun is not None else (of(earliest, topic, partition) or 0)
+
+
+def ranges(start: Offsets, end: Offsets, earliest: Offsets) -> list[Range]:
+    """What lies between, without empty ones."""
+    out = []
+    for topic, partition, offset in each(end):
+        first = _begin(start, earliest, topic, partition)
+        if offset > first:
+            out.append(Range(topic, partition, first, offset))
+    return out

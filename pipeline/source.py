@@ -1,0 +1,365 @@
+"""A Spark data source over confluent-kafka: columns, option names and checkpoint of Spark's own `kafka` source, without its jars.
+
+Law: between two offsets every record exactly once, or an error; nothing is ever skipped in silence. `read` runs in Spark's Python
+workers, one range of one partition each; the rest runs in the planner's process. Called through `session.kafka_stream` and
+`spark.read.format("weir")`. Unlike Spark's own source: only the options in OPTIONS and `kafka.*` (given to librdkafka); any other is
+refused rather than ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from pipeline import schemas
+from pipeline.offsets import EARLIEST, LATEST, Lost, Offsets, Range, ahead, each, limited, of, parse, put, ranges
+
+NAME = "weir"
+
+Answer = TypeVar("Answer")
+
+OPTIONS = frozenset(
+    ("subscribe", "subscribepattern", "assign", "startingoffsets", "endingoffsets", "maxoffsetspertrigger",
+     "failondataloss", "includeheaders")
+)  # fmt: skip
+"""Beside `kafka.*`; names in lower case, since Spark's options know no case."""
+
+ROWS_PER_ARROW_BATCH = 10_000
+BYTES_PER_ARROW_BATCH = 8 * 1024 * 1024
+"""Bytes of keys and values in one Arrow batch: 10,000 records of 1 MB would not fit a worker."""
+
+FETCH_QUEUE_KBYTES = 16 * 1024
+"""KiB that librdkafka reads ahead in one task."""
+
+ASK_SECONDS_MAX = 90.0
+"""How long a question about offsets is asked again while brokers die and come back, before the run fails."""
+
+STALL_SECONDS_MAX = 120.0
+"""How long a read may bring nothing before the run fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options, parsed. Picklable: it travels to the workers."""
+
+    client: dict[str, Any]
+    subscribe: tuple[str, ...]
+    pattern: str | None
+    assigned: dict[str, tuple[int, ...]]
+    starting: str
+    ending: str
+    records_max: int | None
+    fail_on_loss: bool
+    headers: bool
+
+    @staticmethod
+    def parse(options: Mapping[str, str], *, streaming: bool) -> Settings:
+        """Raises ValueError naming the option and what it may be."""
+        known = {k.lower(): v for k, v in options.items()}
+        client = {k[len("kafka.") :]: v for k, v in known.items() if k.startswith("kafka.")}
+        if not client.get("bootstrap.servers"):
+            raise ValueError("option kafka.bootstrap.servers is missing")
+        strange = sorted(k for k in known if not k.startswith("kafka.") and k not in OPTIONS and k != "path")
+        if strange:
+            raise ValueError(
+                f"option {strange[0]} is not known to this source; it knows kafka.* and {', '.join(sorted(OPTIONS))}"
+            )
+        ways = [k for k in ("subscribe", "subscribepattern", "assign") if known.get(k)]
+        if len(ways) != 1:
+            raise ValueError("exactly one of the options subscribe, subscribePattern and assign must be given")
+        assigned = {t: tuple(sorted(ps)) for t, ps in json.loads(known.get("assign") or "{}").items()}
+        rows = known.get("maxoffsetspertrigger")
+        return Settings(
+            client=client,
+            subscribe=tuple(sorted({t.strip() for t in known.get("subscribe", "").split(",") if t.strip()})),
+            pattern=known.get("subscribepattern"),
+            assigned=assigned,
+            starting=known.get("startingoffsets", "latest" if streaming else "earliest"),
+            ending=known.get("endingoffsets", "latest"),
+            records_max=int(rows) if rows else None,
+            fail_on_loss=known.get("failondataloss", "true").lower() == "true",
+            headers=known.get("includeheaders", "false").lower() == "true",
+        )
+
+
+class Cluster:
+    """Questions about partitions and offsets, asked again while the cluster has no answer."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        client = {
+            k: v for k, v in settings.client.items() if not k.startswith(("isolation.", "group.", "fetch.", "queued."))
+        }
+        self._admin = AdminClient({**client, "log_level": 3})
+        committed = settings.client.get("isolation.level", "read_uncommitted") == "read_committed"
+        self._isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+
+    def partitions(self) -> dict[str, list[int]]:
+        return self._asked(self._partitions)
+
+    def _partitions(self) -> dict[str, list[int]]:
+        s = self._settings
+        if s.assigned:
+            return {t: list(ps) for t, ps in s.assigned.items()}
+        topics = self._admin.list_topics(timeout=10).topics
+        if s.pattern is not None:
+            wanted = [t for t in topics if re.fullmatch(s.pattern, t)]
+        else:
+            wanted = list(s.subscribe)
+        out = {}
+        for topic in sorted(wanted):
+            found = topics.get(topic)
+            if found is None or found.error is not None:
+                if s.pattern is None:
+                    raise _NotYet(f"topic {topic} is not there")
+                continue
+            out[topic] = sorted(found.partitions)
+        return out
+
+    def offsets(self, spec: OffsetSpec, partitions: Mapping[str, Sequence[int]]) -> Offsets:
+        """One offset per partition."""
+
+        def ask() -> Offsets:
+            wanted = {TopicPartition(t, p): spec for t, ps in partitions.items() for p in ps}
+            out: Offsets = {}
+            if wanted:
+                answers = self._admin.list_offsets(wanted, isolation_level=self._isolation, request_timeout=10)
+                for tp, answer in answers.items():
+                    put(out, tp.topic, tp.partition, answer.result(15).offset)
+            return out
+
+        return self._asked(ask)
+
+    def latest(self, partitions: Mapping[str, Sequence[int]] | None = None) -> Offsets:
+        return self.offsets(OffsetSpec.latest(), self.partitions() if partitions is None else partitions)
+
+    def earliest(self, partitions: Mapping[str, Sequence[int]] | None = None) -> Offsets:
+        return self.offsets(OffsetSpec.earliest(), self.partitions() if partitions is None else partitions)
+
+    def resolve(self, text: str) -> Offsets:
+        """The option startingOffsets or endingOffsets as numbers. Raises ValueError when it leaves a partition out."""
+        if text.lower() == "latest":
+            return self.latest()
+        if text.lower() == "earliest":
+            return self.earliest()
+        asked, partitions = parse(text), self.partitions()
+        ends = {EARLIEST: self.earliest(partitions), LATEST: self.latest(partitions)}
+        out: Offsets = {}
+        for topic, numbers in partitions.items():
+            for p in numbers:
+                offset = of(asked, topic, p)
+                if offset is None:
+                    raise ValueError(f"the offsets given leave out {topic}-{p}")
+                put(out, topic, p, ends[offset][topic][str(p)] if offset < 0 else offset)
+        return out
+
+    @staticmethod
+    def _asked(ask: Callable[[], Answer]) -> Answer:
+        deadline = time.monotonic() + ASK_SECONDS_MAX
+        while True:
+            try:
+                return ask()
+            except (_NotYet, KafkaException, TimeoutError) as e:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"the cluster gave no answer for {ASK_SECONDS_MAX:.0f} s: {e}") from e
+                time.sleep(0.5)
+
+
+class _NotYet(Exception):
+    """No answer yet, and why."""
+
+
+@dataclass
+class Slice(InputPartition):
+    """What one task reads."""
+
+    range: Range
+
+    def __init__(self, range: Range) -> None:
+        super().__init__(None)
+        self.range = range
+
+
+def read_range(settings: Settings, r: Range) -> Iterator[pa.RecordBatch]:
+    """Every record with an offset in [first, next), in order. Raises Lost when the first ones are gone (and `fail_on_loss`)."""
+    consumer = Consumer(
+        {
+            "group.id": f"spark-{uuid.uuid4()}",
+            "isolation.level": "read_uncommitted",
+            "queued.max.messages.kbytes": FETCH_QUEUE_KBYTES,
+            "log_level": 3,
+            **settings.client,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error" if settings.fail_on_loss else "earliest",
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(r.topic, r.partition, r.first)])
+        rows, size, moved = Rows(settings.headers), 0, time.monotonic()
+        done = False
+        while not done:
+            messages = consumer.consume(1000, 1.0)
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    moved = time.monotonic()
+                    if message.offset() >= r.next:
+                        done = True
+                        break
+                    size += rows.add(message)
+                    done = message.offset() == r.next - 1
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    # After an election the end may for a moment lie below what was planned: only an end beyond it ends the read.
+                    done = message.offset() >= r.next
+                elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                    raise Lost(
+                        f"{r.topic}-{r.partition} no longer holds offset {r.first}: retention was faster than this job ({error.str()})"
+                    )
+                elif error.fatal() or error.code() in (
+                    KafkaError.UNKNOWN_TOPIC_ID,
+                    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+                ):
+                    raise KafkaException(error)
+                if done:
+                    break
+                if size >= BYTES_PER_ARROW_BATCH or len(rows) >= ROWS_PER_ARROW_BATCH:
+                    yield rows.arrow()
+                    rows, size = Rows(settings.headers), 0
+            if time.monotonic() - moved > STALL_SECONDS_MAX:
+                raise RuntimeError(
+                    f"{r.topic}-{r.partition} brought nothing for {STALL_SECONDS_MAX:.0f} s, before offset {r.next}"
+                )
+        if len(rows):
+            yield rows.arrow()
+    finally:
+        consumer.close()
+
+
+class Rows:
+    """Records on their way into one Arrow batch, by column."""
+
+    __slots__ = ("_columns", "_headers")
+
+    def __init__(self, headers: bool) -> None:
+        self._columns: tuple[list[Any], ...] = tuple([] for _ in range(8 if headers else 7))
+        self._headers = headers
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def add(self, message: Message) -> int:
+        """Take a record in; returns its bytes."""
+        key, value, (kind, millis) = message.key(), message.value(), message.timestamp()
+        c = self._columns
+        c[0].append(key)
+        c[1].append(value)
+        c[2].append(message.topic())
+        c[3].append(message.partition())
+        c[4].append(message.offset())
+        c[5].append(millis * 1000)
+        c[6].append(1 if kind == 2 else 0)
+        if self._headers:
+            found = message.headers()
+            c[7].append([{"key": k, "value": v} for k, v in found] if found else None)
+        return (len(key) if key else 0) + (len(value) if value else 0)
+
+    def arrow(self) -> pa.RecordBatch:
+        schema = schemas.ARROW_RECORD_WITH_HEADERS if self._headers else schemas.ARROW_RECORD
+        return pa.RecordBatch.from_arrays(
+            [pa.array(column, type=field.type) for column, field in zip(self._columns, schema, strict=True)],
+            schema=schema,
+        )
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._target: Offsets | None = None
+        self._cluster_: Cluster | None = None
+
+    @property
+    def _cluster(self) -> Cluster:
+        # Made late: the reader is pickled on its way to the workers, a client is not.
+        if self._cluster_ is None:
+            self._cluster_ = Cluster(self._settings)
+        return self._cluster_
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_cluster_": None}
+
+    def initialOffset(self) -> Offsets:
+        return self._cluster.resolve(self._settings.starting)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self._settings.records_max) if self._settings.records_max else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._cluster.latest()
+
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
+        latest = self._target if self._target is not None else self._cluster.latest()
+        end = ahead(start, latest, fail_on_loss=self._settings.fail_on_loss)
+        if isinstance(limit, ReadMaxRows):
+            end = limited(start, end, self._earliest_of_new(start, end), limit.max_rows)
+        return end
+
+    def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
+        return [Slice(r) for r in ranges(start, end, self._earliest_of_new(start, end))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Slice)
+        return read_range(self._settings, partition.range)
+
+    def _earliest_of_new(self, start: Offsets, end: Offsets) -> Offsets:
+        """First offsets of the partitions that `start` does not know; asked only when there are any."""
+        new: dict[str, list[int]] = {}
+        for topic, partition, _ in each(end):
+            if of(start, topic, partition) is None:
+                new.setdefault(topic, []).append(partition)
+        return self._cluster.earliest(new) if new else {}
+
+
+class BatchReader(DataSourceReader):
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def partitions(self) -> Sequence[InputPartition]:
+        cluster = Cluster(self._settings)
+        start, end = cluster.resolve(self._settings.starting), cluster.resolve(self._settings.ending)
+        return [Slice(r) for r in ranges(start, end, {})]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Slice)
+        return read_range(self._settings, partition.range)
+
+
+class KafkaSource(DataSource):
+    """`spark.dataSource.register(KafkaSource)`, then `format("weir")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
+        return schemas.RECORD_WITH_HEADERS if headers else schemas.RECORD
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BatchReader(Settings.parse(self.options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return StreamReader(Settings.parse(self.options, streaming=True))

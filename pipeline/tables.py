@@ -1,0 +1,225 @@
+"""The lake on disk: what one job has published, and its manifest. Knows no Spark and no broker.
+
+    <lake>/<job>/topic=<t>/batch=<n>/part-*.parquet   what readers read
+                                    /_written.json    the batch's own lines of the manifest
+    <lake>/<job>/manifest.jsonl                       one line per batch and partition, in order
+    <lake>/<job>/_checkpoint, _staging, _work, _lock  the job's own; status.json: what it says of itself
+
+Laws: a batch appears whole by one rename per topic, or not at all; what is published is never written again; a line stands in the
+manifest only after its batch is published, and exactly once. So each record stands exactly once over any kill -9. Called by
+jobs/archive.py. Readers need only the glob `topic=*/batch=*/*.parquet`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipeline.offsets import Range
+
+WRITTEN = "_written.json"
+ROWS_PER_LOOK = 200_000
+"""Rows whose offsets are held in memory while a written batch is checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """[first_offset, next_offset) of one partition went into one batch as `rows` rows. Fewer rows than offsets: compaction, transaction
+    markers, aborted records."""
+
+    batch: int
+    topic: str
+    partition: int
+    first_offset: int
+    next_offset: int
+    rows: int
+
+
+class Contradiction(Exception):
+    """The lake and the checkpoint do not belong together; going on would lose or repeat records."""
+
+
+class JobFolder:
+    """One job's part of the lake. Use as a context manager: it is locked for one driver."""
+
+    def __init__(self, lake: Path, job: str) -> None:
+        if not job or "/" in job or job.startswith((".", "_")):
+            raise ValueError(f"{job!r} is not a name for a folder")
+        self.folder = lake / job
+        self.manifest_path = self.folder / "manifest.jsonl"
+        self.checkpoint = self.folder / "_checkpoint"
+        self.staging = self.folder / "_staging"
+        self.work = self.folder / "_work"
+        self._lock: IO[str] | None = None
+        self._last: set[tuple[int, str, int]] = set()
+        self.batches = -1
+        self.rows = 0
+
+    def __enter__(self) -> JobFolder:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = open(self.folder / "_lock", "w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.close()
+            raise Contradiction(f"another process archives into {self.folder}; stop it first") from None
+        for left in (self.staging, self.work):  # a driver that was killed leaves them
+            shutil.rmtree(left, ignore_errors=True)
+        self._mend_manifest()
+        if self.batches >= 0 and not (self.checkpoint / "offsets").is_dir():
+            raise Contradiction(
+                f"{self.folder} holds {self.batches + 1} batches but no checkpoint: starting over would repeat them; "
+                "restore _checkpoint or use another job id"
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            self._lock.close()
+
+    # -- the manifest ------------------------------------------------------------------------------------------------------
+    def _mend_manifest(self) -> None:
+        """Cut a torn last line (its batch will append it again) and learn the last batch's lines."""
+        if not self.manifest_path.exists():
+            return
+        whole = 0
+        with open(self.manifest_path, "r+b") as file:
+            for raw in file:
+                if not raw.endswith(b"\n"):
+                    break
+                whole += len(raw)
+                v = json.loads(raw)
+                if v["batch"] > self.batches:
+                    self.batches, self._last = v["batch"], set()
+                if v["batch"] == self.batches:
+                    self._last.add((v["batch"], v["topic"], v["partition"]))
+                self.rows += v["rows"]
+            file.truncate(whole)
+
+    def lines(self) -> Iterator[Line]:
+        if self.manifest_path.exists():
+            with open(self.manifest_path, encoding="utf-8") as file:
+                for raw in file:
+                    yield Line(**json.loads(raw))
+
+    def _record(self, lines: Sequence[Line]) -> None:
+        new = [line for line in lines if (line.batch, line.topic, line.partition) not in self._last]
+        if not new:
+            return
+        with open(self.manifest_path, "ab") as file:
+            file.write("".join(json.dumps(asdict(line), separators=(",", ":")) + "\n" for line in new).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        if new[0].batch > self.batches:
+            self.batches, self._last = new[0].batch, set()
+        self._last |= {(line.batch, line.topic, line.partition) for line in new}
+        self.rows += sum(line.rows for line in new)
+
+    # -- publishing --------------------------------------------------------------------------------------------------------
+    def published(self, topic: str, batch: int) -> Path:
+        return self.folder / f"topic={topic}" / f"batch={batch}"
+
+    def staged(self, batch: int) -> Path:
+        """Where Spark writes a batch, partitioned by topic."""
+        return self.staging / f"batch={batch}"
+
+    def already_published(self, batch: int, planned: Sequence[Range]) -> bool:
+        """True when every topic of the batch stands in the lake. Raises Contradiction when it stands there with other offsets."""
+        missing = False
+        for topic in sorted({r.topic for r in planned}):
+            written = self._written(topic, batch)
+            if written is None:
+                missing = True
+                continue
+            there = {(w.topic, w.partition, w.next_offset) for w in written}
+            wanted = {(r.topic, r.partition, r.next) for r in planned if r.topic == topic}
+            if there != wanted:
+                raise Contradiction(
+                    f"batch {batch} of {topic} is published with other offsets than the checkpoint plans: the checkpoint is older "
+                    "than the lake; restore the one that belongs to it"
+                )
+        return not missing
+
+    def _written(self, topic: str, batch: int) -> list[Line] | None:
+        try:
+            text = (self.published(topic, batch) / WRITTEN).read_text()
+        except FileNotFoundError:
+            return None
+        return [Line(**v) for v in json.loads(text)]
+
+    def publish(self, batch: int, planned: Sequence[Range]) -> list[Line]:
+        """Check what was staged, rename it into the lake, record it. Idempotent: what stands there already is left as it is."""
+        out: list[Line] = []
+        for topic in sorted({r.topic for r in planned}):
+            target = self.published(topic, batch)
+            written = self._written(topic, batch)
+            if written is None:
+                source = self.staged(batch) / f"topic={topic}"
+                source.mkdir(parents=True, exist_ok=True)  # a range of nothing but markers has no rows
+                written = counted(source, batch, [r for r in planned if r.topic == topic])
+                (source / WRITTEN).write_text(json.dumps([asdict(line) for line in written]))
+                _sync(source)
+                target.parent.mkdir(exist_ok=True)
+                os.rename(source, target)
+                _sync_folder(target.parent)
+            out += written
+        self._record(out)
+        shutil.rmtree(self.staged(batch), ignore_errors=True)
+        return out
+
+    def say(self, status: dict[str, Any]) -> None:
+        """Replace status.json whole."""
+        temporary = self.folder / "status.tmp"
+        temporary.write_text(json.dumps(status))
+        os.replace(temporary, self.folder / "status.json")
+
+
+def counted(folder: Path, batch: int, planned: Sequence[Range]) -> list[Line]:
+    """Rows per partition as the written files have them. Raises Contradiction when an offset is outside its range or stands twice."""
+    rows = {r.partition: 0 for r in planned}
+    firsts: dict[int, int] = {}
+    ranges = {r.partition: r for r in planned}
+    last: dict[int, int] = {}
+    for path in sorted(folder.glob("*.parquet")):
+        with pq.ParquetFile(path) as file:
+            for part in file.iter_batches(ROWS_PER_LOOK, columns=["partition", "offset"]):
+                for number in pc.unique(part["partition"]).to_pylist():
+                    offsets = part["offset"].filter(pc.equal(part["partition"], number))
+                    low, high = pc.min(offsets).as_py(), pc.max(offsets).as_py()
+                    r = ranges.get(number)
+                    if r is None or low < r.first or high >= r.next:
+                        raise Contradiction(
+                            f"{path.name}: partition {number} has offsets {low} to {high}, planned was {r}"
+                        )
+                    if len(offsets) > 1 and not pc.all(pc.greater(offsets[1:], offsets[:-1])).as_py():
+                        raise Contradiction(f"{path.name}: offsets of partition {number} repeat or go backwards")
+                    if low <= last.get(number, -1):
+                        raise Contradiction(f"{path.name}: partition {number} has offset {low} in two files")
+                    last[number] = high
+                    firsts.setdefault(number, low)
+                    rows[number] += len(offsets)
+    return [Line(batch, r.topic, r.partition, r.first, r.next, rows[r.partition]) for r in planned]
+
+
+def _sync(folder: Path) -> None:
+    for path in folder.iterdir():
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+    _sync_folder(folder)
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,54 @@
+"""Arithmetic on offsets."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.offsets import Lost, Offsets, ahead, each, limited, of, parse, ranges
+
+some_offsets = st.dictionaries(
+    st.sampled_from(["flights", "orders"]),
+    st.dictionaries(st.sampled_from(["0", "1", "10"]), st.integers(0, 10_000), min_size=1),
+)
+
+
+@given(start=some_offsets, grown=some_offsets, records_max=st.integers(1, 5000))
+def test_a_limited_end_lies_between_start_and_end_and_always_moves(
+    start: Offsets, grown: Offsets, records_max: int
+) -> None:
+    end: Offsets = {t: dict(ps) for t, ps in start.items()}
+    for topic, partition, more in each(grown):
+        end.setdefault(topic, {})[str(partition)] = (of(start, topic, partition) or 0) + more
+    drawn = limited(start, end, {}, records_max)
+    for topic, partition, offset in each(end):
+        assert (of(start, topic, partition) or 0) <= (of(drawn, topic, partition) or 0) <= offset
+    waiting = sum(r.next - r.first for r in ranges(start, end, {}))
+    taken = sum(r.next - r.first for r in ranges(start, drawn, {}))
+    partitions = len(list(each(end)))
+    assert taken <= records_max + partitions
+    assert taken > 0 or waiting == 0
+
+
+def test_a_partition_that_was_added_is_read_from_its_first_record() -> None:
+    found = ranges({"flights": {"0": 5}}, {"flights": {"0": 7, "1": 9}}, {"flights": {"1": 3}})
+    assert [tuple(r) for r in found] == [("flights", 0, 5, 7), ("flights", 1, 3, 9)]
+
+
+def test_a_topic_that_became_shorter_is_a_loss_and_never_read_again_from_its_start() -> None:
+    start, latest = {"flights": {"0": 100}}, {"flights": {"0": 40}}
+    with pytest.raises(Lost, match="flights-0 ends at 40 and was read up to 100"):
+        ahead(start, latest, fail_on_loss=True)
+    assert ahead(start, latest, fail_on_loss=False) == start
+
+
+def test_a_topic_that_is_gone_is_a_loss() -> None:
+    with pytest.raises(Lost, match="no longer there"):
+        ahead({"flights": {"0": 1}}, {}, fail_on_loss=True)
+
+
+@pytest.mark.parametrize("text", ["soonest", "{", '{"flights": 3}', '{"flights": {"zero": 1}}'])
+def test_offsets_that_cannot_be_read_are_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match='"earliest", "latest" or JSON like'):
+        parse(text)
