@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.cluster.local import ROOT, LocalCluster, wait_for
 
@@ -155,9 +155,8 @@ def test_sigterm_ends_the_archive_after_its_batch_and_it_goes_on_from_there(
     assert json.loads((job.folder / "status.json").read_text())["phase"] == "ended"
 
     # More partitions and more records while nobody archives.
-    from confluent_kafka.admin import NewPartitions
-
-    AdminClient({"bootstrap.servers": cluster.bootstrap}).create_partitions([NewPartitions("bookings", 4)])
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_partitions([NewPartitions("bookings", 4)])["bookings"].result(30)
     producer = Truth(cluster)
     wait_for(
         lambda: len(producer.producer.list_topics("bookings", 10).topics["bookings"].partitions) == 4, "partitions"
