@@ -145,6 +145,27 @@ class Core:
             return []
         return self._look(now)
 
+    def validate(self) -> None:
+        """Every invariant of the core; raises AssertionError with the story. The image validates itself."""
+        if self.acting:
+            assert self.controller_epoch > 0, "acts without an epoch"
+        for request_id, pending in self.pending.items():
+            assert request_id == pending.request.request_id, f"request {request_id} is kept under another's id"
+            names = {r["name"] for r in pending.results}
+            assert pending.waiting <= names, (
+                f"request {request_id} waits for topics it did not ask about: {pending.waiting - names}"
+            )
+        for topic_id, topic in self.topics.items():
+            assert topic_id == topic.topic_id, f"row of {topic.name} is kept under another's id"
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "acting": self.acting, "controller_epoch": self.controller_epoch, "in_flight": self.in_flight,
+            "image_seq": self.image.seq, "brokers_registered": sorted(self.registrations or {}),
+            "brokers_leaving": sorted(s.broker_id for s in self.leaving), "requests_pending": sorted(self.pending),
+            "rows": {"topics": len(self.topics), "assignments": len(self.assignments), "resets": len(self.resets)},
+        }  # fmt: skip
+
     def _desired(self, event: DesiredRead) -> None:
         for topic in event.topics:
             self.topics[topic.topic_id] = topic

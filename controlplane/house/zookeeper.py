@@ -117,3 +117,11 @@ def ready(port: int) -> bool:
         return b"Mode:" in out
     except OSError:
         return False
+
+
+if __name__ == "__main__":
+    # Asked by the Makefile: is there a Java?
+    try:
+        print(find_java())
+    except JavaMissing as e:
+        raise SystemExit(str(e)) from None

@@ -1,4 +1,4 @@
-"""Every message, under Kafka's name. See the files for their descriptions."""
+"""Every message, under Kafka's name; the files describe them. Law: descriptions only, no behaviour (that is `schema`'s)."""
 
 from brokerd.wire.messages.admin import (
     AlterConfigsRequest,
