@@ -1,0 +1,219 @@
+"""`python -m bench`: a house of its own, produce and consume over it, a table and build/bench.json.
+
+Rates depend on the machine and on the Python client that shares it; broker CPU seconds per GB of record values are sturdier. The limit
+is 1.5 times what a prototype reached (LIMITS).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+ROOT = Path(__file__).resolve().parents[1]
+TICKS = os.sysconf("SC_CLK_TCK")
+IDLE_SECONDS = 5.0
+RSS_MB_MAX = 60
+READY_SECONDS_MAX = 20
+LIMITS = {
+    ("produce", 100, 1_000_000): 0.96 * 1.5,
+    ("produce", 1024, 1_000_000): 0.61 * 1.5,
+    ("produce", 1024, 16_384): 2.9 * 1.5,
+    ("consume", 100, 1_000_000): 0.36 * 1.5,
+    ("consume", 1024, 1_000_000): 0.20 * 1.5,
+}
+"""Broker CPU s/GB by (act, record bytes, batch bytes), one replica, acks=1, no compression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    act: str
+    record_bytes: int
+    batch_bytes: int
+    replicas: int
+    records: int
+    seconds: float
+    mb_per_s: float
+    records_per_s: int
+    broker_cpu_s_per_gb: float
+    limit: float | None
+
+
+def cpu_seconds(pids: list[int]) -> float:
+    total = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / TICKS
+
+
+def rss_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+@contextmanager
+def house(port_base: int) -> Iterator[tuple[dict[str, Any], list[int], float]]:
+    """What `up` printed, the brokers' pids, the seconds until ready."""
+    with tempfile.TemporaryDirectory(prefix="weir-bench-") as folder:
+        manage = [sys.executable, "manage.py"]
+        began = time.monotonic()
+        up = subprocess.run(
+            [*manage, "up", "--data-dir", folder, "--port-base", str(port_base), "--no-demo", "--detach", "--json"],
+            cwd=ROOT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if up.returncode:
+            raise SystemExit(up.stderr)
+        seconds = time.monotonic() - began
+        try:
+            status = subprocess.run(
+                [*manage, "status", "--json", "--data-dir", folder],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            processes = json.loads(status.stdout)["processes"]
+            yield json.loads(up.stdout), [p["pid"] for p in processes if p["name"].startswith("broker-")], seconds
+        finally:
+            subprocess.run([*manage, "down", "--data-dir", folder], cwd=ROOT, capture_output=True, check=False)
+
+
+def produce(bootstrap: str, topic: str, value: bytes, count: int, batch_bytes: int, acks: str) -> float:
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "acks": acks, "batch.size": batch_bytes, "batch.num.messages": 1_000_000,
+         "linger.ms": 5 if batch_bytes < 100_000 else 100, "compression.type": "none",
+         "queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 512 * 1024}
+    )  # fmt: skip
+    failed: list[KafkaError] = []
+    producer.list_topics(topic, timeout=20)
+    began = time.monotonic()
+    for i in range(count):
+        while True:
+            try:
+                producer.produce(
+                    topic, value, on_delivery=None if i % 10_000 else lambda e, m: failed.append(e) if e else None
+                )
+                break
+            except BufferError:
+                producer.poll(0.05)
+        if i % 10_000 == 0:
+            producer.poll(0)
+    left = producer.flush(300)
+    seconds = time.monotonic() - began
+    if left or failed:
+        raise SystemExit(f"{left} records were not delivered, {len(failed)} failed ({failed[:1]})")
+    return seconds
+
+
+def consume(bootstrap: str, topic: str, count: int) -> float:
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False, "check.crcs": False,
+         "queued.min.messages": 1_000_000, "fetch.message.max.bytes": 10_000_000, "enable.auto.offset.store": False}
+    )  # fmt: skip
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    got = 0
+    while not got:
+        got += len(consumer.consume(1, 1))
+    began = time.monotonic()
+    while got < count:
+        got += len(consumer.consume(min(10_000, count - got), 1))
+    seconds = time.monotonic() - began
+    consumer.close()
+    return seconds
+
+
+def runs(bootstrap: str, pids: list[int], share: float) -> Iterator[Result]:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for replicas in (1, 3):
+        for record_bytes, megabytes in ((100, 400), (1024, 600)):
+            for batch_bytes in (16_384, 1_000_000):
+                topic = f"bench-{replicas}-{record_bytes}-{batch_bytes}"
+                count = int(megabytes * share * 1e6 / record_bytes)
+                admin.create_topics([NewTopic(topic, 1, replicas, config={"min.insync.replicas": "1"})])[topic].result(
+                    30
+                )
+                value = os.urandom(record_bytes)
+                for act in ("produce", "consume"):
+                    before = cpu_seconds(pids)
+                    if act == "produce":
+                        seconds = produce(bootstrap, topic, value, count, batch_bytes, "1" if replicas == 1 else "all")
+                    else:
+                        seconds = consume(bootstrap, topic, count)
+                    size = count * record_bytes
+                    yield Result(
+                        act, record_bytes, batch_bytes, replicas, count, round(seconds, 2), round(size / seconds / 1e6, 1),
+                        round(count / seconds), round((cpu_seconds(pids) - before) / (size / 1e9), 2),
+                        LIMITS.get((act, record_bytes, batch_bytes)) if replicas == 1 else None,
+                    )  # fmt: skip
+                admin.delete_topics([topic])[topic].result(30)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the data")
+    parser.add_argument("--port-base", type=int, default=24090)
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json")
+    arguments = parser.parse_args()
+    bad = 0
+    with house(arguments.port_base) as (answer, pids, ready_seconds):
+        time.sleep(IDLE_SECONDS)  # measured, not waited for: what an idle broker costs
+        before = cpu_seconds(pids)
+        time.sleep(IDLE_SECONDS)
+        idle = {
+            "ready_seconds": round(ready_seconds, 1),
+            "broker_rss_mb": [round(rss_mb(p), 1) for p in pids],
+            "broker_cpu_percent": round((cpu_seconds(pids) - before) / IDLE_SECONDS / len(pids) * 100, 2),
+        }
+        print(
+            f"up ready in {idle['ready_seconds']} s (limit {READY_SECONDS_MAX}); idle broker: "
+            f"{max(idle['broker_rss_mb'])} MB RSS (limit {RSS_MB_MAX}), {idle['broker_cpu_percent']} % of a core"
+        )
+        bad += ready_seconds > READY_SECONDS_MAX
+        bad += max(idle["broker_rss_mb"]) > RSS_MB_MAX
+        print(
+            f"\n{'act':<8} {'record':>7} {'batch':>9} {'RF':>3} {'MB/s':>8} {'records/s':>10} {'CPU s/GB':>9} {'limit':>6}"
+        )
+        results = []
+        for r in runs(answer["bootstrap"], pids, 0.1 if arguments.quick else 1.0):
+            results.append(r)
+            over = r.limit is not None and r.broker_cpu_s_per_gb > r.limit
+            bad += over
+            print(
+                f"{r.act:<8} {r.record_bytes:>7} {r.batch_bytes:>9} {r.replicas:>3} {r.mb_per_s:>8} {r.records_per_s:>10} "
+                f"{r.broker_cpu_s_per_gb:>9} {f'{r.limit:.2f}' if r.limit else '-':>6}{'  over' if over else ''}",
+                flush=True,
+            )
+        loaded = [round(rss_mb(p), 1) for p in pids]
+    conditions = {
+        "python": platform.python_version(), "kernel": platform.release(), "cores": os.cpu_count(),
+        "client": "confluent-kafka, on the same machine", "cpu": "all brokers' user and system seconds per 1e9 bytes of values",
+    }  # fmt: skip
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(
+        json.dumps(
+            {"conditions": conditions, "idle": idle, "rss_mb_after": loaded, "results": [asdict(r) for r in results]},
+            indent=2,
+        )
+    )
+    print(f"\nRSS afterwards: {loaded} MB; written to {arguments.out}; {bad} figures over their limit")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
