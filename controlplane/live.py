@@ -28,9 +28,14 @@ class Hub:
         self._seq = 0
         self._kept: deque[LiveUpdate] = deque(maxlen=KEPT)
         self._send: Callable[[LiveUpdate], None] = lambda update: None
+        self._listeners: list[Callable[[LiveUpdate], None]] = []
 
     def deliver_through(self, send: Callable[[LiveUpdate], None]) -> None:
         self._send = send
+
+    def listen(self, hear: Callable[[LiveUpdate], None]) -> None:
+        """Have `hear` called with each update, in the publisher's thread: it must be quick and must not raise."""
+        self._listeners.append(hear)
 
     def publish(self, kind: str, data: dict[str, Any]) -> LiveUpdate:
         """Number, keep and send one update. From any thread; in order per thread."""
@@ -39,6 +44,8 @@ class Hub:
             update = LiveUpdate(type=LIVE_TYPE, run=self.run, seq=self._seq, kind=kind, data=data)
             self._kept.append(update)
             self._send(update)
+            for hear in self._listeners:
+                hear(update)
         return update
 
     def latest(self) -> tuple[str, int]:

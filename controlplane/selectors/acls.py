@@ -44,6 +44,11 @@ def acl_list(*, query: str = "", sort: str = "resource_name", page: int = 1, per
     )  # fmt: skip
 
 
+def acl_row(acl_id: int) -> AclRow | None:
+    row = Acl.objects.filter(pk=acl_id).first()
+    return None if row is None else acl_shape(row)
+
+
 def acl_shape(a: Acl) -> AclRow:
     return AclRow(
         id=a.pk, resource_type=a.resource_type, pattern_type=a.pattern_type, resource_name=a.resource_name,

@@ -1,0 +1,170 @@
+"""What operators type, read into what services take. Law: shapes only (numbers are numbers, lines are name=value); whether it makes sense is
+the service's word, which comes back as a sentence beside the field it names."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from django import forms
+
+from controlplane.selectors.messages import RECORDS_MAX
+from controlplane.services import Refused
+from controlplane.services.acls import OPERATIONS, PATTERN_TYPES, PERMISSIONS, RESOURCE_TYPES
+
+WHY_CHARS_MAX = 500
+
+
+class WeirForm(forms.Form):
+    """A form whose refusals from services land beside their fields."""
+
+    use_required_attribute = False
+
+    def refuse(self, error: Refused) -> None:
+        field = error.field.partition(".")[0]
+        self.add_error(field if field in self.fields else None, error.reason)
+
+    def clean(self) -> dict[str, Any]:
+        return super().clean() or {}
+
+
+def why_field() -> forms.CharField:
+    return forms.CharField(
+        label="Why", required=False, max_length=WHY_CHARS_MAX, help_text="Kept with the change in the audit.",
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )  # fmt: skip
+
+
+class TopicForm(WeirForm):
+    name = forms.CharField(max_length=1000, widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
+                           help_text="Letters, digits, '.', '_' and '-'; at most 249.")  # fmt: skip
+    partitions = forms.IntegerField(
+        initial=3, widget=forms.NumberInput(attrs={"class": "short"}), help_text="Can grow later, never shrink."
+    )
+    replication_factor = forms.IntegerField(
+        required=False, widget=forms.NumberInput(attrs={"class": "short"}),
+        help_text="Empty: three, or as many as there are living brokers.",
+    )  # fmt: skip
+    configs = forms.CharField(
+        required=False, widget=forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"}),
+        help_text="One name=value per line, for instance retention.ms=86400000. Others have their defaults.",
+    )  # fmt: skip
+    why = why_field()
+
+    def clean_configs(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for line in self.cleaned_data["configs"].splitlines():
+            if not line.strip():
+                continue
+            name, equals, value = line.partition("=")
+            if not equals:
+                raise forms.ValidationError(f"“{line.strip()}” has no '='; write name=value.")
+            found[name.strip()] = value.strip()
+        return found
+
+
+class AclForm(WeirForm):
+    resource_type = forms.ChoiceField(choices=[(w, w.replace("_", " ")) for w in RESOURCE_TYPES])
+    pattern_type = forms.ChoiceField(choices=[(w, w) for w in PATTERN_TYPES], initial="literal")
+    resource_name = forms.CharField(
+        max_length=255, help_text="* for all.", widget=forms.TextInput(attrs={"autofocus": True})
+    )
+    principal = forms.CharField(max_length=255, help_text="With its type: User:alice.")
+    host = forms.CharField(max_length=255, initial="*")
+    operation = forms.ChoiceField(choices=[(w, w.replace("_", " ")) for w in OPERATIONS])
+    permission = forms.ChoiceField(choices=[(w, w) for w in PERMISSIONS])
+    why = why_field()
+
+
+class ArchiveForm(WeirForm):
+    topics = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 3, "autofocus": True, "spellcheck": "false"}),
+        help_text="Names, one per line or with commas. Each is archived from its earliest record on.",
+    )
+    why = why_field()
+
+    def clean_topics(self) -> list[str]:
+        return [t for t in self.cleaned_data["topics"].replace(",", " ").split() if t]
+
+
+STARTS = (("newest", "newest"), ("oldest", "oldest"), ("offset", "from offset"), ("time", "from time"))
+
+
+class MessagesForm(WeirForm):
+    topic = forms.CharField(
+        max_length=249, widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"})
+    )
+    partition = forms.IntegerField(min_value=0, initial=0, widget=forms.NumberInput(attrs={"class": "short"}))
+    start = forms.ChoiceField(choices=STARTS, initial="newest", required=False)
+    offset = forms.IntegerField(min_value=0, required=False, widget=forms.NumberInput(attrs={"class": "short"}))
+    time = forms.DateTimeField(
+        required=False, label="Time (UTC)",
+        input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"],
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S"),
+    )  # fmt: skip
+    limit = forms.IntegerField(
+        min_value=1,
+        max_value=RECORDS_MAX,
+        initial=50,
+        required=False,
+        widget=forms.NumberInput(attrs={"class": "short"}),
+    )
+
+    def asked(self) -> dict[str, Any]:
+        """The arguments of `selectors.messages.read_messages` after topic and partition."""
+        v = self.cleaned_data
+        at: datetime | None = v["time"]
+        return {
+            "start": v["start"] or "newest",
+            "offset": v["offset"],
+            "timestamp_ms": None if at is None else int(at.replace(tzinfo=UTC).timestamp() * 1000),
+            "limit": v["limit"] or 50,
+        }
+
+
+class WhyForm(WeirForm):
+    """A costly act: nothing but its reason."""
+
+    why = why_field()
+
+
+class DestroyForm(WeirForm):
+    """A destructive act: its object's name typed, and a reason."""
+
+    confirm_name = forms.CharField(
+        label="Name", widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"})
+    )
+    why = forms.CharField(
+        label="Why", max_length=WHY_CHARS_MAX, error_messages={"required": "Give a reason; it is kept in the audit."}
+    )
+
+    def __init__(self, name: str, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.name = name
+        self.fields["confirm_name"].widget.attrs["data-type-name"] = name
+
+    def clean_confirm_name(self) -> str:
+        typed: str = self.cleaned_data["confirm_name"]
+        if typed != self.name:
+            raise forms.ValidationError(f"Type {self.name} to confirm; {typed} is something else.")
+        return typed
+
+
+class MoveForm(WeirForm):
+    """The last step of a move: the scope that was reviewed, as JSON."""
+
+    scope = forms.CharField(widget=forms.HiddenInput)
+    parts_in_flight_max = forms.IntegerField(
+        initial=8, widget=forms.NumberInput(attrs={"class": "short"}), label="At a time"
+    )
+    why = why_field()
+
+    def clean_scope(self) -> dict[str, Any]:
+        try:
+            scope = json.loads(self.cleaned_data["scope"])
+        except ValueError:
+            scope = None
+        if not isinstance(scope, dict):
+            raise forms.ValidationError("The reviewed move was lost on the way; review it again.")
+        return scope

@@ -1,0 +1,188 @@
+"""How a value looks: numbers, ages, state words, replica chips. Law: a page and a live update render a figure with the same function, so
+what changes in place looks as if the page had been read anew; unknown is a dash with a reason, never a zero.
+
+Called by the template tags and by `cells`. Must not come in: selectors, requests, colour for anything but state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+UNKNOWN_REASON = "Not known yet: no broker has answered for it."
+
+# The one table of state words: amber degraded, red data at risk, blue in progress, grey unknown or over; "" is calm and has no colour.
+TONES: dict[str, str] = {
+    # health, brokers
+    "healthy": "", "degraded": "amber", "at_risk": "red", "unknown": "grey", "alive": "", "down": "red", "silent": "amber",
+    # topics, partitions, replicas
+    "active": "", "in_sync": "", "creating": "blue", "changing": "blue", "deleting": "blue", "drift": "amber", "moving": "blue",
+    "offline": "red", "under_replicated": "amber", "out_of_sync": "amber", "leader": "", "follower": "",
+    # groups and lag
+    "Stable": "", "PreparingRebalance": "blue", "CompletingRebalance": "blue", "Empty": "grey", "Dead": "grey",
+    "OK": "", "IDLE": "grey", "WARN": "amber", "STALL": "red", "STOP": "red", "REWIND": "amber", "OVERTAKEN": "red",
+    "UNKNOWN": "grey",
+    # moves, parts, recoveries, jobs
+    "planned": "grey", "approved": "grey", "running": "blue", "paused": "grey", "verifying": "blue", "cancelling": "blue",
+    "rolling_back": "blue", "done": "", "cancelled": "grey", "rolled_back": "grey", "failed": "red", "waiting": "grey",
+    "ordered": "blue", "copying": "blue", "untouched": "grey", "put_back": "grey", "stuck": "red", "asked": "blue",
+    "reset": "blue", "stopping": "blue", "stopped": "grey",
+    # changes
+    "pending": "blue", "confirmed": "", "unchanged": "grey", "refused": "amber",
+    # acls
+    "allow": "", "deny": "",
+}  # fmt: skip
+
+
+def unknown(reason: str = UNKNOWN_REASON) -> SafeString:
+    return format_html('<span class="unk" title="{}">–</span>', reason)
+
+
+def number(value: float | int | None, reason: str = UNKNOWN_REASON) -> SafeString:
+    """Whole numbers with thousands marks, others with one place."""
+    if value is None:
+        return unknown(reason)
+    return format_html("{}", f"{value:,.1f}" if isinstance(value, float) and value < 100 else f"{value:,.0f}")
+
+
+def count(value: int | None, tone: str) -> SafeString:
+    """A number that is a state when it is not zero: zero recedes, others take the tone."""
+    if value is None:
+        return unknown()
+    if value == 0:
+        return mark_safe('<span class="zero">0</span>')
+    return format_html('<b class="t-{}">{}</b>', tone, f"{value:,}")
+
+
+def megabytes(value: int | None, reason: str = UNKNOWN_REASON) -> SafeString:
+    """Bytes as a number of MB (10^6), for columns with the unit in the header."""
+    if value is None:
+        return unknown(reason)
+    mb = value / 1e6
+    if value == 0:
+        return mark_safe('<span class="zero">0</span>')
+    return format_html("{}", f"{mb:,.0f}" if mb >= 100 else f"{mb:,.1f}" if mb >= 1 else f"{mb:.3f}")
+
+
+def size(value: float | int | None) -> SafeString:
+    """Bytes with their unit, for prose and single figures."""
+    if value is None:
+        return unknown()
+    return format_html("{}", size_text(value))
+
+
+def size_text(value: float | int) -> str:
+    amount = float(value)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if amount < 1000 or unit == "TB":
+            break
+        amount /= 1000
+    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
+
+
+def seconds(ms: int | None, reason: str = UNKNOWN_REASON) -> SafeString:
+    """Milliseconds as seconds, for columns with the unit in the header."""
+    if ms is None:
+        return unknown(reason)
+    if ms == 0:
+        return mark_safe('<span class="zero">0</span>')
+    return format_html("{}", f"{ms / 1000:,.1f}" if ms < 100_000 else f"{ms / 1000:,.0f}")
+
+
+def duration_text(value_s: float) -> str:
+    """Seconds in the two units that matter."""
+    s = int(value_s)
+    if s < 60:
+        return f"{s} s"
+    if s < 3600:
+        return f"{s // 60} min {s % 60} s" if s < 600 else f"{s // 60} min"
+    if s < 86400:
+        return f"{s // 3600} h {s % 3600 // 60} min"
+    return f"{s // 86400} d {s % 86400 // 3600} h"
+
+
+def age(value_s: float | None) -> SafeString:
+    return unknown("Never read.") if value_s is None else format_html("{}", duration_text(value_s))
+
+
+def eta(bounds: Sequence[float] | None) -> SafeString:
+    """An end as a range; a single figure would promise what nobody knows."""
+    if not bounds:
+        return unknown("Not enough was copied yet to say.")
+    return format_html("{} – {}", duration_text(bounds[0]), duration_text(bounds[1]))
+
+
+def instant(at: datetime | None) -> SafeString:
+    if at is None:
+        return unknown("It has not happened.")
+    at = at.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}" title="{} UTC">{}</time>',
+        at.isoformat(), at.strftime("%Y-%m-%d %H:%M:%S"), at.strftime("%m-%d %H:%M:%S"),
+    )  # fmt: skip
+
+
+def instant_ms(ms: int | None) -> SafeString:
+    """A record's timestamp, with its milliseconds."""
+    if ms is None:
+        return unknown("The record has no timestamp.")
+    try:
+        at = datetime.fromtimestamp(ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return format_html("{}", ms)
+    return format_html('<time title="{}">{}</time>', ms, f"{at:%Y-%m-%d %H:%M:%S}.{ms % 1000:03d}")
+
+
+def state(word: str) -> SafeString:
+    """A state word in its tone. The mark in front differs per tone, so that no state rests on colour alone."""
+    tone = TONES.get(word, "grey")
+    return format_html('<span class="st st-{}">{}</span>', tone or "calm", word.replace("_", " "))
+
+
+def chips(
+    replicas: Iterable[int],
+    isr: Iterable[int] | None = None,
+    leader: int | None = None,
+    adding: Iterable[int] = (),
+    removing: Iterable[int] = (),
+) -> SafeString:
+    """Replicas as brokers in their tints: the leader marked, those out of the ISR struck, those joining or leaving with + or −.
+    `isr` None = membership is not the subject."""
+    in_sync = None if isr is None else set(isr)
+    joining, leaving = set(adding), set(removing)
+
+    def chip(broker: int) -> SafeString:
+        words, classes, mark = [f"broker {broker}"], [f"b b{broker % 8}"], ""
+        if broker == leader:
+            words.append("leader")
+            classes.append("lead")
+        if broker in joining:
+            words.append("joining")
+            classes.append("join")
+            mark = "+"
+        elif broker in leaving:
+            words.append("leaving")
+            classes.append("leave")
+            mark = "−"
+        if in_sync is not None and broker not in in_sync:
+            words.append("not in sync")
+            if broker not in joining:
+                classes.append("out")
+        return format_html('<i class="{}" title="{}">{}{}</i>', " ".join(classes), ", ".join(words), mark, broker)
+
+    return format_html_join("", "{}", ((chip(b),) for b in replicas))
+
+
+def broker_chip(broker: int | None, reason: str = "No leader.") -> SafeString:
+    if broker is None:
+        return format_html('<span class="st st-red" title="{}">none</span>', reason)
+    return format_html('<i class="b b{}">{}</i>', broker % 8, broker)
+
+
+def bar(done: float | None, tone: str = "blue") -> SafeString:
+    """Per cent as a bar. The number beside it is the truth; the bar is for the eye."""
+    value = 0.0 if done is None else done
+    return format_html('<progress class="bar bar-{}" max="100" value="{}">{}%</progress>', tone, value, value)

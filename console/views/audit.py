@@ -1,0 +1,55 @@
+"""Who did what, when, why, and how it ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+
+from console.views.shell import listing, missing, page, signed_in
+from controlplane.selectors import changes, console_change
+
+OUTCOMES = ("pending", "confirmed", "unchanged", "refused", "unknown")
+KINDS = ("topic", "move", "recovery", "group", "acl", "archive")
+
+
+@signed_in
+def audit(request: HttpRequest) -> HttpResponse:
+    q = request.GET
+    outcome = q.get("outcome", "") if q.get("outcome", "") in OUTCOMES else ""
+    kind = q.get("kind", "") if q.get("kind", "") in KINDS else ""
+    query, by = q.get("q", "").strip(), q.get("who", "").strip()
+    found = changes.change_list(query=query, outcome=outcome, object_kind=kind, who=by, **listing(request, "-id"))
+    context = {
+        "page": found,
+        "q": query,
+        "outcome": outcome,
+        "kind": kind,
+        "by": by,
+        "outcomes": OUTCOMES,
+        "kinds": KINDS,
+    }
+    return page(request, "console/audit.html", context, nav="audit")
+
+
+@signed_in
+def change(request: HttpRequest, change_id: int) -> HttpResponse:
+    row = console_change.change_row(change_id)
+    if row is None:
+        return missing(request, f"change {change_id}", "audit", nav="audit")
+    return page(request, "console/change.html", {"c": row, "diff": difference(row.before, row.after)}, nav="audit")
+
+
+def difference(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
+    """(key, before, after) of what differs; dotted keys for nested values."""
+
+    def flat(value: Any, name: str = "") -> dict[str, Any]:
+        if isinstance(value, dict) and value:
+            found: dict[str, Any] = {}
+            for key, inner in value.items():
+                found |= flat(inner, f"{name}.{key}" if name else str(key))
+            return found
+        return {} if value is None and not name else {name or "value": value}
+
+    was, now = flat(before), flat(after)
+    return [(key, was.get(key), now.get(key)) for key in sorted(was | now) if was.get(key) != now.get(key)]

@@ -1,0 +1,178 @@
+"""A new move in three steps: choose partitions, choose where, review with numbers. Law: the steps live in the address; nothing is written
+before the last button, and what the review shows is what runs (the same `plan`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+
+from console.forms import MoveForm
+from console.fragments import size_text
+from console.views.shell import go, operator, page, said, who
+from controlplane.selectors import brokers, topics
+from controlplane.selectors.topics import PartitionRow
+from controlplane.services import Refused
+from controlplane.services import moves as services
+
+KINDS = {
+    "partitions": "Partitions of a topic",
+    "topic": "A whole topic",
+    "drain": "Drain a broker",
+    "fill": "Fill a broker",
+    "replication_factor": "Change a replication factor",
+}
+PARTITIONS_SHOWN_MAX = 500
+"""Partitions that can be chosen by hand on one page; a whole topic, a broker or the REST API take any number."""
+
+PARTS_SHOWN_MAX = 200
+"""Rows of the review; the sums above them are over all."""
+
+
+@operator
+def new(request: HttpRequest) -> HttpResponse:
+    q = request.GET
+    kind = q.get("kind", "partitions") if q.get("kind", "partitions") in KINDS else "partitions"
+    step = q.get("step", "choose")
+    context: dict[str, Any] = {
+        "kind": kind,
+        "kinds": KINDS,
+        "brokers": brokers.broker_list(),
+        "topic": q.get("topic", "").strip(),
+    }
+    if request.method == "POST":
+        return _write(request, context)
+    if step == "review":
+        return _review(request, context)
+    if kind == "partitions" and step == "where":
+        return _where(request, context)
+    if context["topic"]:
+        context["topic_row"] = topics.topic_row(context["topic"])
+        if context["topic_row"] is None:
+            context["error"] = f"There is no topic {context['topic']}."
+        elif kind == "partitions":
+            context["partitions"] = topics.partition_list(context["topic"], per_page=PARTITIONS_SHOWN_MAX)
+    context |= {"chosen": q.getlist("p"), "broker": q.get("broker", ""), "factor": q.get("factor", "")}
+    return page(request, "console/move_choose.html", context, nav="moves")
+
+
+def _where(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+    """Step two: target replicas per chosen partition, by hand or spread over chosen brokers."""
+    q = request.GET
+    rows = _chosen(context["topic"], q)
+    over = [int(b) for b in q.getlist("over") if b.isdigit()]
+    context |= {"over": over, "chosen": [str(p.index) for p in rows], "query": q}
+    if not rows:
+        context["error"] = "Choose at least one partition."
+        context["topic_row"] = topics.topic_row(context["topic"])
+        context["partitions"] = topics.partition_list(context["topic"], per_page=PARTITIONS_SHOWN_MAX)
+        return page(request, "console/move_choose.html", context, nav="moves", status=400)
+    if over and len(over) < max(len(p.replicas) for p in rows):
+        context["error"] = (
+            f"{len(over)} brokers cannot hold {max(len(p.replicas) for p in rows)} replicas of a partition; choose more."
+        )
+        over = []
+    context["rows"] = [
+        {
+            "p": p,
+            "name": f"r{p.index}",
+            "to": ",".join(map(str, spread(i, len(p.replicas), over) if over else p.replicas)),
+        }
+        for i, p in enumerate(rows)
+    ]
+    return page(request, "console/move_where.html", context, nav="moves")
+
+
+def spread(place: int, replicas: int, over: list[int]) -> list[int]:
+    """Replicas of the `place`-th partition, taking turns over brokers so that leaders spread too."""
+    return [over[(place + j) % len(over)] for j in range(replicas)]
+
+
+def _chosen(topic: str, q: QueryDict) -> list[PartitionRow]:
+    wanted = {int(p) for p in q.getlist("p") if p.isdigit()}
+    if not wanted:
+        return []
+    return [p for p in topics.partition_list(topic, per_page=PARTITIONS_SHOWN_MAX).rows if p.index in wanted]
+
+
+def _scope(kind: str, q: QueryDict) -> dict[str, Any]:
+    """The scope as `services.moves` takes it. Raises Refused for what cannot be read."""
+    topic = q.get("topic", "").strip()
+    if kind in ("drain", "fill"):
+        return {"kind": kind, "broker": _number(q.get("broker", ""), "broker")}
+    if kind == "topic":
+        return {"kind": kind, "topic": topic, "brokers": [_number(b, "broker") for b in q.getlist("over")]}
+    if kind == "replication_factor":
+        return {"kind": kind, "topic": topic, "replication_factor": _number(q.get("factor", ""), "replication factor")}
+    parts = [
+        {
+            "topic": topic,
+            "partition": int(p),
+            "replicas": [_number(b, "broker") for b in re.split(r"[\s,]+", q.get(f"r{p}", "").strip()) if b],
+        }
+        for p in q.getlist("p")
+        if p.isdigit()
+    ]
+    return {"kind": kind, "partitions": parts}
+
+
+def _number(text: str, what: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise Refused(f"“{text}” is no {what}; write a number.", "scope") from None
+
+
+def _review(request: HttpRequest, context: dict[str, Any], form: MoveForm | None = None) -> HttpResponse:
+    """Step three: the numbers. A GET asks the plan anew; after a refused POST the form comes back with the reason."""
+    try:
+        scope = form.cleaned_data["scope"] if form is not None else _scope(context["kind"], request.GET)
+        preview = services.preview_move(scope)
+    except Refused as error:
+        return page(request, "console/move_review.html", {**context, "error": error.reason}, nav="moves", status=400)
+    copies = sum(len(set(p.replicas_to) - set(p.replicas_from)) for p in preview.parts)
+    amount = "size not known" if preview.bytes_to_copy is None else size_text(preview.bytes_to_copy)
+    button = (
+        f"Move {copies} replica{'' if copies == 1 else 's'}, {amount}"
+        if copies
+        else f"Reorder {len(preview.parts)} partitions"
+    )
+    context |= {
+        "preview": preview,
+        "parts": preview.parts[:PARTS_SHOWN_MAX],
+        "copies": copies,
+        "button": button,
+        "form": form or MoveForm(initial={"scope": json.dumps(scope), "parts_in_flight_max": 8}),
+        "body": {"scope": scope, "start": True, "parts_in_flight_max": 8},
+    }
+    status = 409 if form is not None and form.errors else 200
+    return page(request, "console/move_review.html", context, nav="moves", status=status)
+
+
+def _write(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+    form = MoveForm(request.POST)
+    if not form.is_valid():
+        if "scope" in form.cleaned_data:
+            return _review(request, context, form)
+        return page(
+            request,
+            "console/move_review.html",
+            {**context, "error": "The reviewed move was lost on the way; begin again."},
+            status=400,
+        )
+    v = form.cleaned_data
+    try:
+        move = services.plan_move(
+            v["scope"], who=who(request), why=v["why"], parts_in_flight_max=v["parts_in_flight_max"]
+        )
+        if request.POST.get("act") == "start":
+            services.start_move(move.pk, who=who(request), why=v["why"])
+            said(request, f"Move {move.pk} has started.")
+        else:
+            said(request, f"Move {move.pk} is planned; nothing moves until it is started.")
+    except Refused as error:
+        form.refuse(error)
+        return _review(request, context, form)
+    return go("move", move.pk)

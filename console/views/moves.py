@@ -1,0 +1,114 @@
+"""Moves and recoveries: the lists, one move with its progress, and the acts upon it. Law: pausing is done at once and can be undone;
+cancelling and rolling back are reviewed with their numbers first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from console.forms import WhyForm
+from console.views.shell import go, listing, missing, operator, page, refused, said, signed_in, who
+from controlplane.selectors import moves
+from controlplane.services import Refused
+from controlplane.services import moves as services
+
+AT_ONCE: dict[str, tuple[Callable[..., Any], str, str]] = {
+    "approve": (services.approve_move, "Move {0} is approved.", ""),
+    "start": (services.start_move, "Move {0} has started.", ""),
+    "pause": (services.pause_move, "Move {0} is paused: no further copy begins, those under way finish.", "resume"),
+    "resume": (services.resume_move, "Move {0} goes on.", "pause"),
+}
+"""act -> (service, what is said, the act that takes it back)."""
+
+REVIEWED: dict[str, tuple[Callable[..., Any], str, str]] = {
+    "cancel": (services.cancel_move, "Cancel move {0}", "Move {0} is being cancelled."),
+    "roll_back": (services.roll_back_move, "Roll back move {0}", "Move {0} is being rolled back."),
+}
+
+
+@signed_in
+def move_list(request: HttpRequest) -> HttpResponse:
+    query = request.GET.get("q", "").strip()
+    tab = "recoveries" if request.GET.get("tab") == "recoveries" else "moves"
+    context: dict[str, Any] = {"q": query, "tab": tab}
+    if tab == "moves":
+        working = {"working": True, "ended": False}.get(request.GET.get("only", ""))
+        context["page"] = moves.move_list(query=query, working=working, **listing(request, "-id"))
+        context["only"] = request.GET.get("only", "")
+    else:
+        where = listing(request, "-id")
+        context["page"] = moves.recovery_list(page=where["page"], per_page=where["per_page"])
+    return page(request, "console/moves.html", context, nav="moves")
+
+
+@signed_in
+def move(request: HttpRequest, move_id: int) -> HttpResponse:
+    row = moves.move_row(move_id)
+    if row is None:
+        return missing(request, f"move {move_id}", "moves", nav="moves")
+    parts = moves.move_parts(
+        move_id, **{**listing(request, "topic"), "per_page": 100}, only=request.GET.get("only", "")
+    )
+    return page(
+        request, "console/move.html", {"m": row, "page": parts, "only": request.GET.get("only", "")}, nav="moves"
+    )
+
+
+@operator
+def act(request: HttpRequest, move_id: int, verb: str) -> HttpResponse:
+    row = moves.move_row(move_id)
+    if row is None or verb not in AT_ONCE | REVIEWED:
+        return missing(request, f"move {move_id}" if row is None else f"act “{verb}” on a move", "moves", nav="moves")
+    back = reverse("move", args=[move_id])
+    if verb in REVIEWED:
+        return _reviewed(request, row, verb, back)
+    if request.method != "POST":
+        return go("move", move_id)
+    service, sentence, undo = AT_ONCE[verb]
+    try:
+        service(move_id, who=who(request))
+    except Refused as error:
+        return refused(request, error, back, nav="moves")
+    said(request, sentence.format(move_id), reverse("move-act", args=[move_id, undo]) if undo else "")
+    return go("move", move_id)
+
+
+def _reviewed(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) -> HttpResponse:
+    service, title, sentence = REVIEWED[verb]
+    form = WhyForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            service(row.id, who=who(request), why=form.cleaned_data["why"])
+        except Refused as error:
+            form.refuse(error)
+        else:
+            said(request, sentence.format(row.id))
+            return go("move", row.id)
+    counted = {
+        s: moves.move_parts(row.id, only=s, per_page=1).total
+        for s in ("waiting", "ordered", "copying", "verifying", "done")
+    }
+    flying = counted["ordered"] + counted["copying"] + counted["verifying"]
+    if verb == "cancel":
+        lines = [
+            f"{counted['waiting']} partitions have not begun and stay where they are.",
+            f"{flying} are being copied: they return to their recorded placement, what was copied is thrown away.",
+            f"{counted['done']} have arrived and stay there; roll back to return them too.",
+        ]
+        button = f"Cancel it, return {flying} partitions"
+    else:
+        lines = [
+            f"{counted['done']} partitions have arrived: they are copied back to their recorded placement, in its order.",
+            f"{flying} are being copied: they return, what was copied is thrown away.",
+            f"{counted['waiting']} have not begun and stay where they are.",
+        ]
+        button = f"Roll back {counted['done'] + flying} partitions"
+    context = {
+        "title": title.format(row.id), "form": form, "lines": lines, "button": button, "back": back,
+        "method": "POST", "path": f"moves/{row.id}/{verb}", "body": {"why": "WHY"},
+    }  # fmt: skip
+    status = 409 if form.is_bound and form.errors else 200
+    return page(request, "console/confirm.html", context, nav="moves", status=status)

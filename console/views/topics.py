@@ -1,0 +1,55 @@
+"""Topics: the list, and one topic with its partitions, configs, readers and changes."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+
+from console.views.shell import listing, missing, page, signed_in
+from controlplane.selectors import changes, console_history, groups, moves, topics
+
+ONLY = {"": "all", "problems": "with problems", "moving": "moving", "drift": "drift"}
+TABS = {"partitions": "Partitions", "configs": "Configs", "groups": "Groups", "changes": "Changes"}
+
+
+@signed_in
+def topic_list(request: HttpRequest) -> HttpResponse:
+    query = request.GET.get("q", "").strip()
+    only = request.GET.get("only", "") if request.GET.get("only", "") in ONLY else ""
+    internal = request.GET.get("internal") == "1"
+    found = topics.topic_list(query=query, only=only, internal=internal, **listing(request, "name"))
+    context = {
+        "page": found,
+        "q": query,
+        "only": only,
+        "onlys": ONLY,
+        "internal": internal,
+        "drift": topics.drift_list() if only == "drift" else [],
+    }
+    return page(request, "console/topics.html", context, nav="topics")
+
+
+@signed_in
+def topic(request: HttpRequest, name: str) -> HttpResponse:
+    detail = topics.topic_detail(name)
+    if detail is None:
+        return missing(request, f"topic {name}", "topics", nav="topics")
+    tab = request.GET.get("tab", "") if request.GET.get("tab", "") in TABS else "partitions"
+    context = {
+        "t": detail,
+        "tab": tab,
+        "tabs": TABS,
+        "rate": console_history.series(f"topic:{name}", "records_per_s"),
+        "drift": next((d for d in topics.drift_list() if d.name == name), None)
+        if detail.row.state == "drift"
+        else None,
+    }
+    if tab == "partitions":
+        context["page"] = topics.partition_list(name, **{**listing(request, "index"), "per_page": 100})
+        context["recoveries"] = [r for r in moves.recovery_list(per_page=100, working=True).rows if r.topic == name]
+    elif tab == "configs":
+        context["configs"] = topics.topic_configs(name)
+    elif tab == "groups":
+        context["page"] = groups.group_list(topic=name, **listing(request, "group_id"))
+    else:
+        context["page"] = changes.change_list(object_kind="topic", object_name=name, **listing(request, "-id"))
+    return page(request, "console/topic.html", context, nav="topics")

@@ -1,0 +1,108 @@
+// Hands on the keyboard: g + letter goes, / searches, j k walk rows, Enter opens, x chooses, ? explains. Also the small manners of the shell:
+// where the rail stands, toasts that leave, typed confirmations. Law: nothing here decides; every act is a link or a form that works alone.
+(() => {
+  "use strict";
+  const typing = (at) => at && (/^(TEXTAREA|SELECT)$/.test(at.tagName) || (at.tagName === "INPUT" && !/^(checkbox|radio)$/.test(at.type)) || at.isContentEditable);
+  let going = 0;
+  const rows = () => [...document.querySelectorAll("#main tbody tr:not(.open-row)")];
+  const walk = (by) => {
+    const all = rows();
+    if (!all.length) return;
+    const now = all.findIndex((r) => r.classList.contains("at"));
+    const next = all[Math.min(all.length - 1, Math.max(0, now < 0 ? (by > 0 ? 0 : all.length - 1) : now + by))];
+    all.forEach((r) => r.classList.toggle("at", r === next));
+    next.scrollIntoView({ block: "nearest" });
+  };
+  const at = () => document.querySelector("#main tr.at");
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape") {
+      document.querySelectorAll("details.menu[open]").forEach((d) => (d.open = false));
+      if (typing(document.activeElement)) document.activeElement.blur();
+      return;
+    }
+    if (typing(event.target) || document.querySelector("dialog[open]")) return;
+    if (going && Date.now() - going < 1200) {
+      going = 0;
+      const link = document.querySelector(`.rail [data-go="${CSS.escape(event.key)}"]`);
+      if (link) {
+        event.preventDefault();
+        link.click();
+      }
+      return;
+    }
+    const press = (selector) => {
+      const found = document.querySelector(selector);
+      if (found) {
+        event.preventDefault();
+        found.matches("input") ? found.select() || found.focus() : found.click();
+      }
+    };
+    switch (event.key) {
+      case "g": going = Date.now(); break;
+      case "/": press("#find"); break;
+      case "f": press("#main input[type=search]"); break;
+      case "j": walk(1); break;
+      case "k": walk(-1); break;
+      case "Enter": if (event.target === document.body || event.target.id === "main") at()?.querySelector("a")?.click(); break;
+      case "x": at()?.querySelector("input[type=checkbox]")?.click(); break;
+      case "n": press("#main [data-key=n]"); break;
+      case "[": press("#main [rel=prev]"); break;
+      case "]": press("#main [rel=next]"); break;
+      case "r": window.weir?.readAgain(); break;
+      case "?": document.getElementById("keys")?.showModal(); break;
+    }
+  });
+
+  document.addEventListener("click", (event) => {
+    const menu = document.getElementById("user-menu");
+    if (menu?.open && !menu.contains(event.target)) menu.open = false;
+    if (event.target.closest("[data-keys-help]")) document.getElementById("keys")?.showModal();
+    if (event.target.closest("[data-reload]")) window.weir?.readAgain();
+    const all = event.target.closest("[data-check-all]");
+    if (all) document.querySelectorAll(`input[name="${CSS.escape(all.dataset.checkAll)}"]`).forEach((box) => (box.checked = all.checked));
+  });
+
+  // A destructive act wants its object's name typed; until then its button rests.
+  const confirmed = (form) => {
+    const box = form.querySelector("[data-type-name]");
+    const button = form.querySelector("button.sure");
+    if (box && button) button.disabled = box.value !== box.dataset.typeName;
+  };
+  document.addEventListener("input", (event) => event.target.form && confirmed(event.target.form));
+  document.addEventListener("submit", (event) => {
+    // One press is one act: a second one while the first is on its way does nothing.
+    const button = event.submitter;
+    if (button && event.target.method === "post" && !event.target.closest("[hx-boost=false]")) setTimeout(() => (button.disabled = true), 0);
+  });
+
+  const settle = () => {
+    const main = document.getElementById("main");
+    const nav = main?.dataset.nav;
+    document.querySelectorAll(".rail [data-go]").forEach((link) => {
+      const here = link.getAttribute("href") !== "/" ? location.pathname.startsWith(link.getAttribute("href")) : location.pathname === "/";
+      if (here && nav) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    });
+    document.querySelectorAll("#main form").forEach(confirmed);
+    document.querySelectorAll(".toast:not([data-seen])").forEach((toast) => {
+      toast.dataset.seen = "1";
+      const left = toast.querySelector(".countdown");
+      let seconds = Number(left?.dataset.seconds || 6);
+      const timer = setInterval(() => {
+        seconds -= 1;
+        if (left) left.textContent = seconds;
+        if (seconds <= 0 || !toast.isConnected) {
+          clearInterval(timer);
+          toast.remove();
+        }
+      }, 1000);
+    });
+  };
+  document.addEventListener("DOMContentLoaded", settle);
+  document.addEventListener("htmx:afterSettle", settle);
+  document.addEventListener("htmx:afterSettle", (event) => {
+    if (event.target.id === "main" && !event.target.contains(document.activeElement)) event.target.querySelector("[autofocus]")?.focus();
+  });
+})();

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.unit.console.seed import seed
+from tests.unit.controlplane.world import World
+
+
+@pytest.fixture
+def world(db: None) -> World:
+    return World()
+
+
+@pytest.fixture
+def seeded(db: None) -> dict[str, Any]:
+    return seed()
+
+
+def _client(name: str, *, staff: bool) -> Client:
+    from django.contrib.auth import get_user_model
+
+    client = Client()
+    client.force_login(get_user_model().objects.create_user(name, is_staff=staff))
+    return client
+
+
+@pytest.fixture
+def operator(db: None) -> Client:
+    return _client("alice", staff=True)
+
+
+@pytest.fixture
+def onlooker(db: None) -> Client:
+    return _client("bob", staff=False)

@@ -1,0 +1,123 @@
+"""A cluster in the middle of its day, as rows: a topic in trouble, one that moves, groups that keep up and fall behind, jobs, changes. Used by
+the console's unit tests and by the browser tests on seeded rows."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from controlplane.models import (
+    ArchiveBatch,
+    ArchiveJob,
+    Broker,
+    ConsumerGroup,
+    GroupPartition,
+    ObservedTopic,
+    Partition,
+    Replica,
+)
+from controlplane.services import acls, moves, recovery, topics
+from tests.unit.controlplane.world import World
+
+
+def seed(extra_topics: int = 0) -> dict[str, Any]:
+    world = World(brokers=4)
+    for name, parts, size in (
+        ("flights", 6, 48_000_000),
+        ("orders", 3, 7_300_000),
+        ("payments.audit", 2, 900_000),
+        ("__consumer_offsets", 4, 12_000),
+    ):
+        world.topic(name, *[tuple((i + j) % 4 + 1 for j in range(3)) for i in range(parts)], size=size)
+    figures(world)
+    world.put("orders", 1, isr=(2, 3))
+    draw = random.Random(7)
+    for n in range(extra_topics):
+        world.topic(f"app-{n:03d}.events", tuple(draw.sample(range(1, 5), 3)), size=draw.randrange(10**9))
+    group("billing", {("orders", i): (4000 + i, 4000 + i) for i in range(3)}, "OK")
+    group("slow-reader", {("flights", i): (1200 * i, 9000) for i in range(6)}, "WARN")
+    group("nightly", {("payments.audit", 0): (None, 300)}, "STOP", members=0)
+    alice = {"who": "alice"}
+    move = moves.plan_move(
+        {"kind": "partitions", "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3, 4]}]},
+        why="broker 1 is full",
+        **alice,
+    )
+    moves.start_move(move.pk, **alice)
+    moves.advance_move(move.pk)
+    world.begin_move("flights", 0, (2, 3, 4))
+    Replica.objects.filter(partition__topic__name="flights", partition__index=0, broker_id=4).update(
+        size_bytes=20_000_000
+    )
+    Partition.objects.filter(topic__name="flights").update(size_bytes=48_000_000)
+    moves.advance_move(move.pk)
+    moves.advance_move(move.pk)
+    recovery.recover_replica("orders", 0, 3, why="bad disk", **alice)
+    acls.create_acl(
+        resource_type="topic",
+        resource_name="orders",
+        principal="User:billing",
+        operation="read",
+        permission="allow",
+        **alice,
+    )
+    topics.create_topic("fresh", partitions=2, replication_factor=3, configs={"retention.ms": "60000"}, **alice)
+    try:
+        topics.create_topic("orders", **alice)
+    except topics.Refused:
+        pass
+    job = ArchiveJob.objects.create(
+        topics=["flights"],
+        state="running",
+        who="alice",
+        rows=5200,
+        batches=2,
+        heartbeat_at=timezone.now(),
+        folder="/lake/1",
+    )
+    for batch in range(2):
+        ArchiveBatch.objects.create(
+            job=job,
+            batch=batch,
+            topic="flights",
+            partition=0,
+            first_offset=batch * 2600,
+            next_offset=(batch + 1) * 2600,
+            rows=2600,
+        )
+    return {"world": world, "move": move.pk, "job": job.pk}
+
+
+def figures(world: World) -> None:
+    """What the brokers would have answered."""
+    now = timezone.now()
+    for p in Partition.objects.select_related("topic"):
+        end = 9000 if p.topic.name == "flights" else 4000 + p.index
+        p.start_offset, p.end_offset, p.sampled_at = 0, end, now
+        p.save()
+        Replica.objects.filter(partition=p).update(end_offset=end, lag_records=0, sampled_at=now)
+    for t in ObservedTopic.objects.all():
+        t.size_bytes = sum(p.size_bytes or 0 for p in t.partitions.all())
+        t.records = sum((p.end_offset or 0) for p in t.partitions.all())
+        t.records_per_s = 812.4 if t.name == "flights" else 0.0
+        t.save()
+    Broker.objects.update(answered=True, sampled_at=now, size_bytes=61_000_000)
+
+
+def group(name: str, places: dict[tuple[str, int], tuple[int | None, int]], verdict: str, members: int = 2) -> None:
+    lags = [end - at for at, end in places.values() if at is not None]
+    row = ConsumerGroup.objects.create(
+        group_id=name, state="Stable" if members else "Empty", protocol_type="consumer", assignor="range" if members else "",
+        coordinator=2, member_count=members, lag_records=sum(lags) if lags else None, lag_ms_max=sum(lags) if lags else None,
+        partitions_unknown=len(places) - len(lags), verdict=verdict, observed_at=timezone.now() - timedelta(seconds=1),
+        members=[{"member_id": f"{name}-{m}", "client_id": f"{name}-client", "host": "127.0.0.1", "partitions": []} for m in range(members)],
+    )  # fmt: skip
+    for (topic, index), (at, end) in places.items():
+        GroupPartition.objects.create(
+            group=row, topic=topic, index=index, committed=at, end_offset=end, lag_records=None if at is None else end - at,
+            lag_ms=None if at is None else end - at, verdict=verdict, client_id=f"{name}-client" if members else "",
+            host="127.0.0.1" if members else "", observed_at=timezone.now(),
+        )  # fmt: skip
