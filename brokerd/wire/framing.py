@@ -10,7 +10,8 @@ import struct
 from typing import Any, NamedTuple, Protocol
 
 from brokerd.wire.apis import APIS, Api, ApiKey
-from brokerd.wire.schema import Malformed, Struct, get_uvarint, packer, skip_tags, unpacker
+from brokerd.wire.primitives import Malformed, skip_tags
+from brokerd.wire.schema import Struct, packer, unpacker
 
 _HEADER = struct.Struct(">hhih")
 _INT = struct.Struct(">i")
@@ -183,5 +184,5 @@ def decode_response(api_key: int, version: int, frame: memoryview) -> tuple[int,
 
 __all__ = [
     "FileRegion", "FrameTooLarge", "Framer", "MalformedRequest", "Part", "RequestHeader", "UnknownApi", "UnsupportedVersion",
-    "WireError", "decode_request", "decode_response", "encode_request", "encode_response", "get_uvarint",
+    "WireError", "decode_request", "decode_response", "encode_request", "encode_response",
 ]  # fmt: skip

@@ -1,7 +1,8 @@
 """Messages described once, compiled per version into straight-line pack and unpack functions.
 
-Laws: a length read from the wire is bounded by the bytes that remain before anything is allocated for it; a tag that equals its
-default is absent. A message is a slotted dataclass whose fields are made by `f`; its functions are generated at first use.
+Laws: a count read from the wire is compared with the bytes that remain, at the least that many elements take, before anything is
+allocated; a tagged field that equals its default is absent. A message is a slotted dataclass whose fields are made by `f`; its
+functions are generated at first use. Bytes behind a message are ignored, as Kafka ignores them.
 Called by `framing` and by tests. Must not come in: sockets, API tables, meaning.
 """
 
@@ -14,11 +15,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 from uuid import UUID
 
+from brokerd.wire import primitives
+from brokerd.wire.primitives import SCALARS, SMALL
+
 NO_UUID = UUID(int=0)
-
-
-class Malformed(ValueError):
-    """Bytes that are not what their version's description says."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,12 +39,6 @@ class Span:
 
     def __contains__(self, version: int) -> bool:
         return self.low <= version and (self.high is None or version <= self.high)
-
-
-SCALARS = {
-    "bool": ("?", 1), "int8": ("b", 1), "int16": ("h", 2), "uint16": ("H", 2), "int32": ("i", 4), "uint32": ("I", 4),
-    "int64": ("q", 8), "float64": ("d", 8),
-}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,7 +68,9 @@ def f(
     tag: int | None = None,
     tagged: str = "none",
 ) -> Any:
-    """A field: its kind (a capital names a struct of the same message), the versions that carry it, and what stands for it in the others. Arrays default to empty."""
+    """A field: its kind (a capital names a struct of the same message), the versions that carry it, and what stands for it in the
+    others. Arrays default to empty; a struct in a tagged field to None, which is absence.
+    """
     spec = FieldSpec(kind, Span.parse(versions), Span.parse(nullable), tag, Span.parse(tagged))
     metadata = {"spec": spec}
     if default is dataclasses.MISSING:
@@ -96,6 +92,12 @@ class Struct:
     FLEXIBLE: ClassVar[int | None] = None
 
 
+PRIMITIVES = (
+    "Malformed", "put_uvarint", "get_uvarint", "get_tag_count", "get_tag", "skip_tags", "put_tags", "put_numbers",
+    "put_records",
+)  # fmt: skip
+"""What generated code may call by name."""
+
 Pack = Callable[[Any, bytearray, list[Any]], None]
 Unpack = Callable[[Any, int, int], tuple[Any, int]]
 _packers: dict[tuple[type, int, bool], Pack] = {}
@@ -111,72 +113,33 @@ def packer(cls: type, version: int, flexible: bool) -> Pack:
 
 
 def unpacker(cls: type, version: int, flexible: bool) -> Unpack:
-    """`unpack(buffer, position, end) -> (value, position)`. Raises Malformed, struct.error, IndexError or UnicodeDecodeError."""
+    """`unpack(buffer, position, end) -> (value, position)`. Raises ValueError (Malformed, UnicodeDecodeError), struct.error or
+    IndexError on bad bytes; `framing` makes one error of them.
+    """
     key = (cls, version, flexible)
     if key not in _unpackers:
         _unpackers[key] = _Compiler(cls, version, flexible).unpack()
     return _unpackers[key]
 
 
-# -- the little that generated code calls --------------------------------------------------------------------------------
-def put_uvarint(out: bytearray, n: int) -> None:
-    while n > 0x7F:
-        out.append((n & 0x7F) | 0x80)
-        n >>= 7
-    out.append(n)
+def bytes_least(cls: type, kind: str | ArrayOf, version: int, flexible: bool) -> int:
+    """The fewest bytes a value of this kind takes; never 0, so that no count is free."""
+    if isinstance(kind, ArrayOf) or kind in ("string", "bytes", "records"):
+        return 1 if flexible else 2 if kind == "string" else 4
+    if kind == "uuid":
+        return 16
+    if kind in SCALARS:
+        return SCALARS[kind][1]
+    nested = getattr(_message(cls), kind)
+    specs: list[FieldSpec] = [x.metadata["spec"] for x in dataclasses.fields(nested)]
+    carried = (s for s in specs if version in s.versions and not (s.tag is not None and version in s.tagged))
+    return max(1, sum(bytes_least(cls, s.kind, version, flexible) for s in carried) + flexible)
 
 
-def get_uvarint(buf: Any, pos: int) -> tuple[int, int]:
-    n = shift = 0
-    while True:
-        byte = buf[pos]
-        pos += 1
-        n |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if n > 0xFFFFFFFF:
-                raise Malformed("a varint beyond 32 bits")
-            return n, pos
-        shift += 7
-        if shift > 28:
-            raise Malformed("a varint of more than 5 bytes")
-
-
-def skip_tags(buf: Any, pos: int, end: int, known: dict[int, Callable[[int, int], None]] | None = None) -> int:
-    count, pos = get_uvarint(buf, pos)
-    if count > end - pos:
-        raise Malformed("more tagged fields than bytes")
-    for _ in range(count):
-        tag, pos = get_uvarint(buf, pos)
-        size, pos = get_uvarint(buf, pos)
-        if size > end - pos:
-            raise Malformed(f"tagged field {tag} of {size} bytes, {end - pos} remain")
-        if known is not None and tag in known:
-            known[tag](pos, pos + size)
-        pos += size
-    return pos
-
-
-def put_tags(out: bytearray, regions: list[Any], tags: list[tuple[int, bytearray]]) -> None:
-    put_uvarint(out, len(tags))
-    for tag, data in tags:
-        put_uvarint(out, tag)
-        put_uvarint(out, len(data))
-        out += data
-
-
-def put_records(out: bytearray, regions: list[Any], value: Any, flexible: bool) -> None:
-    """Records: bytes-like, a file region (anything with `fd`), or a list of those."""
-    pieces = value if isinstance(value, list) else (value,)
-    size = sum(len(p) for p in pieces)
-    if flexible:
-        put_uvarint(out, size + 1)
-    else:
-        out += struct.pack(">i", size)
-    for piece in pieces:
-        if hasattr(piece, "fd"):
-            regions.append((len(out), piece))
-        else:
-            out += piece
+def _message(cls: type) -> type:
+    """The message that a struct belongs to."""
+    found: type = getattr(sys.modules[cls.__module__], cls.__qualname__.partition(".")[0])
+    return found
 
 
 class _Compiler:
@@ -184,12 +147,13 @@ class _Compiler:
 
     def __init__(self, cls: type, version: int, flexible: bool) -> None:
         self.cls, self.version, self.flexible = cls, version, flexible
-        self.message = getattr(sys.modules[cls.__module__], cls.__qualname__.partition(".")[0])
+        self.message = _message(cls)
         self.fields = [(x, x.metadata["spec"]) for x in dataclasses.fields(cls)]
         self.names: dict[str, Any] = {
-            "Malformed": Malformed, "UUID": UUID, "put_uvarint": put_uvarint, "get_uvarint": get_uvarint,
-            "skip_tags": skip_tags, "put_tags": put_tags, "put_records": put_records, "Cls": cls,
-        }  # fmt: skip
+            "UUID": UUID,
+            "Cls": cls,
+            "unpack_from": struct.unpack_from,
+        } | {name: getattr(primitives, name) for name in PRIMITIVES}
         self.lines: list[str] = []
         self.serial = 0
 
@@ -252,13 +216,16 @@ class _Compiler:
                     default = fld.default
                     if default is dataclasses.MISSING:
                         self.emit(1, "if v:")
+                    elif default is None and isinstance(spec.kind, str) and spec.kind[0].isupper():
+                        self.emit(1, f"if v is not None and v != {self.bind(self.nested(spec.kind)(), 'D')}:")
                     else:
                         self.emit(1, f"if v != {self.bind(default, 'D')}:")
                     self.emit(2, "whole, out = out, bytearray()")
                     self.pack_value(2, "v", spec.kind, self.version in spec.nullable)
                     self.emit(2, f"tags.append(({spec.tag}, out))")
                     self.emit(2, "out = whole")
-                self.emit(1, "put_tags(out, regions, tags)")
+                self.emit(1, "if tags: put_tags(out, tags)")
+                self.emit(1, "else: out.append(0)")
             else:
                 self.emit(1, "out.append(0)")
         pack: Pack = self.build("pack(o, out, regions)", "pack")
@@ -286,11 +253,14 @@ class _Compiler:
                 self.emit(d, f"if {v} is None: {self.null_length(4)}")
                 self.emit(d, "else:")
                 d += 1
-            self.put_length(d, f"len({v})", 4)
-            if kind.element in SCALARS and kind.element != "bool":
-                pack_ = self.bind(struct.pack, "S")
-                self.emit(d, f"out += {pack_}('>%d{SCALARS[kind.element][0]}' % len({v}), *{v})")
+            if kind.element in SCALARS:
+                code = SCALARS[kind.element][0]
+                small, n = self.bind(primitives.small_arrays(code, self.flexible), "A"), self.fresh("n")
+                self.emit(d, f"{n} = len({v})")
+                self.emit(d, f"if {n} < {SMALL}: out += {small}[{n}]({n}{' + 1' if self.flexible else ''}, *{v})")
+                self.emit(d, f"else: put_numbers(out, {v}, {code!r}, {self.flexible})")
             else:
+                self.put_length(d, f"len({v})", 4)
                 e = self.fresh("e")
                 if kind.element[0].isupper():
                     p = self.bind(packer(self.nested(kind.element), self.version, self.flexible), "P")
@@ -342,45 +312,49 @@ class _Compiler:
                 self.emit(1, f"pos += {s.size}")
                 run.clear()
 
+        tags = []
         for fld, spec in self.fields:
-            local = f"f_{fld.name}"
-            if not self.carried(spec):
-                if fld.default is not dataclasses.MISSING:
-                    values[fld.name] = self.bind(fld.default, "D")
-                else:
-                    assert fld.default_factory is not dataclasses.MISSING
-                    factory = self.bind(fld.default_factory, "D")
-                    values[fld.name] = f"{factory}()"
-                    if self.is_tag(spec):
-                        self.emit(1, f"{local} = {factory}()")
-                if self.is_tag(spec):
-                    if fld.default is not dataclasses.MISSING:
-                        self.emit(1, f"{local} = {values[fld.name]}")
-                    values[fld.name] = local
+            local = values[fld.name] = f"f_{fld.name}"
+            if self.carried(spec):
+                if isinstance(spec.kind, str) and spec.kind in SCALARS:
+                    run.append((SCALARS[spec.kind][0], local))
+                    continue
+                flush()
+                self.unpack_value(1, local, spec.kind, self.version in spec.nullable)
                 continue
-            values[fld.name] = local
-            if isinstance(spec.kind, str) and spec.kind in SCALARS:
-                run.append((SCALARS[spec.kind][0], local))
-                continue
-            flush()
-            self.unpack_value(1, local, spec.kind, self.version in spec.nullable)
+            if fld.default is not dataclasses.MISSING:
+                default = self.bind(fld.default, "D")
+            else:
+                default = self.bind(fld.default_factory, "D") + "()"
+            if self.is_tag(spec):
+                tags.append((local, spec))
+                self.emit(1, f"{local} = {default}")
+            else:
+                values[fld.name] = default
         flush()
         if self.flexible:
-            known = []
-            for fld, spec in self.fields:
-                if self.is_tag(spec):
-                    reader = f"t_{fld.name}"
-                    self.emit(1, f"def {reader}(pos, end):")
-                    self.emit(2, f"nonlocal f_{fld.name}")
-                    self.unpack_value(2, f"f_{fld.name}", spec.kind, self.version in spec.nullable)
-                    known.append(f"{spec.tag}: {reader}")
-            self.emit(
-                1, f"if buf[pos] == 0: pos += 1\n    else: pos = skip_tags(buf, pos, end, {{{', '.join(known)}}})"
-            )
+            self.emit(1, "if buf[pos] == 0: pos += 1")
+            if tags:
+                self.unpack_tags(tags)
+            else:
+                self.emit(1, "else: pos = skip_tags(buf, pos, end)")
         arguments = ", ".join(values[fld.name] for fld, _ in self.fields)
         self.emit(1, f"return Cls({arguments}), pos")
         unpack: Unpack = self.build("unpack(buf, pos, end)", "unpack")
         return unpack
+
+    def unpack_tags(self, tags: list[tuple[str, FieldSpec]]) -> None:
+        """Known tags are read and must be exactly as long as they say; others are passed over."""
+        self.emit(1, "else:")
+        self.emit(2, "whole = end")
+        self.emit(2, "count, pos = get_tag_count(buf, pos, end)")
+        self.emit(2, "for _ in range(count):")
+        self.emit(3, "tag, pos, end = get_tag(buf, pos, whole)")
+        for i, (local, spec) in enumerate(tags):
+            self.emit(3, f"{'elif' if i else 'if'} tag == {spec.tag}:")
+            self.unpack_value(4, local, spec.kind, self.version in spec.nullable)
+        self.emit(3, "else: pos = end")
+        self.emit(3, "if pos != end: raise Malformed('tagged field %d is not as long as it says' % tag)")
 
     def get_length(self, d: int, width: int) -> str:
         n = self.fresh("n")
@@ -403,7 +377,7 @@ class _Compiler:
         elif isinstance(kind, str) and kind[0].isupper():
             u = self.bind(unpacker(self.nested(kind), self.version, self.flexible), "U")
             if nullable:
-                self.emit(d, f"if buf[pos] == 255: {target} = None; pos += 1")
+                self.emit(d, f"if buf[pos] >= 128: {target} = None; pos += 1")
                 self.emit(d, f"else: {target}, pos = {u}(buf, pos + 1, end)")
             else:
                 self.emit(d, f"{target}, pos = {u}(buf, pos, end)")
@@ -415,10 +389,10 @@ class _Compiler:
                 self.emit(d + 1, f"{target} = None")
             else:
                 self.emit(d + 1, f"raise Malformed('null where none may be: {target[2:]}')")
-            self.emit(
-                d,
-                f"elif {n} > end - pos: raise Malformed('length %d of {target[2:]}, %d bytes remain' % ({n}, end - pos))",
-            )
+            least = bytes_least(self.cls, kind.element, self.version, self.flexible) if isinstance(kind, ArrayOf) else 1
+            need = n if least == 1 else f"{n} * {least}"
+            complaint = f"'{target[2:]} has length %d, %d bytes remain' % ({n}, end - pos)"
+            self.emit(d, f"elif {need} > end - pos: raise Malformed({complaint})")
             self.emit(d, "else:")
             if isinstance(kind, ArrayOf):
                 self.unpack_array(d + 1, target, kind.element, n)
@@ -430,9 +404,7 @@ class _Compiler:
     def unpack_array(self, d: int, target: str, element: str, n: str) -> None:
         if element in SCALARS:
             code, size = SCALARS[element]
-            up = self.bind(struct.unpack_from, "S")
-            self.emit(d, f"if {n} * {size} > end - pos: raise Malformed('array of {target[2:]} is cut off')")
-            self.emit(d, f"{target} = list({up}('>%d{code}' % {n}, buf, pos)); pos += {n} * {size}")
+            self.emit(d, f"{target} = list(unpack_from('>%d{code}' % {n}, buf, pos)); pos += {n} * {size}")
             return
         e = self.fresh("e")
         self.emit(d, f"{target} = []")

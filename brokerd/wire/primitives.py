@@ -1,0 +1,109 @@
+"""The few things that generated code calls: varints, tagged fields, arrays of numbers, records.
+
+Law: a length is compared with the bytes that remain before anything is made of that length. Called by the code that `schema`
+writes and by `framing` for headers. Must not come in: a message's name.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+SCALARS = {
+    "bool": ("?", 1), "int8": ("b", 1), "int16": ("h", 2), "uint16": ("H", 2), "int32": ("i", 4), "uint32": ("I", 4),
+    "int64": ("q", 8), "float64": ("d", 8),
+}  # fmt: skip
+"""Kind -> its letter in `struct`, its bytes."""
+
+SMALL = 17
+"""Arrays of numbers below this length are packed, with their length, by one prepared call: replica lists are this short."""
+
+
+class Malformed(ValueError):
+    """Bytes that are not what their version's description says."""
+
+
+def put_uvarint(out: bytearray, n: int) -> None:
+    while n > 0x7F:
+        out.append((n & 0x7F) | 0x80)
+        n >>= 7
+    out.append(n)
+
+
+def get_uvarint(buf: Any, pos: int) -> tuple[int, int]:
+    """An unsigned varint of at most 5 bytes and 32 bits."""
+    n = shift = 0
+    while True:
+        byte = buf[pos]
+        pos += 1
+        n |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if n > 0xFFFFFFFF:
+                raise Malformed("a varint beyond 32 bits")
+            return n, pos
+        shift += 7
+        if shift > 28:
+            raise Malformed("a varint of more than 5 bytes")
+
+
+def get_tag_count(buf: Any, pos: int, end: int) -> tuple[int, int]:
+    """How many tagged fields follow; each takes two bytes at least."""
+    count, pos = get_uvarint(buf, pos)
+    if count * 2 > end - pos:
+        raise Malformed(f"{count} tagged fields, {end - pos} bytes remain")
+    return count, pos
+
+
+def get_tag(buf: Any, pos: int, end: int) -> tuple[int, int, int]:
+    """(tag, where its value begins, where it ends)."""
+    tag, pos = get_uvarint(buf, pos)
+    size, pos = get_uvarint(buf, pos)
+    if size > end - pos:
+        raise Malformed(f"tagged field {tag} of {size} bytes, {end - pos} remain")
+    return tag, pos, pos + size
+
+
+def skip_tags(buf: Any, pos: int, end: int) -> int:
+    """Past a section of tagged fields of which none is known."""
+    count, pos = get_tag_count(buf, pos, end)
+    for _ in range(count):
+        _, _, pos = get_tag(buf, pos, end)
+    return pos
+
+
+def put_tags(out: bytearray, tags: list[tuple[int, bytearray]]) -> None:
+    put_uvarint(out, len(tags))
+    for tag, data in tags:
+        put_uvarint(out, tag)
+        put_uvarint(out, len(data))
+        out += data
+
+
+def small_arrays(code: str, flexible: bool) -> list[Callable[..., bytes]]:
+    """For each length below SMALL: pack(length as written, *numbers)."""
+    return [struct.Struct(f">{'B' if flexible else 'i'}{n}{code}").pack for n in range(SMALL)]
+
+
+def put_numbers(out: bytearray, values: list[Any], code: str, flexible: bool) -> None:
+    n = len(values)
+    if flexible:
+        put_uvarint(out, n + 1)
+        out += struct.pack(f">{n}{code}", *values)
+    else:
+        out += struct.pack(f">i{n}{code}", n, *values)
+
+
+def put_records(out: bytearray, regions: list[Any], value: Any, flexible: bool) -> None:
+    """Records: bytes-like, a file region (anything with `fd`), or a list of those. A region's bytes are counted, not copied."""
+    pieces = value if isinstance(value, list) else (value,)
+    size = sum(len(p) for p in pieces)
+    if flexible:
+        put_uvarint(out, size + 1)
+    else:
+        out += struct.pack(">i", size)
+    for piece in pieces:
+        if hasattr(piece, "fd"):
+            regions.append((len(out), piece))
+        else:
+            out += piece

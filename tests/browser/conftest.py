@@ -1,0 +1,103 @@
+"""Chromium, headless, and the console on seeded rows. Screenshots go to build/screenshots."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser.served import PASSWORD, USER
+from tests.cluster.local import ROOT, free_port, wait_for
+
+SHOTS = ROOT / "build" / "screenshots"
+ARGS = [
+    "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--disable-default-apps", "--no-first-run", "--no-proxy-server",
+    "--disable-features=OptimizationHints,MediaRouter,Translate",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGS)
+        yield browser
+        browser.close()
+
+
+class Desk:
+    """Where the operator sits: a browser page, logged in, that remembers every complaint of the browser."""
+
+    def __init__(self, browser: Browser, base: str, user: str, password: str, **options: Any) -> None:
+        options.setdefault("viewport", {"width": 1440, "height": 900})
+        self.context = browser.new_context(base_url=base, **options)
+        self.page: Page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("pageerror", lambda e: self.complaints.append(str(e)))
+        self.page.on("console", lambda m: self.complaints.append(m.text) if m.type == "error" else None)
+        self.page.goto("/login/")
+        self.page.fill("#id_username", user)
+        self.page.fill("#id_password", password)
+        self.page.click("button.primary")
+        self.page.wait_for_url(base + "/")
+
+    def shot(self, name: str, *, full: bool = False) -> None:
+        SHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=SHOTS / f"{name}.png", full_page=full)
+
+    def live(self) -> None:
+        self.page.wait_for_selector("#live.on", timeout=15_000)
+
+
+class Served:
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        self.base = f"http://127.0.0.1:{self.port}"
+        environment = {**os.environ, "WEIR_DATA_DIR": str(folder), "WEIR_OBSERVER": "off"}
+        self.log = open(folder / "web.log", "wb")  # noqa: SIM115  closed with the process
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.browser.served", str(self.port)],
+            cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=self.log, stderr=self.log, text=True,
+        )  # fmt: skip
+        wait_for(self._answers, f"the console; see {folder}/web.log", 60)
+
+    def _answers(self) -> bool:
+        assert self.process.poll() is None, "the console ended"
+        try:
+            return httpx.get(f"{self.base}/login/", timeout=2, trust_env=False).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def say(self, kind: str, data: dict[str, Any]) -> None:
+        """Publish one live update, as the observer would."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"kind": kind, "data": data}) + "\n")
+        self.process.stdin.flush()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    running = Served(tmp_path_factory.mktemp("served"))
+    yield running
+    running.end()
+
+
+@pytest.fixture
+def desk(chromium: Browser, served: Served) -> Iterator[Desk]:
+    desk = Desk(chromium, served.base, USER, PASSWORD)
+    yield desk
+    desk.context.close()
+    assert not desk.complaints, desk.complaints

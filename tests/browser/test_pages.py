@@ -1,0 +1,47 @@
+"""Every page in a real browser: nothing is blocked by the content policy, no script fails, and a picture of each for a person to judge."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.conftest import Desk, Served
+from tests.browser.served import PASSWORD, USER
+
+pytestmark = pytest.mark.browser
+
+PAGES = {
+    "overview": "/", "brokers": "/brokers/", "broker": "/brokers/1/", "topics": "/topics/?internal=1", "topic": "/topics/flights/",
+    "topic-configs": "/topics/orders/?tab=configs", "topic-groups": "/topics/orders/?tab=groups", "partition": "/topics/orders/1/",
+    "topic-new": "/new/topic/", "topic-alter": "/topics/orders/alter/", "topic-delete": "/topics/flights/delete/", "groups": "/groups/",
+    "group": "/groups/slow-reader/", "moves": "/moves/", "move": "/moves/1/", "move-cancel": "/moves/1/cancel/",
+    "move-1-choose": "/moves/new/?kind=partitions&topic=orders&p=1", "move-2-where": "/moves/new/?kind=partitions&topic=orders&step=where&p=0&p=2&over=1&over=2&over=4",
+    "move-3-review": "/moves/new/?kind=drain&broker=1&step=review", "recoveries": "/moves/?tab=recoveries", "messages": "/messages/",
+    "acls": "/acls/", "acl-new": "/acls/new/", "pipeline": "/pipeline/", "job": "/pipeline/1/", "audit": "/audit/", "change": "/audit/1/",
+    "search": "/search/?q=or", "missing": "/topics/nope/",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_opens_without_a_complaint(desk: Desk, name: str) -> None:
+    desk.page.goto(PAGES[name])
+    desk.live()
+    desk.shot(name)
+    # Nothing wider than the window: a table that runs out of sight hides a state.
+    assert desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    # A page that is not there answers 404, which the browser reports by itself.
+    desk.complaints = [c for c in desk.complaints if not (name == "missing" and "404" in c)]
+
+
+@pytest.mark.parametrize("theme", ["dark", "contrast"])
+def test_the_same_in_other_themes(chromium: Browser, served: Served, theme: str) -> None:
+    desk = Desk(chromium, served.base, USER, PASSWORD)
+    desk.page.click("#user-menu summary")
+    desk.page.click(f"button[value={theme}]")
+    desk.page.wait_for_selector(f"html[data-theme={theme}]")
+    for name in ("overview", "topic", "move"):
+        desk.page.goto(PAGES[name])
+        desk.live()
+        desk.shot(f"{name}-{theme}")
+    desk.context.close()
+    assert not desk.complaints
