@@ -56,6 +56,11 @@ class EpochCache:
             self.entries.pop()
         self.log_end = end
 
+    def drop_above(self, end: int) -> None:
+        """Forget what a list written before a truncation says of offsets beyond the log's end."""
+        while self.entries and self.entries[-1][1] > end:
+            self.entries.pop()
+
     def raise_start(self, start: int) -> None:
         """Forget what lies wholly below `start`; the epoch that covers it now begins there."""
         while len(self.entries) > 1 and self.entries[1][1] <= start:

@@ -78,6 +78,7 @@ class Log:
         if found.state_offset > self.end_offset:
             self.epochs.truncate(self.end_offset)
             self._rebuild_producers()
+        self.epochs.drop_above(self.end_offset)
         self.epochs.raise_start(self.start_offset)
         self.cleaned_offset = recovery.read_number(disk, folder / recovery.CLEANER_OFFSET)
         self._not_clean_above(self.end_offset)
@@ -265,8 +266,11 @@ class Log:
 
     def _write_snapshot(self) -> None:
         if self.end_offset not in self.snapshots.offsets:
-            self.disk.replace(self.folder / recovery.EPOCHS, self.epochs.to_text().encode())
+            self._write_epochs()
             self.snapshots.write(self._snapshot(flushed=False))
+
+    def _write_epochs(self) -> None:
+        self.disk.replace(self.folder / recovery.EPOCHS, self.epochs.to_text().encode())
 
     def _drop_snapshots_above(self, offset: int) -> None:
         self.snapshots.drop_above(offset)
@@ -338,6 +342,8 @@ class Log:
             return
         self.epochs.truncate(self.end_offset)
         self._rebuild_producers()
+        if self.end_offset == self.start_offset:
+            self._write_epochs()  # no batch is left to contradict an older list
 
     def _rebuild_producers(self) -> None:
         """From the newest snapshot left, and the headers since. Who is heard again keeps the time of the last hearing."""
@@ -366,6 +372,7 @@ class Log:
         self.start_offset = offset
         # The old start may lie beyond: with an empty log it does no harm, later it would hide records.
         self.disk.unlink(self.folder / recovery.LOG_START)
+        self._write_epochs()
 
     def raise_start(self, offset: int) -> None:
         """Records below `offset` are no more (DeleteRecords, or a follower told by its leader)."""

@@ -238,6 +238,23 @@ def test_truncation_cuts_at_a_batch_edge_and_appending_goes_on(point: int) -> No
     assert log.epochs.end_offset_for(9) == (9, end + 2)
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_list_of_epochs_from_before_a_truncation_says_nothing_about_what_comes_after(clean: bool) -> None:
+    disk = sim()
+    log = opened(disk)
+    append(log, epoch=0)
+    append(log, epoch=1)
+    log.close()  # the list on disk now holds epoch 1 at offset 1
+    log = opened(disk)
+    log.truncate_to(0)
+    if clean:
+        log.close()
+    log = opened(disk)
+    assert log.last_epoch == -1
+    append(log, epoch=1)
+    assert (log.epochs.epoch_at(0), log.epochs.end_offset_for(1)) == (1, (1, 1))
+
+
 def test_resetting_begins_anew_elsewhere() -> None:
     log = opened(segment_bytes="400")
     for _ in range(9):
