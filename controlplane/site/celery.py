@@ -69,5 +69,5 @@ app.autodiscover_tasks(["controlplane"])
 @worker_ready.connect
 def start_beat(sender: Any, **kwargs: Any) -> None:
     if os.environ.get("WEIR_BEAT") != "off" and getattr(sender.controller, "beat", None) is None:
-        beat: Any = EmbeddedService(app, thread=True)
+        beat: Any = EmbeddedService(app, thread=True, scheduler_cls=app.conf.beat_scheduler)  # else it keeps a file
         beat.start()

@@ -1,0 +1,289 @@
+"""The control plane with the whole house as processes: REST, Kafka clients and the operator meet in the same rows, and it survives.
+
+Checks: rows, the log's image as Kafka clients see it, takeover after kill -9, a locked database, yesterday's database. Does not check:
+records (test_failover.py does), pages (tests/browser).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
+        time.sleep(0.1)
+
+
+def free_base(count: int) -> int:
+    """The first of `count` neighbouring free ports."""
+    for base in range(31000 + os.getpid() % 1000 * 10, 60000, 10):
+        try:
+            for port in range(base, base + count):
+                with socket.socket() as s:
+                    s.bind(("127.0.0.1", port))
+            return base
+        except OSError:
+            continue
+    raise AssertionError("no free ports")
+
+
+class House:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.base = free_base(5)
+        self.up()
+
+    def manage(self, *arguments: str) -> str:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_")}
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments, "--data-dir", str(self.folder)],
+            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def up(self) -> None:
+        facts = json.loads(
+            self.manage("up", "--detach", "--json", "--no-demo", "--port-base", str(self.base)).splitlines()[-1]
+        )
+        self.bootstrap, self.console, self.token = facts["bootstrap"], facts["console"], facts["token"]
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def down(self) -> None:
+        self.manage("down")
+
+    def pid(self, name: str) -> int:
+        rows = json.loads(self.manage("status", "--json").splitlines()[-1])["processes"]
+        return int(next(r["pid"] for r in rows if r["name"] == name) or 0)
+
+    def kill(self, name: str) -> None:
+        os.kill(self.pid(name), signal.SIGKILL)
+
+    def call(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        request = urllib.request.Request(
+            f"{self.console}api/v1/{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Token {self.token}", "Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                data = answer.read()
+                return answer.status, json.loads(data) if data else None
+        except urllib.error.HTTPError as e:
+            return e.code, json.loads(e.read() or b"null")
+
+    def get(self, path: str) -> Any:
+        status, answer = self.call("GET", path)
+        assert status == 200, (path, answer)
+        return answer
+
+    def post(self, path: str, body: object) -> Any:
+        status, answer = self.call("POST", path, body)
+        assert status < 300, (path, answer)
+        return answer
+
+    def topic(self, name: str, **more: Any) -> Any:
+        self.post("topics", {"name": name, **more})
+        return wait_for(lambda: self.settled(name), f"topic {name} to be there")
+
+    def settled(self, name: str) -> Any:
+        status, answer = self.call("GET", f"topics/{name}")
+        return answer if status == 200 and answer["row"]["state"] == "active" else None
+
+    def partitions(self, name: str) -> list[dict[str, Any]]:
+        return list(self.get(f"topics/{name}/partitions")["rows"])
+
+    def fill(self, name: str, records: int = 2000) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "enable.idempotence": True})
+        errors: list[object] = []
+        for i in range(records):
+            producer.produce(
+                name, key=str(i), value=b"x" * 500, on_delivery=lambda e, m: errors.append(e) if e else None
+            )
+            producer.poll(0)
+        assert producer.flush(60) == 0
+        assert not errors
+
+    def leaders(self, name: str) -> dict[int, int]:
+        try:
+            topic = self.admin.list_topics(name, timeout=5).topics[name]
+        except Exception:
+            return {}
+        return {i: p.leader for i, p in topic.partitions.items()}
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    house = House(tmp_path_factory.mktemp("house"))
+    try:
+        yield house
+    finally:
+        house.down()
+
+
+def healthy(house: House) -> bool:
+    found = house.get("overview")
+    return bool(found["health"]["word"] == "healthy" and (found["age_s"] or 99) < 5)
+
+
+def test_operators_and_kafka_clients_end_in_the_same_rows(house: House) -> None:
+    house.topic("by-rest", partitions=2, replication_factor=3, configs={"retention.ms": "3600000"})
+    assert len(wait_for(lambda: house.leaders("by-rest"), "a client to see it")) == 2
+    house.admin.create_topics([NewTopic("by-client", 3, 2)])["by-client"].result(30)
+    house.admin.create_partitions([NewPartitions("by-client", 4)])["by-client"].result(30)
+    row = wait_for(lambda: house.settled("by-client"), "the row")["row"]
+    assert (row["partitions"], row["replication_factor"], row["generation"]) == (4, 2, 2)
+    house.admin.delete_topics(["by-rest"])["by-rest"].result(30)
+    wait_for(lambda: house.call("GET", "topics/by-rest")[0] == 404, "the deletion")
+    changes = house.get("changes?per_page=100")["rows"]
+    mine = [
+        (c["verb"], c["object_name"], c["outcome"]) for c in changes if c["object_name"] in ("by-rest", "by-client")
+    ]
+    assert mine == [
+        ("topic.delete", "by-rest", "confirmed"),
+        ("topic.alter", "by-client", "confirmed"),
+        ("topic.create", "by-client", "confirmed"),
+        ("topic.create", "by-rest", "confirmed"),
+    ]
+
+
+def test_another_controller_takes_over_and_nothing_asked_for_is_lost(house: House) -> None:
+    before = house.get("overview")
+    house.kill(f"controller-{before['controller_id']}")
+    house.post("topics", {"name": "meanwhile", "partitions": 2})
+    killed = time.monotonic()
+    wait_for(lambda: house.settled("meanwhile"), "the other controller", 30)
+    assert time.monotonic() - killed < 10
+    now = wait_for(
+        lambda: (o := house.get("overview"))["controller_epoch"] > before["controller_epoch"] and o, "the new epoch"
+    )
+    assert now["controller_epoch"] == before["controller_epoch"] + 1
+
+
+def test_a_move_survives_the_death_of_worker_web_and_controller_and_rolls_back_exactly(house: House) -> None:
+    house.topic("moved", partitions=6, replication_factor=2)
+    house.fill("moved")
+    before = [p["replicas"] for p in house.partitions("moved")]
+    wanted = [
+        {"topic": "moved", "partition": i, "replicas": [next(b for b in (1, 2, 3) if b not in r), r[0]]}
+        for i, r in enumerate(before)
+    ]
+    scope = {"kind": "partitions", "partitions": wanted}
+    move = house.post("moves", {"scope": scope, "start": True, "parts_in_flight_max": 2, "why": "test"})["id"]
+    for victim in ("worker", f"controller-{house.get('overview')['controller_id']}", "web"):
+        house.kill(victim)
+    wait_for(lambda: _answers(house), "the console")
+    done = wait_for(lambda: (m := house.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 90)
+    assert (done["state"], done["parts_ended"]) == ("done", 6)
+    assert [p["replicas"] for p in house.partitions("moved")] == [w["replicas"] for w in wanted]
+    assert all(sorted(p["isr"]) == sorted(p["replicas"]) for p in house.partitions("moved"))
+    house.post(f"moves/{move}/roll_back", {"why": "test"})
+    wait_for(lambda: house.get(f"moves/{move}")["state"] == "rolled_back", "the way back", 90)
+    assert [p["replicas"] for p in house.partitions("moved")] == before
+
+
+def _answers(house: House) -> bool:
+    try:
+        return house.call("GET", "overview")[0] == 200
+    except (urllib.error.URLError, ConnectionError):
+        return False
+
+
+def test_a_replica_thrown_away_is_rebuilt(house: House) -> None:
+    house.topic("rebuilt", partitions=1, replication_factor=3)
+    house.fill("rebuilt")
+    wait_for(lambda: (house.partitions("rebuilt")[0]["size_bytes"] or 0) > 500_000, "sizes")
+    leader = house.partitions("rebuilt")[0]["leader"]
+    victim = next(b for b in (1, 2, 3) if b != leader)
+    asked = house.post("recoveries", {"topic": "rebuilt", "partition": 0, "broker_id": victim, "why": "test"})
+    done = wait_for(lambda: (r := house.get(f"recoveries/{asked['id']}"))["finished_at"] and r, "the recovery", 60)
+    assert done["state"] == "done", done
+
+    def whole() -> bool:
+        row = house.partitions("rebuilt")[0]
+        return {r["broker_id"]: r["size_bytes"] for r in row["replica_rows"]}[victim] == row["size_bytes"]
+
+    wait_for(whole, "the copy to be as large as the leader's")
+
+
+def test_elections_go_on_while_the_database_is_locked(house: House) -> None:
+    house.topic("elected", partitions=3, replication_factor=3)
+    lock = sqlite3.connect(house.folder / "db.sqlite3", isolation_level=None, timeout=30)
+    lock.execute("BEGIN EXCLUSIVE")
+    try:
+        victim = house.leaders("elected")[0]
+        house.manage("process", "kill", f"broker-{victim}")  # and kept down: back within its session it would lead on
+        killed = time.monotonic()
+        wait_for(
+            lambda: (now := house.leaders("elected")) and all(x not in (-1, victim) for x in now.values()),
+            "other leaders", 30,
+        )  # fmt: skip
+        assert time.monotonic() - killed < 8
+        assert house.get("overview")["brokers_total"] == 3  # pages read on
+    finally:
+        lock.execute("ROLLBACK")
+        lock.close()
+    house.manage("process", "start", f"broker-{victim}")
+    house.topic("after-the-lock")
+    wait_for(lambda: healthy(house), "the broker's return")
+
+
+def test_yesterdays_database_deletes_nothing_and_shows_the_drift(house: House) -> None:
+    house.topic("old", configs={"retention.ms": "1000000"})
+    house.down()
+    backup = house.folder / "yesterday.sqlite3"
+    _copy(house.folder / "db.sqlite3", backup)
+    house.up()
+    wait_for(lambda: _answers(house), "the console")
+    house.topic("young")
+    status, _ = house.call("PATCH", "topics/old", {"configs": {"retention.ms": "2000000"}})
+    assert status == 202
+    wait_for(lambda: (t := house.settled("old")) and t["configs"]["retention.ms"] == "2000000", "the change in the log")
+    house.down()
+    for suffix in ("-wal", "-shm"):
+        (house.folder / f"db.sqlite3{suffix}").unlink(missing_ok=True)
+    shutil.copy(backup, house.folder / "db.sqlite3")
+    house.up()
+    wait_for(lambda: _answers(house), "the console")
+    drift = wait_for(lambda: len(d := house.get("drift")) == 2 and d, "the drift to be shown")
+    assert {(d["name"], d["kind"]) for d in drift} == {("old", "behind"), ("young", "no_row")}
+    assert house.leaders("young")
+    assert "young" in house.admin.list_topics(timeout=10).topics
+    status, refused = house.call("DELETE", "topics/young", {})
+    assert (status, "adopt" in refused["reason"]) == (400, True)
+    for row in drift:
+        house.post(f"drift/{row['topic_id']}/adopt", {"why": "test"})
+    assert house.get("drift") == []
+    assert house.settled("old")["configs"]["retention.ms"] == "2000000"
+    wait_for(lambda: healthy(house), "health")
+
+
+def _copy(source: Path, target: Path) -> None:
+    with sqlite3.connect(source) as a, sqlite3.connect(target) as b:
+        a.backup(b)
