@@ -73,6 +73,7 @@ class Broker:
             lag_ms_max=config["replica.lag.time.max.ms"],
             topic_config=self._topic_config,
             deep_recovery=not self.identity.fresh and not self.identity.tail_intact,
+            producer_expiration_ms=config["producer.id.expiration.ms"],
         )  # fmt: skip
         host, port = config["listeners"]
         self.dispatch = Dispatch({})

@@ -83,10 +83,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("group.max.size", int, 10_000, "Members of one group at most.", 1),
     Setting("offsets.retention.minutes", int, 10_080, "Committed offsets of an empty group are kept for this long.", 1),
     Setting("offset.metadata.max.bytes", int, 4_096, "Largest metadata string of a commit.", 0),
-    Setting("offsets.topic.num.partitions", int, 50, "Partitions of __consumer_offsets when it is created.", 1),
-    Setting("offsets.topic.replication.factor", int, 3, "Replicas of __consumer_offsets when it is created.", 1),
     Setting("producer.id.expiration.ms", int, 86_400_000, "A producer silent for longer is forgotten.", 1),
-    Setting("shutdown.checkpoint.enable", _bool, True, "Write recovery points at a clean stop; off only in tests."),
 )  # fmt: skip
 
 _BY_NAME = {s.name: s for s in SETTINGS}

@@ -1,19 +1,24 @@
 """Who this broker is and what its folder has lived through: `meta.properties`, the lock, the clean-stop marker.
 
 Laws (safety.md sections 1 and 3): a folder of another cluster or broker is refused; a folder has one broker at a time; the tail
-counts as intact after a clean stop, or while the kernel that held the written pages still runs.
+counts as intact after a clean stop, or while the kernel that held the written pages still runs, and only if no copy that held committed
+records is missing: an emptied replica that keeps its place in the ISR could be elected.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 from pathlib import Path
 from uuid import uuid4
 
 from brokerd.cluster.metadata import GENESIS_HASH
+from brokerd.storage import checkpoints
 from brokerd.storage.disk import Disk
+
+log = logging.getLogger(__name__)
 
 META = "meta.properties"
 CLEAN = ".kafka_cleanshutdown"
@@ -49,7 +54,12 @@ class Identity:
         self.chain_hash = meta.get("metadata.hash", GENESIS_HASH)
         clean = disk.exists(folder / CLEAN)
         self.same_boot = bool(boot) and meta.get("boot.id") == boot
-        self.tail_intact = bool(meta) and (clean or self.same_boot)
+        lost = checkpoints.lost_copies(disk, folder)
+        if lost:
+            more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+            log.error("%s%s held records and are gone from %s: this broker gives up its seats in every ISR until it has caught up",
+                      ", ".join(lost[:3]), more, folder)  # fmt: skip
+        self.tail_intact = bool(meta) and (clean or self.same_boot) and not lost
         self._boot = boot
         disk.unlink(folder / CLEAN)
         self._write_meta()

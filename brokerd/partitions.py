@@ -31,6 +31,7 @@ from brokerd.replication import Position, truncation_point
 from brokerd.storage import checkpoints
 from brokerd.storage.disk import Disk, DiskFailed, DiskFull
 from brokerd.storage.log import Log
+from brokerd.storage.producers import EXPIRATION_MS
 from brokerd.waiters import Waiters
 
 log = logging.getLogger(__name__)
@@ -97,9 +98,11 @@ class Partitions:
         lag_ms_max: int,
         topic_config: Callable[[TopicState], TopicConfig],
         deep_recovery: bool,
+        producer_expiration_ms: int = EXPIRATION_MS,
     ) -> None:
         self.broker_id, self.log_dir, self.disk, self.waiters = broker_id, log_dir, disk, waiters
         self._lag_ms_max, self._topic_config, self._deep = lag_ms_max, topic_config, deep_recovery
+        self._producer_expiration_ms = producer_expiration_ms
         self.image = Image()
         self.incarnation: int | None = None
         self.frozen = False
@@ -109,6 +112,7 @@ class Partitions:
         self.leadership: LeadershipListener | None = None
         self.proposals: dict[TopicPartition, Proposal] = {}
         self.proposals_changed = False
+        self._doomed: list[Replica] = []
         self._high_watermarks = checkpoints.read_offsets(disk, log_dir / checkpoints.HIGH_WATERMARKS)
 
     # -- finding -----------------------------------------------------------------------------------------------------
@@ -132,6 +136,7 @@ class Partitions:
                 self._close(tp)
         for topic, index, _ in image.each_partition():
             self.sync(TopicPartition(topic.topic_id, index), now)
+        self._bury()
 
     def apply(self, image: Image, records: Sequence[Record], now: Now) -> None:
         """One entry that the image has just applied."""
@@ -156,6 +161,7 @@ class Partitions:
                         self.run(replica, core.IsrRefused(record.leader_epoch, record.partition_epoch), now)
                 case _:
                     pass
+        self._bury()
 
     def registered(self, incarnation: int, now: Now) -> None:
         """This broker has a (new) seat number: what it led under the old one it leads no more."""
@@ -200,6 +206,7 @@ class Partitions:
 
     # -- opening, closing, deleting ----------------------------------------------------------------------------------
     def _open(self, tp: TopicPartition, topic: TopicState, now: Now) -> Replica:
+        self._bury()  # a topic of the same name may have had this folder
         folder = self.log_dir / f"{topic.name}-{tp.partition}"
         config = self._topic_config(topic)
         if self.disk.exists(folder):
@@ -212,6 +219,7 @@ class Partitions:
             checkpoints.write_partition_metadata(self.disk, folder, tp.topic_id)
         key = (topic.name, tp.partition)
         opened = Log.open(folder, config, self.disk, now, deep=self._deep)
+        opened.producer_expiration_ms = self._producer_expiration_ms
         machine = Partition(self.broker_id, tp, self._lag_ms_max)
         machine.high_watermark = max(
             opened.start_offset, min(0 if fresh else self._high_watermarks.get(key, 0), opened.end_offset)
@@ -242,7 +250,18 @@ class Partitions:
         replica = self.hosted.pop(tp)
         self._retire(replica, now)
         log.info("deleting %s: the metadata log says it lives here no more", replica.name)
-        replica.log.delete()
+        self._doomed.append(replica)
+
+    def _bury(self) -> None:
+        """Delete what was given up, once no checkpoint names it: a folder that a checkpoint names and that is gone means a lost copy."""
+        if not self._doomed:
+            return
+        for replica in self._doomed:
+            self._high_watermarks.pop((replica.topic, replica.tp.partition), None)
+        # Not `checkpoint`: while an image is being loaded, what is not open yet still needs its number.
+        self._write_high_watermarks({**self._high_watermarks, **self._now_high()})
+        while self._doomed:
+            self._doomed.pop().log.delete()
 
     def _reset(self, tp: TopicPartition, reset_id: str, now: Now) -> None:
         """Replica recovery: throw the copy away and begin anew as a follower. The controller took us out of the ISR first."""
@@ -392,10 +411,17 @@ class Partitions:
     # -- upkeep --------------------------------------------------------------------------------------------------------
     def checkpoint(self) -> None:
         """Write down high watermarks (each min(HW, end)), the whole file at once."""
-        self._high_watermarks = {
-            (r.topic, r.tp.partition): min(r.core.high_watermark, r.log.end_offset) for r in self.hosted.values()
-        }
-        checkpoints.write_offsets(self.disk, self.log_dir / checkpoints.HIGH_WATERMARKS, self._high_watermarks)
+        self._write_high_watermarks(self._now_high())
+
+    def _now_high(self) -> checkpoints.Offsets:
+        return {(r.topic, r.tp.partition): min(r.core.high_watermark, r.log.end_offset) for r in self.hosted.values()}
+
+    def _write_high_watermarks(self, offsets: checkpoints.Offsets) -> None:
+        self._high_watermarks = offsets
+        try:
+            checkpoints.write_offsets(self.disk, self.log_dir / checkpoints.HIGH_WATERMARKS, offsets)
+        except (DiskFailed, DiskFull) as e:
+            log.warning("high watermarks not written down, which costs a restart some fetching: %s", e)
 
     def retain(self, now: Now) -> None:
         """Remove what retention allows; only leaders decide, followers are told the new start."""

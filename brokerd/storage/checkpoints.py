@@ -48,6 +48,16 @@ def write_offsets(disk: Disk, path: Path, offsets: Mapping[tuple[str, int], int]
     disk.replace(path, ("\n".join(lines) + "\n").encode())
 
 
+def lost_copies(disk: Disk, log_dir: Path) -> list[str]:
+    """Partition folders that held committed records when the last checkpoint was written and are gone: wiped by hand, or a lost mount.
+
+    Deletion drops a partition from the checkpoint before it drops the folder, so a killed broker raises no false alarm here.
+    """
+    held = read_offsets(disk, log_dir / HIGH_WATERMARKS)
+    names = (f"{topic}-{partition}" for (topic, partition), offset in held.items() if offset > 0)
+    return [name for name in names if not disk.exists(log_dir / name)]
+
+
 def read_partition_metadata(disk: Disk, folder: Path) -> UUID | None:
     """The topic id that a partition's folder belongs to; None when it names none."""
     data = disk.read(folder / PARTITION_METADATA)

@@ -213,11 +213,13 @@ def test_a_topic_asked_for_while_no_controller_acts_is_made_by_the_one_that_come
     folder = str(house.folder)
     for name in ("controller-1", "controller-2"):
         assert manage("process", "kill", name, "--data-dir", folder).returncode == 0
-    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{house.base + 2}"})
+    address = {"bootstrap.servers": f"127.0.0.1:{house.base + 2}"}
+    admin = AdminClient(address)
     asked = admin.create_topics([NewTopic("asked-early", 2, 3)], operation_timeout=60, request_timeout=70)[
         "asked-early"
     ]
-    wait_for(lambda: admin.list_topics(timeout=10).brokers, "the brokers to answer")
+    # Another client: answers leave a connection in order, so this one's next question waits behind the first.
+    wait_for(lambda: AdminClient(address).list_topics(timeout=10).brokers, "the brokers to answer")
     for name in ("controller-1", "controller-2"):
         assert manage("process", "start", name, "--data-dir", folder).returncode == 0
     asked.result(60)

@@ -1,0 +1,68 @@
+"""A broker's settings: refused with a sentence, read somewhere, and told in the file an operator starts from."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from brokerd.cluster.configs import BROKER_SYNONYMS
+from brokerd.config import SETTINGS, BrokerConfig, ConfigError
+
+ROOT = Path(__file__).resolve().parents[2]
+LEAST = {"broker.id": "1", "log.dirs": "/tmp/x"}
+
+
+def test_the_deployed_file_is_accepted_and_names_every_setting_with_its_default() -> None:
+    path = ROOT / "deploy" / "broker.properties"
+    config = BrokerConfig.load(path, BROKER_SYNONYMS.__contains__)
+    assert (config.broker_id, config["default.replication.factor"]) == (1, 3)
+    text = path.read_text()
+    defaults = dict(re.findall(r"^#([a-z.]+)=(.*)$", text, re.M))
+    for setting in SETTINGS:
+        assert f"{setting.name}=" in text, setting.name
+        assert setting.doc in text
+        if defaults.get(setting.name):
+            assert setting.parse(defaults[setting.name]) == setting.default, setting.name
+    topic_defaults = {name: value for name, value in defaults.items() if name in BROKER_SYNONYMS}
+    assert topic_defaults
+    assert (
+        BrokerConfig.parse({**LEAST, **topic_defaults}, BROKER_SYNONYMS.__contains__).topic_defaults == topic_defaults
+    )
+
+
+def test_every_setting_is_read_by_somebody() -> None:
+    code = "".join(p.read_text() for p in (ROOT / "brokerd").rglob("*.py") if p.name != "config.py")
+    code += (ROOT / "brokerd" / "config.py").read_text().partition("class BrokerConfig")[2]
+    assert [s.name for s in SETTINGS if f'"{s.name}"' not in code] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"broker.id": "one"}, "broker.id='one' cannot be used"),
+        ({"broker.id": "-1"}, "below its least value 0"),
+        ({"no.such.thing": "1"}, "unknown setting 'no.such.thing'"),
+        ({"listeners": "SSL://127.0.0.1:9092"}, "security protocol SSL is not served yet; use PLAINTEXT"),
+        ({"listeners": "PLAINTEXT://127.0.0.1:port"}, "listeners="),
+        ({"log.dirs": "/a,/b"}, "exactly one folder"),
+        ({"auto.create.topics.enable": "yes"}, "expected true or false"),
+        ({"log.dirs": ""}, "log.dirs"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_its_name_and_a_remedy(given: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        BrokerConfig.parse({**LEAST, **given}, BROKER_SYNONYMS.__contains__)
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"log\.dirs is missing"):
+        BrokerConfig.parse({"broker.id": "1"})
+
+
+def test_a_line_that_is_no_setting_is_told_by_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "broker.properties"
+    path.write_text("broker.id=1\n# fine\nlog.dirs\n")
+    with pytest.raises(ConfigError, match=r"broker\.properties:3: expected name=value"):
+        BrokerConfig.load(path)
