@@ -1,12 +1,14 @@
 """`python -m bench`: a house of its own, produce and consume over it, a table and build/bench.json.
 
-Rates depend on the machine and on the Python client that shares it; broker CPU seconds per GB of record values are sturdier. The limit
-is 1.5 times what a prototype reached (LIMITS).
+Rates depend on the machine and on the Python client that shares it; broker CPU seconds per GB of record values are sturdier, and even they
+vary with what the machine's kernel costs at that minute. Each figure is the median of several passes; beside each pass the bare loop of `control` is
+run, and the limit (1.5 times what a prototype reached, LIMITS) grows with it when this machine is dearer than the prototype's, never shrinks.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import platform
@@ -18,10 +20,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench import control
 
 ROOT = Path(__file__).resolve().parents[1]
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -49,15 +54,36 @@ class Result:
     mb_per_s: float
     records_per_s: int
     broker_cpu_s_per_gb: float
+    broker_cpu_passes: list[float]
+    user_s_per_gb: float
+    machine: float
     limit: float | None
 
 
-def cpu_seconds(pids: list[int]) -> float:
-    total = 0
+@dataclass(frozen=True, slots=True)
+class Case:
+    record_bytes: int
+    batch_bytes: int
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Seconds of the clock; the brokers' user and system seconds per GB; how dear the machine was."""
+
+    seconds: float
+    user: float
+    system: float
+    machine: float
+
+
+def cpu_seconds(pids: list[int]) -> tuple[float, float]:
+    """(user, system) seconds of all of them so far."""
+    user = system = 0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / TICKS
+        user, system = user + int(fields[11]), system + int(fields[12])
+    return user / TICKS, system / TICKS
 
 
 def rss_mb(pid: int) -> float:
@@ -138,47 +164,68 @@ def consume(bootstrap: str, topic: str, count: int) -> float:
     return seconds
 
 
-def runs(bootstrap: str, pids: list[int], share: float) -> Iterator[Result]:
+def one_pass(bootstrap: str, pids: list[int], topic: str, case: Case, count: int, folder: Path) -> dict[str, Pass]:
+    """Produce `count` records to a fresh topic, consume them, and run the control beside each."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for replicas in (1, 3):
-        for record_bytes, megabytes in ((100, 400), (1024, 600)):
-            for batch_bytes in (16_384, 1_000_000):
-                topic = f"bench-{replicas}-{record_bytes}-{batch_bytes}"
-                count = int(megabytes * share * 1e6 / record_bytes)
-                admin.create_topics([NewTopic(topic, 1, replicas, config={"min.insync.replicas": "1"})])[topic].result(
-                    30
+    admin.create_topics([NewTopic(topic, 1, case.replicas, config={"min.insync.replicas": "1"})])[topic].result(30)
+    value = os.urandom(case.record_bytes)
+    out = {}
+    for act in ("produce", "consume"):
+        machine = control.factor(act, case.batch_bytes, folder)
+        user, system = cpu_seconds(pids)
+        if act == "produce":
+            seconds = produce(bootstrap, topic, value, count, case.batch_bytes, "1" if case.replicas == 1 else "all")
+        else:
+            seconds = consume(bootstrap, topic, count)
+        user_after, system_after = cpu_seconds(pids)
+        gb = count * case.record_bytes / 1e9
+        out[act] = Pass(seconds, (user_after - user) / gb, (system_after - system) / gb, machine)
+    admin.delete_topics([topic])[topic].result(30)
+    return out
+
+
+def runs(bootstrap: str, pids: list[int], share: float, passes: int) -> Iterator[Result]:
+    with tempfile.TemporaryDirectory(prefix="weir-bench-control-") as folder:
+        for replicas, (record_bytes, megabytes), batch_bytes in itertools.product(
+            (1, 3), ((100, 300), (1024, 400)), (16_384, 1_000_000)
+        ):
+            case = Case(record_bytes, batch_bytes, replicas)
+            count = int(megabytes * share * 1e6 / record_bytes)
+            done = [
+                one_pass(
+                    bootstrap, pids, f"bench-{replicas}-{record_bytes}-{batch_bytes}-{i}", case, count, Path(folder)
                 )
-                value = os.urandom(record_bytes)
-                for act in ("produce", "consume"):
-                    before = cpu_seconds(pids)
-                    if act == "produce":
-                        seconds = produce(bootstrap, topic, value, count, batch_bytes, "1" if replicas == 1 else "all")
-                    else:
-                        seconds = consume(bootstrap, topic, count)
-                    size = count * record_bytes
-                    yield Result(
-                        act, record_bytes, batch_bytes, replicas, count, round(seconds, 2), round(size / seconds / 1e6, 1),
-                        round(count / seconds), round((cpu_seconds(pids) - before) / (size / 1e9), 2),
-                        LIMITS.get((act, record_bytes, batch_bytes)) if replicas == 1 else None,
-                    )  # fmt: skip
-                admin.delete_topics([topic])[topic].result(30)
+                for i in range(passes)
+            ]
+            for act in ("produce", "consume"):
+                mine = [d[act] for d in done]
+                seconds, machine = median(p.seconds for p in mine), median(p.machine for p in mine)
+                limit = LIMITS.get((act, record_bytes, batch_bytes)) if replicas == 1 else None
+                yield Result(
+                    act, record_bytes, batch_bytes, replicas, count, round(seconds, 2),
+                    round(count * record_bytes / seconds / 1e6, 1), round(count / seconds),
+                    round(median(p.user + p.system for p in mine), 2), [round(p.user + p.system, 2) for p in mine],
+                    round(median(p.user for p in mine), 2), round(machine, 2),
+                    None if limit is None else round(limit * max(1.0, machine), 2),
+                )  # fmt: skip
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the data")
+    parser.add_argument("--passes", type=int, default=3, help="runs per figure, of which the median is told")
     parser.add_argument("--port-base", type=int, default=24090)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json")
     arguments = parser.parse_args()
     bad = 0
     with house(arguments.port_base) as (answer, pids, ready_seconds):
         time.sleep(IDLE_SECONDS)  # measured, not waited for: what an idle broker costs
-        before = cpu_seconds(pids)
+        before = sum(cpu_seconds(pids))
         time.sleep(IDLE_SECONDS)
         idle = {
             "ready_seconds": round(ready_seconds, 1),
             "broker_rss_mb": [round(rss_mb(p), 1) for p in pids],
-            "broker_cpu_percent": round((cpu_seconds(pids) - before) / IDLE_SECONDS / len(pids) * 100, 2),
+            "broker_cpu_percent": round((sum(cpu_seconds(pids)) - before) / IDLE_SECONDS / len(pids) * 100, 2),
         }
         print(
             f"up ready in {idle['ready_seconds']} s (limit {READY_SECONDS_MAX}); idle broker: "
@@ -187,16 +234,18 @@ def main() -> int:
         bad += ready_seconds > READY_SECONDS_MAX
         bad += max(idle["broker_rss_mb"]) > RSS_MB_MAX
         print(
-            f"\n{'act':<8} {'record':>7} {'batch':>9} {'RF':>3} {'MB/s':>8} {'records/s':>10} {'CPU s/GB':>9} {'limit':>6}"
+            f"\n{'act':<8} {'record':>7} {'batch':>9} {'RF':>3} {'MB/s':>8} {'records/s':>10} {'CPU s/GB':>9} {'user':>6} "
+            f"{'machine':>8} {'limit':>6}"
         )
         results = []
-        for r in runs(answer["bootstrap"], pids, 0.1 if arguments.quick else 1.0):
+        for r in runs(answer["bootstrap"], pids, 0.1 if arguments.quick else 1.0, arguments.passes):
             results.append(r)
             over = r.limit is not None and r.broker_cpu_s_per_gb > r.limit
             bad += over
             print(
                 f"{r.act:<8} {r.record_bytes:>7} {r.batch_bytes:>9} {r.replicas:>3} {r.mb_per_s:>8} {r.records_per_s:>10} "
-                f"{r.broker_cpu_s_per_gb:>9} {f'{r.limit:.2f}' if r.limit else '-':>6}{'  over' if over else ''}",
+                f"{r.broker_cpu_s_per_gb:>9} {r.user_s_per_gb:>6} {r.machine:>7}x {f'{r.limit:.2f}' if r.limit else '-':>6}"
+                f"{'  over' if over else ''}",
                 flush=True,
             )
         loaded = [round(rss_mb(p), 1) for p in pids]

@@ -8,7 +8,7 @@ Must not come in: sockets, the wire's messages, ZooKeeper.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -66,11 +66,12 @@ class LeadershipListener(Protocol):
 class Replica:
     """One partition that this broker holds."""
 
-    __slots__ = ("config", "core", "log", "offline_reason", "topic", "tp")
+    __slots__ = ("_end_key", "_hw_key", "config", "core", "log", "offline_reason", "topic", "tp")
 
     def __init__(self, tp: TopicPartition, topic: str, config: TopicConfig, log_: Log, core_: Partition) -> None:
         self.tp, self.topic, self.config, self.log, self.core = tp, topic, config, log_, core_
         self.offline_reason: str | None = None
+        self._hw_key, self._end_key = object(), object()
 
     @property
     def leads(self) -> bool:
@@ -80,11 +81,12 @@ class Replica:
     def name(self) -> str:
         return f"{self.topic}-{self.tp.partition}"
 
-    def hw_key(self) -> tuple[str, TopicPartition]:
-        return ("hw", self.tp)
+    def hw_key(self) -> Hashable:
+        """What to wait on for the high watermark (`Waiters`). Of this replica: one opened anew has another."""
+        return self._hw_key
 
-    def end_key(self) -> tuple[str, TopicPartition]:
-        return ("end", self.tp)
+    def end_key(self) -> Hashable:
+        return self._end_key
 
 
 class Partitions:

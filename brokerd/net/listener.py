@@ -12,7 +12,8 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Any
 
 from brokerd.net.loop import HANGUP, READ, WRITE, Loop
 from brokerd.wire.framing import FileRegion
@@ -30,10 +31,41 @@ OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 """Bytes of answers queued for one connection before it is not read any more."""
 SEND_BYTES_PER_TURN = 8 * 1024 * 1024
 """Bytes one connection may send per loop turn, so that a fast reader does not starve the others."""
+SEND_PARTS_MAX = 64
+"""Small answers given to the kernel in one call."""
+FRAME_BYTES_FIRST = 64 * 1024
+"""Memory for a frame under way grows with what has arrived, not with what was announced: an announcement costs nothing."""
+SPARE_BUFFERS_MAX = 8
+SPARE_BYTES_MAX = 4 * 1024 * 1024
+"""Buffers of frames are used again: fresh memory costs a page fault per 4 KiB, more than the copy into it. Larger ones are let go."""
 LENGTH = 4
 
 _shared = bytearray(RECEIVE_BYTES)
 _shared_view = memoryview(_shared)
+
+
+class Spares:
+    """Buffers between frames, of sizes that are powers of two."""
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[bytearray]] = {}
+        self._count = 0
+
+    def take(self, least: int) -> bytearray:
+        size = 1 << max(least - 1, FRAME_BYTES_FIRST - 1).bit_length()
+        free = self._free.get(size)
+        if free:
+            self._count -= 1
+            return free.pop()
+        return bytearray(size)
+
+    def give(self, buffer: bytearray) -> None:
+        if len(buffer) <= SPARE_BYTES_MAX and self._count < SPARE_BUFFERS_MAX:
+            self._count += 1
+            self._free.setdefault(len(buffer), []).append(buffer)
+
+
+_spares = Spares()
 
 
 class Connection:
@@ -52,8 +84,9 @@ class Connection:
         self.fd = sock.fileno()
         self._on_frame, self._on_close = on_frame, on_close
         self._frame_bytes_max = frame_bytes_max
-        self._partial: bytearray | None = None  # a frame under way, already of its full length + prefix
-        self._filled = 0
+        self._partial: bytearray | None = None  # a frame under way, its length in front
+        self._filled = self._wanted = 0  # bytes of it that are here, that it takes with its length
+        self._corked = False
         self._slots: deque[Slot] = deque()
         self._output: deque[Part] = deque()
         self._output_bytes = 0
@@ -75,9 +108,10 @@ class Connection:
 
     def _receive(self) -> None:
         self.last_active_ms = self.loop.now.mono_ms
+        partial = self._partial
         try:
-            if self._partial is not None:
-                n = self.sock.recv_into(memoryview(self._partial)[self._filled :])
+            if partial is not None:
+                n = self.sock.recv_into(memoryview(partial)[self._filled : self._wanted])
             else:
                 n = self.sock.recv_into(_shared_view)
         except BlockingIOError:
@@ -88,17 +122,28 @@ class Connection:
         if n == 0:
             self.close()
             return
-        if self._partial is not None:
-            self._filled += n
-            if self._filled == len(self._partial):
-                whole, self._partial, self._filled = self._partial, None, 0
-                if len(whole) == LENGTH:
-                    self._split(memoryview(whole))  # only the length was cut off
-                else:
-                    self._on_frame(self, memoryview(whole)[LENGTH:])
-        else:
+        self._corked = True  # what is answered at once leaves at once, in one call
+        if partial is None:
             self._split(_shared_view[:n])
-        self._update_events()
+        else:
+            self._filled += n
+            if self._filled == self._wanted:
+                self._partial = None
+                whole = memoryview(partial)[: self._wanted]
+                if self._wanted == LENGTH:
+                    self._split(whole)  # only the length was cut off
+                else:
+                    self._on_frame(self, whole[LENGTH:])
+                _spares.give(partial)
+            elif self._filled == len(partial):
+                self._partial = _spares.take(min(2 * len(partial), self._wanted))
+                self._partial[: self._filled] = partial
+                _spares.give(partial)
+        self._corked = False
+        if self._output and not self.closed:
+            self._flush()
+        else:
+            self._update_events()
 
     def _split(self, data: memoryview) -> None:
         """Hand over every whole frame in `data`; keep the rest."""
@@ -107,8 +152,7 @@ class Connection:
             left = end - pos
             if left < LENGTH:
                 if left:
-                    self._partial, self._filled = bytearray(LENGTH), left
-                    self._partial[:left] = data[pos:end]
+                    self._keep(data[pos:end], LENGTH)
                 return
             length = int.from_bytes(data[pos : pos + LENGTH], "big", signed=True)
             if length < 0 or length > self._frame_bytes_max:
@@ -117,11 +161,15 @@ class Connection:
                 self.close()
                 return
             if left < LENGTH + length:
-                self._partial, self._filled = bytearray(LENGTH + length), left
-                self._partial[:left] = data[pos:end]
+                self._keep(data[pos:end], LENGTH + length)
                 return
             self._on_frame(self, data[pos + LENGTH : pos + LENGTH + length])
             pos += LENGTH + length
+
+    def _keep(self, beginning: memoryview, wanted: int) -> None:
+        have = len(beginning)
+        self._partial, self._filled, self._wanted = _spares.take(min(4 * have, wanted)), have, wanted
+        self._partial[:have] = beginning
 
     # -- answering -------------------------------------------------------------------------------------------------
     def open_slot(self) -> Slot:
@@ -140,12 +188,13 @@ class Connection:
             ready = self._slots.popleft().parts
             if ready:
                 for part in ready:
-                    self._output.append(part)
-                    self._output_bytes += len(part)
+                    if len(part):
+                        self._output.append(part)
+                        self._output_bytes += len(part)
                 moved = True
-        if moved:
+        if moved and not self._corked:
             self._flush()
-        else:
+        elif not self._corked:
             self._update_events()
 
     def _flush(self) -> None:
@@ -158,18 +207,18 @@ class Connection:
                     n = os.sendfile(self.fd, part.fd, part.position, min(part.length, budget))
                     if n == 0:
                         raise OSError(errno.EIO, "a log segment is shorter than its index says")
-                    rest: Part | None = part.advanced(n) if n < part.length else None
+                    self._sent(n)
+                elif len(output) == 1:
+                    n = self.sock.send(part)
+                    self._sent(n)
                 else:
+                    parts: list[Any] = list(
+                        takewhile(lambda p: not isinstance(p, FileRegion), islice(output, SEND_PARTS_MAX))
+                    )
                     # A header before a file region is held back until it can leave with the first data.
-                    flags = socket.MSG_MORE if len(output) > 1 else 0
-                    n = self.sock.send(part, flags)
-                    rest = memoryview(part)[n:] if n < len(part) else None
+                    n = self.sock.sendmsg(parts, (), socket.MSG_MORE if len(output) > len(parts) else 0)
+                    self._sent(n)
                 budget -= n
-                self._output_bytes -= n
-                if rest is None:
-                    output.popleft()
-                else:
-                    output[0] = rest
         except BlockingIOError:
             pass
         except OSError as e:
@@ -178,6 +227,19 @@ class Connection:
             self.close()
             return
         self._update_events()
+
+    def _sent(self, n: int) -> None:
+        """`n` bytes of the output have left."""
+        output = self._output
+        self._output_bytes -= n
+        while n:
+            part = output[0]
+            if n >= len(part):
+                n -= len(part)
+                output.popleft()
+            else:
+                output[0] = part.advanced(n) if isinstance(part, FileRegion) else memoryview(part)[n:]
+                n = 0
 
     def _update_events(self) -> None:
         if self.closed:

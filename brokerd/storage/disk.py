@@ -139,9 +139,13 @@ def _translated(what: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as e:
-        if e.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"{what} {path}: no space left on the device") from e
-        raise DiskFailed(f"{what} {path}: {e.strerror}") from e
+        raise _translation(what, path, e) from e
+
+
+def _translation(what: str, path: Path, e: OSError) -> DiskFull | DiskFailed:
+    if e.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(f"{what} {path}: no space left on the device")
+    return DiskFailed(f"{what} {path}: {e.strerror}")
 
 
 class OsFile(File):
@@ -170,12 +174,14 @@ class OsFile(File):
         return data
 
     def pwrite(self, data: Bytes, position: int) -> None:
-        view = memoryview(data)
-        with _translated("writing", self.path):
+        n = 0
+        try:
+            n = os.pwrite(self._fd, data, position)
+        except OSError as e:
+            raise _translation("writing", self.path, e) from e
+        if n < len(data):
             # A short write is taken up again, so that its cause is learnt.
-            while view:
-                n = os.pwrite(self._fd, view, position)
-                view, position = view[n:], position + n
+            self.pwrite(memoryview(data)[n:], position + n)
 
     def truncate(self, size: int) -> None:
         with _translated("truncating", self.path):

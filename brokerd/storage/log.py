@@ -209,7 +209,7 @@ class Log:
             age = newest - segment.first_timestamp
         else:
             age = now.wall_ms - segment.created_wall_ms
-        return age > config.segment_ms - self._jitter(segment)
+        return age > config.segment_ms - config.segment_jitter_ms and age > config.segment_ms - self._jitter(segment)
 
     def _jitter(self, segment: Segment) -> int:
         """Of `segment.jitter.ms`; the same for the same segment, different between partitions, without a source of chance."""

@@ -1,0 +1,82 @@
+"""What the same bytes cost this machine right now without a broker: the loops of docs' hardware table, run beside each figure.
+
+A virtual machine's kernel time for the same write varies several times over within minutes (fresh pages, a busy neighbour), so a limit in CPU
+seconds per GB means nothing without it. Called by `bench`. Must not come in: anything of brokerd.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import tempfile
+import threading
+from pathlib import Path
+
+from crc32c import crc32c
+
+BYTES = 200_000_000
+TABLE = {
+    ("produce", 16_384): 1.15,
+    ("produce", 1_000_000): 0.75,
+    ("consume", 16_384): 0.31,
+    ("consume", 1_000_000): 0.13,
+}
+"""CPU s/GB of these loops where the prototype's limits were measured: recv + crc32c + write; sendfile."""
+
+
+def cpu_s_per_gb(act: str, batch_bytes: int, folder: Path) -> float:
+    """Of the loop that a broker cannot do without: receive, check and write, or send from a file, `batch_bytes` at a time."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    client = socket.create_connection(listener.getsockname())
+    server, _ = listener.accept()
+    count = BYTES // batch_bytes
+    with tempfile.TemporaryFile(dir=folder) as file, listener, client, server:
+        block = memoryview(os.urandom(batch_bytes))
+        if act == "consume":
+            for i in range(count):
+                os.pwrite(file.fileno(), block, i * batch_bytes)
+        other = threading.Thread(target=_send if act == "produce" else _drain, args=(client, block, count))
+        other.start()
+        before = _thread_cpu()
+        if act == "produce":
+            _receive(server, file.fileno(), batch_bytes, count)
+        else:
+            position = 0
+            while position < count * batch_bytes:
+                position += os.sendfile(server.fileno(), file.fileno(), position, batch_bytes)
+        spent = _thread_cpu() - before
+        other.join()
+    return spent / (count * batch_bytes / 1e9)
+
+
+def factor(act: str, batch_bytes: int, folder: Path) -> float:
+    """How many times dearer the loop is here and now than where the limits were measured."""
+    return cpu_s_per_gb(act, batch_bytes, folder) / TABLE[act, batch_bytes]
+
+
+def _thread_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_THREAD)
+    return used.ru_utime + used.ru_stime
+
+
+def _receive(server: socket.socket, fd: int, batch_bytes: int, count: int) -> None:
+    buffer = memoryview(bytearray(batch_bytes))
+    for i in range(count):
+        filled = 0
+        while filled < batch_bytes:
+            filled += server.recv_into(buffer[filled:])
+        crc32c(buffer)
+        os.pwrite(fd, buffer, i * batch_bytes)
+
+
+def _send(client: socket.socket, block: memoryview, count: int) -> None:
+    for _ in range(count):
+        client.sendall(block)
+
+
+def _drain(client: socket.socket, block: memoryview, count: int) -> None:
+    buffer = bytearray(1 << 20)
+    left = count * len(block)
+    while left:
+        left -= client.recv_into(buffer)
