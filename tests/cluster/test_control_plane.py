@@ -14,6 +14,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -129,6 +130,22 @@ class House:
             producer.poll(0)
         assert producer.flush(60) == 0
         assert not errors
+
+    def everything(self, name: str) -> list[int]:
+        """The number in each record of a topic."""
+        reader = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "truth", "enable.auto.commit": False})
+        try:
+            parts = [TopicPartition(name, p, 0) for p in reader.list_topics(name, timeout=20).topics[name].partitions]
+            total = sum(reader.get_watermark_offsets(p, timeout=20)[1] for p in parts)
+            reader.assign(parts)
+            out: list[int] = []
+            deadline = time.monotonic() + 60
+            while len(out) < total:
+                assert time.monotonic() < deadline, f"{len(out)} of {total} records"
+                out += [int(m.value()) for m in reader.consume(5000, 1) if not m.error()]
+            return out
+        finally:
+            reader.close()
 
     def leaders(self, name: str) -> dict[int, int]:
         try:
@@ -238,10 +255,54 @@ def test_a_replica_thrown_away_is_rebuilt(house: House) -> None:
     wait_for(whole, "the copy to be as large as the leader's")
 
 
-def test_elections_go_on_while_the_database_is_locked(house: House) -> None:
-    house.topic("elected", partitions=3, replication_factor=3)
+class Load:
+    """An idempotent acks=all producer that never stops, and what it was told."""
+
+    def __init__(self, house: House, topic: str) -> None:
+        self.house, self.topic = house, topic
+        self.acknowledged: set[int] = set()
+        self.failed: list[object] = []
+        self.latest = time.monotonic()
+        self.longest_wait = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _told(self, error: object, message: Any) -> None:
+        if error is not None:
+            self.failed.append(error)
+            return
+        self.acknowledged.add(int(message.value()))
+        now = time.monotonic()
+        self.longest_wait, self.latest = max(self.longest_wait, now - self.latest), now
+
+    def _run(self) -> None:
+        producer = Producer({"bootstrap.servers": self.house.bootstrap, "enable.idempotence": True, "linger.ms": 5})
+        number = 0
+        while not self._stop.is_set():
+            for _ in range(50):
+                producer.produce(self.topic, str(number), key=str(number), on_delivery=self._told)
+                number += 1
+            producer.poll(0.05)
+        assert producer.flush(60) == 0
+
+    def finish(self) -> None:
+        """Every acknowledged record is there exactly once."""
+        self._stop.set()
+        self._thread.join(90)
+        assert not self._thread.is_alive()
+        assert not self.failed
+        found = self.house.everything(self.topic)
+        assert len(found) == len(set(found))
+        assert self.acknowledged <= set(found)
+
+
+def test_elections_and_records_go_on_while_the_database_is_locked_for_a_minute(house: House) -> None:
+    house.topic("elected", partitions=3, replication_factor=3, configs={"min.insync.replicas": "2"})
+    load = Load(house, "elected")
     lock = sqlite3.connect(house.folder / "db.sqlite3", isolation_level=None, timeout=30)
     lock.execute("BEGIN EXCLUSIVE")
+    locked = time.monotonic()
     try:
         victim = house.leaders("elected")[0]
         house.manage("process", "kill", f"broker-{victim}")  # and kept down: back within its session it would lead on
@@ -252,12 +313,17 @@ def test_elections_go_on_while_the_database_is_locked(house: House) -> None:
         )  # fmt: skip
         assert time.monotonic() - killed < 8
         assert house.get("overview")["brokers_total"] == 3  # pages read on
+        before = len(load.acknowledged)
+        time.sleep(max(0.0, 60 - (time.monotonic() - locked)))
+        assert len(load.acknowledged) > before + 1000
     finally:
         lock.execute("ROLLBACK")
         lock.close()
-    house.manage("process", "start", f"broker-{victim}")
+        house.manage("process", "start", f"broker-{victim}")
     house.topic("after-the-lock")
     wait_for(lambda: healthy(house), "the broker's return")
+    load.finish()
+    assert load.longest_wait < 10, "the leaders' move kept the producer waiting"
 
 
 def test_yesterdays_database_deletes_nothing_and_shows_the_drift(house: House) -> None:
@@ -271,6 +337,8 @@ def test_yesterdays_database_deletes_nothing_and_shows_the_drift(house: House) -
     status, _ = house.call("PATCH", "topics/old", {"configs": {"retention.ms": "2000000"}})
     assert status == 202
     wait_for(lambda: (t := house.settled("old")) and t["configs"]["retention.ms"] == "2000000", "the change in the log")
+    load = Load(house, "young")
+    wait_for(lambda: load.acknowledged, "the load")
     house.down()
     for suffix in ("-wal", "-shm"):
         (house.folder / f"db.sqlite3{suffix}").unlink(missing_ok=True)
@@ -279,6 +347,11 @@ def test_yesterdays_database_deletes_nothing_and_shows_the_drift(house: House) -
     wait_for(lambda: _answers(house), "the console")
     drift = wait_for(lambda: len(d := house.get("drift")) == 2 and d, "the drift to be shown")
     assert {(d["name"], d["kind"]) for d in drift} == {("old", "behind"), ("young", "no_row")}
+    before = len(load.acknowledged)
+    wait_for(
+        lambda: len(load.acknowledged) > before + 1000, "the producer to go on writing into a topic that has no row"
+    )
+    load.finish()
     assert house.leaders("young")
     assert "young" in house.admin.list_topics(timeout=10).topics
     status, refused = house.call("DELETE", "topics/young", {})
