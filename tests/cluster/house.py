@@ -1,0 +1,136 @@
+"""A whole house for tests: `manage.py up` and what an operator, a script and a client see of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.cluster.local import ROOT, wait_for
+
+
+def free_base(count: int) -> int:
+    """The first of `count` neighbouring free ports."""
+    for base in range(31000 + os.getpid() % 1000 * 10, 60000, 10):
+        try:
+            for port in range(base, base + count):
+                with socket.socket() as s:
+                    s.bind(("127.0.0.1", port))
+            return base
+        except OSError:
+            continue
+    raise AssertionError("no free ports")
+
+
+class House:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.base = free_base(5)
+        self.up()
+
+    def manage(self, *arguments: str) -> str:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_")}
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments, "--data-dir", str(self.folder)],
+            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def up(self) -> None:
+        facts = json.loads(
+            self.manage("up", "--detach", "--json", "--no-demo", "--port-base", str(self.base)).splitlines()[-1]
+        )
+        self.bootstrap, self.console, self.token = facts["bootstrap"], facts["console"], facts["token"]
+        self.user, self.password = facts["user"], facts["password"]
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def down(self) -> None:
+        self.manage("down")
+
+    def pid(self, name: str) -> int:
+        rows = json.loads(self.manage("status", "--json").splitlines()[-1])["processes"]
+        return int(next(r["pid"] for r in rows if r["name"] == name) or 0)
+
+    def kill(self, name: str) -> None:
+        os.kill(self.pid(name), signal.SIGKILL)
+
+    def call(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        request = urllib.request.Request(
+            f"{self.console}api/v1/{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Token {self.token}", "Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                data = answer.read()
+                return answer.status, json.loads(data) if data else None
+        except urllib.error.HTTPError as e:
+            return e.code, json.loads(e.read() or b"null")
+
+    def get(self, path: str) -> Any:
+        status, answer = self.call("GET", path)
+        assert status == 200, (path, answer)
+        return answer
+
+    def post(self, path: str, body: object) -> Any:
+        status, answer = self.call("POST", path, body)
+        assert status < 300, (path, answer)
+        return answer
+
+    def topic(self, name: str, **more: Any) -> Any:
+        self.post("topics", {"name": name, **more})
+        return wait_for(lambda: self.settled(name), f"topic {name} to be there")
+
+    def settled(self, name: str) -> Any:
+        status, answer = self.call("GET", f"topics/{name}")
+        return answer if status == 200 and answer["row"]["state"] == "active" else None
+
+    def partitions(self, name: str) -> list[dict[str, Any]]:
+        return list(self.get(f"topics/{name}/partitions")["rows"])
+
+    def fill(self, name: str, records: int = 2000) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "enable.idempotence": True})
+        errors: list[object] = []
+        for i in range(records):
+            producer.produce(
+                name, key=str(i), value=b"x" * 500, on_delivery=lambda e, m: errors.append(e) if e else None
+            )
+            producer.poll(0)
+        assert producer.flush(60) == 0
+        assert not errors
+
+    def everything(self, name: str) -> list[int]:
+        """The number in each record of a topic."""
+        reader = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "truth", "enable.auto.commit": False})
+        try:
+            parts = [TopicPartition(name, p, 0) for p in reader.list_topics(name, timeout=20).topics[name].partitions]
+            total = sum(reader.get_watermark_offsets(p, timeout=20)[1] for p in parts)
+            reader.assign(parts)
+            out: list[int] = []
+            deadline = time.monotonic() + 60
+            while len(out) < total:
+                assert time.monotonic() < deadline, f"{len(out)} of {total} records"
+                out += [int(m.value()) for m in reader.consume(5000, 1) if not m.error()]
+            return out
+        finally:
+            reader.close()
+
+    def leaders(self, name: str) -> dict[int, int]:
+        try:
+            topic = self.admin.list_topics(name, timeout=5).topics[name]
+        except Exception:
+            return {}
+        return {i: p.leader for i, p in topic.partitions.items()}
