@@ -238,7 +238,7 @@ def move(m: dict[str, Any]) -> dict[str, str]:
         "parts": format_html("{} of {}", f"{m['parts_ended']:,}", f"{m['parts']:,}"),
         "percent": format_html("{}%", f"{m['percent']:.0f}"),
         "bar": f.bar(m["percent"], "red" if m["state"] == "failed" else "blue"),
-        "bytes": format_html("{} of {}", f.size(done), f.size(total)),
+        "bytes": format_html("<small>{} of {}</small>", f.size(done), f.size(total)),
         "eta": f.eta(m["eta_s"]),
         "note": format_html("{}", m["note"]),
     }

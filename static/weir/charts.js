@@ -4,6 +4,7 @@
   "use strict";
   const KEEP_S = 900, WINDOW_S_MIN = 120, charts = new Map();
   const short = (v) => (v >= 1e9 ? `${+(v / 1e9).toFixed(1)}G` : v >= 1e6 ? `${+(v / 1e6).toFixed(1)}M` : v >= 1e3 ? `${+(v / 1e3).toFixed(1)}k` : `${+v.toFixed(1)}`);
+  const clock = (t, step) => new Date(t * 1000).toISOString().slice(11, step < 60 ? 19 : 16);  // UTC, as everywhere on the page
   const build = (box) => {
     const probe = (name) => {
       const span = document.createElement("span");
@@ -21,7 +22,7 @@
       width: box.clientWidth, height: box.clientHeight, padding: [10, 12, 0, 0], legend: { show: false },
       cursor: { y: false, points: { size: 5 } },
       scales: { x: { time: true, range: (u) => { const now = Date.now() / 1000, first = u.data[0][0] ?? now; return [Math.min(now - WINDOW_S_MIN, Math.max(first, now - KEEP_S)), now]; } }, y: { range: (u, low, high) => [0, Math.max(1, high || 1) * 1.15] } },
-      axes: [{ ...axis, size: 24, space: 70 }, { ...axis, size: 46, space: 26, values: (u, ticks) => ticks.map(short) }],
+      axes: [{ ...axis, size: 24, space: 70, values: (u, ticks, i, space, step) => ticks.map((t) => clock(t, step)) }, { ...axis, size: 46, space: 26, values: (u, ticks) => ticks.map(short) }],
       series: [{}, { stroke: ink, width: 1.4, fill: line, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } }],
     }, data, box);
     return { chart, data, box };
