@@ -5,6 +5,7 @@ Law: answered from the image alone; liveness is what the metadata log says. Topi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from uuid import UUID
 
@@ -16,11 +17,14 @@ from brokerd.net.loop import Loop
 from brokerd.wire import apis
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import (
+    ApiVersionsRequest,
     DescribeClusterResponse,
     MetadataRequest,
     MetadataResponse,
 )
 
+SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+"""What KIP-511 allows as a client's name and version; another is refused, and the client asks again in version 0."""
 NO_ID = UUID(int=0)
 AUTHORIZED_OPERATIONS_UNKNOWN = -(2**31)
 NEGATIVE_CACHE_MS = 2_000
@@ -38,7 +42,12 @@ class MetadataApi:
         self._asked: dict[str, int] = {}
 
     def api_versions(self, request: Request) -> None:
-        request.reply(apis.api_versions_response(request.header.api_version))
+        body: ApiVersionsRequest = request.body
+        version = request.header.api_version
+        named = version < 3 or all(
+            SOFTWARE_NAME.fullmatch(w) for w in (body.client_software_name, body.client_software_version)
+        )
+        request.reply(apis.api_versions_response(version, ErrorCode.NONE if named else ErrorCode.INVALID_REQUEST))
 
     def metadata(self, request: Request) -> None:
         body: MetadataRequest = request.body

@@ -1,0 +1,307 @@
+"""What comes in wrong on a real broker's port: the right Kafka error or a closed connection; the broker lives, nothing is lost.
+
+One broker serves all tests of this file; each ends with the same process still serving and every record still there.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+
+from bench.__main__ import rss_mb
+from brokerd.wire import records
+from brokerd.wire.apis import APIS, ApiKey
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.framing import decode_response, encode_request
+from brokerd.wire.messages import ApiVersionsRequest, MetadataRequest, ProduceRequest
+from brokerd.wire.records import Record
+from tests.cluster.local import LocalCluster
+from tests.protocol.generate import Generator
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+TOPIC = "kept"
+KEPT = [f"record {i}" for i in range(500)]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with LocalCluster(tmp_path_factory.mktemp("bad"), 1, {"auto.create.topics.enable": "false"}) as running:
+        admin = AdminClient({"bootstrap.servers": running.bootstrap})
+        admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+        producer = Producer({"bootstrap.servers": running.bootstrap})
+        for value in KEPT:
+            producer.produce(TOPIC, value, partition=0)
+        assert producer.flush(30) == 0
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def lives_on(cluster: LocalCluster) -> Iterator[None]:
+    """Whatever a test did: the same process serves, and holds what it was given, in order."""
+    process = cluster.processes["broker-1"]
+    yield
+    assert process.poll() is None, cluster.log("broker-1")[-2000:]
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "check"})
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    got: list[str] = []
+    deadline = time.monotonic() + 30
+    while len(got) < len(KEPT):
+        assert time.monotonic() < deadline, f"{len(got)} of {len(KEPT)} records came"
+        got += [m.value().decode() for m in consumer.consume(1000, 1) if not m.error()]
+    consumer.close()
+    assert got[: len(KEPT)] == KEPT
+    assert "Traceback" not in cluster.log("broker-1")
+
+
+class Raw:
+    """A connection that says what it likes."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self.sock = socket.create_connection(("127.0.0.1", cluster.ports[1]), timeout=20)
+
+    def __enter__(self) -> Raw:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.sock.close()
+
+    def send(self, data: bytes) -> None:
+        self.sock.sendall(data)
+
+    def closed(self) -> bool:
+        """The broker has closed, without a word."""
+        try:
+            return self.sock.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def frame(self) -> bytes:
+        (size,) = struct.unpack(">i", self._exactly(4))
+        return self._exactly(size)
+
+    def _exactly(self, count: int) -> bytes:
+        out = b""
+        while len(out) < count:
+            more = self.sock.recv(count - len(out))
+            assert more, "closed in the middle of an answer"
+            out += more
+        return out
+
+    def ask(self, key: int, version: int, body: Any) -> Any:
+        self.send(encode_request(key, version, 5, "raw", body))
+        correlation, answer = decode_response(key, version, memoryview(self.frame()))
+        assert correlation == 5
+        return answer
+
+    def produce(self, data: bytes, *, topic: str = TOPIC, partition: int = 0, acks: int = 1, version: int = 9) -> Any:
+        body = ProduceRequest(
+            acks=acks, timeout_ms=5000,
+            topic_data=[
+                ProduceRequest.TopicProduceData(
+                    name=topic, partition_data=[ProduceRequest.PartitionProduceData(index=partition, records=data)]
+                )
+            ],
+        )  # fmt: skip
+        return self.ask(ApiKey.PRODUCE, version, body).responses[0].partition_responses[0]
+
+
+def batch(count: int = 3) -> bytearray:
+    return bytearray(records.build([Record(i, 1_700_000_000_000, b"k", b"v" * 20) for i in range(count)]))
+
+
+# -- on the port --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        bytes.fromhex("16030100c8010000c40303") + bytes(200),
+        b"\xff\xff\xff\xff",
+        b"\x7f\xff\xff\xff" + bytes(100),
+        struct.pack(">i", 101 * 1024 * 1024),
+        struct.pack(">i", 2) + b"\x00\x00",
+        struct.pack(">i", 0),
+        struct.pack(">ihhih", 10, 999, 0, 1, -1),
+        struct.pack(">ihhih", 10, 3, 99, 1, -1),
+        struct.pack(">ihhih", 10, 0, 2, 1, -1),
+        struct.pack(">ihhih", 14, 3, 1, 1, -1) + b"\x7f\xff\xff\xff",
+        struct.pack(">ihhih", 12, 3, 1, 1, 30000) + b"ab",
+        random.Random(5).randbytes(5000),
+    ],
+    ids=["http", "tls", "negative", "gigabytes", "above the limit", "two bytes", "nothing", "unknown key", "unknown version",
+         "produce 2", "a count that lies", "a client id that lies", "noise"],
+)  # fmt: skip
+def test_what_is_no_request_of_ours_closes_the_connection(cluster: LocalCluster, said: bytes) -> None:
+    with Raw(cluster) as raw:
+        raw.send(said)
+        assert raw.closed()
+
+
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(cluster: LocalCluster) -> None:
+    with Raw(cluster) as raw:
+        raw.send(struct.pack(">ihhih", 10, 18, 99, 77, -1))
+        correlation, answer = decode_response(18, 0, memoryview(raw.frame()))
+        assert (correlation, answer.error_code) == (77, ErrorCode.UNSUPPORTED_VERSION)
+        assert {a.api_key for a in answer.api_keys} == set(APIS)
+        body = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+        assert raw.ask(18, 3, body).error_code == 0  # and the same connection goes on
+
+
+def test_a_client_name_out_of_bounds_is_refused_and_may_try_again(cluster: LocalCluster) -> None:
+    with Raw(cluster) as raw:
+        body = ApiVersionsRequest(client_software_name="no spaces!", client_software_version="1")
+        assert raw.ask(18, 3, body).error_code == ErrorCode.INVALID_REQUEST
+        assert raw.ask(18, 0, ApiVersionsRequest()).error_code == 0
+
+
+def test_half_frames_cost_nothing_and_may_be_dropped(cluster: LocalCluster) -> None:
+    pid = cluster.processes["broker-1"].pid
+    before = rss_mb(pid)
+    half = [Raw(cluster) for _ in range(300)]
+    for i, raw in enumerate(half):
+        raw.send(struct.pack(">i", 90 * 1024 * 1024) + bytes(i))  # announces much, sends little
+    with Raw(cluster) as other:
+        assert other.ask(3, 9, MetadataRequest(topics=None)).brokers
+    assert rss_mb(pid) - before < 60, "memory was taken for what was only announced"
+    for raw in half:
+        raw.sock.close()
+
+
+def test_who_does_not_read_answers_is_not_read_from(cluster: LocalCluster) -> None:
+    """Metadata is asked ten thousand times and never read: the broker's memory stays bounded and others are served."""
+    pid = cluster.processes["broker-1"].pid
+    before = rss_mb(pid)
+    with Raw(cluster) as deaf, Raw(cluster) as other:
+        deaf.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.sock.settimeout(2)
+        question = encode_request(3, 9, 1, "deaf", MetadataRequest(topics=None)) * 1000
+        try:
+            for _ in range(2000):
+                deaf.send(question)
+        except TimeoutError:
+            pass
+        else:
+            raise AssertionError("two million questions were taken in without an answer being read")
+        assert other.ask(3, 9, MetadataRequest(topics=None)).brokers
+        assert rss_mb(pid) - before < 120
+
+
+def test_five_hundred_idle_connections_are_carried(cluster: LocalCluster) -> None:
+    idle = [Raw(cluster) for _ in range(500)]
+    with Raw(cluster) as raw:
+        assert raw.ask(3, 9, MetadataRequest(topics=None)).brokers
+    assert idle[250].ask(18, 0, ApiVersionsRequest()).error_code == 0
+    for raw in idle:
+        raw.sock.close()
+
+
+def test_thousands_of_damaged_requests_of_every_api(cluster: LocalCluster) -> None:
+    """Valid requests of every API and version, each with some bytes changed: an answer or a closed connection, never a hang."""
+    rng = random.Random(11)
+    cases = [(a, v) for a in APIS.values() for v in range(a.min_version, a.max_version + 1)]
+    # What they might rightly do if they happened to be valid must not change the one topic that is checked.
+    harmless = [c for c in cases if c[0].key not in (ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS, ApiKey.PRODUCE)]
+    raw = Raw(cluster)
+    for number in range(3000):
+        api, version = rng.choice(harmless)
+        frame = bytearray(encode_request(api.key, version, 1, "fuzz", Generator(number).message(api.request, version)))
+        for _ in range(rng.choice((0, 1, 2, 4))):
+            if len(frame) > 15:
+                frame[rng.randrange(12, len(frame))] = rng.randrange(256)
+        try:
+            raw.sock.sendall(frame)
+            if number % 50 == 49:
+                raw.sock.close()
+                raw = Raw(cluster)
+                assert raw.ask(18, 0, ApiVersionsRequest()).error_code == 0
+        except (BrokenPipeError, ConnectionResetError):
+            raw.sock.close()
+            raw = Raw(cluster)
+    raw.sock.close()
+    assert "failed" not in [line for line in cluster.log("broker-1").splitlines() if " ERROR " in line]
+
+
+# -- in a produce -------------------------------------------------------------------------------------------------------
+def damaged(at: int, value: bytes) -> bytes:
+    data = batch()
+    data[at : at + len(value)] = value
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (damaged(70, b"\x00\x01"), ErrorCode.CORRUPT_MESSAGE),
+        (damaged(17, b"\x00\x00\x00\x00"), ErrorCode.CORRUPT_MESSAGE),
+        (damaged(8, struct.pack(">i", 10_000)), ErrorCode.CORRUPT_MESSAGE),
+        (damaged(8, struct.pack(">i", -5)), ErrorCode.CORRUPT_MESSAGE),
+        (bytes(batch()[:40]), ErrorCode.CORRUPT_MESSAGE),
+        (bytes(batch()) + b"\x00", ErrorCode.CORRUPT_MESSAGE),
+        (damaged(16, b"\x01"), ErrorCode.INVALID_RECORD),
+        (damaged(16, b"\x00"), ErrorCode.INVALID_RECORD),
+    ],
+    ids=["a changed byte", "a wrong CRC", "a length too long", "a negative length", "a torn batch", "a byte too many", "magic 1", "magic 0"],
+)  # fmt: skip
+def test_a_damaged_batch_is_refused_whole(cluster: LocalCluster, data: bytes, error: ErrorCode) -> None:
+    with Raw(cluster) as raw:
+        before = raw.produce(bytes(batch(1))).base_offset
+        answer = raw.produce(data)
+        assert (ErrorCode(answer.error_code), answer.base_offset) == (error, -1)
+        answer = raw.produce(bytes(batch()) + data)  # a good batch before it is not written either
+        assert (ErrorCode(answer.error_code), answer.base_offset) == (error, -1)
+        assert raw.produce(bytes(batch(1))).base_offset == before + 1
+
+
+def test_too_large_a_batch_unknown_places_and_wrong_acks(cluster: LocalCluster) -> None:
+    with Raw(cluster) as raw:
+        large = bytes(records.build([Record(0, 0, None, bytes(1_100_000))]))
+        assert raw.produce(large).error_code == ErrorCode.MESSAGE_TOO_LARGE
+        assert raw.produce(bytes(batch()), topic="nowhere").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert raw.produce(bytes(batch()), partition=9).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert raw.produce(bytes(batch()), partition=-1).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert raw.produce(bytes(batch()), acks=7).error_code == ErrorCode.INVALID_REQUIRED_ACKS
+        assert raw.produce(b"").error_code in (ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE)
+        assert raw.produce(bytes(batch())).error_code == ErrorCode.NONE
+
+
+# -- in names and settings ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["", ".", "..", "with space", "ümlaut", "a/b", "x" * 250, "semi;colon", "new\nline"])
+def test_an_impossible_name_is_refused_and_never_created(cluster: LocalCluster, name: str) -> None:
+    with Raw(cluster) as raw:
+        topic = MetadataRequest.MetadataRequestTopic(name=name)
+        answer = raw.ask(3, 9, MetadataRequest(topics=[topic], allow_auto_topic_creation=True)).topics[0]
+        assert answer.error_code in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if name != "":
+            assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        names = [t.name for t in raw.ask(3, 9, MetadataRequest(topics=None)).topics]
+        assert name not in names
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"retention.ms": "soon"}, {"cleanup.policy": "shred"}, {"no.such.setting": "1"}, {"min.insync.replicas": "0"},
+        {"segment.bytes": "-1"}, {"compression.type": "rar"}, {"retention.ms": "1" * 40},
+    ],
+    ids=lambda c: "=".join(next(iter(c.items())))[:40],
+)  # fmt: skip
+def test_a_setting_that_cannot_be_is_refused_at_create_and_at_alter(
+    cluster: LocalCluster, configs: dict[str, str]
+) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    with pytest.raises(KafkaException) as e:
+        admin.create_topics([NewTopic("never", 1, 1, config=configs)])["never"].result(30)
+    assert e.value.args[0].code() == ErrorCode.INVALID_CONFIG
+    assert next(iter(configs)) in e.value.args[0].str()
+    assert "never" not in admin.list_topics(timeout=20).topics
+    resource = ConfigResource(ConfigResource.Type.TOPIC, TOPIC, set_config=configs)
+    with pytest.raises(KafkaException) as e:
+        admin.alter_configs([resource])[resource].result(30)
+    assert e.value.args[0].code() == ErrorCode.INVALID_CONFIG
