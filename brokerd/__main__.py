@@ -13,7 +13,6 @@ from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.cluster.zookeeper import ZooKeeperStore
 from brokerd.config import BrokerConfig, ConfigError
 from brokerd.identity import IdentityError
-from brokerd.net.loop import Loop
 
 
 def main() -> int:
@@ -27,11 +26,9 @@ def main() -> int:
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     try:
         config = BrokerConfig.load(arguments.config, BROKER_SYNONYMS.__contains__)
-        loop = Loop()
         broker = Broker(
             config,
             lambda: ZooKeeperStore(config["zookeeper.connect"], config["zookeeper.session.timeout.ms"]),
-            loop,
         )
     except (ConfigError, IdentityError) as e:
         print(f"brokerd: {e}", file=sys.stderr)
@@ -40,8 +37,8 @@ def main() -> int:
         print(f"brokerd: cannot start: {e}", file=sys.stderr)
         return 78
     # Signal handlers run between bytecodes of the loop's thread; the timer brings the act into a turn.
-    signal.signal(signal.SIGTERM, lambda *_: loop.call_later(0, lambda now: broker.stop()) and None)
-    signal.signal(signal.SIGINT, lambda *_: loop.call_later(0, lambda now: broker.stop()) and None)
+    signal.signal(signal.SIGTERM, lambda *_: broker.loop.call_later(0, lambda now: broker.stop()) and None)
+    signal.signal(signal.SIGINT, lambda *_: broker.loop.call_later(0, lambda now: broker.stop()) and None)
     broker.run()
     return 0
 

@@ -19,7 +19,7 @@ from brokerd.apis.groups import GroupsApi
 from brokerd.apis.metadata import MetadataApi
 from brokerd.apis.offsets import OffsetsApi
 from brokerd.apis.produce import ProduceApi
-from brokerd.apis.producers import init_producer_id
+from brokerd.apis.producers import ProducersApi
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.metadata import Image, Record, RequestAnswered, TopicDeleted
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now, TopicState
@@ -30,12 +30,10 @@ from brokerd.coordinator.groups import Groups, partition_of
 from brokerd.dispatch import Dispatch, Handler
 from brokerd.identity import Identity
 from brokerd.net.fetcher import Fetchers
-from brokerd.net.listener import Listener
-from brokerd.net.loop import READ, Loop
+from brokerd.net.loop import READ
 from brokerd.net.membership import Membership
+from brokerd.outside import Outside
 from brokerd.partitions import Partitions, Replica
-from brokerd.storage.disk import OsDisk
-from brokerd.storage.jobs import Jobs
 from brokerd.upkeep import Upkeep
 from brokerd.waiters import Waiters
 from brokerd.wire.apis import ApiKey
@@ -56,12 +54,11 @@ INTERNAL_DEFAULTS = {
 
 
 class Broker:
-    def __init__(self, config: BrokerConfig, store: Callable[[], Store], loop: Loop | None = None) -> None:
+    def __init__(self, config: BrokerConfig, store: Callable[[], Store], outside: Outside | None = None) -> None:
         self.config = config
-        self.loop = loop or Loop()
-        self.jobs = Jobs()
-        self.disk = OsDisk(self.jobs.background)
-        self.identity = Identity(config.log_dir, config.broker_id, self.disk)
+        outside = outside or Outside()
+        self.loop, self.jobs, self.disk = outside.loop, outside.jobs, outside.disk
+        self.identity = Identity(config.log_dir, config.broker_id, outside)
         self.waiters = Waiters()
         self.stopped = False
         self.stopping = False
@@ -77,8 +74,8 @@ class Broker:
         )  # fmt: skip
         host, port = config["listeners"]
         self.dispatch = Dispatch({})
-        self.listener = Listener(
-            self.loop, host, port, self.dispatch.on_frame,
+        self.listener = outside.listen(
+            host, port, self.dispatch.on_frame,
             frame_bytes_max=config["socket.request.max.bytes"], connections_max=config["max.connections"],
         )  # fmt: skip
         told_host, told_port = config["advertised.listeners"]
@@ -88,17 +85,18 @@ class Broker:
             host=told_host, port=told_port or self.listener.port, rack=config["broker.rack"],
             failure_domain=config["failure.domain"],
         )  # fmt: skip
-        self.fetchers = Fetchers(self.loop, config, self.partitions, self._address_of)
+        self.fetchers = Fetchers(self.loop, config, self.partitions, self._address_of, outside.connect)
         self.partitions.following = self.fetchers
         self.produce = ProduceApi(self.loop, self.partitions)
         self.groups = Groups(
             OffsetsLog(self.partitions, self.produce), lambda: self.loop.now,
             initial_delay_ms=config["group.initial.rebalance.delay.ms"], size_max=config["group.max.size"],
             retention_ms=config["offsets.retention.minutes"] * 60_000,
-            metadata_bytes_max=config["offset.metadata.max.bytes"],
+            metadata_bytes_max=config["offset.metadata.max.bytes"], draw=outside.draw_id,
         )  # fmt: skip
         self.partitions.leadership = self
         self.upkeep = Upkeep(self.partitions, self.jobs)
+        self.producers = ProducersApi(outside.draw_producer_id)
         self.dispatch.handlers.update(self._handlers())
         self.loop.register(self.store.fileno(), READ, lambda events: self.store.pump())
         self.loop.call_later(TICK_MS, self._tick)
@@ -133,7 +131,7 @@ class Broker:
             ApiKey.API_VERSIONS: metadata.api_versions,
             ApiKey.METADATA: metadata.metadata,
             ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
-            ApiKey.INIT_PRODUCER_ID: init_producer_id,
+            ApiKey.INIT_PRODUCER_ID: self.producers.init_producer_id,
             ApiKey.CREATE_TOPICS: admin.create_topics,
             ApiKey.DELETE_TOPICS: admin.delete_topics,
             ApiKey.CREATE_PARTITIONS: admin.create_partitions,

@@ -7,23 +7,18 @@ records is missing: an emptied replica that keeps its place in the ISR could be 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
-import os
 from pathlib import Path
-from uuid import uuid4
 
 from brokerd.cluster.metadata import GENESIS_HASH
+from brokerd.outside import Outside
 from brokerd.storage import checkpoints
-from brokerd.storage.disk import Disk
 
 log = logging.getLogger(__name__)
 
 META = "meta.properties"
 CLEAN = ".kafka_cleanshutdown"
-LOCK = ".lock"
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class IdentityError(Exception):
@@ -33,22 +28,20 @@ class IdentityError(Exception):
 class Identity:
     """Opened once at start. `tail_intact` is decided then; within one life of the process it stays true."""
 
-    def __init__(self, folder: Path, broker_id: int, disk: Disk) -> None:
+    def __init__(self, folder: Path, broker_id: int, outside: Outside) -> None:
+        disk = outside.disk
         self.folder, self.broker_id, self._disk = folder, broker_id, disk
         disk.mkdir(folder)
-        self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as e:
-            raise IdentityError(f"{folder} is served by another broker process; stop that one first") from e
+        if not outside.lock(folder):
+            raise IdentityError(f"{folder} is served by another broker process; stop that one first")
         meta = self._read_meta()
-        boot = BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
+        boot = outside.boot_id
         self.fresh = not meta
         if meta and int(meta.get("broker.id", broker_id)) != broker_id:
             raise IdentityError(
                 f"{folder} belongs to broker {meta['broker.id']}, not {broker_id}: fix broker.id or log.dirs"
             )
-        self.broker_uuid = meta.get("broker.uuid") or str(uuid4())
+        self.broker_uuid = meta.get("broker.uuid") or outside.draw_id()
         self.cluster_id = meta.get("cluster.id") or None
         self.seq = int(meta.get("metadata.seq", 0))
         self.chain_hash = meta.get("metadata.hash", GENESIS_HASH)

@@ -57,8 +57,10 @@ class Fetchers:
         config: BrokerConfig,
         partitions: Partitions,
         address_of: Callable[[int], tuple[str, int] | None],
+        connect: Callable[..., Peer],
     ) -> None:
         self.loop, self.config, self.partitions, self._address_of = loop, config, partitions, address_of
+        self._connect = connect
         self._sources: dict[int, Source] = {}
         self._where: dict[TopicPartition, int] = {}
 
@@ -124,8 +126,8 @@ class Fetchers:
             if source.peer is not None:
                 source.peer.close()
             source.address = address
-            source.peer = Peer(
-                self.loop, *address,
+            source.peer = self._connect(
+                *address,
                 timeout_ms=self.config["replica.socket.timeout.ms"],
                 frame_bytes_max=self.config["replica.fetch.response.max.bytes"] + self.config["socket.request.max.bytes"],
             )  # fmt: skip

@@ -78,11 +78,13 @@ class Controller:
         database: Database,
         *,
         clock: Callable[[], Now] = read_clocks,
-        new_cluster_id: Callable[[], str] = lambda: uuid4().hex,
+        draw: Callable[[], str] = lambda: uuid4().hex,
     ) -> None:
+        """`draw` gives what must never be given twice: the cluster's id, the token of each write."""
+        self._draw = draw
         self._store, self._name, self._database, self._clock = store, name, database, clock
         self.tailer = Tailer(store, self, clock)
-        self.core = Core(self.tailer.image, new_cluster_id())
+        self.core = Core(self.tailer.image, draw())
         self.ensemble = Ensemble(store, name, self, clock)
         self.appender: Appender | None = None
         self._snapshots: SnapshotWriter | None = None
@@ -148,7 +150,7 @@ class Controller:
             return
         (epoch, version), self._seat = self._seat, None
         self.appender = Appender(
-            self._store, image, epoch, version, applied=self._applied, deposed=self._depose
+            self._store, image, epoch, version, applied=self._applied, deposed=self._depose, new_token=self._draw
         )  # fmt: skip
         self._snapshots = SnapshotWriter(self._store, image, version)
         self._database.acting(epoch)
