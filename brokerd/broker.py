@@ -64,7 +64,7 @@ class Broker:
         self.stopping = False
         self.failed: str | None = None
         self._gap_ms_max: int = config["zookeeper.session.timeout.ms"]
-        self._last_tick_ms = self.loop.now.mono_ms
+        self.loop.gap_ms_max, self.loop.stood_still = self._gap_ms_max, self._stood_still
         self.partitions = Partitions(
             config.broker_id, config.log_dir, self.disk, self.waiters,
             lag_ms_max=config["replica.lag.time.max.ms"],
@@ -95,6 +95,7 @@ class Broker:
             metadata_bytes_max=config["offset.metadata.max.bytes"], draw=outside.draw_id,
         )  # fmt: skip
         self.partitions.leadership = self
+        self.partitions.current = lambda: self.membership.head_read
         self.upkeep = Upkeep(self.partitions, self.jobs)
         self.producers = ProducersApi(outside.draw_producer_id)
         self.dispatch.handlers.update(self._handlers())
@@ -201,18 +202,15 @@ class Broker:
         self.partitions.frozen = True
 
     # -- time ------------------------------------------------------------------------------------------------------------
+    def _stood_still(self, gap_ms: int) -> None:
+        """For longer than a session: somebody else may lead by now, so the log is asked before the first request that waited is answered."""
+        log.warning("stood still for %d ms: no produce until the metadata log was read again", gap_ms)
+        self.partitions.frozen = True
+        self.membership.tailer.disconnected()
+        if self.store.zk_session:
+            self.membership.tailer.connected()
+
     def _tick(self, now: Now) -> None:
-        if now.mono_ms - self._last_tick_ms > self._gap_ms_max:
-            # The loop stood still for longer than a session: somebody else may lead by now. Ask the log first.
-            log.warning(
-                "stood still for %d ms: no produce until the metadata log was read again",
-                now.mono_ms - self._last_tick_ms,
-            )
-            self.partitions.frozen = True
-            self.membership.tailer.disconnected()
-            if self.store.zk_session:
-                self.membership.tailer.connected()
-        self._last_tick_ms = now.mono_ms
         self.waiters.expire(now.mono_ms)
         self.partitions.tick(now)
         self.membership.tick(now)

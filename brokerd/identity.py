@@ -26,7 +26,7 @@ class IdentityError(Exception):
 
 
 class Identity:
-    """Opened once at start. `tail_intact` is decided then; within one life of the process it stays true."""
+    """Opened once at start. `tail_intact` is decided then; a loss stays a loss until the metadata log knows of it."""
 
     def __init__(self, folder: Path, broker_id: int, outside: Outside) -> None:
         disk = outside.disk
@@ -52,7 +52,8 @@ class Identity:
             more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
             log.error("%s%s held records and are gone from %s: this broker gives up its seats in every ISR until it has caught up",
                       ", ".join(lost[:3]), more, folder)  # fmt: skip
-        self.tail_intact = bool(meta) and (clean or self.same_boot) and not lost
+        told = meta.get("tail.intact", "true") == "true"
+        self.tail_intact = bool(meta) and (clean or self.same_boot) and not lost and told
         self._boot = boot
         disk.unlink(folder / CLEAN)
         self._write_meta()
@@ -70,10 +71,20 @@ class Identity:
         lines = {
             "version": "1", "broker.id": str(self.broker_id), "broker.uuid": self.broker_uuid,
             "cluster.id": self.cluster_id or "", "boot.id": self._boot,
-            "metadata.seq": str(self.seq), "metadata.hash": self.chain_hash,
+            "metadata.seq": str(self.seq), "metadata.hash": self.chain_hash, "tail.intact": str(self.tail_intact).lower(),
         }  # fmt: skip
         text = "".join(f"{k}={v}\n" for k, v in lines.items())
         self._disk.replace(self.folder / META, text.encode(), durable=True)
+
+    def loss_is_known(self) -> None:
+        """The metadata log holds this life's registration: whatever was lost, the ISRs have been drawn without it.
+
+        Until then the loss stays written down. Two starts can follow it before the controller hears of the first, and the second
+        has the same boot id and every folder.
+        """
+        if not self.tail_intact:
+            self.tail_intact = True
+            self._write_meta()
 
     def problem(self, cluster_id: str, seq: int) -> str | None:
         """Why the cluster that was met is not this folder's, or None."""

@@ -109,6 +109,8 @@ class Partitions:
         self.incarnation: int | None = None
         self.frozen = False
         """True after the loop stood still for longer than a session: no produce until the log was read past a sync."""
+        self.current: Callable[[], bool] = lambda: True
+        """Whether the image is known to be the newest: without ZooKeeper a leader may have been deposed unheard."""
         self.hosted: dict[TopicPartition, Replica] = {}
         self.following: Following | None = None
         self.leadership: LeadershipListener | None = None

@@ -128,6 +128,10 @@ class ProduceApi:
                     machine.leader_epoch, verdict.last_offset + 1,
                 )  # fmt: skip
             if isinstance(verdict, Refused):
+                if not partitions.current():
+                    # Such a word ends a producer for good. A leader deposed unheard lacks what its successor acknowledged, and
+                    # would say it of sound ones; they ask again elsewhere, or here once it is known who leads.
+                    return Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER, "cut off from the metadata log")
                 return Outcome(ErrorCode(verdict.error), verdict.reason)
         try:
             appended = replica.log.append(data, headers, machine.leader_epoch, now)

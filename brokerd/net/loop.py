@@ -48,6 +48,9 @@ class Loop:
         self._stopping = False
         self.now = read_clocks()
         self.after_turn: list[Callable[[], None]] = []
+        self.gap_ms_max = 1 << 62
+        self.stood_still: Callable[[int], None] = lambda gap_ms: None
+        """Called with the milliseconds when more than `gap_ms_max` have passed since the last turn, before anything else is done."""
 
     @property
     def turned_mono_ms(self) -> int:
@@ -86,6 +89,12 @@ class Loop:
         while not self._stopping:
             self.turn()
 
+    def wake(self, now: Now) -> Now:
+        gap_ms, self.now = now.mono_ms - self.now.mono_ms, now
+        if gap_ms > self.gap_ms_max:
+            self.stood_still(gap_ms)
+        return now
+
     def turn(self) -> None:
         timeout = POLL_MS_MAX
         while self._timers and self._timers[0][2].cancelled:
@@ -94,7 +103,7 @@ class Loop:
             # Clocks are read again: the last turn may have taken its time.
             timeout = max(0, min(timeout, self._timers[0][0] - read_clocks().mono_ms))
         ready = self._epoll.poll(timeout / 1000)
-        self.now = now = read_clocks()
+        now = self.wake(read_clocks())
         for fd, events in ready:
             callback = self._callbacks.get(fd)
             if callback is not None:

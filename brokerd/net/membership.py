@@ -64,7 +64,6 @@ class Membership:
         self.broker_id = identity.broker_id
         self.tailer = Tailer(store, self, clock)
         self.incarnation: int | None = None
-        self._tail_intact = identity.tail_intact
         self._registering = False
         self._retry_at_ms: int | None = None
         self._loaded = False
@@ -113,9 +112,11 @@ class Membership:
     # -- the tailer's listener -------------------------------------------------------------------------------------------
     def image_loaded(self, image: Image, now: Now) -> None:
         self._loaded = True
+        self._heard_of(image)
         self._listener.image_loaded(image, now)
 
     def entry_applied(self, image: Image, records: Sequence[Record], now: Now) -> None:
+        self._heard_of(image)
         if self._loaded:
             self._listener.entry_applied(image, records, now)
         for record in records:
@@ -123,6 +124,10 @@ class Membership:
                 waiting = self._waiting.pop(record.request_id, None)
                 if waiting is not None:
                     waiting.done(record)
+
+    def _heard_of(self, image: Image) -> None:
+        if self.incarnation is not None and image.incarnation(self.broker_id) == self.incarnation:
+            self._identity.loss_is_known()
 
     def caught_up(self, image: Image, now: Now) -> None:
         problem = self._identity.problem(image.cluster_id, image.seq)
@@ -152,7 +157,7 @@ class Membership:
         path = znodes.broker(self.broker_id)
         me = Registration(
             self.broker_id, self._identity.broker_uuid, self._host, self._port, self._rack, self._failure_domain,
-            self._tail_intact, self._identity.cluster_id,
+            self._identity.tail_intact, self._identity.cluster_id,
         )  # fmt: skip
         if result.code is Code.NO_NODE:
             self._store.create(path, me.encode(), self._seat_taken, ephemeral=True)
@@ -185,7 +190,6 @@ class Membership:
             return
         self._registering = False
         self.incarnation = result.stat.czxid
-        self._tail_intact = True  # from here on this process holds every written page
         log.info("broker %d registered, incarnation %d", self.broker_id, self.incarnation)
         self._listener.registered(self.incarnation, self._clock())
         self._send_proposals()

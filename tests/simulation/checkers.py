@@ -1,0 +1,177 @@
+"""What must be true, whatever happened. Each raises Violation with the rule and what broke it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from brokerd.cluster.metadata import Entry, PartitionChanged
+from brokerd.cluster.model import PartitionState, TopicPartition
+from brokerd.cluster.znodes import LOG
+from brokerd.partition import Role
+from brokerd.wire import records
+from tests.simulation.cluster import Cluster
+
+
+class Violation(AssertionError):
+    pass
+
+
+class Watch:
+    """Looks after every event."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._leaders: dict[tuple[TopicPartition, int], tuple[int, int]] = {}
+        self._states: dict[TopicPartition, PartitionState] = {}
+        self._entries = 0
+        self._epoch = 0
+        self._seen_writes = 0
+        cluster.world.watchers.append(self.look)
+
+    def look(self) -> None:
+        self._one_leader_per_epoch()
+        self._log_grows_by_the_acting_controller()
+
+    def _one_leader_per_epoch(self) -> None:
+        for node in self.cluster.brokers.values():
+            if not node.alive or node.frozen:
+                continue
+            for tp, replica in node.broker.partitions.hosted.items():
+                machine = replica.core
+                if machine.role is Role.LEADER:
+                    who = (node.broker_id, node.life)
+                    first = self._leaders.setdefault((tp, machine.leader_epoch), who)
+                    if first != who:
+                        raise Violation(f"{tp}: epoch {machine.leader_epoch} is led by {first} and by {who}")
+                    if machine.high_watermark > replica.log.end_offset:
+                        raise Violation(f"{tp}: high watermark beyond the log's end on {node.name}")
+
+    def _log_grows_by_the_acting_controller(self) -> None:
+        """Entries in order, epochs never going back: a deposed controller has changed nothing."""
+        ensemble = self.cluster.ensemble
+        if ensemble.zxid == self._seen_writes:
+            return
+        self._seen_writes = ensemble.zxid
+        while True:
+            znode = ensemble.znodes.get(f"{LOG}/{self._entries + 1:020d}")
+            if znode is None:
+                return
+            entry = Entry.decode(znode.data)
+            if entry.controller_epoch < self._epoch:
+                raise Violation(
+                    f"entry {entry.seq} was written by controller epoch {entry.controller_epoch} after {self._epoch}"
+                )
+            self._entries, self._epoch = entry.seq, entry.controller_epoch
+            for record in entry.records:
+                if isinstance(record, PartitionChanged):
+                    self._changed(record)
+
+    def _changed(self, record: PartitionChanged) -> None:
+        """How a leader came to be: from the ISR, from elr, from last_isr, or not at all."""
+        tp = TopicPartition(record.topic_id, record.partition)
+        old, new = self._states.get(tp), record.state
+        if old is not None and new.partition_epoch <= old.partition_epoch:
+            return
+        self._states[tp] = new
+        if old is None or new.leader < 0 or new.leader_epoch == old.leader_epoch:
+            return
+        if new.leader in old.isr_ids:
+            return
+        reached = self.cluster.world.reached
+        if new.leader in old.elr:
+            reached["election from elr"] += 1
+        elif new.leader in old.last_isr:
+            reached["election from last_isr"] += 1
+        elif new.leader in new.isr_ids and set(old.isr) & set(new.isr):
+            reached["election of one just taken in"] += (
+                1  # its acceptance and the old leader's death stand in one record
+            )
+        else:
+            raise Violation(
+                f"{tp}: {new.leader} was elected, out of isr {old.isr_ids}, elr {old.elr}, last_isr {old.last_isr}"
+            )
+
+
+def values(cluster: Cluster, broker_id: int, tp: TopicPartition) -> list[tuple[int, bytes]]:
+    """(offset, value) of every record below the high watermark."""
+    replica = cluster.brokers[broker_id].broker.partitions.hosted[tp]
+    out: list[tuple[int, bytes]] = []
+    at, end = replica.log.start_offset, replica.core.high_watermark
+    while at < end:
+        for record in records.iterate(memoryview(replica.log.read(at, 1 << 20, end).bytes())):
+            if record.offset >= at:
+                out.append((record.offset, record.value or b""))
+        if not out or out[-1][0] < at:
+            break
+        at = out[-1][0] + 1
+    return out
+
+
+def raw(cluster: Cluster, broker_id: int, tp: TopicPartition, end: int) -> bytes:
+    log = cluster.brokers[broker_id].broker.partitions.hosted[tp].log
+    out, at = b"", log.start_offset
+    while at < end:
+        piece = log.read(at, 1 << 20, end).bytes()
+        if not piece:
+            break
+        out += bytes(piece)
+        at = [h.next_offset for _, h in records.batches(memoryview(piece))][-1]
+    return out
+
+
+def logs_agree(cluster: Cluster) -> None:
+    """Replicas are equal byte for byte below the lowest high watermark."""
+    for topic, index, state in cluster.image.each_partition():
+        tp = TopicPartition(topic.topic_id, index)
+        hosts = [b for b in state.replicas if tp in cluster.brokers[b].broker.partitions.hosted]
+        low = min(cluster.brokers[b].broker.partitions.hosted[tp].core.high_watermark for b in hosts)
+        logs = {b: raw(cluster, b, tp, low) for b in hosts}
+        if len(set(logs.values())) > 1:
+            raise Violation(
+                f"{topic.name}-{index}: replicas differ below {low}: { {b: len(d) for b, d in logs.items()} }"
+            )
+
+
+class History:
+    """What producers were told and consumers saw. Values are `<producer>:<number>`."""
+
+    def __init__(self) -> None:
+        self.acknowledged: dict[tuple[str, int], list[bytes]] = defaultdict(list)
+        self.seen: dict[tuple[str, int], dict[int, bytes]] = defaultdict(dict)
+        self.given_up: list[str] = []
+        self.acks = 0
+
+    def acked(self, topic: str, partition: int, value: bytes) -> None:
+        self.acknowledged[topic, partition].append(value)
+        self.acks += 1
+
+    def saw(self, topic: str, partition: int, offset: int, value: bytes) -> None:
+        known = self.seen[topic, partition].setdefault(offset, value)
+        if known != value:
+            raise Violation(f"{topic}-{partition}: offset {offset} was {known!r} and is {value!r} to a consumer")
+
+    def judge(self, cluster: Cluster) -> None:
+        for topic, index, state in cluster.image.each_partition():
+            key = (topic.name, index)
+            log = values(cluster, state.leader, TopicPartition(topic.topic_id, index))
+            found = [v for _, v in log]
+            if len(set(found)) != len(found):
+                twice = [v for v in found if found.count(v) > 1]
+                raise Violation(f"{topic.name}-{index}: records stand twice: {twice[:4]}")
+            lost = [v for v in self.acknowledged[key] if v not in set(found)]
+            if lost:
+                raise Violation(f"{topic.name}-{index}: {len(lost)} acknowledged records are lost, e.g. {lost[:4]}")
+            numbers: dict[bytes, int] = {}
+            for value in found:
+                who, _, number = value.partition(b":")
+                if int(number) <= numbers.get(who, -1):
+                    raise Violation(f"{topic.name}-{index}: {value!r} stands after {numbers[who]}")
+                numbers[who] = int(number)
+            by_offset = dict(log)
+            for offset, value in self.seen[key].items():
+                if by_offset.get(offset, value) != value or offset not in by_offset:
+                    raise Violation(
+                        f"{topic.name}-{index}: a consumer saw {value!r} at {offset}; the log holds {by_offset.get(offset)!r}"
+                    )
+        if self.given_up:
+            raise Violation(f"idempotent producers were refused for good: {self.given_up[:3]}")

@@ -1,0 +1,175 @@
+"""Clients in a world: idempotent acks=all producers and readers, speaking the wire. They know nothing but what they are answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from brokerd.wire import framing, records
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import FetchRequest, InitProducerIdRequest, MetadataRequest, ProduceRequest
+from brokerd.wire.records import Record
+from tests.simulation.checkers import History
+from tests.simulation.cluster import Cluster
+from tests.simulation.network import SimPeer
+from tests.simulation.world import Node
+
+FATAL = {
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.INVALID_RECORD,
+}  # fmt: skip
+RETRY_MS = 100
+
+
+class Client(Node):
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        super().__init__(cluster.world, name)
+        self.cluster = cluster
+        self.peers: dict[int, SimPeer] = {}
+        self.leaders: dict[tuple[str, int], int] = {}
+        self.stopped = False
+
+    def ask(self, broker_id: int, key: int, version: int, body: Any, done: Any) -> None:
+        peer = self.peers.get(broker_id)
+        if peer is None:
+            host, port = self.cluster.brokers[broker_id].address
+            peer = self.peers[broker_id] = SimPeer(self.cluster.network, self, host, port, 3000)
+
+        def answered(frame: memoryview | None) -> None:
+            done(None if frame is None else framing.decode_response(key, version, frame)[1])
+
+        peer.ask(framing.encode_request(key, version, 0, self.name, body), answered)
+
+    def refresh(self, then: Any) -> None:
+        def answered(body: Any) -> None:
+            if body is not None:
+                for topic in body.topics:
+                    for p in topic.partitions:
+                        if p.leader_id >= 0:
+                            self.leaders[topic.name, p.partition_index] = p.leader_id
+            then()
+
+        any_broker = self.world.rng.choice(list(self.cluster.brokers))
+        self.ask(any_broker, ApiKey.METADATA, 9, MetadataRequest(topics=None), answered)
+
+    def later(self, what: Any, ms: int = RETRY_MS) -> None:
+        self.loop.call_later(ms, lambda now: what())
+
+
+class Producer(Client):
+    """Writes numbered records to one partition, one batch under way at a time, until it is stopped and the last is acknowledged."""
+
+    def __init__(self, cluster: Cluster, history: History, name: str, topic: str, partition: int) -> None:
+        super().__init__(cluster, name)
+        self.history, self.topic, self.partition = history, topic, partition
+        self.producer_id = -1
+        self.number = self.sequence = 0
+        self.batch: list[bytes] = []
+        self.idle = False
+        self.enter(self._begin)
+
+    def _begin(self) -> None:
+        def answered(body: Any) -> None:
+            if body is None or body.error_code:
+                self.later(self._begin)
+                return
+            self.producer_id = body.producer_id
+            self._next()
+
+        any_broker = self.world.rng.choice(list(self.cluster.brokers))
+        self.ask(
+            any_broker,
+            ApiKey.INIT_PRODUCER_ID,
+            1,
+            InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0),
+            answered,
+        )
+
+    def _next(self) -> None:
+        if self.stopped:
+            self.idle = True
+            return
+        count = self.world.between(1, 4)
+        self.batch = [f"{self.name}:{self.number + i}".encode() for i in range(count)]
+        self.number += count
+        self._send()
+
+    def _send(self) -> None:
+        leader = self.leaders.get((self.topic, self.partition))
+        if leader is None:
+            self.refresh(lambda: self.later(self._send))
+            return
+        data = records.build(
+            [Record(i, self.clock().wall_ms, None, v) for i, v in enumerate(self.batch)],
+            producer_id=self.producer_id, producer_epoch=0, base_sequence=self.sequence,
+        )  # fmt: skip
+        body = ProduceRequest(
+            acks=-1, timeout_ms=2000,
+            topic_data=[
+                ProduceRequest.TopicProduceData(
+                    name=self.topic,
+                    partition_data=[ProduceRequest.PartitionProduceData(index=self.partition, records=bytes(data))],
+                )
+            ],
+        )  # fmt: skip
+        self.ask(leader, ApiKey.PRODUCE, 9, body, self._answered)
+
+    def _answered(self, body: Any) -> None:
+        code = ErrorCode(body.responses[0].partition_responses[0].error_code) if body is not None else None
+        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            for value in self.batch:
+                self.history.acked(self.topic, self.partition, value)
+            self.sequence += len(self.batch)
+            self.later(self._next, self.world.between(1, 60))
+            return
+        if code in FATAL:
+            assert code is not None
+            why = body.responses[0].partition_responses[0].error_message
+            self.history.given_up.append(f"{self.name} at {self.sequence}: {code.name} {why}")
+            self.world.tell(f"{self.name} gives up at {self.sequence}: {code.name} {why}")
+            self.idle = True
+            return
+        self.leaders.pop((self.topic, self.partition), None)
+        self.refresh(lambda: self.later(self._send))
+
+
+class Reader(Client):
+    """Reads one partition from its start, over and over from where it is, up to what it is shown."""
+
+    def __init__(self, cluster: Cluster, history: History, name: str, topic: str, partition: int) -> None:
+        super().__init__(cluster, name)
+        self.history, self.topic, self.partition = history, topic, partition
+        self.offset = 0
+        self.enter(self._fetch)
+
+    def _fetch(self) -> None:
+        if self.stopped:
+            return
+        leader = self.leaders.get((self.topic, self.partition))
+        if leader is None:
+            self.refresh(lambda: self.later(self._fetch))
+            return
+        part = FetchRequest.FetchPartition(
+            partition=self.partition,
+            current_leader_epoch=-1,
+            fetch_offset=self.offset,
+            last_fetched_epoch=-1,
+            partition_max_bytes=4096,
+        )
+        body = FetchRequest(
+            replica_id=-1, max_wait_ms=300, min_bytes=1, max_bytes=1 << 20, session_id=0, session_epoch=-1,
+            topics=[FetchRequest.FetchTopic(topic=self.topic, partitions=[part])],
+        )  # fmt: skip
+        self.ask(leader, ApiKey.FETCH, 11, body, self._answered)
+
+    def _answered(self, body: Any) -> None:
+        part = body.responses[0].partitions[0] if body is not None and body.responses else None
+        if part is None or part.error_code:
+            self.leaders.pop((self.topic, self.partition), None)
+            self.later(self._fetch)
+            return
+        for record in records.iterate(memoryview(bytes(part.records or b""))):
+            if record.offset >= self.offset:
+                self.history.saw(self.topic, self.partition, record.offset, record.value or b"")
+                self.offset = record.offset + 1
+        self.later(self._fetch, self.world.between(1, 40))

@@ -1,0 +1,277 @@
+"""A cluster in a world: whole brokers and controllers as they ship, on a simulated disk, network and ensemble.
+
+Real: everything of brokerd but the sockets, the lock file and the other thread; the controller's core, appender, ensemble, runner and snapshots.
+Simulated: world, ensemble, network, disk, and the database (desired rows in memory, shared by the controllers as one database is).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from brokerd.broker import Broker
+from brokerd.cluster.configs import BROKER_SYNONYMS
+from brokerd.cluster.metadata import Image, Record
+from brokerd.cluster.znodes import ForwardedRequest
+from brokerd.config import BrokerConfig
+from controlplane.controller.events import DesiredAssignment, DesiredRead, DesiredReset, DesiredTopic, Report
+from controlplane.controller.runner import TICK_MS, Controller
+from tests.simulation.disk import SimDisk
+from tests.simulation.ensemble import Ensemble, SimStore
+from tests.simulation.network import Network, SimListener, SimPeer
+from tests.simulation.world import MS, Node, World
+
+SESSION_MS = 3_000
+SETTINGS = {
+    "zookeeper.session.timeout.ms": str(SESSION_MS), "replica.lag.time.max.ms": "3000", "replica.socket.timeout.ms": "2000",
+    "auto.create.topics.enable": "false", "replica.high.watermark.checkpoint.interval.ms": "1000",
+}  # fmt: skip
+
+
+class SimJobs:
+    """Work of the other thread, done when the world says so."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def submit(self, run: Callable[[], object], done: Callable[[BaseException | None], None]) -> None:
+        def finish() -> None:
+            error: BaseException | None = None
+            try:
+                run()
+            except Exception as e:
+                error = e
+            done(error)
+
+        self._node.post(self._node.world.between(1 * MS, 200 * MS), finish)
+
+    def background(self, run: Callable[[], None]) -> None:
+        self.submit(run, lambda error: None)
+
+    def fileno(self) -> int:
+        return -1
+
+    def pump(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class SimOutside:
+    def __init__(self, network: Network, node: Node, disk: SimDisk, boot_id: str) -> None:
+        self._network, self._node = network, node
+        self.loop, self.disk, self.boot_id = node.loop, disk, boot_id
+        self.jobs = SimJobs(node)
+
+    def listen(self, host: str, port: int, on_frame: Any, **limits: int) -> SimListener:
+        return SimListener(self._network, self._node, host, port, on_frame)
+
+    def connect(self, host: str, port: int, *, timeout_ms: int, frame_bytes_max: int) -> SimPeer:
+        return SimPeer(self._network, self._node, host, port, timeout_ms)
+
+    def lock(self, folder: Path) -> bool:
+        return True
+
+    def draw_id(self) -> str:
+        return str(UUID(int=self._node.world.rng.getrandbits(128)))
+
+    def draw_producer_id(self) -> int:
+        return self._node.world.rng.getrandbits(62)
+
+
+class BrokerNode(Node):
+    def __init__(self, cluster: Cluster, broker_id: int) -> None:
+        super().__init__(cluster.world, f"broker-{broker_id}")
+        self.cluster, self.broker_id = cluster, broker_id
+        self.disk = SimDisk()
+        self.disk.mkdir(Path("/data"))
+        self.address = (f"10.0.0.{broker_id}", 9092)
+        self.boot = 1
+        self.broker: Broker
+        self.store: SimStore
+        self._start()
+
+    def _start(self) -> None:
+        given = {
+            **SETTINGS, **self.cluster.settings, "broker.id": str(self.broker_id), "log.dirs": "/data",
+            "listeners": f"PLAINTEXT://{self.address[0]}:{self.address[1]}",
+        }  # fmt: skip
+        config = BrokerConfig.parse(given, BROKER_SYNONYMS.__contains__)
+        outside: Any = SimOutside(self.cluster.network, self, self.disk, f"boot-{self.broker_id}-{self.boot}")
+
+        def connect() -> SimStore:
+            self.store = SimStore(self.cluster.ensemble, self, SESSION_MS)
+            return self.store
+
+        self.loop.now = self.clock()
+        self.broker = Broker(config, connect, outside)
+
+    def kill(self) -> None:
+        if self.alive:
+            self.die()
+            self.disk = self.disk.killed()
+
+    def power_cut(self) -> None:
+        if self.alive:
+            self.die()
+            self.boot += 1
+            self.disk = self.disk.power_cut(self.world.rng)
+            self.world.tell(f"{self.name} lost power")
+
+    def start(self) -> None:
+        if not self.alive:
+            self.live()
+            self._start()
+
+    def stop(self) -> None:
+        """A controlled shutdown; the process ends when it is done."""
+        self.enter(self.broker.stop)
+
+        def ended() -> None:
+            if self.broker.stopped:
+                self.die()
+                self.disk = self.disk.killed()
+            else:
+                self.post(20 * MS, ended)
+
+        self.post(20 * MS, ended)
+
+
+class SimDatabase:
+    """One controller's door to the rows. `write` and `read` take their time."""
+
+    def __init__(self, cluster: Cluster, node: ControllerNode) -> None:
+        self._cluster, self._node = cluster, node
+        self._post: Callable[[Any], None] = lambda event: None
+        self._epoch = 0
+
+    def start(self, post: Callable[[Any], None]) -> None:
+        self._post = post
+
+    def tell(self, read: DesiredRead) -> None:
+        def told() -> None:
+            self._post(read)
+            self._node.turn()
+
+        self._node.post(self._node.world.between(1 * MS, 30 * MS), told)
+
+    def acting(self, controller_epoch: int) -> None:
+        self._epoch = controller_epoch
+        self._cluster.acting = self
+        self.tell(DesiredRead(tuple(self._cluster.topics.values()), complete=True))
+
+    def standing_by(self) -> None:
+        pass
+
+    def write(self, request: ForwardedRequest) -> None:
+        raise AssertionError(f"no client of this world asks for {request.kind}")
+
+    def applied(self, image: Image, records: Sequence[Record]) -> None:
+        pass
+
+    def report(self, report: Report) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class ControllerNode(Node):
+    def __init__(self, cluster: Cluster, number: int) -> None:
+        super().__init__(cluster.world, f"controller-{number}")
+        self.cluster = cluster
+        self.controller: Controller
+        self.store: SimStore
+        self._start()
+
+    def _start(self) -> None:
+        self.store = SimStore(self.cluster.ensemble, self, SESSION_MS, wake=self.turn)
+        self.database = SimDatabase(self.cluster, self)
+        rng = self.world.rng
+        self.controller = Controller(
+            self.store, self.name, self.database, clock=self.clock, draw=lambda: f"{rng.getrandbits(128):032x}"
+        )
+        self._tick()
+
+    def _tick(self) -> None:
+        self.turn()
+        self.post(TICK_MS * MS, self._tick, timer=True)
+
+    def turn(self) -> None:
+        self.controller.turn()
+
+    @property
+    def acts(self) -> bool:
+        return self.alive and self.controller.appender is not None
+
+    def start(self) -> None:
+        if not self.alive:
+            self.live()
+            self._start()
+
+
+class Cluster:
+    def __init__(
+        self, world: World, brokers: int = 3, controllers: int = 2, settings: dict[str, str] | None = None
+    ) -> None:
+        self.world = world
+        self.settings = settings or {}
+        self.ensemble = Ensemble(world)
+        self.network = Network(world)
+        self.topics: dict[str, DesiredTopic] = {}
+        self.acting: SimDatabase | None = None
+        self.brokers = {i: BrokerNode(self, i) for i in range(1, brokers + 1)}
+        self.controllers = [ControllerNode(self, i) for i in range(1, controllers + 1)]
+
+    # -- what an operator asks ---------------------------------------------------------------------------------------------
+    def want_topic(self, name: str, partitions: int, replicas: int, **configs: str) -> UUID:
+        topic_id = UUID(int=self.world.rng.getrandbits(128))
+        dotted = {k.replace("_", "."): v for k, v in configs.items()}
+        self.topics[name] = DesiredTopic(topic_id, name, 1, False, partitions, replicas, dotted)
+        if self.acting is not None:
+            self.acting.tell(DesiredRead((self.topics[name],)))
+        return topic_id
+
+    def want(self, *rows: DesiredAssignment | DesiredReset) -> None:
+        assert self.acting is not None
+        self.acting.tell(
+            DesiredRead(
+                assignments=tuple(r for r in rows if isinstance(r, DesiredAssignment)),
+                resets=tuple(r for r in rows if isinstance(r, DesiredReset)),
+            )
+        )
+
+    # -- what can be seen --------------------------------------------------------------------------------------------------
+    @property
+    def image(self) -> Image:
+        """The newest image that anybody has."""
+        images = [c.controller.tailer.image for c in self.controllers] + [
+            b.broker.membership.image for b in self.brokers.values()
+        ]
+        return max(images, key=lambda i: i.seq)
+
+    def settled(self) -> bool:
+        """Everybody is alive and in step: every partition led, every replica in its ISR, every broker at the log's head."""
+        image = self.image
+        return (
+            all(b.alive and not b.frozen and b.broker.partitions.image.seq == image.seq for b in self.brokers.values())
+            and len(image.live_brokers()) == len(self.brokers)
+            and bool(self.topics)
+            and all(image.topic_named(n) is not None for n in self.topics)
+            and all(
+                p.leader >= 0 and set(p.isr_ids) == set(p.replicas) and not p.reassigning
+                for _, _, p in image.each_partition()
+            )
+        )
+
+    def until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        from tests.simulation.checkers import Violation
+
+        deadline = self.world.now_us + int(seconds * 1_000_000)
+        while not condition():
+            if self.world.now_us >= deadline:
+                raise Violation(f"waited {seconds} virtual seconds for {what}")
+            self.world.run(min(deadline, self.world.now_us + 20 * MS))

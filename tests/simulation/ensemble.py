@@ -1,0 +1,436 @@
+"""ZooKeeper as its clients know it: versions, multi, ephemerals, one-shot watches, sessions that end late, answers that never come.
+
+Model: one ordered history (an ensemble that never forks); a session's messages keep their order in both directions; a connection lost in the
+middle leaves it open whether what was under way happened; what is asked while disconnected is sent after the reconnect and its answer is lost
+(as kazoo does); watches die with their connection. Held against the real one by test_store_conformance. Not modelled: stale reads of followers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from brokerd.cluster.store import Check, Code, Create, Delete, Done, Operation, Result, SessionState, Set, Stat
+from tests.simulation.world import MS, Node, World
+
+Watch = Callable[[str], None]
+
+
+@dataclass
+class ZNode:
+    data: bytes
+    czxid: int
+    owner: int
+    version: int = 0
+
+    def stat(self) -> Stat:
+        return Stat(self.version, self.czxid, self.owner)
+
+
+@dataclass
+class Session:
+    number: int
+    store: SimStore
+    heard_us: int
+
+
+@dataclass
+class Ensemble:
+    world: World
+    znodes: dict[str, ZNode] = field(default_factory=dict)
+    sessions: dict[int, Session] = field(default_factory=dict)
+    zxid: int = 0
+    up: bool = True
+    stores: list[SimStore] = field(default_factory=list)
+    _watches: dict[tuple[str, str], list[tuple[SimStore, int, Watch]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.znodes["/"] = ZNode(b"", 0, 0)
+        self.world.after(50 * MS, self._beat)
+
+    # -- sessions ----------------------------------------------------------------------------------------------------------
+    def _beat(self) -> None:
+        """Clients ping by threads of their own: only a dead, frozen or cut-off process falls silent."""
+        if self.up:
+            for session in list(self.sessions.values()):
+                store = session.store
+                if (
+                    store.node.alive
+                    and not store.node.frozen
+                    and store.linked
+                    and store.number_at_server == session.number
+                ):
+                    session.heard_us = self.world.now_us
+                elif self.world.now_us - session.heard_us > store.timeout_ms * MS:
+                    self.expire(session.number)
+        self.world.after(50 * MS, self._beat)
+
+    def expire(self, number: int) -> None:
+        session = self.sessions.pop(number, None)
+        if session is not None:
+            self.world.tell(f"session {number} of {session.store.node.name} expires")
+            for path in [p for p, z in self.znodes.items() if z.owner == number]:
+                self._remove(path)
+            session.store.expired_at_server()
+
+    def go_down(self) -> None:
+        self.up = False
+        self.world.tell("the ensemble goes down")
+        for store in self.stores:
+            store.lose()
+
+    def come_up(self) -> None:
+        self.up = True
+        self.world.tell("the ensemble comes up")
+        for session in self.sessions.values():
+            session.heard_us = self.world.now_us  # sessions begin their time-outs anew
+        for store in self.stores:
+            store.reconnect()
+
+    # -- the tree ----------------------------------------------------------------------------------------------------------
+    def read(self, path: str) -> Result:
+        znode = self.znodes.get(path)
+        return Result(Code.NO_NODE) if znode is None else Result(Code.OK, znode.data, znode.stat())
+
+    def children(self, path: str) -> Result:
+        if path not in self.znodes:
+            return Result(Code.NO_NODE)
+        prefix = path.rstrip("/") + "/"
+        names = [
+            p[len(prefix) :] for p in self.znodes if p.startswith(prefix) and p != "/" and "/" not in p[len(prefix) :]
+        ]
+        return Result(Code.OK, children=tuple(sorted(names)))
+
+    def _problem(self, op: Operation, znodes: dict[str, ZNode]) -> Code:
+        match op:
+            case Create():
+                parent = op.path.rpartition("/")[0] or "/"
+                if parent not in znodes:
+                    return Code.NO_NODE
+                return Code.NODE_EXISTS if op.path in znodes else Code.OK
+            case _:
+                znode = znodes.get(op.path)
+                if znode is None:
+                    return Code.NO_NODE
+                if op.version not in (-1, znode.version):
+                    return Code.BAD_VERSION
+                if isinstance(op, Delete) and any(p.startswith(op.path + "/") for p in znodes):
+                    return Code.NOT_EMPTY
+                return Code.OK
+
+    def commit(self, operations: Sequence[Operation], session: int) -> Result:
+        """All or nothing, as one transaction."""
+        trial = {p: ZNode(z.data, z.czxid, z.owner, z.version) for p, z in self.znodes.items()}
+        self.zxid += 1
+        fired: list[tuple[str, str]] = []
+        for i, op in enumerate(operations):
+            code = self._problem(op, trial)
+            if code is not Code.OK:
+                # ZooKeeper's own shape: those before the one that failed are told as rolled back (code 0), those after as inconsistent.
+                codes = tuple(code if j == i else Code.ROLLED_BACK for j in range(len(operations)))
+                return Result(code, codes=codes)
+            match op:
+                case Create():
+                    trial[op.path] = ZNode(op.data, self.zxid, session if op.ephemeral else 0)
+                    fired += [("data", op.path), ("children", op.path.rpartition("/")[0] or "/")]
+                case Set():
+                    trial[op.path].data = op.data
+                    trial[op.path].version += 1
+                    fired.append(("data", op.path))
+                case Delete():
+                    del trial[op.path]
+                    fired += [("data", op.path), ("children", op.path), ("children", op.path.rpartition("/")[0] or "/")]
+                case Check():
+                    pass
+        self.znodes = trial
+        for kind, path in fired:
+            self._fire(kind, path)
+        return Result(Code.OK, codes=tuple(Code.OK for _ in operations))
+
+    def _remove(self, path: str) -> None:
+        self.zxid += 1
+        del self.znodes[path]
+        self._fire("data", path)
+        self._fire("children", path)
+        self._fire("children", path.rpartition("/")[0] or "/")
+
+    def watch(self, kind: str, path: str, store: SimStore, watch: Watch | None) -> None:
+        if watch is not None:
+            self._watches.setdefault((kind, path), []).append((store, store.connection, watch))
+
+    def _fire(self, kind: str, path: str) -> None:
+        for store, connection, watch in self._watches.pop((kind, path), []):
+            if connection == store.connection:
+                store.hear(lambda watch=watch: watch(path))  # type: ignore[misc]
+
+
+class SimStore:
+    """`Store` for one life of one process."""
+
+    def __init__(self, ensemble: Ensemble, node: Node, timeout_ms: int, wake: Callable[[], None] | None = None) -> None:
+        self.on_session: Callable[[SessionState], None] = lambda state: None
+        self.ensemble, self.node, self.timeout_ms = ensemble, node, timeout_ms
+        self.world = ensemble.world
+        self.connection = 0
+        self.number_at_server = 0
+        self.linked = True
+        """Whether its packets get through at present."""
+        self.wake = wake
+        self._session = 0
+        self._connected = False
+        self._closed = False
+        self._events: deque[tuple[int, Callable[[], None], Callable[[], None] | None]] = deque()
+        self._last_out_us = self._last_in_us = 0
+        self._unsent: list[tuple[Callable[[], Result], Done]] = []
+        self._under_way: dict[int, tuple[Callable[[], Result], Done]] = {}
+        self._answers: dict[int, Done] = {}
+        self._notices: deque[Callable[[], None]] = deque()
+        self._serial = 0
+        ensemble.stores.append(self)
+        node.on_death.append(self._died)
+        self.reconnect()
+
+    def _died(self) -> None:
+        self._closed = True
+        self.connection += 1
+        self.number_at_server = 0
+        self.ensemble.stores.remove(self)
+        for run, _ in self._under_way.values():
+            if self.world.chance(0.5):
+                run()  # it had left already
+
+    # -- the connection ----------------------------------------------------------------------------------------------------
+    def cut(self) -> None:
+        """Its packets are lost from here on."""
+        if self.linked and not self._closed:
+            self.linked = False
+            self.world.tell(f"{self.node.name} is cut off from the ensemble")
+            self.lose()
+
+    def heal(self) -> None:
+        if not self.linked and not self._closed:
+            self.linked = True
+            self.world.tell(f"{self.node.name} reaches the ensemble again")
+            self.reconnect()
+
+    def lose(self) -> None:
+        """The connection is gone; the client finds out a little later."""
+        self.connection += 1
+        self.number_at_server = 0
+        under_way, self._under_way = self._under_way, {}
+        answers, self._answers = self._answers, {}
+        for done in answers.values():
+            self._notice(lambda done=done: done(Result(Code.CONNECTION_LOSS)))  # type: ignore[misc]
+        for run, done in under_way.values():
+            if self.ensemble.up and self.world.chance(0.5):
+                run()
+            self._notice(lambda done=done: done(Result(Code.CONNECTION_LOSS)))  # type: ignore[misc]
+        self._notice(self._suspended)
+
+    def _suspended(self) -> None:
+        if self._connected:
+            self._connected = False
+            self.on_session(SessionState.SUSPENDED)
+
+    def reconnect(self) -> None:
+        life, connection = self.node.life, self.connection
+
+        def arrived() -> None:
+            if (
+                self.number_at_server
+                or self._closed
+                or life != self.node.life
+                or connection != self.connection
+                or not self.linked
+                or not self.ensemble.up
+            ):
+                return
+            if self.node.frozen:
+                self.world.after(20 * MS, arrived)
+                return
+            session = self.ensemble.sessions.get(self._session)
+            if self._session and session is None:
+                self._session = 0
+                self.connection += 1
+                unsent, self._unsent = self._unsent, []
+                for _, done in unsent:
+                    self._notice(lambda done=done: done(Result(Code.CONNECTION_LOSS)))  # type: ignore[misc]
+                self._notice(self._expired)
+                self.reconnect()
+                return
+            if session is None:
+                self.ensemble.zxid += 1
+                self._session = self.ensemble.zxid << 8
+                self.ensemble.sessions[self._session] = Session(self._session, self, self.world.now_us)
+            self.ensemble.sessions[self._session].heard_us = self.world.now_us
+            self.number_at_server = self._session
+            unsent, self._unsent = self._unsent, []
+            for run, done in unsent:
+                run()
+                self._notice(lambda done=done: done(Result(Code.CONNECTION_LOSS)))  # type: ignore[misc]
+            self._notice(self._joined)
+
+        self.world.after(self.world.between(1 * MS, 300 * MS), arrived)
+
+    def _joined(self) -> None:
+        self._connected = True
+        self.on_session(SessionState.CONNECTED)
+
+    def _expired(self) -> None:
+        self._connected = False
+        self.on_session(SessionState.EXPIRED)
+
+    def expired_at_server(self) -> None:
+        """The server forgot this session; a client that is connected is thrown out and told when it can be."""
+        if not self._closed and self.linked and self.ensemble.up:
+            self.lose()
+            self.reconnect()
+
+    # -- messages ----------------------------------------------------------------------------------------------------------
+    def hear(self, event: Callable[[], None], stale: Callable[[], None] | None = None) -> None:
+        """From the server, in order, unless the connection is lost first."""
+        delay = self.world.between(200, 3 * MS) if not self.world.chance(0.02) else self.world.between(3 * MS, 120 * MS)
+        self._last_in_us = max(self._last_in_us, self.world.now_us + delay)
+        connection = self.connection
+
+        def delivered() -> None:
+            if connection == self.connection:
+                self._events.append((connection, event, stale))
+                self._wake()
+
+        self.node.post(self._last_in_us - self.world.now_us, delivered)
+
+    def _notice(self, event: Callable[[], None]) -> None:
+        """What the client finds out by itself, in order. A frozen one finds out some time after it was thawed: it may act before."""
+        self._notices.append(event)
+        self.world.after(self.world.between(100, 50 * MS), self._drain)
+
+    def _drain(self) -> None:
+        if not self._notices or not self.node.alive or self._closed:
+            return
+        if self.node.frozen:
+            self.world.after(self.world.between(5 * MS, 40 * MS), self._drain)
+            return
+        event = self._notices.popleft()
+
+        def noticed() -> None:
+            self._events.append((-1, event, None))
+            self._wake()
+
+        self.node.enter(noticed)
+
+    def _wake(self) -> None:
+        if self.wake is not None:
+            self.wake()
+        else:
+            self.pump()
+
+    def _ask(self, run: Callable[[], Result], done: Done) -> None:
+        if self._closed:
+            return
+        if self.number_at_server == 0:
+            self._unsent.append((run, done))
+            return
+        self._serial += 1
+        serial, connection = self._serial, self.connection
+        self._under_way[serial] = (run, done)
+        self._last_out_us = max(self._last_out_us, self.world.now_us + self.world.between(200, 2 * MS))
+
+        def arrived() -> None:
+            if connection != self.connection or self._under_way.pop(serial, None) is None:
+                return
+            if not self.ensemble.up or not self.linked:
+                return
+            result = run()
+            self._answers[serial] = done
+            lost = Result(Code.CONNECTION_LOSS)
+            self.hear(lambda: self._answered(serial, result), lambda: self._answered(serial, lost))
+
+        self.world.after(self._last_out_us - self.world.now_us, arrived)
+
+    def _answered(self, serial: int, result: Result) -> None:
+        done = self._answers.pop(serial, None)
+        if done is not None:
+            done(result)
+
+    # -- the store's verbs -------------------------------------------------------------------------------------------------
+    @property
+    def zk_session(self) -> int:
+        return self._session if self._connected else 0
+
+    def get(self, path: str, done: Done, watch: Watch | None = None) -> None:
+        def run() -> Result:
+            result = self.ensemble.read(path)
+            if result.ok:
+                self.ensemble.watch("data", path, self, watch)
+            return result
+
+        self._ask(run, done)
+
+    def exists(self, path: str, done: Done, watch: Watch | None = None) -> None:
+        def run() -> Result:
+            self.ensemble.watch("data", path, self, watch)
+            result = self.ensemble.read(path)
+            return Result(result.code, stat=result.stat)
+
+        self._ask(run, done)
+
+    def children(self, path: str, done: Done, watch: Watch | None = None) -> None:
+        def run() -> Result:
+            result = self.ensemble.children(path)
+            if result.ok:
+                self.ensemble.watch("children", path, self, watch)
+            return result
+
+        self._ask(run, done)
+
+    def _one(self, op: Operation, done: Done) -> None:
+        def run() -> Result:
+            result = self.ensemble.commit([op], self._session)
+            stat = None
+            if result.ok and isinstance(op, Set):
+                stat = self.ensemble.znodes[op.path].stat()
+            return Result(result.code, stat=stat)
+
+        self._ask(run, done)
+
+    def create(self, path: str, data: bytes, done: Done, *, ephemeral: bool = False) -> None:
+        self._one(Create(path, data, ephemeral), done)
+
+    def set(self, path: str, data: bytes, version: int, done: Done) -> None:
+        self._one(Set(path, data, version), done)
+
+    def delete(self, path: str, version: int, done: Done) -> None:
+        self._one(Delete(path, version), done)
+
+    def multi(self, operations: Sequence[Operation], done: Done) -> None:
+        def told(result: Result) -> None:
+            if result.code is Code.CONNECTION_LOSS:
+                self.world.reached["unknown multi"] += 1
+            done(result)
+
+        held = tuple(operations)
+        self._ask(lambda: self.ensemble.commit(held, self._session), told)
+
+    def sync(self, path: str, done: Done) -> None:
+        self._ask(lambda: Result(Code.OK), done)
+
+    def fileno(self) -> int:
+        return -1
+
+    def pump(self) -> None:
+        while self._events:
+            connection, event, stale = self._events.popleft()
+            if connection in (-1, self.connection):
+                event()
+            elif stale is not None:
+                stale()
+
+    def close(self) -> None:
+        """End the session at once, if it can be reached."""
+        self._closed = True
+        if self.number_at_server and self.ensemble.up:
+            session = self.number_at_server
+            self.ensemble.expire(session)
+        self.connection += 1
