@@ -196,7 +196,9 @@ class LocalCluster:
             return None
         process.send_signal(how)
         if how is not signal.SIGKILL:
-            os.kill(process.pid, signal.SIGCONT)  # a frozen one would never hear it; SIGKILL needs no waking, and waking it would let it act
+            os.kill(
+                process.pid, signal.SIGCONT
+            )  # a frozen one would never hear it; SIGKILL needs no waking, and waking it would let it act
         return process.wait(timeout=60)
 
     def log(self, name: str) -> str:

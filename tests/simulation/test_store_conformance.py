@@ -1,0 +1,237 @@
+"""One list of promises, kept by the real ZooKeeper (over kazoo) and by the simulated one alike: what a simulation shows is worth that much."""
+
+from __future__ import annotations
+
+import select
+import signal
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brokerd.cluster.store import Check, Code, Create, Delete, Result, SessionState, Set, Store
+from brokerd.cluster.zookeeper import ZooKeeperStore
+from controlplane.house import zookeeper
+from tests.cluster.local import free_port, wait_for
+from tests.simulation.ensemble import Ensemble, SimStore
+from tests.simulation.world import Node, S, World
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+SESSION_MS = 2_000
+
+
+class Ground(ABC):
+    """Where stores live: connects them and lets time pass."""
+
+    @abstractmethod
+    def connect(self) -> Store: ...
+
+    @abstractmethod
+    def until(self, condition: Callable[[], bool], seconds: float = 20) -> None: ...
+
+    @abstractmethod
+    def die(self, store: Store) -> None:
+        """The client falls silent without a word."""
+
+    def ask(self, call: Callable[[Callable[[Result], None]], None]) -> Result:
+        out: list[Result] = []
+        call(out.append)
+        self.until(lambda: bool(out))
+        assert len(out) == 1
+        return out[0]
+
+    def joined(self) -> Any:
+        store = self.connect()
+        self.until(lambda: store.zk_session != 0)
+        return store
+
+
+class Real(Ground):
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.stores: list[ZooKeeperStore] = []
+
+    def connect(self) -> Store:
+        store = ZooKeeperStore(f"127.0.0.1:{self.port}", SESSION_MS)
+        self.stores.append(store)
+        return store
+
+    def until(self, condition: Callable[[], bool], seconds: float = 20) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "it did not happen"
+            select.select([s.fileno() for s in self.stores], [], [], 0.05)
+            for store in self.stores:
+                store.pump()
+
+    def die(self, store: Any) -> None:
+        # kazoo's connection is cut under its feet and kept from coming back: nothing is closed, nothing is said.
+        store._client._stopped.set()
+        store._client._connection._socket.close()
+        self.stores.remove(store)
+
+    def close(self) -> None:
+        for store in self.stores:
+            store.close()
+
+
+class Simulated(Ground):
+    def __init__(self) -> None:
+        self.world = World(7)
+        self.ensemble = Ensemble(self.world)
+        self.count = 0
+
+    def connect(self) -> Store:
+        self.count += 1
+        return SimStore(self.ensemble, Node(self.world, f"client-{self.count}"), SESSION_MS)
+
+    def until(self, condition: Callable[[], bool], seconds: float = 20) -> None:
+        assert condition() or self.world.run(self.world.now_us + int(seconds * S), condition), "it did not happen"
+
+    def die(self, store: Any) -> None:
+        store.node.die()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    folder, port = tmp_path_factory.mktemp("zookeeper"), free_port()
+    log = (Path(folder) / "log").open("wb")
+    process = subprocess.Popen(zookeeper.prepare(folder, port), stdout=log, stderr=log)
+    wait_for(lambda: zookeeper.ready(port), "ZooKeeper")
+    yield port
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    log.close()
+
+
+@pytest.fixture(params=["real", "simulated"])
+def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
+    if request.param == "simulated":
+        yield Simulated()
+        return
+    real = Real(request.getfixturevalue("server"))
+    yield real
+    real.close()
+
+
+@pytest.fixture
+def root(ground: Ground, request: pytest.FixtureRequest) -> str:
+    """A folder of this test's own: the real server outlives it."""
+    path = "/" + request.node.name.replace("[", "-").replace("]", "")
+    store = ground.joined()
+    assert ground.ask(lambda d: store.create(path, b"", d)).ok
+    return path
+
+
+def test_versions_guard_every_change(ground: Ground, root: str) -> None:
+    store, path = ground.joined(), f"{root}/a"
+    ask = ground.ask
+    assert ask(lambda d: store.get(path, d)).code is Code.NO_NODE
+    assert ask(lambda d: store.set(path, b"x", 0, d)).code is Code.NO_NODE
+    assert ask(lambda d: store.create(path, b"one", d)).ok
+    assert ask(lambda d: store.create(path, b"one", d)).code is Code.NODE_EXISTS
+    assert ask(lambda d: store.create(f"{path}/b/c", b"", d)).code is Code.NO_NODE
+    assert ask(lambda d: store.set(path, b"two", 0, d)).ok
+    assert ask(lambda d: store.set(path, b"three", 0, d)).code is Code.BAD_VERSION
+    read = ask(lambda d: store.get(path, d))
+    assert (read.data, read.stat.version, read.stat.owner) == (b"two", 1, 0)
+    assert ask(lambda d: store.exists(path, d)).stat == read.stat
+    assert ask(lambda d: store.delete(path, 0, d)).code is Code.BAD_VERSION
+    assert ask(lambda d: store.create(f"{path}/child", b"", d)).ok
+    assert ask(lambda d: store.delete(path, -1, d)).code is Code.NOT_EMPTY
+    assert ask(lambda d: store.delete(f"{path}/child", -1, d)).ok
+    assert ask(lambda d: store.delete(path, 1, d)).ok
+    assert ask(lambda d: store.exists(path, d)).code is Code.NO_NODE
+
+
+def test_a_node_made_again_has_another_number(ground: Ground, root: str) -> None:
+    store, path = ground.joined(), f"{root}/seat"
+    numbers = []
+    for _ in range(2):
+        assert ground.ask(lambda d: store.create(path, b"", d, ephemeral=True)).ok
+        stat = ground.ask(lambda d: store.get(path, d)).stat
+        assert stat.owner == store.zk_session
+        numbers.append(stat.czxid)
+        assert ground.ask(lambda d: store.delete(path, -1, d)).ok
+    assert numbers[0] < numbers[1]
+
+
+def test_children_are_named_in_order_and_alone(ground: Ground, root: str) -> None:
+    store = ground.joined()
+    for name in ("b", "a", "c"):
+        assert ground.ask(lambda d, name=name: store.create(f"{root}/{name}", b"", d)).ok  # type: ignore[misc]
+    assert ground.ask(lambda d: store.create(f"{root}/a/deep", b"", d)).ok
+    assert ground.ask(lambda d: store.children(root, d)).children == ("a", "b", "c")
+    assert ground.ask(lambda d: store.children(f"{root}/none", d)).code is Code.NO_NODE
+
+
+def test_a_multi_happens_whole_or_not_at_all_and_names_the_culprit(ground: Ground, root: str) -> None:
+    store = ground.joined()
+    ask = ground.ask
+    assert ask(lambda d: store.multi([Create(f"{root}/x", b"1"), Create(f"{root}/x/y", b"2"), Check(root, 0)], d)).ok
+    refused = ask(lambda d: store.multi([Set(f"{root}/x", b"new", 0), Check(root, 5), Delete(f"{root}/x/y")], d))
+    assert refused.code is Code.BAD_VERSION
+    assert refused.codes[1] is Code.BAD_VERSION
+    assert all(c in (Code.OK, Code.ROLLED_BACK) for i, c in enumerate(refused.codes) if i != 1)
+    assert ask(lambda d: store.get(f"{root}/x", d)).data == b"1"
+    # A seat taken over in one step: away and made anew.
+    assert ask(lambda d: store.multi([Delete(f"{root}/x/y", 0), Create(f"{root}/x/y", b"mine", ephemeral=True)], d)).ok
+    taken = ask(lambda d: store.get(f"{root}/x/y", d))
+    assert (taken.data, taken.stat.owner, taken.stat.version) == (b"mine", store.zk_session, 0)
+
+
+def test_a_watch_fires_once_for_what_it_watches(ground: Ground, root: str) -> None:
+    store, other = ground.joined(), ground.joined()
+    fired: list[str] = []
+    ask = ground.ask
+    assert ask(lambda d: store.exists(f"{root}/n", d, lambda p: fired.append("made"))).code is Code.NO_NODE
+    assert ask(lambda d: store.get(f"{root}/n", d, lambda p: fired.append("never"))).code is Code.NO_NODE
+    assert ask(lambda d: store.children(root, d, lambda p: fired.append("child"))).ok
+    assert ask(lambda d: other.create(f"{root}/n", b"1", d)).ok
+    ground.until(lambda: sorted(fired) == ["child", "made"])
+    assert ask(lambda d: store.get(f"{root}/n", d, lambda p: fired.append("set"))).ok
+    assert ask(lambda d: other.set(f"{root}/n", b"2", -1, d)).ok
+    assert ask(lambda d: other.set(f"{root}/n", b"3", -1, d)).ok
+    ground.until(lambda: "set" in fired)
+    assert ask(lambda d: store.get(f"{root}/n", d, lambda p: fired.append("gone"))).data == b"3"
+    assert ask(lambda d: other.delete(f"{root}/n", -1, d)).ok
+    ground.until(lambda: "gone" in fired)
+    assert sorted(fired) == ["child", "gone", "made", "set"]
+
+
+def test_a_watch_is_heard_before_an_answer_that_shows_the_change(ground: Ground, root: str) -> None:
+    store, other = ground.joined(), ground.joined()
+    order: list[str] = []
+    assert ground.ask(lambda d: store.create(f"{root}/n", b"1", d)).ok
+    assert ground.ask(lambda d: store.get(f"{root}/n", d, lambda p: order.append("watch"))).ok
+    assert ground.ask(lambda d: other.set(f"{root}/n", b"2", -1, d)).ok
+    assert ground.ask(lambda d: store.sync("/", d)).ok
+    store.get(f"{root}/n", lambda r: order.append(r.data.decode()))
+    ground.until(lambda: len(order) == 2)
+    assert order == ["watch", "2"]
+
+
+def test_a_silent_client_loses_its_ephemerals_after_its_time_and_a_closed_one_at_once(
+    ground: Ground, root: str
+) -> None:
+    store, silent, polite = ground.joined(), ground.joined(), ground.joined()
+    assert ground.ask(lambda d: silent.create(f"{root}/silent", b"", d, ephemeral=True)).ok
+    assert ground.ask(lambda d: polite.create(f"{root}/polite", b"", d, ephemeral=True)).ok
+    states: list[SessionState] = []
+    store.on_session = states.append
+    polite.close()
+    if isinstance(ground, Real):
+        ground.stores.remove(polite)
+    names = lambda: ground.ask(lambda d: store.children(root, d)).children  # noqa: E731
+    assert "polite" not in names()
+    assert "silent" in names()
+    ground.die(silent)
+    gone: list[str] = []
+    assert ground.ask(lambda d: store.exists(f"{root}/silent", d, gone.append)).ok
+    ground.until(lambda: bool(gone))
+    assert names() == ()
+    assert states == []
