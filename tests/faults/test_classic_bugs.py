@@ -1,4 +1,4 @@
-"""The classic data-loss bugs of ISR replication, provoked on processes: R1, R2, R3, R8, R10 (docs/safety.md names them all).
+"""The classic data-loss bugs of ISR replication, provoked on processes: R1, R2, R3, R8, R10, R20 (docs/safety.md names them all).
 
 Each test drives the very order of events that once lost data in other brokers; the verifier reads back through a client and compares the
 replicas' segments byte for byte. Random faults under load are test_failover's.
@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
 from brokerd.cluster.model import PartitionState
+from brokerd.coordinator.groups import partition_of
 from brokerd.storage import checkpoints
 from brokerd.storage.disk import OsDisk
 from brokerd.wire import records
@@ -269,3 +270,55 @@ def test_r10_a_replica_that_comes_back_empty_is_in_no_isr_before_it_has_caught_u
         c.start_broker(keeper)
         assert values_of(wait_for_equal_logs(c, "r10")) == written
         assert read(c, "r10") == written
+
+
+def test_r20_a_commit_that_was_acknowledged_survives_its_coordinator(tmp_path: Path) -> None:
+    """The leader of the group's partition of __consumer_offsets is killed again and again while offsets are committed."""
+    with cluster(tmp_path, 3) as c:
+        create(c, "r20", min_insync=2)
+        produce(c, "r20", ["x"] * 10)
+        settings = {"bootstrap.servers": c.bootstrap, "group.id": "r20", "enable.auto.commit": False, "log_level": 0}
+        consumer = Consumer(settings)
+        place = TopicPartition("r20", 0)
+        acknowledged = number = 0
+
+        def commit() -> bool:
+            nonlocal acknowledged, number
+            number += 1
+            try:
+                consumer.commit(offsets=[TopicPartition("r20", 0, number)], asynchronous=False)
+            except Exception:
+                return False
+            acknowledged = number
+            return True
+
+        wait_for(commit, "the first commit")
+        for _ in range(3):
+            until = time.monotonic() + 1
+            while time.monotonic() < until:
+                commit()
+            victim = coordinator(c, "r20")
+            c.kill(f"broker-{victim}")
+            wait_for(commit, "a commit after the coordinator's death")
+            told = acknowledged
+            found = wait_for(lambda: _committed(settings, place), "the committed offset")
+            assert told <= found <= number, f"acknowledged up to {told}, asked up to {number}, kept {found}"
+            c.start_broker(victim)
+            wait_for(lambda: all(len(p.isr) == 3 for _, _, p in c.image.each_partition()), "the full ISR")
+        consumer.close()
+
+
+def coordinator(cluster: LocalCluster, group: str) -> int:
+    topic = cluster.image.topic_named("__consumer_offsets")
+    assert topic is not None
+    return topic.partitions[partition_of(group, topic.partition_count)].leader
+
+
+def _committed(settings: dict[str, object], place: TopicPartition) -> int:
+    reader = Consumer(settings)
+    try:
+        return int(reader.committed([place], timeout=10)[0].offset)
+    except Exception:
+        return 0
+    finally:
+        reader.close()
