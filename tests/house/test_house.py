@@ -165,6 +165,24 @@ def test_a_second_house_in_the_same_folder_is_refused_in_one_sentence(house: Hou
     assert "down" in done.stderr
 
 
+def test_two_houses_live_side_by_side_and_one_may_go(house: House, tmp_path: Path) -> None:
+    house.wait_for_the_console()
+    before = house.pids()
+    second = House(tmp_path / "second")
+    answer = second.up("--brokers", "1", "--controllers", "1")
+    try:
+        admin = AdminClient({"bootstrap.servers": answer["bootstrap"]})
+        admin.create_topics([NewTopic("only-there", 1, 1)])["only-there"].result(30)
+        acknowledged = produce(answer["bootstrap"], "only-there", [b"a", b"b"])
+        assert records(answer["bootstrap"], "only-there") == {0: acknowledged}
+        first = json.loads((house.folder / "ready.json").read_text())["bootstrap"]
+        assert "only-there" not in AdminClient({"bootstrap.servers": first}).list_topics(timeout=20).topics
+    finally:
+        second.down()
+    assert second.pids() == {}
+    assert before.items() <= house.pids().items()
+
+
 def test_a_port_already_taken_is_said_before_anything_starts(house: House, tmp_path: Path) -> None:
     house.wait_for_the_console()
     done = manage("up", "--data-dir", str(tmp_path / "other"), "--port-base", str(house.base), "--no-demo")
