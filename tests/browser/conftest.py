@@ -51,7 +51,8 @@ class Desk:
 
     def shot(self, name: str, *, full: bool = False) -> None:
         SHOTS.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=SHOTS / f"{name}.png", full_page=full)
+        # A hidden caret would leave style attributes on the fields, which htmx copies and the content policy refuses.
+        self.page.screenshot(path=SHOTS / f"{name}.png", full_page=full, caret="initial")
 
     def live(self) -> None:
         self.page.wait_for_selector("#live.on", timeout=15_000)
