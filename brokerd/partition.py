@@ -58,6 +58,8 @@ class FollowerFetched:
 
 @dataclass(frozen=True, slots=True)
 class IsrRefused:
+    """The next proposal has to wait. The present one ends with the Changed that moves the partition epoch."""
+
     leader_epoch: int
     partition_epoch: int
 
@@ -258,11 +260,10 @@ class Partition:
 
     def _refused(self, event: IsrRefused, now: Now) -> list[Effect]:
         p = self.proposal
-        if p is None or (p.leader_epoch, p.partition_epoch) != (event.leader_epoch, event.partition_epoch):
-            return []
-        self.proposal = None
-        self.proposal_not_before_ms = now.mono_ms + self.proposal_retry_ms
-        return self._raise_high_watermark()
+        if p is not None and (p.leader_epoch, p.partition_epoch) == (event.leader_epoch, event.partition_epoch):
+            # The newcomer goes on counting until the partition epoch has moved: before that another controller could accept it.
+            self.proposal_not_before_ms = now.mono_ms + self.proposal_retry_ms
+        return []
 
     # -- the two leaves: who belongs to the ISR, and how far is everybody --------------------------------------------
     def _wanted_isr(self, now: Now) -> tuple[Seat, ...]:

@@ -161,7 +161,6 @@ class Partitions:
                     replica = self.hosted.get(tp)
                     log.info("ISR of %s not accepted: %s", tp, record.reason)
                     if replica is not None:
-                        self._withdraw(tp)
                         self.run(replica, core.IsrRefused(record.leader_epoch, record.partition_epoch), now)
                 case _:
                     pass

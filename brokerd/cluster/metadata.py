@@ -125,7 +125,7 @@ class BrokerConfigChanged(Record):
 
 @dataclass(frozen=True, slots=True)
 class IsrRefused(Record):
-    """The answer to an ISR proposal that was not accepted: the proposer forgets it and looks at the image again."""
+    """Why an ISR proposal was not accepted. The PartitionChanged after it, the same ISR in the next partition epoch, is what ends it."""
 
     broker_id: int
     incarnation: int

@@ -91,7 +91,6 @@ class Core:
     controller_epoch: int = 0
     registrations: Mapping[int, Registration] | None = None
     proposals: dict[int, tuple[int, tuple[IsrProposal, ...]]] = field(default_factory=dict)
-    refused: dict[int, set[tuple[UUID, int, int, int]]] = field(default_factory=dict)
     pending: dict[str, Pending] = field(default_factory=dict)
     fresh: list[ForwardedRequest] = field(default_factory=list)
     topics: dict[UUID, DesiredTopic] = field(default_factory=dict)
@@ -111,7 +110,7 @@ class Core:
             case Elected():
                 self.acting, self.controller_epoch, self.in_flight = True, event.controller_epoch, False
                 self.registrations = None
-                for store in (self.proposals, self.refused, self.pending, self.topics, self.assignments, self.resets):
+                for store in (self.proposals, self.pending, self.topics, self.assignments, self.resets):
                     store.clear()
                 self.fresh.clear()
                 self.leaving.clear()
@@ -123,8 +122,6 @@ class Core:
                 self.registrations = event.registrations
             case IsrProposed():
                 self.proposals[event.broker_id] = (event.incarnation, event.proposals)
-                still = {(p.topic_id, p.partition, p.leader_epoch, p.partition_epoch) for p in event.proposals}
-                self.refused[event.broker_id] = self.refused.get(event.broker_id, set()) & still
             case Requested():
                 if event.request.request_id not in self.pending:
                     self.fresh.append(event.request)
@@ -286,29 +283,27 @@ class Core:
             if self._incarnation(broker_id) != incarnation:
                 continue
             for p in proposals:
-                key = (p.topic_id, p.partition, p.leader_epoch, p.partition_epoch)
                 tp = TopicPartition(p.topic_id, p.partition)
                 state, topic = self.image.partition(tp), self.image.topics.get(p.topic_id)
-                if state is None or topic is None or tp in self._work or key in self.refused.get(broker_id, ()):
+                if state is None or topic is None or tp in self._work:
                     continue
-                if p.partition_epoch < state.partition_epoch or p.leader_epoch < state.leader_epoch:
+                if (p.leader_epoch, p.partition_epoch) != (state.leader_epoch, state.partition_epoch):
                     continue  # answered, or overtaken: the log already tells the leader so
                 reason = self._isr_problem(broker_id, incarnation, p, state)
                 if reason is None:
                     self._put(tp, election.with_isr(state, p.isr, min_insync=self._config(topic).min_insync_replicas))
                 else:
-                    self.refused.setdefault(broker_id, set()).add(key)
                     self._out.append(
                         IsrRefused(
                             broker_id, incarnation, p.topic_id, p.partition, p.leader_epoch, p.partition_epoch, reason
                         )
                     )
+                    # The epoch moves, so that nobody accepts it later: the leader counts without the newcomer from then on.
+                    self._put(tp, state)
 
     def _isr_problem(self, broker_id: int, incarnation: int, p: IsrProposal, state: PartitionState) -> str | None:
         if (state.leader, state.leader_incarnation) != (broker_id, incarnation):
             return f"broker {broker_id} does not lead"
-        if (p.leader_epoch, p.partition_epoch) != (state.leader_epoch, state.partition_epoch):
-            return f"epochs {p.leader_epoch}/{p.partition_epoch} are not {state.leader_epoch}/{state.partition_epoch}"
         if Seat(broker_id, incarnation) not in p.isr:
             return "the leader left itself out"
         for seat in p.isr:
