@@ -111,9 +111,10 @@ class Membership:
 
     # -- the tailer's listener -------------------------------------------------------------------------------------------
     def image_loaded(self, image: Image, now: Now) -> None:
-        self._loaded = True
         self._heard_of(image)
-        self._listener.image_loaded(image, now)
+        if self._loaded:
+            self._listener.image_loaded(image, now)
+        # Else a start: a snapshot is older than the folder, and topics made after it would look like strays. `caught_up` loads.
 
     def entry_applied(self, image: Image, records: Sequence[Record], now: Now) -> None:
         self._heard_of(image)

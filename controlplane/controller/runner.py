@@ -18,7 +18,7 @@ from uuid import uuid4
 from brokerd.cluster.appender import Appender
 from brokerd.cluster.metadata import Image, Record
 from brokerd.cluster.model import Now
-from brokerd.cluster.snapshots import SnapshotWriter
+from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT, SnapshotWriter
 from brokerd.cluster.store import SessionState, Store
 from brokerd.cluster.tailer import Tailer
 from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration
@@ -79,9 +79,10 @@ class Controller:
         *,
         clock: Callable[[], Now] = read_clocks,
         draw: Callable[[], str] = lambda: uuid4().hex,
+        snapshot_log_bytes: int = LOG_BYTES_PER_SNAPSHOT,
     ) -> None:
         """`draw` gives what must never be given twice: the cluster's id, the token of each write."""
-        self._draw = draw
+        self._draw, self._snapshot_log_bytes = draw, snapshot_log_bytes
         self._store, self._name, self._database, self._clock = store, name, database, clock
         self.tailer = Tailer(store, self, clock)
         self.core = Core(self.tailer.image, draw())
@@ -152,7 +153,7 @@ class Controller:
         self.appender = Appender(
             self._store, image, epoch, version, applied=self._applied, deposed=self._depose, new_token=self._draw
         )  # fmt: skip
-        self._snapshots = SnapshotWriter(self._store, image, version)
+        self._snapshots = SnapshotWriter(self._store, image, version, self._snapshot_log_bytes)
         self._database.acting(epoch)
         self._hear(Elected(epoch))
         self.ensemble.taken_up()

@@ -14,6 +14,7 @@ from uuid import UUID
 from brokerd.broker import Broker
 from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.cluster.metadata import Image, Record
+from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
 from brokerd.cluster.znodes import ForwardedRequest
 from brokerd.config import BrokerConfig
 from controlplane.controller.events import DesiredAssignment, DesiredRead, DesiredReset, DesiredTopic, Report
@@ -192,8 +193,9 @@ class ControllerNode(Node):
         self.database = SimDatabase(self.cluster, self)
         rng = self.world.rng
         self.controller = Controller(
-            self.store, self.name, self.database, clock=self.clock, draw=lambda: f"{rng.getrandbits(128):032x}"
-        )
+            self.store, self.name, self.database, clock=self.clock, draw=lambda: f"{rng.getrandbits(128):032x}",
+            snapshot_log_bytes=self.cluster.snapshot_log_bytes,
+        )  # fmt: skip
         self._tick()
 
     def _tick(self) -> None:
@@ -215,9 +217,14 @@ class ControllerNode(Node):
 
 class Cluster:
     def __init__(
-        self, world: World, brokers: int = 3, controllers: int = 2, settings: dict[str, str] | None = None
+        self,
+        world: World,
+        brokers: int = 3,
+        controllers: int = 2,
+        settings: dict[str, str] | None = None,
+        snapshot_log_bytes: int = LOG_BYTES_PER_SNAPSHOT,
     ) -> None:
-        self.world = world
+        self.world, self.snapshot_log_bytes = world, snapshot_log_bytes
         self.settings = settings or {}
         self.ensemble = Ensemble(world)
         self.network = Network(world)
