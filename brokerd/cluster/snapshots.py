@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable, Sequence
 
 from brokerd.cluster import znodes
 from brokerd.cluster.metadata import Image, pack_chunks
@@ -17,7 +18,7 @@ log = logging.getLogger(__name__)
 
 LOG_BYTES_PER_SNAPSHOT = 8 * 1024 * 1024
 CUT_AT_ONCE = 200
-"""Entries deleted in one multi."""
+"""Znodes deleted in one multi."""
 
 
 class SnapshotWriter:
@@ -74,23 +75,48 @@ class SnapshotWriter:
                 return
             log.info("metadata snapshot at entry %s", pointer["seq"])
             if old is not None:
-                self._cut(int(old["seq"]))
+                self._cut(int(old["seq"]), str(old["folder"]))
             else:
                 self._busy = False
 
         self._store.multi([Check(znodes.CONTROLLER_EPOCH, self._epoch_version), step], pointed)
 
-    def _cut(self, below: int) -> None:
-        """Delete entries up to `below`, oldest first, so that what is left is always one piece."""
+    def _cut(self, below: int, older: str) -> None:
+        """Delete entries up to `below`, oldest first, so that what is left is always one piece; then snapshots before `older`."""
 
         def listed(result: Result) -> None:
             names = [n for n in result.children if int(n) <= below][:CUT_AT_ONCE]
-            if not result.ok or not names:
+            if names:
+                self._delete([f"{znodes.LOG}/{n}" for n in names], lambda: self._cut(below, older))
+            elif result.ok:
+                self._tidy(older)
+            else:
                 self._busy = False
-                return
-            self._store.multi(
-                [Check(znodes.CONTROLLER_EPOCH, self._epoch_version), *(Delete(f"{znodes.LOG}/{n}") for n in names)],
-                lambda r: self._cut(below) if r.ok else setattr(self, "_busy", False),
-            )
 
         self._store.children(znodes.LOG, listed)
+
+    def _tidy(self, older: str) -> None:
+        """Delete what nobody follows any more: snapshots before `older`, chunks first. Who reads one just now looks again."""
+
+        def listed(result: Result) -> None:
+            gone = [n for n in result.children if n < older]
+            if not gone:
+                self._busy = False
+                return
+            path = f"{znodes.SNAPSHOTS}/{gone[0]}"
+            self._store.children(path, lambda r: chunks(path, r))
+
+        def chunks(path: str, result: Result) -> None:
+            if not result.ok:
+                self._busy = False
+                return
+            names = [f"{path}/{n}" for n in result.children[:CUT_AT_ONCE]]
+            self._delete(names or [path], lambda: self._tidy(older))
+
+        self._store.children(znodes.SNAPSHOTS, listed)
+
+    def _delete(self, paths: Sequence[str], then: Callable[[], None]) -> None:
+        self._store.multi(
+            [Check(znodes.CONTROLLER_EPOCH, self._epoch_version), *(Delete(p) for p in paths)],
+            lambda r: then() if r.ok else setattr(self, "_busy", False),
+        )
