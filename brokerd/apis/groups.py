@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from brokerd.cluster.model import Now
-from brokerd.coordinator import group as machine
-from brokerd.coordinator.group import Offset, State, TopicIndex
+from brokerd.coordinator import events
+from brokerd.coordinator.events import Offset, State, TopicIndex
 from brokerd.coordinator.groups import (
     COORDINATOR_NOT_AVAILABLE,
     GROUP_ID_NOT_FOUND,
@@ -88,7 +88,7 @@ class GroupsApi:
         version = request.header.api_version
 
         def reply(answer: Any) -> None:
-            assert isinstance(answer, machine.Joined)
+            assert isinstance(answer, events.Joined)
             protocol = answer.protocol
             request.reply(
                 m.JoinGroupResponse(
@@ -109,13 +109,13 @@ class GroupsApi:
             )
 
         if not body.group_id:
-            reply(machine.Joined(INVALID_GROUP_ID))
+            reply(events.Joined(INVALID_GROUP_ID))
             return
         if not self._session_ms_min <= body.session_timeout_ms <= self._session_ms_max:
-            reply(machine.Joined(machine.INVALID_SESSION_TIMEOUT, member_id=body.member_id))
+            reply(events.Joined(events.INVALID_SESSION_TIMEOUT, member_id=body.member_id))
             return
         rebalance = body.rebalance_timeout_ms if version >= 1 else body.session_timeout_ms
-        event = machine.Join(
+        event = events.Join(
             reply,
             body.member_id,
             self._groups.draw_member_id(request.client_id, body.group_instance_id),
@@ -130,7 +130,7 @@ class GroupsApi:
         )
         error = self._groups.handle(body.group_id, event)
         if error:
-            reply(machine.Joined(error, member_id=body.member_id))
+            reply(events.Joined(error, member_id=body.member_id))
 
     def sync(self, request: Request) -> None:
         body: m.SyncGroupRequest = request.body
@@ -145,7 +145,7 @@ class GroupsApi:
                 )
             )
 
-        event = machine.Sync(
+        event = events.Sync(
             reply,
             body.member_id,
             body.group_instance_id,
@@ -156,7 +156,7 @@ class GroupsApi:
         )
         error = self._groups.handle(body.group_id, event)
         if error:
-            reply(machine.Synced(error))
+            reply(events.Synced(error))
 
     def heartbeat(self, request: Request) -> None:
         body: m.HeartbeatRequest = request.body
@@ -164,10 +164,10 @@ class GroupsApi:
         def reply(answer: Any) -> None:
             request.reply(m.HeartbeatResponse(error_code=answer.error))
 
-        event = machine.Heartbeat(reply, body.member_id, body.group_instance_id, body.generation_id)
+        event = events.Heartbeat(reply, body.member_id, body.group_instance_id, body.generation_id)
         error = self._groups.handle(body.group_id, event)
         if error:
-            reply(machine.Answered(error))
+            reply(events.Answered(error))
 
     def leave(self, request: Request) -> None:
         body: m.LeaveGroupRequest = request.body
@@ -175,9 +175,9 @@ class GroupsApi:
         members = tuple((x.member_id, x.group_instance_id) for x in body.members) if many else ((body.member_id, None),)
 
         def reply(answer: Any) -> None:
-            errors = answer.errors if isinstance(answer, machine.Left) else (answer.error,) * len(members)
+            errors = answer.errors if isinstance(answer, events.Left) else (answer.error,) * len(members)
             if many:
-                top = answer.error if isinstance(answer, machine.Answered) else 0
+                top = answer.error if isinstance(answer, events.Answered) else 0
                 request.reply(
                     m.LeaveGroupResponse(
                         error_code=top,
@@ -190,9 +190,9 @@ class GroupsApi:
             else:
                 request.reply(m.LeaveGroupResponse(error_code=errors[0]))
 
-        error = self._groups.handle(body.group_id, machine.Leave(reply, members))
+        error = self._groups.handle(body.group_id, events.Leave(reply, members))
         if error:
-            reply(machine.Answered(error))
+            reply(events.Answered(error))
 
     # -- offsets -----------------------------------------------------------------------------------------------------------
     def commit(self, request: Request) -> None:
@@ -231,12 +231,12 @@ class GroupsApi:
                 )
             )
 
-        event = machine.Commit(
+        event = events.Commit(
             reply, body.member_id, body.group_instance_id, body.generation_id_or_member_epoch, offsets
         )
         error = self._groups.handle(body.group_id, event)
         if error:
-            reply(machine.Answered(error))
+            reply(events.Answered(error))
 
     def fetch(self, request: Request) -> None:
         body: m.OffsetFetchRequest = request.body

@@ -17,184 +17,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 from brokerd.cluster.model import Now
-
-NONE, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR = 0, 15, 16
-ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, INVALID_SESSION_TIMEOUT = 22, 23, 25, 26
-REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE_ID = 27, 79, 81, 82
-UNKNOWN_SERVER_ERROR = -1
-
-
-class State(Enum):
-    EMPTY = "Empty"
-    PREPARING = "PreparingRebalance"
-    COMPLETING = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
-
-
-@dataclass(slots=True)
-class Member:
-    """`join` and `sync` hold the token of a request that waits, or None. `deadline_ms` is mono."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    session_ms: int
-    rebalance_ms: int
-    protocols: tuple[tuple[str, bytes], ...]
-    assignment: bytes = b""
-    deadline_ms: int = 0
-    join: Any = None
-    sync: Any = None
-
-    def metadata(self, protocol: str) -> bytes:
-        return next((data for name, data in self.protocols if name == protocol), b"")
-
-
-@dataclass(frozen=True, slots=True)
-class Offset:
-    """A committed offset. `commit_wall_ms` is when, in Unix milliseconds."""
-
-    offset: int
-    leader_epoch: int
-    metadata: str
-    commit_wall_ms: int
-
-
-TopicIndex = tuple[str, int]
-
-
-# -- events ----------------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Join:
-    """`drawn_id` is a fresh member id in case one is needed; `id_first` asks a newcomer to come again with it (v4+)."""
-
-    token: Any
-    member_id: str
-    drawn_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    session_ms: int
-    rebalance_ms: int
-    protocol_type: str
-    protocols: tuple[tuple[str, bytes], ...]
-    id_first: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Sync:
-    token: Any
-    member_id: str
-    instance_id: str | None
-    generation: int
-    protocol_type: str | None
-    protocol: str | None
-    assignments: Mapping[str, bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
-    token: Any
-    member_id: str
-    instance_id: str | None
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """Several members at once (v3+); each (member id, instance id)."""
-
-    token: Any
-    members: tuple[tuple[str, str | None], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    token: Any
-    member_id: str
-    instance_id: str | None
-    generation: int
-    offsets: Mapping[TopicIndex, Offset]
-
-
-@dataclass(frozen=True, slots=True)
-class Persisted:
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class PersistFailed:
-    """`error` is what the asker is told; the shell decides whether the group must be loaded anew."""
-
-    number: int
-    error: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    pass
-
-
-# -- effects -----------------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Joined:
-    error: int
-    generation: int = -1
-    protocol_type: str | None = None
-    protocol: str | None = None
-    leader: str = ""
-    member_id: str = ""
-    members: tuple[tuple[str, str | None, bytes], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Synced:
-    error: int
-    protocol_type: str | None = None
-    protocol: str | None = None
-    assignment: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """One error per member asked for, in order."""
-
-    errors: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    error: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    token: Any
-    answer: Joined | Synced | Left | Answered
-
-
-@dataclass(frozen=True, slots=True)
-class PersistOffsets:
-    number: int
-    offsets: Mapping[TopicIndex, Offset]
-
-
-@dataclass(frozen=True, slots=True)
-class PersistGroup:
-    """Write the group as it stands, with these assignments."""
-
-    number: int
-    assignments: Mapping[str, bytes]
-
-
-Event = Join | Sync | Heartbeat | Leave | Commit | Persisted | PersistFailed | Tick
-Effect = Reply | PersistOffsets | PersistGroup
+from brokerd.coordinator.events import (
+    COORDINATOR_NOT_AVAILABLE,
+    FENCED_INSTANCE_ID,
+    GROUP_MAX_SIZE_REACHED,
+    ILLEGAL_GENERATION,
+    INCONSISTENT_GROUP_PROTOCOL,
+    MEMBER_ID_REQUIRED,
+    NONE,
+    NOT_COORDINATOR,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+    Answered,
+    Commit,
+    Effect,
+    Event,
+    Heartbeat,
+    Join,
+    Joined,
+    Leave,
+    Left,
+    Member,
+    Offset,
+    Persisted,
+    PersistFailed,
+    PersistGroup,
+    PersistOffsets,
+    Reply,
+    State,
+    Sync,
+    Synced,
+    Tick,
+    TopicIndex,
+)
 
 
 @dataclass(slots=True)

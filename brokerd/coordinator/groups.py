@@ -13,9 +13,10 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from brokerd.cluster.model import Now
-from brokerd.coordinator import group as machine
+from brokerd.coordinator import events
 from brokerd.coordinator import records as formats
-from brokerd.coordinator.group import Group, Offset, Reply, State, TopicIndex
+from brokerd.coordinator.events import Offset, Reply, State, TopicIndex
+from brokerd.coordinator.group import Group
 from brokerd.wire.records import CorruptBatch, Record, build, iterate
 
 log = logging.getLogger(__name__)
@@ -104,7 +105,7 @@ class Groups:
             for group in list(led.groups.values()):
                 deadline = group.deadline_ms()
                 if deadline is not None and deadline <= now.mono_ms:
-                    self._run(partition, led, group, group.handle(machine.Tick(), now))
+                    self._run(partition, led, group, group.handle(events.Tick(), now))
         if now.mono_ms - self._expired_ms > 60_000:
             self._expired_ms = now.mono_ms
             self._expire(now)
@@ -182,7 +183,7 @@ class Groups:
     def draw_member_id(self, client_id: str, instance_id: str | None) -> str:
         return f"{instance_id or client_id or 'member'}-{self._draw()}"
 
-    def handle(self, group_id: str, event: machine.Event) -> int:
+    def handle(self, group_id: str, event: events.Event) -> int:
         """Give `event` to the group (made if need be). An error means that it was not given and the caller answers."""
         partition, led, error = self.find(group_id)
         if error or led is None:
@@ -192,19 +193,19 @@ class Groups:
         return NONE
 
     # -- effects -----------------------------------------------------------------------------------------------------------
-    def _run(self, partition: int, led: Led, group: Group, effects: Sequence[machine.Effect]) -> None:
+    def _run(self, partition: int, led: Led, group: Group, effects: Sequence[events.Effect]) -> None:
         now = self._clock()
         for effect in effects:
             match effect:
                 case Reply():
                     effect.token(effect.answer)
-                case machine.PersistOffsets():
+                case events.PersistOffsets():
                     records = [
                         Record(i, now.wall_ms, formats.offset_key(group.group_id, t, p), formats.offset_value(o))
                         for i, ((t, p), o) in enumerate(effect.offsets.items())
                     ]
                     self._persist(partition, led, group, effect.number, records)
-                case machine.PersistGroup():
+                case events.PersistGroup():
                     value = formats.group_value(group, effect.assignments, now.wall_ms)
                     record = Record(0, now.wall_ms, formats.group_key(group.group_id), value)
                     self._persist(partition, led, group, effect.number, [record])
@@ -214,10 +215,10 @@ class Groups:
             if self.led.get(partition) is not led:
                 return  # resigned since: whoever waited has been told
             if error == NONE:
-                self._run(partition, led, group, group.handle(machine.Persisted(number), self._clock()))
+                self._run(partition, led, group, group.handle(events.Persisted(number), self._clock()))
                 return
             told = COORDINATOR_NOT_AVAILABLE if error in REFUSED_BEFORE_APPEND else NOT_COORDINATOR
-            self._run(partition, led, group, group.handle(machine.PersistFailed(number, told), self._clock()))
+            self._run(partition, led, group, group.handle(events.PersistFailed(number, told), self._clock()))
             if error not in REFUSED_BEFORE_APPEND and self._log.leader_epoch(partition) == led.epoch:
                 # It may stand in the log or not: only the log can tell.
                 log.warning(
@@ -271,7 +272,7 @@ class Groups:
                     if keys:
                         self.tombstones(group_id, group, keys, False, lambda e: None)
 
-    def commit(self, group_id: str, event: machine.Commit) -> int:
+    def commit(self, group_id: str, event: events.Commit) -> int:
         return self.handle(group_id, event)
 
     def offsets(self, group_id: str) -> tuple[Mapping[TopicIndex, Offset], int]:

@@ -9,7 +9,8 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from brokerd.coordinator.group import Group, Member, Offset, State
+from brokerd.coordinator.events import Member, Offset, State
+from brokerd.coordinator.group import Group
 
 OFFSET_KEY_VERSION, GROUP_KEY_VERSION = 1, 2
 OFFSET_VALUE_VERSION, GROUP_VALUE_VERSION = 3, 3

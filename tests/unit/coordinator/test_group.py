@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from brokerd.cluster.model import Now
-from brokerd.coordinator import group as g
-from brokerd.coordinator.group import Group, State
+from brokerd.coordinator import events as g
+from brokerd.coordinator.events import State
+from brokerd.coordinator.group import Group
 
 PARTITIONS = 6
 SESSION_MS, REBALANCE_MS = 10_000, 20_000
