@@ -7,7 +7,7 @@ Called by `sockets`. A subject is what a row of a page is about: `cluster`, `bro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from console import fragments as f
 from controlplane import events
 from controlplane.events import LiveUpdate
 from controlplane.selectors.console_history import figures
+from controlplane.selectors.topics import partition_state, replicas_owed
 
 
 @dataclass(slots=True)
@@ -141,11 +142,11 @@ def partition(p: dict[str, Any]) -> dict[str, str]:
     start, end = p["start_offset"], p["end_offset"]
     records = None if start is None or end is None else end - start
     return {
-        "state": f.state(partition_state(p)),
+        "state": f.state(partition_state(p["leader"], p["replicas"], p["isr"], p["adding"], p["removing"])),
         "leader": f.broker_chip(p["leader"]),
         "epoch": f.number(p["leader_epoch"]),
         "replicas": f.chips(p["replicas"], p["isr"], p["leader"], p["adding"], p["removing"]),
-        "isr": isr(p["isr"], p["replicas"]),
+        "isr": isr(p["isr"], p["replicas"], p["adding"], p["removing"]),
         "start": f.number(start),
         "end": f.number(end),
         "records": f.number(records),
@@ -153,20 +154,13 @@ def partition(p: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def partition_state(p: dict[str, Any]) -> str:
-    if p["leader"] is None:
-        return "offline"
-    if p["adding"] or p["removing"]:
-        return "moving"
-    return "in_sync" if set(p["isr"]) >= set(p["replicas"]) else "under_replicated"
-
-
-def isr(members: list[int], replicas: list[int]) -> str:
-    """Who is in sync, and how many of how many when somebody is missing."""
+def isr(members: list[int], replicas: list[int], adding: Sequence[int] = (), removing: Sequence[int] = ()) -> str:
+    """Who is in sync, and how many of how many when somebody is missing whom the partition is owed."""
     chips = f.chips(members)
-    if set(members) >= set(replicas):
-        return chips
-    return format_html('{} <b class="t-amber">{} of {}</b>', chips, len(members), len(replicas))
+    owed = replicas_owed(replicas, adding, removing)
+    return (
+        chips if len(members) >= owed else format_html('{} <b class="t-amber">{} of {}</b>', chips, len(members), owed)
+    )
 
 
 def _topics(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
@@ -238,7 +232,9 @@ def move(m: dict[str, Any]) -> dict[str, str]:
         "parts": format_html("{} of {}", f"{m['parts_ended']:,}", f"{m['parts']:,}"),
         "percent": format_html("{}%", f"{m['percent']:.0f}"),
         "bar": f.bar(m["percent"], "red" if m["state"] == "failed" else "blue"),
-        "bytes": format_html("<small>{} of {}</small>", f.size(done), f.size(total)),
+        "bytes": format_html("{} of {}", f.size(done), f.size(total)),
+        "speed": f.speed(m["bytes_per_s"]),
+        "stuck": f.count(m["parts_stuck"], "red"),
         "eta": f.eta(m["eta_s"]),
         "note": format_html("{}", m["note"]),
     }

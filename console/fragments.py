@@ -74,6 +74,12 @@ def size(value: float | int | None) -> SafeString:
     return format_html("{}", size_text(value))
 
 
+def speed(bytes_per_s: float | None) -> SafeString:
+    if not bytes_per_s:
+        return unknown("Nothing was copied yet, or it is over.")
+    return format_html("{}/s", size_text(bytes_per_s))
+
+
 def size_text(value: float | int) -> str:
     amount = float(value)
     for unit in ("B", "kB", "MB", "GB", "TB"):

@@ -245,7 +245,7 @@ def topic_sums(topic: TopicState, alive: set[int]) -> TopicSums:
         replication_factor=max((len(s.target) for s in states), default=1),
         ready=topic.ready,
         internal=topic.internal,
-        under_replicated=sum(1 for s in states if len(s.isr) < len(s.target) or not set(s.isr_ids) >= set(s.target)),
+        under_replicated=sum(1 for s in states if s.under_replicated),
         under_min_isr=sum(1 for s in states if s.leader != NO_LEADER and len(s.isr) < least),
         offline=sum(1 for s in states if s.leader == NO_LEADER),
         reassigning=sum(1 for s in states if s.reassigning),
@@ -261,7 +261,7 @@ def broker_sums(image: Image) -> dict[int, BrokerSums]:
         isr = state.isr_ids
         for b in state.replicas:
             replicas[b] = replicas.get(b, 0) + 1
-            if b not in isr:
+            if b not in isr and b not in state.adding:
                 out_of_sync[b] = out_of_sync.get(b, 0) + 1
     return {
         i: BrokerSums(b, leaders.get(i, 0), replicas.get(i, 0), out_of_sync.get(i, 0)) for i, b in image.brokers.items()
@@ -277,6 +277,7 @@ def partition_columns(state: PartitionState) -> dict[str, Any]:
         "adding": list(state.adding),
         "removing": list(state.removing),
         "leader": None if state.leader == NO_LEADER else state.leader,
+        "in_trouble": state.leader == NO_LEADER or state.under_replicated,
         "leader_epoch": state.leader_epoch,
         "partition_epoch": state.partition_epoch,
         "assignment_generation": state.assignment_generation,

@@ -6,7 +6,7 @@ Law: values only. No I/O, no clock, no policy (who is elected is `election`, whe
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
@@ -96,6 +96,16 @@ class PartitionState:
     @property
     def reassigning(self) -> bool:
         return bool(self.adding or self.removing)
+
+    @property
+    def under_replicated(self) -> bool:
+        return len(self.isr) < replicas_owed(self.replicas, self.adding, self.removing)
+
+
+def replicas_owed(replicas: Sequence[int], adding: Sequence[int] = (), removing: Sequence[int] = ()) -> int:
+    """How many replicas a partition is owed in sync. One that is only joining is not owed yet, one that is leaving not any more
+    (KIP-455): a healthy move lacks nothing, one that loses a member does."""
+    return len(replicas) - max(len(adding), len(removing))
 
 
 @dataclass(slots=True)

@@ -71,7 +71,8 @@ class ObservedTopic(models.Model):
 
 
 class Partition(models.Model):
-    """One partition as the metadata log has it, and its offsets as its leader answered at `sampled_at`."""
+    """One partition as the metadata log has it, and its offsets as its leader answered at `sampled_at`. `in_trouble`: it has no leader or
+    lacks a replica; kept as a column so that the list of troubles costs a page among 100,000 partitions."""
 
     topic = models.ForeignKey(ObservedTopic, on_delete=models.CASCADE, related_name="partitions")
     index = models.PositiveIntegerField()
@@ -82,6 +83,7 @@ class Partition(models.Model):
     adding = models.JSONField(default=list)
     removing = models.JSONField(default=list)
     leader = models.IntegerField(null=True)
+    in_trouble = models.BooleanField(default=False, db_index=True)
     leader_epoch = models.IntegerField()
     partition_epoch = models.IntegerField()
     assignment_generation = models.PositiveBigIntegerField()

@@ -11,6 +11,7 @@ from typing import Any
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 
 from brokerd.cluster.configs import TOPIC_CONFIGS
+from brokerd.cluster.model import replicas_owed
 from controlplane.models import ObservedTopic, Partition, Topic
 from controlplane.selectors.common import Page, age_s, cluster_row, paged
 
@@ -239,7 +240,7 @@ def partition_list(
     if only == "offline":
         rows = rows.filter(leader__isnull=True)
     elif only == "problems":
-        rows = rows.filter(Q(leader__isnull=True) | Q(replica_rows__in_isr=False)).distinct()
+        rows = rows.filter(in_trouble=True)
     elif only == "moving":
         rows = rows.exclude(adding=[], removing=[])
     return paged(
@@ -358,17 +359,20 @@ def _topic_rows(found: Sequence[ObservedTopic]) -> list[TopicRow]:
     return rows
 
 
+def partition_state(
+    leader: int | None, replicas: list[int], isr: list[int], adding: list[int], removing: list[int]
+) -> str:
+    """The worst that is true of a partition, as one word: offline, under_replicated, moving or in_sync."""
+    if leader is None:
+        return "offline"
+    if len(isr) < replicas_owed(replicas, adding, removing):
+        return "under_replicated"
+    return "moving" if adding or removing else "in_sync"
+
+
 def _partition_row(p: Partition) -> PartitionRow:
     replicas = {r.broker_id: r for r in p.replica_rows.all()}
     known = p.start_offset is not None and p.end_offset is not None
-    if p.leader is None:
-        state = "offline"
-    elif p.adding or p.removing:
-        state = "moving"
-    elif set(p.isr) >= set(p.replicas):
-        state = "in_sync"
-    else:
-        state = "under_replicated"
     return PartitionRow(
         topic=p.topic.name,
         index=p.index,
@@ -395,6 +399,6 @@ def _partition_row(p: Partition) -> PartitionRow:
             )
             for b in p.replicas
         ],
-        state=state,
+        state=partition_state(p.leader, p.replicas, p.isr, p.adding, p.removing),
         sample_age_s=age_s(p.sampled_at),
     )
