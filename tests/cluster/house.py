@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -21,8 +22,9 @@ from tests.cluster.local import ROOT, wait_for
 
 
 def free_base(count: int) -> int:
-    """The first of `count` neighbouring free ports."""
-    for base in range(31000 + os.getpid() % 1000 * 10, 60000, 10):
+    """The first of `count` neighbouring free ports, below those that the kernel hands out to clients by itself."""
+    for _ in range(200):
+        base = random.SystemRandom().randrange(20_000, 32_000, 10)
         try:
             for port in range(base, base + count):
                 with socket.socket() as s:
@@ -33,35 +35,59 @@ def free_base(count: int) -> int:
     raise AssertionError("no free ports")
 
 
+def manage(*arguments: str, seconds: float = 180) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_")}
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds, check=False,
+    )  # fmt: skip
+
+
 class House:
-    def __init__(self, folder: Path) -> None:
+    """Up from the beginning; `up` brings it back after `down`. `arguments` are `up`'s."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
         self.folder = folder
-        self.base = free_base(5)
-        self.up()
+        self.base = free_base(6)
+        self.facts = self.up(*arguments)
 
     def manage(self, *arguments: str) -> str:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_")}
-        done = subprocess.run(
-            [sys.executable, "manage.py", *arguments, "--data-dir", str(self.folder)],
-            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180, check=False,
-        )  # fmt: skip
+        done = manage(*arguments, "--data-dir", str(self.folder))
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def up(self) -> None:
-        facts = json.loads(
-            self.manage("up", "--detach", "--json", "--no-demo", "--port-base", str(self.base)).splitlines()[-1]
+    def up(self, *arguments: str) -> dict[str, str]:
+        """What `up` prints; with --json that is all it prints on its standard output."""
+        facts: dict[str, str] = json.loads(
+            self.manage("up", "--detach", "--json", "--no-demo", "--port-base", str(self.base), *arguments)
         )
         self.bootstrap, self.console, self.token = facts["bootstrap"], facts["console"], facts["token"]
         self.user, self.password = facts["user"], facts["password"]
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return facts
 
     def down(self) -> None:
         self.manage("down")
 
+    def pids(self) -> dict[str, int]:
+        """Of the processes that run."""
+        done = json.loads(self.manage("status", "--json"))["processes"]
+        return {p["name"]: p["pid"] for p in done if p["state"] == "running"}
+
+    def supervisor(self) -> int:
+        return int(json.loads((self.folder / "processes.json").read_text())["supervisor"]["pid"])
+
+    def wait_for_the_console(self) -> None:
+        """An earlier test may just have killed it."""
+
+        def listens() -> bool:
+            with socket.socket() as s:
+                return s.connect_ex(("127.0.0.1", self.base)) == 0
+
+        wait_for(listens, "the console to listen", 30)
+
     def pid(self, name: str) -> int:
-        rows = json.loads(self.manage("status", "--json").splitlines()[-1])["processes"]
-        return int(next(r["pid"] for r in rows if r["name"] == name) or 0)
+        return int(wait_for(lambda: self.pids().get(name), f"{name} to run"))
 
     def kill(self, name: str) -> None:
         os.kill(self.pid(name), signal.SIGKILL)

@@ -6,92 +6,27 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import stat
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.cluster.house import House, manage
 from tests.cluster.local import ROOT, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 
-def manage(*arguments: str, seconds: float = 150) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
-
-
-def port_base() -> int:
-    """A base with six free ports after it."""
-    for _ in range(50):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            base = int(s.getsockname()[1])
-        if base < 60000 and all(_free(base + i) for i in range(6)):
-            return base
-    raise AssertionError("no six free ports in a row")
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as s:
-        return s.connect_ex(("127.0.0.1", port)) != 0
-
-
-class House:
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.base = folder, port_base()
-
-    def up(self, *arguments: str) -> dict[str, Any]:
-        done = manage(
-            "up",
-            "--data-dir",
-            str(self.folder),
-            "--port-base",
-            str(self.base),
-            "--detach",
-            "--json",
-            "--no-demo",
-            *arguments,
-        )
-        assert done.returncode == 0, done.stderr
-        answer: dict[str, Any] = json.loads(done.stdout)
-        return answer
-
-    def down(self) -> None:
-        done = manage("down", "--data-dir", str(self.folder))
-        assert done.returncode == 0, done.stderr
-
-    def pids(self) -> dict[str, int | None]:
-        done = manage("status", "--json", "--data-dir", str(self.folder))
-        return {p["name"]: p["pid"] for p in json.loads(done.stdout)["processes"] if p["state"] == "running"}
-
-    def wait_for_the_console(self) -> None:
-        """An earlier test may just have killed it."""
-        wait_for(lambda: not _free(self.base), "the console to listen", 30)
-
-    def supervisor(self) -> int:
-        return int(json.loads((self.folder / "processes.json").read_text())["supervisor"]["pid"])
-
-
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     house = House(tmp_path_factory.mktemp("house") / "data")
-    house.up()
     yield house
     house.down()
     assert house.pids() == {}
@@ -168,8 +103,8 @@ def test_a_second_house_in_the_same_folder_is_refused_in_one_sentence(house: Hou
 def test_two_houses_live_side_by_side_and_one_may_go(house: House, tmp_path: Path) -> None:
     house.wait_for_the_console()
     before = house.pids()
-    second = House(tmp_path / "second")
-    answer = second.up("--brokers", "1", "--controllers", "1")
+    second = House(tmp_path / "second", "--brokers", "1", "--controllers", "1")
+    answer = second.facts
     try:
         admin = AdminClient({"bootstrap.servers": answer["bootstrap"]})
         admin.create_topics([NewTopic("only-there", 1, 1)])["only-there"].result(30)
@@ -245,7 +180,7 @@ def test_a_topic_asked_for_while_no_controller_acts_is_made_by_the_one_that_come
 
 def test_after_the_death_of_everything_at_once_up_goes_on_with_the_same_data(tmp_path: Path) -> None:
     house = House(tmp_path / "data")
-    answer = house.up()
+    answer = house.facts
     try:
         bootstrap = answer["bootstrap"]
         admin = AdminClient({"bootstrap.servers": bootstrap})
