@@ -124,6 +124,9 @@ class Producer(Client):
             return
         if code in FATAL:
             assert code is not None
+            if self.topic in self.history.unpromised:
+                self.idle = True
+                return
             why = body.responses[0].partition_responses[0].error_message
             self.history.given_up.append(f"{self.name} at {self.sequence}: {code.name} {why}")
             self.world.tell(f"{self.name} gives up at {self.sequence}: {code.name} {why}")

@@ -59,8 +59,8 @@ class Ear(logging.Handler):
 class Trouble:
     """Faults, one after another and on top of each other, as the seed has it. Every one ends by `peace`."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster, self.world = cluster, cluster.world
+    def __init__(self, cluster: Cluster, history: History) -> None:
+        self.cluster, self.world, self.history = cluster, cluster.world, history
         self.over = False
         self.world.after(self._pause(), self._next)
 
@@ -98,6 +98,7 @@ class Trouble:
         if self.cluster.settled():
             node = self._broker()
             node.power_cut()
+            self.history.unpromised.add("loose")
             self._later(0.05, 6, node.start)
 
     def _stop(self) -> None:
@@ -198,7 +199,7 @@ def live(world: World, history: History, trouble_s: float) -> None:
     producers = [Producer(cluster, history, f"p{i}{n}", t, p) for i, (t, p) in enumerate(places) for n in "ab"]
     readers = [Reader(cluster, history, f"r{i}", t, p) for i, (t, p) in enumerate(places)]
     world.run(world.now_us + 1 * S)
-    trouble = Trouble(cluster)
+    trouble = Trouble(cluster, history)
     world.run(world.now_us + int(trouble_s * S))
     trouble.peace()
     cluster.until(cluster.settled, PEACE_S_MAX, "everything in step after the last fault")
