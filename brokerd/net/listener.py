@@ -1,7 +1,7 @@
 """The door: accepts connections, cuts frames, keeps answers in order, sends bytes and file regions.
 
 Laws: answers leave strictly in request order; a frame is bounded before anything is allocated for it; a connection that does
-not read its answers is not read from. Called by the loop; hands frames to `dispatch`. Must not come in: what a request means.
+not read its answers is not read from; no connection keeps the loop to itself, however many requests it sends at once. Called by the loop; hands frames to `dispatch`. Must not come in: what a request means.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ RECEIVE_BYTES = 256 * 1024
 REQUESTS_IN_FLIGHT_MAX = 256
 """Requests of one connection that may wait for answers; beyond it the connection is not read."""
 OUTPUT_BYTES_MAX = 64 * 1024 * 1024
-"""Bytes of answers queued for one connection before it is not read any more."""
+"""Bytes of answers queued for one connection, most of them in files, before it is not read any more."""
+ANSWER_BYTES_MAX = 1024 * 1024
+"""Of these, bytes in memory, those behind an answer that is still awaited included."""
+REQUESTS_PER_TURN = 64
+"""Requests of one connection handled before the others have their turn: a buffer full of small questions may ask for much."""
 SEND_BYTES_PER_TURN = 8 * 1024 * 1024
 """Bytes one connection may send per loop turn, so that a fast reader does not starve the others."""
 SEND_PARTS_MAX = 64
@@ -89,9 +93,10 @@ class Connection:
         self._corked = False
         self._slots: deque[Slot] = deque()
         self._output: deque[Part] = deque()
-        self._output_bytes = 0
+        self._output_bytes = self._answer_bytes = 0
         self._events = READ
-        self._backlog = b""
+        self._backlog: memoryview | None = None  # received and not looked at yet
+        self._resuming = False
         self.closed = False
         self.last_active_ms = loop.now.mono_ms
         loop.register(self.fd, READ, self._ready)
@@ -145,9 +150,10 @@ class Connection:
         else:
             self._update_events()
 
-    def _split(self, data: memoryview) -> None:
-        """Hand over every whole frame in `data`; keep the rest."""
+    def _split(self, data: memoryview, *, own: bool = False) -> None:
+        """Hand over the whole frames in `data`; keep the rest. `own`: its memory is this connection's alone."""
         pos, end = 0, len(data)
+        handled = 0
         while not self.closed:
             left = end - pos
             if left < LENGTH:
@@ -163,8 +169,34 @@ class Connection:
             if left < LENGTH + length:
                 self._keep(data[pos:end], LENGTH + length)
                 return
+            if handled == REQUESTS_PER_TURN or not self._has_room():
+                self._backlog = data[pos:end] if own else memoryview(bytearray(data[pos:end]))
+                return
             self._on_frame(self, data[pos + LENGTH : pos + LENGTH + length])
+            handled += 1
             pos += LENGTH + length
+
+    def _has_room(self) -> bool:
+        """Whether another request may be handled before answers have left."""
+        return (
+            len(self._slots) < REQUESTS_IN_FLIGHT_MAX
+            and self._output_bytes < OUTPUT_BYTES_MAX
+            and self._answer_bytes < ANSWER_BYTES_MAX
+        )
+
+    def _resume(self) -> None:
+        """Go on with what was left for a later turn."""
+        self._resuming = False
+        data, self._backlog = self._backlog, None
+        if data is None or self.closed:
+            return
+        self._corked = True
+        self._split(data, own=True)
+        self._corked = False
+        if self._output and not self.closed:
+            self._flush()
+        else:
+            self._update_events()
 
     def _keep(self, beginning: memoryview, wanted: int) -> None:
         have = len(beginning)
@@ -183,6 +215,7 @@ class Connection:
         slot.filled = True
         if self.closed:
             return
+        self._answer_bytes += sum(len(p) for p in parts or () if not isinstance(p, FileRegion))
         moved = False
         while self._slots and self._slots[0].filled:
             ready = self._slots.popleft().parts
@@ -234,18 +267,27 @@ class Connection:
         self._output_bytes -= n
         while n:
             part = output[0]
-            if n >= len(part):
-                n -= len(part)
+            size = len(part)
+            if n >= size:
+                n -= size
                 output.popleft()
+                if not isinstance(part, FileRegion):
+                    self._answer_bytes -= size
+            elif isinstance(part, FileRegion):
+                output[0], n = part.advanced(n), 0
             else:
-                output[0] = part.advanced(n) if isinstance(part, FileRegion) else memoryview(part)[n:]
+                output[0] = memoryview(part)[n:]
+                self._answer_bytes -= n
                 n = 0
 
     def _update_events(self) -> None:
         if self.closed:
             return
-        reading = len(self._slots) < REQUESTS_IN_FLIGHT_MAX and self._output_bytes < OUTPUT_BYTES_MAX
-        events = (READ if reading else 0) | (WRITE if self._output else 0)
+        room = self._has_room()
+        if room and self._backlog is not None and not self._resuming:
+            self._resuming = True
+            self.loop.call_later(0, lambda now: self._resume())
+        events = (READ if room and self._backlog is None else 0) | (WRITE if self._output else 0)
         if events != self._events:
             self._events = events
             self.loop.modify(self.fd, events)
@@ -258,7 +300,7 @@ class Connection:
         self.sock.close()
         self._slots.clear()
         self._output.clear()
-        self._partial = None
+        self._partial = self._backlog = None
         self._on_close(self)
 
 

@@ -108,8 +108,10 @@ class Loop:
             callback = self._callbacks.get(fd)
             if callback is not None:
                 callback(events)
+        due: list[Timer] = []
         while self._timers and self._timers[0][0] <= now.mono_ms:
-            _, _, timer = heapq.heappop(self._timers)
+            due.append(heapq.heappop(self._timers)[2])
+        for timer in due:  # what these set for now has its turn after the sockets
             if not timer.cancelled:
                 timer.callback(now)
         for hook in self.after_turn:

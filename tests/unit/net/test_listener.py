@@ -1,0 +1,246 @@
+"""One connection's bytes, over a socket pair: however they are cut, each request is handed over once, whole and in order."""
+
+from __future__ import annotations
+
+import random
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import pytest
+
+from brokerd.net import listener
+from brokerd.net.listener import Connection, Slot
+from brokerd.net.loop import Loop
+from brokerd.wire.framing import FileRegion
+
+LIMIT = 1 << 20
+
+
+class Served:
+    """A connection on a real loop, and its client's end."""
+
+    def __init__(self, on_frame: Callable[[Connection, memoryview], None] | None = None, limit: int = LIMIT) -> None:
+        self.loop = Loop()
+        self.client, server = socket.socketpair()
+        server.setblocking(False)
+        self.frames: list[bytes] = []
+        self.slots: list[Slot] = []
+        self.forgotten = 0
+        self.connection = Connection(self.loop, server, "client:1", on_frame or self.note, self.forget, limit)
+
+    def note(self, connection: Connection, frame: memoryview) -> None:
+        self.frames.append(bytes(frame))
+        if len(frame):
+            frame[0] = 0  # handlers stamp in place: the memory must be writable
+
+    def forget(self, connection: Connection) -> None:
+        self.forgotten += 1
+
+    def turn(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.loop.call_later(0, lambda now: None)  # no turn waits for what may not come
+            self.loop.turn()
+
+    def send(self, data: bytes) -> None:
+        """All of it, while the loop turns."""
+        self.client.setblocking(False)
+        view = memoryview(data)
+        while view and not self.connection.closed:
+            try:
+                view = view[self.client.send(view) :]
+            except BlockingIOError:
+                self.turn()
+        self.turn(3)
+
+    def received(self) -> bytes:
+        self.client.setblocking(False)
+        out = b""
+        try:
+            while more := self.client.recv(1 << 20):
+                out += more
+        except BlockingIOError:
+            pass
+        return out
+
+    def close(self) -> None:
+        self.connection.close()
+        self.client.close()
+        self.loop.close()
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    one = Served()
+    yield one
+    one.close()
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(len(b).to_bytes(4, "big") + b for b in bodies)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_frames_cut_anywhere_arrive_whole_and_in_order(served: Served, seed: int) -> None:
+    rng = random.Random(seed)
+    sizes = (0, 1, 3, 4, 200, 5_000, listener.RECEIVE_BYTES - 4, listener.RECEIVE_BYTES, 300_000)
+    bodies = [rng.randbytes(rng.choice(sizes)) for _ in range(rng.randrange(1, 12))]
+    stream = framed(*bodies)
+    cuts = sorted(rng.randrange(len(stream) + 1) for _ in range(rng.choice((0, 3, 30))))
+    for start, end in pairwise((0, *cuts, len(stream))):
+        served.send(stream[start:end])
+    served.turn(5)
+    assert served.frames == bodies
+
+
+def test_each_byte_alone(served: Served) -> None:
+    bodies = [b"first", b"", b"second"]
+    for i in framed(*bodies):
+        served.send(bytes([i]))
+    assert served.frames == bodies
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31), LIMIT + 1, 2**31 - 1])
+def test_a_length_out_of_bounds_closes_it_and_what_came_before_counts(served: Served, length: int) -> None:
+    served.send(framed(b"good") + length.to_bytes(4, "big", signed=True) + b"more")
+    assert served.frames == [b"good"]
+    assert (served.connection.closed, served.forgotten) == (True, 1)
+
+
+def test_a_frame_at_the_limit_is_taken(served: Served) -> None:
+    served.send(framed(b"x" * LIMIT))
+    assert [len(f) for f in served.frames] == [LIMIT]
+
+
+def test_an_announcement_takes_no_memory(served: Served) -> None:
+    served.send((LIMIT).to_bytes(4, "big") + b"x" * 100)
+    partial = served.connection._partial
+    assert partial is not None
+    assert len(partial) <= listener.FRAME_BYTES_FIRST
+
+
+def test_a_thousand_requests_at_once_are_handled_in_portions(served: Served) -> None:
+    bodies = [b"%04d" % i for i in range(1_000)]
+    served.client.sendall(framed(*bodies))
+    served.turn()
+    # What is left over may be taken up once more in the same turn, after the other sockets.
+    assert len(served.frames) <= 2 * listener.REQUESTS_PER_TURN
+    turns = 2
+    while len(served.frames) < len(bodies):
+        served.turn()
+        turns += 1
+        assert turns < 100
+    assert served.frames == bodies
+    assert turns >= len(bodies) // listener.REQUESTS_PER_TURN
+
+
+def test_requests_that_wait_for_answers_hold_the_others_back() -> None:
+    one = Served()
+
+    def wait(connection: Connection, frame: memoryview) -> None:
+        one.frames.append(bytes(frame))
+        one.slots.append(connection.open_slot())
+
+    one.connection._on_frame = wait
+    one.send(framed(*[b"%04d" % i for i in range(1_000)]))
+    one.turn(50)
+    assert len(one.frames) == listener.REQUESTS_IN_FLIGHT_MAX
+    answered, got = 0, b""
+    while len(one.slots) > answered:
+        one.connection.answer(one.slots[answered], [b"%04d" % answered])
+        answered += 1
+        one.turn()
+        got += one.received()
+    assert answered == 1_000
+    assert one.frames == [b"%04d" % i for i in range(1_000)]
+    assert got == b"".join(b"%04d" % i for i in range(1_000))
+    one.close()
+
+
+def test_answers_that_nobody_reads_hold_questions_back() -> None:
+    one = Served()
+    answer = bytes(100_000)
+
+    def reply(connection: Connection, frame: memoryview) -> None:
+        one.frames.append(bytes(frame))
+        connection.answer(connection.open_slot(), [answer])
+
+    one.connection._on_frame = reply
+    one.client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    one.client.sendall(framed(*[b"?"] * 2_000))
+    one.turn(100)
+    stuck = len(one.frames)
+    assert stuck < 60, f"{stuck} answers of {len(answer)} bytes are held for a client that reads none"
+    got = 0
+    for _ in range(20_000):
+        got += len(one.received())
+        one.turn()
+        if got == 2_000 * len(answer):
+            break
+    assert got == 2_000 * len(answer)
+    assert one.connection._answer_bytes == one.connection._output_bytes == 0
+    one.close()
+
+
+def test_answers_behind_one_that_is_awaited_count_too() -> None:
+    one = Served()
+
+    def reply(connection: Connection, frame: memoryview) -> None:
+        slot = connection.open_slot()
+        one.slots.append(slot)
+        if len(one.slots) > 1:
+            connection.answer(slot, [bytes(100_000)])
+
+    one.connection._on_frame = reply
+    one.send(framed(*[b"?"] * 200))
+    one.turn(20)
+    assert len(one.slots) < 30
+    one.connection.answer(one.slots[0], None)  # it wanted no answer
+    got = 0
+    for _ in range(5_000):
+        got += len(one.received())
+        one.turn()
+    assert got == 199 * 100_000
+    one.close()
+
+
+def test_answers_leave_in_the_order_of_requests(served: Served) -> None:
+    slots = [served.connection.open_slot() for _ in range(4)]
+    for i in (3, 1, 0):
+        served.connection.answer(slots[i], [b"%d" % i])
+    served.turn()
+    assert served.received() == b"01"
+    served.connection.answer(slots[2], None)
+    served.turn()
+    assert served.received() == b"3"
+
+
+def test_a_file_region_goes_out_between_bytes(served: Served) -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(b"0123456789" * 10_000)
+        file.flush()
+        slot = served.connection.open_slot()
+        served.connection.answer(slot, [b"<", FileRegion(file, 10, 50_000), b">"])
+        got = b""
+        for _ in range(200):
+            got += served.received()
+            served.turn()
+        assert got == b"<" + (b"0123456789" * 5_000) + b">"
+
+
+def test_a_region_longer_than_its_file_closes_the_connection_only(served: Served) -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(b"short")
+        file.flush()
+        served.connection.answer(served.connection.open_slot(), [FileRegion(file, 0, 500)])
+        served.turn(2)
+    assert served.connection.closed
+
+
+def test_an_answer_to_a_closed_connection_is_dropped(served: Served) -> None:
+    slot = served.connection.open_slot()
+    served.client.close()
+    served.turn(2)
+    assert served.connection.closed
+    served.connection.answer(slot, [b"late"])
