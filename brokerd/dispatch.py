@@ -1,7 +1,8 @@
 """From a frame to the handler that answers it.
 
 Laws: every request is answered exactly once, in order; a handler answers now or leaves a promise; what a client did wrong
-gets Kafka's error or a closed connection, and the broker lives on. Holds the one broad `except` of the broker.
+gets Kafka's error or a closed connection, and the broker lives on. Holds the broad `except`s of the broker: around a handler, and
+around writing its answer.
 Must not come in: what any request means.
 """
 
@@ -45,9 +46,14 @@ class Request:
             self._connection.answer(self._slot, None)
             return
         header = self.header
-        self._connection.answer(
-            self._slot, framing.encode_response(header.api_key, header.api_version, header.correlation_id, body)
-        )
+        try:
+            parts = framing.encode_response(header.api_key, header.api_version, header.correlation_id, body)
+        except Exception:
+            # Most answers are given later, from a timer or another connection's request: there is nobody to catch this.
+            log.exception("the answer to API %d version %d cannot be written", header.api_key, header.api_version)
+            self._connection.close()
+            return
+        self._connection.answer(self._slot, parts)
 
     def reply_parts(self, parts: list[Any]) -> None:
         """An answer already encoded, its length and header included."""
@@ -94,7 +100,7 @@ class Dispatch:
         try:
             handler(request)
         except Exception:
-            # The one broad except: a fault of ours must cost one connection, not the broker.
+            # A fault of ours must cost one connection, not the broker.
             self.failures += 1
             log.exception("API %d version %d from %s failed", header.api_key, header.api_version, connection.peer)
             connection.close()

@@ -37,6 +37,8 @@ RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER = 2, 4, 8
 SOURCE_TOPIC, SOURCE_DYNAMIC_BROKER, SOURCE_DYNAMIC_DEFAULT, SOURCE_STATIC, SOURCE_DEFAULT = 1, 2, 3, 4, 5
 OPERATIONS = {0: "set", 1: "delete", 2: "append", 3: "subtract"}
 ASK_TIMEOUT_MS_MAX = 60_000
+MESSAGE_CHARACTERS_MAX = 1_000
+"""A sentence may quote what a client sent, which may be longer than a string of the protocol."""
 NOT_ANSWERED = "the controller did not answer in time; ask again, and see whether the change took place"
 
 
@@ -358,6 +360,15 @@ def _timeout(timeout_ms: int) -> int:
 
 def _results(answer: RequestAnswered | None, names: Sequence[str | None]) -> list[dict[str, Any]]:
     """One result per name, in order, whatever the controller said."""
+    results = _results_at_length(answer, names)
+    for result in results:
+        message = result.get("message")
+        if message is not None and len(message) > MESSAGE_CHARACTERS_MAX:
+            result["message"] = message[:MESSAGE_CHARACTERS_MAX] + " ..."
+    return results
+
+
+def _results_at_length(answer: RequestAnswered | None, names: Sequence[str | None]) -> list[dict[str, Any]]:
     if answer is None:
         return [{"name": n, "error": ErrorCode.REQUEST_TIMED_OUT, "message": NOT_ANSWERED} for n in names]
     if answer.error:

@@ -13,6 +13,9 @@ from brokerd.wire.apis import APIS, Api, ApiKey
 from brokerd.wire.primitives import Malformed, skip_tags
 from brokerd.wire.schema import Struct, packer, unpacker
 
+ELEMENTS_MAX = 100_000
+"""Elements of arrays and tagged fields of one message, nested ones included: ten times the partitions of a large cluster. A frame of
+100 MiB could hold 50 million of two bytes each, which are minutes of one thread's work and gigabytes of objects."""
 _HEADER = struct.Struct(">hhih")
 _INT = struct.Struct(">i")
 _BAD_BYTES = (Malformed, struct.error, IndexError, UnicodeDecodeError, ValueError)
@@ -118,9 +121,10 @@ def decode_request(frame: memoryview) -> tuple[RequestHeader, Any]:
             raise UnsupportedVersion(header)
         flexible = api.flexible(version)
         end = len(frame)
+        room = [ELEMENTS_MAX]
         if flexible:
-            pos = skip_tags(frame, pos, end)
-        body, pos = unpacker(api.request, version, flexible)(frame, pos, end)
+            pos = skip_tags(frame, pos, end, room)
+        body, pos = unpacker(api.request, version, flexible)(frame, pos, end, room)
     except _BAD_BYTES as e:
         raise MalformedRequest(f"a request cannot be read: {e}") from e
     return header, body
@@ -173,10 +177,10 @@ def decode_response(api_key: int, version: int, frame: memoryview) -> tuple[int,
     flexible = api.flexible(version)
     try:
         (correlation_id,) = _INT.unpack_from(frame, 0)
-        pos = 4
+        pos, room = 4, [ELEMENTS_MAX]
         if flexible and api_key != ApiKey.API_VERSIONS:
-            pos = skip_tags(frame, pos, len(frame))
-        body, _ = unpacker(api.response, version, flexible)(frame, pos, len(frame))
+            pos = skip_tags(frame, pos, len(frame), room)
+        body, _ = unpacker(api.response, version, flexible)(frame, pos, len(frame), room)
     except _BAD_BYTES as e:
         raise MalformedRequest(f"a response cannot be read: {e}") from e
     return correlation_id, body

@@ -16,12 +16,24 @@ SCALARS = {
 }  # fmt: skip
 """Kind -> its letter in `struct`, its bytes."""
 
+STRING_BYTES_MAX = 0x7FFF
+"""Kafka's bound for every string, also where a compact length could say more: such names end up behind 2-byte lengths in logs."""
 SMALL = 17
 """Arrays of numbers below this length are packed, with their length, by one prepared call: replica lists are this short."""
 
 
 class Malformed(ValueError):
     """Bytes that are not what their version's description says."""
+
+
+Room = list[int]
+"""One number: how many elements of arrays and tagged fields a message may still have. Small bytes become large objects and long work."""
+
+
+def spend(room: Room, count: int) -> None:
+    room[0] -= count
+    if room[0] < 0:
+        raise Malformed(f"{-room[0]} elements more than one message may have")
 
 
 def put_uvarint(out: bytearray, n: int) -> None:
@@ -47,11 +59,12 @@ def get_uvarint(buf: Any, pos: int) -> tuple[int, int]:
             raise Malformed("a varint of more than 5 bytes")
 
 
-def get_tag_count(buf: Any, pos: int, end: int) -> tuple[int, int]:
+def get_tag_count(buf: Any, pos: int, end: int, room: Room) -> tuple[int, int]:
     """How many tagged fields follow; each takes two bytes at least."""
     count, pos = get_uvarint(buf, pos)
     if count * 2 > end - pos:
         raise Malformed(f"{count} tagged fields, {end - pos} bytes remain")
+    spend(room, count)
     return count, pos
 
 
@@ -64,12 +77,25 @@ def get_tag(buf: Any, pos: int, end: int) -> tuple[int, int, int]:
     return tag, pos, pos + size
 
 
-def skip_tags(buf: Any, pos: int, end: int) -> int:
+def skip_tags(buf: Any, pos: int, end: int, room: Room) -> int:
     """Past a section of tagged fields of which none is known."""
-    count, pos = get_tag_count(buf, pos, end)
+    count, pos = get_tag_count(buf, pos, end, room)
     for _ in range(count):
         _, _, pos = get_tag(buf, pos, end)
     return pos
+
+
+def get_string(buf: Any, pos: int, n: int) -> str:
+    if n > STRING_BYTES_MAX:
+        raise Malformed(f"a string of {n} bytes; at most {STRING_BYTES_MAX} may be")
+    return str(buf[pos : pos + n], "utf-8")
+
+
+def string_bytes(value: str) -> bytes:
+    data = value.encode()
+    if len(data) > STRING_BYTES_MAX:
+        raise ValueError(f"a string of {len(data)} bytes; at most {STRING_BYTES_MAX} may be")
+    return data
 
 
 def put_tags(out: bytearray, tags: list[tuple[int, bytearray]]) -> None:

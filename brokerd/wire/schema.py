@@ -1,7 +1,7 @@
 """Messages described once, compiled per version into straight-line pack and unpack functions.
 
-Laws: a count read from the wire is compared with the bytes that remain, at the least that many elements take, before anything is
-allocated; a tagged field that equals its default is absent. A message is a slotted dataclass whose fields are made by `f`; its
+Laws: a count read from the wire is compared with the bytes that remain, at the least that many elements take, and with the room
+that the message has left, before anything is allocated; a tagged field that equals its default is absent. A message is a slotted dataclass whose fields are made by `f`; its
 functions are generated at first use. Bytes behind a message are ignored, as Kafka ignores them.
 Called by `framing` and by tests. Must not come in: sockets, API tables, meaning.
 """
@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from brokerd.wire import primitives
-from brokerd.wire.primitives import SCALARS, SMALL
+from brokerd.wire.primitives import SCALARS, SMALL, Room
 
 NO_UUID = UUID(int=0)
 
@@ -94,12 +94,12 @@ class Struct:
 
 PRIMITIVES = (
     "Malformed", "put_uvarint", "get_uvarint", "get_tag_count", "get_tag", "skip_tags", "put_tags", "put_numbers",
-    "put_records",
+    "put_records", "spend", "get_string", "string_bytes",
 )  # fmt: skip
 """What generated code may call by name."""
 
 Pack = Callable[[Any, bytearray, list[Any]], None]
-Unpack = Callable[[Any, int, int], tuple[Any, int]]
+Unpack = Callable[[Any, int, int, Room], tuple[Any, int]]
 _packers: dict[tuple[type, int, bool], Pack] = {}
 _unpackers: dict[tuple[type, int, bool], Unpack] = {}
 
@@ -113,7 +113,7 @@ def packer(cls: type, version: int, flexible: bool) -> Pack:
 
 
 def unpacker(cls: type, version: int, flexible: bool) -> Unpack:
-    """`unpack(buffer, position, end) -> (value, position)`. Raises ValueError (Malformed, UnicodeDecodeError), struct.error or
+    """`unpack(buffer, position, end, room) -> (value, position)`. Raises ValueError (Malformed, UnicodeDecodeError), struct.error or
     IndexError on bad bytes; `framing` makes one error of them.
     """
     key = (cls, version, flexible)
@@ -275,7 +275,7 @@ class _Compiler:
                 self.emit(d, "else:")
                 d += 1
             if kind == "string":
-                self.emit(d, f"{v} = {v}.encode()")
+                self.emit(d, f"{v} = string_bytes({v})")
                 self.put_length(d, f"len({v})", 2)
                 self.emit(d, f"out += {v}")
             elif kind == "bytes":
@@ -337,17 +337,17 @@ class _Compiler:
             if tags:
                 self.unpack_tags(tags)
             else:
-                self.emit(1, "else: pos = skip_tags(buf, pos, end)")
+                self.emit(1, "else: pos = skip_tags(buf, pos, end, room)")
         arguments = ", ".join(values[fld.name] for fld, _ in self.fields)
         self.emit(1, f"return Cls({arguments}), pos")
-        unpack: Unpack = self.build("unpack(buf, pos, end)", "unpack")
+        unpack: Unpack = self.build("unpack(buf, pos, end, room)", "unpack")
         return unpack
 
     def unpack_tags(self, tags: list[tuple[str, FieldSpec]]) -> None:
         """Known tags are read and must be exactly as long as they say; others are passed over."""
         self.emit(1, "else:")
         self.emit(2, "whole = end")
-        self.emit(2, "count, pos = get_tag_count(buf, pos, end)")
+        self.emit(2, "count, pos = get_tag_count(buf, pos, end, room)")
         self.emit(2, "for _ in range(count):")
         self.emit(3, "tag, pos, end = get_tag(buf, pos, whole)")
         for i, (local, spec) in enumerate(tags):
@@ -378,9 +378,9 @@ class _Compiler:
             u = self.bind(unpacker(self.nested(kind), self.version, self.flexible), "U")
             if nullable:
                 self.emit(d, f"if buf[pos] >= 128: {target} = None; pos += 1")
-                self.emit(d, f"else: {target}, pos = {u}(buf, pos + 1, end)")
+                self.emit(d, f"else: {target}, pos = {u}(buf, pos + 1, end, room)")
             else:
-                self.emit(d, f"{target}, pos = {u}(buf, pos, end)")
+                self.emit(d, f"{target}, pos = {u}(buf, pos, end, room)")
         else:
             width = 2 if kind == "string" else 4
             n = self.get_length(d, width)
@@ -397,11 +397,12 @@ class _Compiler:
             if isinstance(kind, ArrayOf):
                 self.unpack_array(d + 1, target, kind.element, n)
             else:
-                convert = {"string": "str(buf[pos:pos + {n}], 'utf-8')", "bytes": "bytes(buf[pos:pos + {n}])",
+                convert = {"string": "get_string(buf, pos, {n})", "bytes": "bytes(buf[pos:pos + {n}])",
                            "records": "buf[pos:pos + {n}]"}[kind]  # fmt: skip
                 self.emit(d + 1, f"{target} = {convert.format(n=n)}; pos += {n}")
 
     def unpack_array(self, d: int, target: str, element: str, n: str) -> None:
+        self.emit(d, f"spend(room, {n})")
         if element in SCALARS:
             code, size = SCALARS[element]
             self.emit(d, f"{target} = list(unpack_from('>%d{code}' % {n}, buf, pos)); pos += {n} * {size}")

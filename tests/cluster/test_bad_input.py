@@ -21,7 +21,8 @@ from brokerd.wire import records
 from brokerd.wire.apis import APIS, ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.framing import decode_response, encode_request
-from brokerd.wire.messages import ApiVersionsRequest, MetadataRequest, ProduceRequest
+from brokerd.wire.messages import ApiVersionsRequest, CreateTopicsRequest, MetadataRequest, ProduceRequest
+from brokerd.wire.primitives import put_uvarint
 from brokerd.wire.records import Record
 from tests.cluster.local import LocalCluster
 from tests.protocol.generate import Generator
@@ -305,3 +306,65 @@ def test_a_setting_that_cannot_be_is_refused_at_create_and_at_alter(
     with pytest.raises(KafkaException) as e:
         admin.alter_configs([resource])[resource].result(30)
     assert e.value.args[0].code() == ErrorCode.INVALID_CONFIG
+
+
+# -- in size and number -------------------------------------------------------------------------------------------------
+def uvarint(n: int) -> bytes:
+    out = bytearray()
+    put_uvarint(out, n)
+    return bytes(out)
+
+
+def test_millions_of_tiny_elements_are_refused_before_they_cost_anything(cluster: LocalCluster) -> None:
+    """20 MB of empty topic names once held the loop for so long that the watchdog ended the broker."""
+    pid = cluster.processes["broker-1"].pid
+    before = rss_mb(pid)
+    count = 10_000_000
+    body = b"\0" + uvarint(count + 1) + b"\1\0" * count + b"\0\0\0\0"
+    with Raw(cluster) as raw, Raw(cluster) as other:
+        raw.send(struct.pack(">ihhih", 10 + len(body), 3, 9, 1, -1) + body)
+        started = time.monotonic()
+        assert raw.closed()
+        assert other.ask(3, 9, MetadataRequest(topics=None)).brokers
+        assert time.monotonic() - started < 10
+    assert rss_mb(pid) - before < 200
+
+
+def test_a_buffer_full_of_questions_does_not_keep_others_waiting(cluster: LocalCluster) -> None:
+    question = encode_request(3, 1, 1, None, MetadataRequest(topics=None))
+    with Raw(cluster) as busy, Raw(cluster) as other:
+        busy.send(question * 5_000)
+        waits = []
+        for _ in range(20):
+            started = time.monotonic()
+            other.ask(18, 0, ApiVersionsRequest())
+            waits.append(time.monotonic() - started)
+        for _ in range(5_000):
+            busy.frame()
+        assert sorted(waits)[10] < 0.5, f"another client waited {max(waits):.1f} s"
+
+
+LONG = "\n" * 20_000
+"""Quoted in a sentence it doubles, and passes the bound of a string."""
+
+
+@pytest.mark.parametrize("version", [4, 7])
+def test_a_sentence_longer_than_a_string_is_cut_and_costs_no_broker(cluster: LocalCluster, version: int) -> None:
+    config = CreateTopicsRequest.CreatableTopicConfig(name="retention.ms", value=LONG)
+    topic = CreateTopicsRequest.CreatableTopic(name="long", num_partitions=1, replication_factor=1, configs=[config])
+    with Raw(cluster) as raw:
+        answer = raw.ask(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
+        assert answer.error_code == ErrorCode.INVALID_CONFIG
+        assert answer.error_message.startswith("retention.ms=")
+        topic.name, topic.configs = LONG, []
+        answer = raw.ask(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
+        assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_name_longer_than_kafkas_strings_is_malformed_in_compact_versions_too(cluster: LocalCluster) -> None:
+    """Such a group could not be written to its log: the attempt, at the end of its session, once ended the broker."""
+    name = b"g" * 40_000
+    body = b"\0" + uvarint(len(name) + 1) + name + struct.pack(">ii", 1000, 1000) + b"\1\0\x09consumer\2\2r\2x\0\0"
+    with Raw(cluster) as raw:
+        raw.send(struct.pack(">ihhih", 10 + len(body), 11, 6, 1, -1) + body)
+        assert raw.closed()

@@ -47,7 +47,7 @@ def pack(api: Api, version: int, side: str, value: Any) -> bytes:
 
 
 def unpack(api: Api, version: int, side: str, data: bytes) -> Any:
-    value, end = unpacker(ours(api, side), version, api.flexible(version))(memoryview(data), 0, len(data))
+    value, end = unpacker(ours(api, side), version, api.flexible(version))(memoryview(data), 0, len(data), [1_000])
     assert end == len(data), f"{len(data) - end} bytes were left"
     return value
 

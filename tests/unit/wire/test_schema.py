@@ -1,0 +1,256 @@
+"""What the compiler makes of descriptions: nulls, tags, lengths that lie, and how much one message may hold."""
+
+from __future__ import annotations
+
+import struct
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brokerd.wire import framing
+from brokerd.wire.apis import APIS, Api
+from brokerd.wire.framing import ELEMENTS_MAX, MalformedRequest, decode_request, encode_response
+from brokerd.wire.messages import FetchResponse, HeartbeatResponse, JoinGroupResponse, OffsetFetchRequest
+from brokerd.wire.primitives import STRING_BYTES_MAX, Malformed, get_uvarint, put_uvarint
+from brokerd.wire.schema import Struct, array, f, packer, unpacker
+
+
+@dataclass(slots=True)
+class Sample(Struct):
+    """Every kind of field, plain from version 0, flexible from 1."""
+
+    FLEXIBLE = 1
+
+    @dataclass(slots=True)
+    class Inner(Struct):
+        number: int = f("int32")
+        extra: str = f("string", "1+", tag=5, tagged="1+")
+
+    name: str = f("string")
+    maybe: str | None = f("string", nullable="0+")
+    data: bytes = f("bytes")
+    records: Any = f("records", nullable="0+")
+    numbers: list[int] = f(array("int64"))
+    inners: list[Sample.Inner] | None = f(array("Inner"), nullable="0+")
+    tagged_numbers: list[int] = f(array("int32"), "1+", tag=0, tagged="1+")
+    tagged_default: int = f("int32", "1+", default=7, tag=1, tagged="1+")
+
+
+def packed(value: Sample, version: int) -> bytes:
+    out = bytearray()
+    packer(Sample, version, version >= 1)(value, out, [])
+    return bytes(out)
+
+
+def unpacked(data: bytes, version: int, room: int = 1_000) -> Sample:
+    value, end = unpacker(Sample, version, version >= 1)(memoryview(data), 0, len(data), [room])
+    assert end == len(data)
+    assert isinstance(value, Sample)
+    return value
+
+
+def full() -> Sample:
+    return Sample("name", "maybe", b"data", b"records", [1, -1], [Sample.Inner(4, "extra")], [9], 8)
+
+
+# -- plain and flexible bytes by hand ------------------------------------------------------------------------------------
+def test_version_0_bytes() -> None:
+    assert packed(full(), 0) == (
+        b"\0\4name" b"\0\5maybe" b"\0\0\0\4data" b"\0\0\0\7records"
+        b"\0\0\0\2" b"\0\0\0\0\0\0\0\1" b"\xff\xff\xff\xff\xff\xff\xff\xff" b"\0\0\0\1" b"\0\0\0\4"
+    )  # fmt: skip
+
+
+def test_version_1_bytes() -> None:
+    assert packed(full(), 1) == (
+        b"\5name" b"\6maybe" b"\5data" b"\x08records"
+        b"\3" b"\0\0\0\0\0\0\0\1" b"\xff\xff\xff\xff\xff\xff\xff\xff" b"\2" b"\0\0\0\4" b"\1\5\6\6extra"
+        b"\2" b"\0\5\2\0\0\0\x09" b"\1\4\0\0\0\x08"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_null_and_empty_are_different_and_come_back(version: int) -> None:
+    for empty in (Sample(maybe=None, inners=None), Sample(maybe="", records=b"", inners=[])):
+        back = unpacked(packed(empty, version), version)
+        assert (back.maybe, back.inners) == (empty.maybe, empty.inners)
+        assert (back.records is None) == (empty.records is None)
+    nulls, empties = Sample(maybe=None, records=None, inners=None), Sample(maybe="", records=b"", inners=[])
+    assert packed(nulls, 0) == b"\0\0\xff\xff\0\0\0\0\xff\xff\xff\xff\0\0\0\0\xff\xff\xff\xff"
+    assert packed(empties, 0) == b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+    assert packed(nulls, 1) == b"\1\0\1\0\1\0\0"
+    assert packed(empties, 1) == b"\1\1\1\1\1\1\0"
+
+
+@pytest.mark.parametrize(("at", "field"), [(0, "name"), (2, "data"), (4, "numbers")])
+def test_null_where_none_may_be_is_malformed(at: int, field: str) -> None:
+    flexible = [b"\5name", b"\0", b"\5data", b"\0", b"\1", b"\0", b"\0"]
+    plain = [b"\0\4name", b"\xff\xff", b"\0\0\0\4data", b"\xff\xff\xff\xff", b"\0\0\0\0", b"\xff\xff\xff\xff", b""]
+    assert unpacked(b"".join(flexible), 1).name == unpacked(b"".join(plain), 0).name == "name"
+    flexible[at] = b"\0"
+    plain[at] = b"\xff\xff" if at == 0 else b"\xff\xff\xff\xff"
+    for pieces, version in ((flexible, 1), (plain, 0)):
+        with pytest.raises(Malformed, match=field):
+            unpacked(b"".join(pieces), version)
+
+
+# -- tags ----------------------------------------------------------------------------------------------------------------
+BEFORE_TAGS = b"\1\0\1\0\1\1"
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [b"\0", b"\1\x63\3abc", b"\2\x63\0\x64\1x", b"\1\xff\xff\xff\xff\x0f\2ab"],
+    ids=["none", "one unknown", "two unknown", "the largest number"],
+)
+def test_unknown_tags_are_passed_over(tags: bytes) -> None:
+    back = unpacked(BEFORE_TAGS + tags, 1)
+    assert (back.tagged_numbers, back.tagged_default) == ([], 7)
+
+
+def test_unknown_tags_do_not_hide_known_ones() -> None:
+    back = unpacked(BEFORE_TAGS + b"\3\0\5\2\0\0\0\x09\1\4\0\0\0\x08\x63\1x", 1)
+    assert (back.tagged_numbers, back.tagged_default) == ([9], 8)
+
+
+def test_a_tag_that_holds_its_default_is_absent() -> None:
+    assert packed(Sample(inners=[], tagged_default=7), 1).endswith(b"\0")
+    assert packed(Sample(inners=[], tagged_default=0), 1).endswith(b"\1\1\4\0\0\0\0")
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [b"\1\1\3\0\0\0", b"\1\1\5\0\0\0\0\0", b"\1\1\4\0\0", b"\1\0\5\3\0\0\0\x09", b"\2\1\4\0\0\0\1", b"\x80\x80\x04", b"\1\1\xff\xff\xff\xff\x0f"],
+    ids=["too short", "too long", "cut off", "count beyond it", "one of two", "count of 65536", "4 GiB long"],
+)  # fmt: skip
+def test_tags_that_lie_are_malformed(tags: bytes) -> None:
+    with pytest.raises((Malformed, IndexError, struct.error)):
+        unpacked(BEFORE_TAGS + tags, 1)
+
+
+# -- lengths -------------------------------------------------------------------------------------------------------------
+LIES = [-2, -(2**31), 1, 100, 2**31 - 1]
+
+
+@pytest.mark.parametrize("length", LIES)
+def test_an_array_longer_than_its_bytes_is_malformed(length: int) -> None:
+    plain = b"\0\0\xff\xff\0\0\0\0\xff\xff\xff\xff" + length.to_bytes(4, "big", signed=True)
+    with pytest.raises(Malformed):
+        unpacked(plain, 0)
+    if length > 0:
+        flexible = bytearray(b"\1\0\1\0")
+        put_uvarint(flexible, length + 1)
+        with pytest.raises(Malformed):
+            unpacked(bytes(flexible), 1)
+
+
+@pytest.mark.parametrize("data", [b"\x80" * 5 + b"\0", b"\xff" * 5, b"\xff\xff\xff\xff\x1f", b"\xff\xff\xff\xff\x7f"])
+def test_a_varint_beyond_32_bits_is_malformed(data: bytes) -> None:
+    with pytest.raises(Malformed):
+        get_uvarint(data, 0)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_varint_comes_back(n: int) -> None:
+    out = bytearray()
+    put_uvarint(out, n)
+    assert get_uvarint(out, 0) == (n, len(out))
+    assert len(out) == max(1, -(-n.bit_length() // 7))
+
+
+def test_a_string_has_kafkas_bound_in_every_version() -> None:
+    """A compact length could say more, and the string would then not fit the places that keep it."""
+    longest = "x" * STRING_BYTES_MAX
+    for version in (0, 1):
+        assert unpacked(packed(Sample(longest, inners=[]), version), version).name == longest
+        with pytest.raises(ValueError, match="32768"):
+            packed(Sample(longest + "x", inners=[]), version)
+        with pytest.raises(ValueError, match="32768"):
+            packed(Sample("ü" * 16_384, inners=[]), version)
+    head = bytearray()
+    put_uvarint(head, STRING_BYTES_MAX + 2)
+    with pytest.raises(Malformed, match="32768"):
+        unpacked(bytes(head) + b"x" * (STRING_BYTES_MAX + 1) + b"\0\1\0\1\1\0", 1)
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"\xed\xa0\x80", b"\xc0\x80"])
+def test_a_string_that_is_no_utf8_is_refused(name: bytes) -> None:
+    frame = b"\0\x0c\0\3\0\0\0\1\xff\xff" + len(name).to_bytes(2, "big") + name + b"\0\0\0\1\0\1m\xff\xff"
+    with pytest.raises(MalformedRequest):
+        decode_request(memoryview(frame))
+
+
+# -- how much one message may hold -----------------------------------------------------------------------------------------
+def test_elements_are_counted_over_all_arrays_and_levels() -> None:
+    value = Sample(numbers=[1] * 6, inners=[Sample.Inner(1)] * 4)
+    assert len(unpacked(packed(value, 0), 0, room=10).numbers) == 6
+    with pytest.raises(Malformed, match="elements"):
+        unpacked(packed(value, 0), 0, room=9)
+    tags = BEFORE_TAGS + b"\4" + b"\x63\0" * 4
+    unpacked(tags, 1, room=4)
+    with pytest.raises(Malformed, match="elements"):
+        unpacked(tags, 1, room=3)
+
+
+def crowded(count: int) -> bytes:
+    """An OffsetFetch v6 for `count` partitions."""
+    topic = OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=[1] * (count - 1))
+    return framing.encode_request(9, 6, 1, "c", OffsetFetchRequest(group_id="g", topics=[topic]))[4:]
+
+
+def test_a_request_may_have_as_many_elements_as_the_bound_and_no_more() -> None:
+    decode_request(memoryview(crowded(ELEMENTS_MAX)))
+    with pytest.raises(MalformedRequest, match="elements"):
+        decode_request(memoryview(crowded(ELEMENTS_MAX + 1)))
+
+
+def test_twenty_megabytes_of_empty_names_cost_no_time() -> None:
+    """They once cost 30 s, after which the broker's watchdog ended it."""
+    count = 10_000_000
+    frame = bytearray(b"\0\3\0\x09\0\0\0\1\xff\xff\0")
+    put_uvarint(frame, count + 1)
+    frame += b"\1\0" * count + b"\0\0\0\0"
+    before = time.process_time()
+    with pytest.raises(MalformedRequest, match="elements"):
+        decode_request(memoryview(frame))
+    assert time.process_time() - before < 2
+
+
+# -- answers ---------------------------------------------------------------------------------------------------------------
+def test_an_answer_has_the_header_of_its_version() -> None:
+    assert b"".join(encode_response(12, 3, 9, HeartbeatResponse())) == b"\0\0\0\x0a\0\0\0\x09\0\0\0\0\0\0"  # type: ignore[arg-type]
+    assert b"".join(encode_response(12, 4, 9, HeartbeatResponse())) == b"\0\0\0\x0c\0\0\0\x09\0\0\0\0\0\0\0\0"  # type: ignore[arg-type]
+
+
+def test_null_in_an_answer_where_none_may_be_is_our_fault_and_told() -> None:
+    with pytest.raises((TypeError, AttributeError)):
+        encode_response(11, 6, 1, JoinGroupResponse(protocol_name=None))
+    assert encode_response(11, 7, 1, JoinGroupResponse(protocol_name=None))
+
+
+def test_a_diverging_epoch_that_is_not_there_is_absent_rather_than_zero() -> None:
+    part = FetchResponse.PartitionData(0, 0, 5, aborted_transactions=None, records=b"")
+    with_none = encode_response(
+        1, 12, 1, FetchResponse(responses=[FetchResponse.FetchableTopicResponse("t", partitions=[part])])
+    )
+    part.diverging_epoch = FetchResponse.EpochEndOffset(epoch=0, end_offset=0)
+    with_zero = encode_response(
+        1, 12, 1, FetchResponse(responses=[FetchResponse.FetchableTopicResponse("t", partitions=[part])])
+    )
+    assert len(with_zero[0]) == len(with_none[0]) + 1 + 1 + 4 + 8 + 1  # tag, length, two numbers, no tags of its own
+
+
+FLEXIBLE = [(a, v) for a in APIS.values() for v in range(a.min_version, a.max_version + 1) if a.flexible(v)]
+
+
+@pytest.mark.parametrize(("api", "version"), FLEXIBLE, ids=[f"{a.name}-v{v}" for a, v in FLEXIBLE])
+def test_unknown_tags_in_a_header_are_passed_over(api: Api, version: int) -> None:
+    frame = bytearray(framing.encode_request(api.key, version, 3, "c", api.request())[4:])
+    assert frame[11] == 0
+    frame[11:12] = b"\2\x63\3abc\x64\0"
+    header, _ = decode_request(memoryview(frame))
+    assert header == (api.key, version, 3, "c")
