@@ -17,7 +17,7 @@ from controlplane.selectors.common import Page, paged
 @dataclass(frozen=True, slots=True)
 class MoveRow:
     """`can` lists the verbs that this state allows: approve, start, pause, resume, cancel, roll_back. `percent` is by bytes, by parts
-    where bytes are not known."""
+    where the size of a part still to come is not known or was sampled before it held anything; 100 is said when every part has ended."""
 
     id: int
     mode: str
@@ -121,6 +121,7 @@ def move_rows(ids: list[int]) -> list[MoveRow]:
             ended=Count("pk", filter=Q(state__in=ENDED)),
             stuck=Count("pk", filter=Q(state="stuck")),
             unknown=Count("pk", filter=Q(bytes_total__isnull=True)),
+            sizeless=Count("pk", filter=~Q(state__in=ENDED) & (Q(bytes_total__isnull=True) | Q(bytes_total=0))),
             total=Sum("bytes_total"),
             done=Sum("bytes_done"),
         )
@@ -205,11 +206,13 @@ def _row(m: Move, s: dict[str, Any]) -> MoveRow:
     done = s.get("done") or 0 if total is not None else s.get("done")
     if m.state in (MoveState.DONE, MoveState.ROLLED_BACK):
         percent = 100.0
-    elif total:
-        percent = min(100.0, (done or 0) / total * 100)
+    elif total and not s.get("sizeless"):
+        percent = (done or 0) / total * 100
     else:
         percent = ended / parts * 100 if parts else 0.0
-    speed, eta = _speed(m, total, done)
+    if ended < parts:
+        percent = min(99.0, percent)  # sizes are samples and may be old; a hundred is said when every part has ended
+    speed, eta = _speed(m, None if s.get("sizeless") else total, done)
     return MoveRow(
         id=m.pk,
         mode=m.mode,

@@ -286,9 +286,12 @@ def test_a_page_says_that_its_data_is_old_when_the_web_is_gone(desk: Desk, house
     house.manage("process", "stop", "web")
     try:
         until(desk, "!document.querySelector('#live').classList.contains('on')", "the page to say that it is not live")
-        desk.page.wait_for_timeout(3_000)
+        until(desk, "!document.querySelector('#stale').hidden", "the page to say it in words")
+        words = desk.page.inner_text("#stale")
+        assert "The console does not answer" in words and "old" in words, words
         desk.shot("walk-14-not-live")
     finally:
         house.manage("process", "start", "web")
     until(desk, "document.querySelector('#live').classList.contains('on')", "the page to be live again by itself")
+    until(desk, "document.querySelector('#stale').hidden", "the warning to go")
     desk.complaints = [c for c in desk.complaints if "WebSocket" not in c and "ERR_" not in c]

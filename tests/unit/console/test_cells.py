@@ -14,9 +14,10 @@ from controlplane import events
 from controlplane.feed import Feed
 from controlplane.live import Hub
 from controlplane.mirror import Difference
-from controlplane.models import ObservedTopic, Partition
+from controlplane.models import MovePartition, ObservedTopic, Partition
 from controlplane.samples import Book
-from controlplane.selectors import overview, topics
+from controlplane.selectors import moves, overview, topics
+from controlplane.services import moves as moves_service
 from tests.unit.console.test_pages import PAGES
 from tests.unit.controlplane.world import World
 
@@ -122,3 +123,20 @@ def test_a_move_is_under_way_and_not_in_trouble(world: World) -> None:
     assert "2 of 3" in cells.isr(row.isr, row.replicas, row.adding, row.removing)
     assert topics.partition_list(only="problems").total == 1
     assert ObservedTopic.objects.get(name="flights").under_replicated == 1
+
+
+@pytest.mark.django_db
+def test_a_move_says_a_hundred_per_cent_when_every_part_has_ended_and_not_before(world: World) -> None:
+    """Sizes are samples: parts whose topic was empty when last sampled count by parts, or the first one copied would be the whole move."""
+    world.topic("fresh", (1, 2), (1, 2), (1, 2), (1, 2), size=0)
+    parts = [{"topic": "fresh", "partition": i, "replicas": [1, 3]} for i in range(4)]
+    pk = moves_service.plan_move({"kind": "partitions", "partitions": parts}, who="alice").pk
+    MovePartition.objects.filter(move_id=pk, partition=0).update(state="done", bytes_total=1_000, bytes_done=1_000)
+    row = moves.move_row(pk)
+    assert row is not None and row.percent == 25
+    MovePartition.objects.filter(move_id=pk).update(bytes_total=1_000, bytes_done=1_000)
+    row = moves.move_row(pk)
+    assert row is not None and row.percent == 99
+    MovePartition.objects.filter(move_id=pk).update(state="done")
+    row = moves.move_row(pk)
+    assert row is not None and row.percent == 100
