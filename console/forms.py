@@ -101,7 +101,8 @@ class MessagesForm(WeirForm):
     time = forms.DateTimeField(
         required=False, label="Time (UTC)",
         input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"],
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S"),
+        widget=forms.DateTimeInput(attrs={"placeholder": "2026-11-21 03:04:05", "size": 20}, format="%Y-%m-%d %H:%M:%S"),
+        error_messages={"invalid": "Write it as 2026-11-21 03:04:05 or 2026-11-21; UTC."},
     )  # fmt: skip
     limit = forms.IntegerField(
         min_value=1,

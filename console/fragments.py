@@ -45,6 +45,8 @@ def number(value: float | int | None, reason: str = UNKNOWN_REASON) -> SafeStrin
     """Whole numbers with thousands marks, others with one place."""
     if value is None:
         return unknown(reason)
+    if isinstance(value, float) and value == 0:
+        return mark_safe('<span class="zero">0</span>')
     return format_html("{}", f"{value:,.1f}" if isinstance(value, float) and value < 100 else f"{value:,.0f}")
 
 
@@ -108,6 +110,27 @@ def duration_text(value_s: float) -> str:
     if s < 86400:
         return f"{s // 3600} h {s % 3600 // 60} min"
     return f"{s // 86400} d {s % 86400 // 3600} h"
+
+
+NO_LIMIT = "no limit"
+
+
+def config_text(name: str, value: str) -> str:
+    """What a person reads in a config's value: NO_LIMIT, a length of time or a size; "" where the value says it all."""
+    try:
+        amount = int(value)
+    except ValueError:
+        return ""
+    if amount == 2**63 - 1 or (amount == -1 and name.startswith("retention.")):
+        return NO_LIMIT
+    if name.endswith(".bytes"):
+        return size_text(amount) if amount >= 1000 else ""
+    if name.endswith(".ms") and amount >= 1000:
+        for unit, ms in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+            if amount % ms == 0:
+                return f"{amount // ms} {unit}"
+        return duration_text(amount / 1000)
+    return ""
 
 
 def age(value_s: float | None) -> SafeString:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django import template
 from django.template.context import RequestContext
+from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -47,7 +48,7 @@ def pretty(value: Any) -> str:
 
 @register.filter
 def signed_pct(value: float | None) -> SafeString:
-    return fragments.unknown("It is down.") if value is None else format_html("{}", f"{value:+.0f}")
+    return fragments.unknown("It is down.") if value is None else format_html("{}", f"{value:+.0f}".replace("-", "−"))
 
 
 @register.filter
@@ -88,7 +89,7 @@ def th(context: RequestContext, label: str, column: str = "", kind: str = "", hi
 def pager(context: RequestContext, page: Any, what: str) -> dict[str, Any]:
     """Where a list stands, and its neighbours. No cap hides rows: the total is always said."""
     return {
-        "page": page, "what": what,
+        "page": page, "what": what[:-1] if page.total == 1 else what,
         "before": url_with(context, page=page.page - 1 if page.page > 2 else "") if page.page > 1 else "",
         "after": url_with(context, page=page.page + 1) if page.page < page.pages else "",
     }  # fmt: skip
@@ -103,6 +104,29 @@ def curl(context: RequestContext, method: str, path: str, body: Any = None) -> d
         "url": request.build_absolute_uri(f"/api/v1/{path.lstrip('/')}"),
         "body": "" if body is None else json.dumps(body, ensure_ascii=False).replace("'", "'\\''"),
     }
+
+
+@register.filter
+def reading(config: Any, value: str) -> SafeString:
+    """A config's value with what a person reads in it: a length of time, a size, no limit."""
+    said = fragments.config_text(config.name, value)
+    if said == fragments.NO_LIMIT:
+        return format_html('<span title="{}">{}</span>', value, said)
+    return format_html('{} <span class="sub">{}</span>', value, said) if said else format_html("{}", value or "–")
+
+
+@register.simple_tag
+def object_link(change: Any) -> SafeString:
+    """What a change was about, as a link where it has a page."""
+    pages = {"topic": "topic", "move": "move", "group": "group"}
+    name = change.object_name
+    if change.object_kind not in pages or not name:
+        return format_html("{}", name)
+    try:
+        address = reverse(pages[change.object_kind], args=[name])
+    except NoReverseMatch:
+        return format_html("{}", name)
+    return format_html('<a href="{}">{}</a>', address, name)
 
 
 @register.simple_tag

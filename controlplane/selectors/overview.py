@@ -121,6 +121,10 @@ def health() -> Health:
     return overview().health
 
 
+def _some(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
 def _health(
     age: float | None, alive: int, total: int, counts: dict[str, int], drift: int, zookeeper: bool | None
 ) -> Health:
@@ -129,22 +133,29 @@ def _health(
     if age > LOST_AGE_S:
         return Health("unknown", f"Nothing was read from the cluster for {int(age)} s.")
     if counts["offline"]:
-        return Health("at_risk", f"{counts['offline']} partitions have no leader.")
+        return Health("at_risk", f"{_some(counts['offline'], 'partition has', 'partitions have')} no leader.")
     if counts["under_min_isr"]:
         return Health(
-            "at_risk", f"{counts['under_min_isr']} partitions have fewer replicas in sync than min.insync.replicas."
+            "at_risk",
+            f"{_some(counts['under_min_isr'], 'partition has', 'partitions have')} fewer replicas in sync than min.insync.replicas.",
         )
     if alive < total:
         return Health(
             "degraded",
-            f"{total - alive} of {total} brokers are down; {counts['under_replicated']} partitions lack a replica.",
+            f"{total - alive} of {_some(total, 'broker', 'brokers')} {'is' if total - alive == 1 else 'are'} down; "
+            f"{_some(counts['under_replicated'], 'partition lacks', 'partitions lack')} a replica.",
         )
     if counts["under_replicated"]:
-        return Health("degraded", f"{counts['under_replicated']} partitions have a replica out of sync.")
+        return Health(
+            "degraded",
+            f"{_some(counts['under_replicated'], 'partition has', 'partitions have')} a replica out of sync.",
+        )
     if zookeeper is False:
         return Health("degraded", "ZooKeeper does not answer: no elections until it is back.")
     if age > STALE_AGE_S:
         return Health("degraded", f"Nothing was read from the cluster for {int(age)} s.")
     if drift:
-        return Health("degraded", f"{drift} topics differ between database and cluster (drift).")
+        return Health(
+            "degraded", f"{_some(drift, 'topic differs', 'topics differ')} between database and cluster (drift)."
+        )
     return Health("healthy", "Every partition has its leader and all replicas in sync.")

@@ -17,9 +17,11 @@
     const ink = probe("--ink"), soft = probe("--soft"), line = probe("--line");
     const data = JSON.parse(box.dataset.points || "[[],[]]");
     box.textContent = "";
+    if (data[0].length) { data[0].push(Date.now() / 1000); data[1].push(data[1].at(-1)); }  // what says nothing new is as it was
+    box.classList.toggle("quiet-chart", !data[0].length);
     const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const chart = new uPlot({
-      width: box.clientWidth, height: box.clientHeight, padding: [10, 12, 0, 0], legend: { show: false },
+      width: box.clientWidth, height: box.clientHeight, padding: [10, 28, 0, 0], legend: { show: false },
       cursor: { y: false, points: { size: 5 } },
       scales: { x: { time: true, range: (u) => { const now = Date.now() / 1000, first = u.data[0][0] ?? now; return [Math.min(now - WINDOW_S_MIN, Math.max(first, now - KEEP_S)), now]; } }, y: { range: (u, low, high) => [0, Math.max(1, high || 1) * 1.15] } },
       axes: [{ ...axis, size: 24, space: 70, values: (u, ticks, i, space, step) => ticks.map((t) => clock(t, step)) }, { ...axis, size: 46, space: 26, values: (u, ticks) => ticks.map(short) }],
@@ -34,6 +36,7 @@
   };
   const add = (entry, value) => {
     const [times, values] = entry.data, now = Date.now() / 1000;
+    entry.box.classList.remove("quiet-chart");
     times.push(now);
     values.push(value);
     while (times.length && times[0] < now - KEEP_S) { times.shift(); values.shift(); }

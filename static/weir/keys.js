@@ -82,7 +82,10 @@
     const nav = main?.dataset.nav;
     document.querySelectorAll(".rail [data-go]").forEach((link) => {
       const here = link.getAttribute("href") !== "/" ? location.pathname.startsWith(link.getAttribute("href")) : location.pathname === "/";
-      if (here && nav) link.setAttribute("aria-current", "page");
+      if (here && nav) {
+        link.setAttribute("aria-current", "page");
+        link.parentElement.scrollLeft = link.offsetLeft - 60; // on a phone the rail is wider than the window
+      }
       else link.removeAttribute("aria-current");
     });
     document.querySelectorAll("#main form").forEach(confirmed);

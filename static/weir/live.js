@@ -6,10 +6,11 @@
   const RELOAD_MS_MIN = 3000; // between full readings of a page, whatever the server says
   const PANEL_MS_MIN = 1500; // between readings of one panel
   const STALE_S = 15, LOST_S = 60;
+  const CUT_S = 4; // without a connection before a page says so in words: a restart of the web process is not worth a fright
   const main = () => document.getElementById("main");
   let socket = null, tries = 0, paused = false, run = "", seq = -1;
   let index = new Map(), panels = new Map(), reloadedAt = -Infinity;
-  let age = null, heardAt = performance.now();
+  let age = null, heardAt = performance.now(), cutAt = null;
 
   const light = (state, words) => {
     const button = document.getElementById("live");
@@ -89,7 +90,11 @@
         if (!element.isConnected || element.contains(document.activeElement) && editing()) return;
         element.weirReadAt = performance.now();
         fetch(location.href, { headers: { "HX-Request": "true" }, credentials: "same-origin" })
-          .then((answer) => (answer.ok ? answer.text() : null))
+          .then((answer) => {
+            const login = answer.headers.get("HX-Redirect");
+            if (login) location.href = login; // the session has ended
+            return answer.ok && !login ? answer.text() : null;
+          })
           .then((text) => {
             if (text === null || !element.isConnected) return;
             const fresh = new DOMParser().parseFromString(text, "text/html").getElementById(element.id);
@@ -123,6 +128,7 @@
     socket = new WebSocket(`${scheme}://${location.host}/ws/live`);
     socket.onopen = () => {
       tries = 0;
+      cutAt = null;
       light("on", "live");
       hello();
     };
@@ -131,6 +137,7 @@
       socket = null;
       if (event.code === 4401) return location.reload(); // signed out elsewhere
       if (paused) return;
+      cutAt ??= performance.now();
       light("cut", "reconnecting");
       setTimeout(connect, RETRY_MS[Math.min(tries++, RETRY_MS.length - 1)] * (0.75 + Math.random() / 2));
     };
@@ -139,14 +146,28 @@
   const tick = () => {
     const shown = document.getElementById("age");
     if (!shown) return;
-    if (age === null) {
-      shown.textContent = "never";
-      shown.className = "lost";
-      return;
-    }
-    const now = age + (performance.now() - heardAt) / 1000;
-    shown.textContent = now < 120 ? `${Math.floor(now)} s` : `${Math.floor(now / 60)} min`;
-    shown.className = now > LOST_S ? "lost" : now > STALE_S ? "old" : "";
+    const now = age === null ? null : age + (performance.now() - heardAt) / 1000;
+    const words = now === null ? "never" : now < 120 ? `${Math.floor(now)} s` : now < 7200 ? `${Math.floor(now / 60)} min` : `${Math.floor(now / 3600)} h`;
+    shown.textContent = words;
+    shown.className = now === null || now > LOST_S ? "lost" : now > STALE_S ? "old" : "";
+    warn(now, words);
+  };
+
+  // Old figures look like new ones; so the page says in words that they are old, and whose silence it is.
+  const warn = (now, words) => {
+    const box = document.getElementById("stale");
+    if (!box) return;
+    const cut = cutAt !== null && performance.now() - cutAt > CUT_S * 1000;
+    const old = now !== null && now > STALE_S;
+    let why = "";
+    if (paused) why = old ? "Updates are paused." : "";
+    else if (cut) why = "The console does not answer; this page tries again by itself.";
+    else if (old) why = "The observer is silent: nothing was read from the cluster.";
+    box.hidden = !why;
+    if (why) box.textContent = now === null ? why : `${why} What you see is ${words} old.`;
+    box.classList.toggle("lost", now !== null && now > LOST_S);
+    if (why) document.documentElement.dataset.old = "1";
+    else delete document.documentElement.dataset.old;
   };
 
   document.addEventListener("DOMContentLoaded", () => {

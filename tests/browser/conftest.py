@@ -77,7 +77,7 @@ class Served:
         except httpx.HTTPError:
             return False
 
-    def say(self, kind: str, data: dict[str, Any]) -> None:
+    def say(self, kind: str, data: Any) -> None:
         """Publish one live update, as the observer would."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"kind": kind, "data": data}) + "\n")

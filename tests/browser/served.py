@@ -1,5 +1,6 @@
 """The real web application on seeded rows, with a hand instead of an observer: `python -m tests.browser.served PORT` seeds the database of
-$WEIR_DATA_DIR, serves, and publishes each line of its standard input ({"kind", "data"}) on the live feed. What it does not show: the cluster."""
+$WEIR_DATA_DIR, serves, and publishes each line of its standard input ({"kind", "data"}) on the live feed; kind "age" makes the data that many
+seconds old from then on. What it does not show: the cluster."""
 
 from __future__ import annotations
 
@@ -32,22 +33,30 @@ def prepare() -> None:
 
 
 def hand() -> None:
-    """Publish what is written on standard input; keep the data young meanwhile."""
+    """Publish what is written on standard input; keep the data at its age meanwhile."""
+    from datetime import timedelta
+
     from controlplane.live import hub
 
-    def young() -> None:
+    age_s = 0.0
+
+    def keep() -> None:
         from django.utils import timezone
 
         from controlplane.models import Cluster
 
         while True:
-            Cluster.objects.update(observed_at=timezone.now(), sampled_at=timezone.now())
-            time.sleep(1)
+            then = timezone.now() - timedelta(seconds=age_s)
+            Cluster.objects.update(observed_at=then, sampled_at=then)
+            time.sleep(0.5)
 
-    threading.Thread(target=young, daemon=True).start()
+    threading.Thread(target=keep, daemon=True).start()
     for line in sys.stdin:
         said = json.loads(line)
-        hub.publish(said["kind"], said["data"])
+        if said["kind"] == "age":
+            age_s = float(said["data"])
+        else:
+            hub.publish(said["kind"], said["data"])
 
 
 async def main(port: int) -> None:

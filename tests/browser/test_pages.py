@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Browser
 
@@ -21,6 +23,11 @@ PAGES = {
     "search": "/search/?q=or", "missing": "/topics/nope/",
 }  # fmt: skip
 
+CUT = """[...document.querySelectorAll(".figures dd, .figures dt, .health, .seg, .head, .filters, .form")]
+    .concat(innerWidth < 1280 ? [] : [...document.querySelectorAll(".wrap")])
+    .filter((e) => e.scrollWidth > e.clientWidth + 1 || e.getBoundingClientRect().right > innerWidth + 1)
+    .map((e) => `${e.className || e.tagName}: ${e.innerText.slice(0, 40)}`)"""
+
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_opens_without_a_complaint(desk: Desk, name: str) -> None:
@@ -39,9 +46,45 @@ def test_the_same_in_other_themes(chromium: Browser, served: Served, theme: str)
     desk.page.click("#user-menu summary")
     desk.page.click(f"button[value={theme}]")
     desk.page.wait_for_selector(f"html[data-theme={theme}]")
-    for name in ("overview", "topic", "move"):
+    for name in ("overview", "topic", "move", "group", "topic-delete", "move-3-review", "topic-configs"):
         desk.page.goto(PAGES[name])
         desk.live()
         desk.shot(f"{name}-{theme}")
     desk.context.close()
     assert not desk.complaints
+
+
+@pytest.mark.parametrize(("what", "width", "height"), [("small", 1280, 720), ("phone", 390, 844)])
+def test_every_page_fits_a_smaller_window(
+    chromium: Browser, served: Served, what: str, width: int, height: int
+) -> None:
+    """Neither the page nor a value in a figure is cut; a table wider than a phone scrolls inside its frame."""
+    desk = Desk(chromium, served.base, USER, PASSWORD, viewport={"width": width, "height": height})
+    misfits = []
+    for name, address in PAGES.items():
+        desk.page.goto(address)
+        desk.shot(f"{name}-{what}")
+        if not desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
+            misfits.append((name, "page", desk.page.evaluate("document.documentElement.scrollWidth")))
+        misfits += [(name, "cut", cut) for cut in desk.page.evaluate(CUT)]
+    desk.context.close()
+    assert not misfits, misfits
+
+
+def test_a_page_says_in_words_that_the_observer_is_silent(desk: Desk, served: Served) -> None:
+    """Old figures look like new ones: the words say whose silence it is and how old they are, and health is what it was."""
+    desk.page.goto("/topics/")
+    desk.live()
+    assert desk.page.locator("#stale").is_hidden()
+    served.say("age", 95)
+    try:
+        desk.page.wait_for_selector("#stale.lost", timeout=20_000)
+        words = desk.page.inner_text("#stale")
+        assert "The observer is silent" in words and re.search(r"What you see is \d+ s old", words), words
+        assert desk.page.evaluate("getComputedStyle(document.querySelector('.health'), '::before').content") == '"was "'
+        desk.shot("stale")
+        desk.page.goto("/")
+        assert "Nothing was read from the cluster" in desk.page.inner_text(".health")
+    finally:
+        served.say("age", 0)
+    desk.page.wait_for_selector("#stale", state="hidden", timeout=20_000)
