@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from brokerd.apis.producers import NO_TRANSACTIONS, NO_TRANSACTIONS_TEXT
 from brokerd.cluster.model import Now
 from brokerd.coordinator import events
 from brokerd.coordinator.events import Offset, State, TopicIndex
@@ -21,7 +22,7 @@ from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 
-GROUP_KEY = 0
+GROUP_KEY, TRANSACTION_KEY = 0, 1
 AUTHORIZED_OPERATIONS_UNKNOWN = -(2**31)
 GROUP_SUBSCRIBED_TO_TOPIC = 86
 
@@ -65,22 +66,29 @@ class GroupsApi:
                     coordinators=[
                         m.FindCoordinatorResponse.Coordinator(
                             key=key, node_id=node, host=host, port=port, error_code=error,
-                            error_message=None if not error else ErrorCode(error).text,
+                            error_message=message,
                         )
                         for key in body.coordinator_keys
-                        for node, host, port, error in [self._coordinator(body.key_type, key)]
+                        for node, host, port, error, message in [self._coordinator(body.key_type, key)]
                     ]
                 )
             )  # fmt: skip
             return
-        node, host, port, error = self._coordinator(body.key_type, body.key)
-        request.reply(m.FindCoordinatorResponse(error_code=error, node_id=node, host=host, port=port))
+        node, host, port, error, message = self._coordinator(body.key_type, body.key)
+        request.reply(
+            m.FindCoordinatorResponse(error_code=error, error_message=message, node_id=node, host=host, port=port)
+        )
 
-    def _coordinator(self, key_type: int, key: str) -> tuple[int, str, int, int]:
+    def _coordinator(self, key_type: int, key: str) -> tuple[int, str, int, int, str | None]:
+        """(broker id, host, port, error, sentence)."""
+        if key_type == TRANSACTION_KEY:
+            return -1, "", -1, NO_TRANSACTIONS, NO_TRANSACTIONS_TEXT
         if key_type != GROUP_KEY:
-            return -1, "", -1, COORDINATOR_NOT_AVAILABLE  # transactions are not served yet
+            return -1, "", -1, ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not known"
         found = self._find_leader(key)
-        return (*found, 0) if found is not None else (-1, "", -1, COORDINATOR_NOT_AVAILABLE)
+        if found is None:
+            return -1, "", -1, COORDINATOR_NOT_AVAILABLE, "the group's partition has no leader"
+        return (*found, 0, None)
 
     # -- membership ------------------------------------------------------------------------------------------------------
     def join(self, request: Request) -> None:

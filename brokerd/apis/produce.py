@@ -21,6 +21,8 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import ProduceRequest, ProduceResponse
 
 ACKS_ALL = -1
+ZSTD_SINCE = 7
+"""Producers of older versions cannot know zstd; nor could consumers of their age."""
 TIMEOUT_MS_MAX = 300_000
 """A promise to a producer is kept or expired within this, whatever it asked for."""
 
@@ -53,12 +55,12 @@ class ProduceApi:
         if body.acks not in (ACKS_ALL, 0, 1):
             self._reply(request, self._each(body, lambda: Outcome(ErrorCode.INVALID_REQUIRED_ACKS)))
             return
-        outcomes: list[tuple[str, int, Outcome]] = []
-        for topic in body.topic_data:
-            for part in topic.partition_data:
-                outcomes.append(
-                    (topic.name, part.index, self.append_named(topic.name, part.index, part.records, body.acks))
-                )
+        zstd = request.header.api_version >= ZSTD_SINCE
+        outcomes = [
+            (topic.name, part.index, self._append_named(topic.name, part.index, part.records, body.acks, zstd))
+            for topic in body.topic_data
+            for part in topic.partition_data
+        ]
         if body.acks == 0:
             if any(o.error for _, _, o in outcomes):
                 # Kafka's way to tell a producer that wants no answers: it reconnects and refreshes its metadata.
@@ -75,16 +77,18 @@ class ProduceApi:
             self._reply(request, outcomes)
 
     # -- one partition -----------------------------------------------------------------------------------------------
-    def append_named(self, topic: str, index: int, data: memoryview | None, acks: int) -> Outcome:
+    def _append_named(self, topic: str, index: int, data: memoryview | None, acks: int, zstd: bool) -> Outcome:
         state = self._partitions.image.topic_named(topic)
         if state is None or not state.ready or index not in state.partitions:
             return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if state.internal:
+            return Outcome(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is internal: only coordinators write there")
         replica = self._partitions.find(state, index)
         if replica is None:
             return Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return self.append(replica, data, acks)
+        return self.append(replica, data, acks, zstd)
 
-    def append(self, replica: Replica, data: memoryview | bytearray | None, acks: int) -> Outcome:
+    def append(self, replica: Replica, data: memoryview | bytearray | None, acks: int, zstd: bool = True) -> Outcome:
         """Check, stamp and write. The log's memory is `data` itself: base offsets and epochs are written into it."""
         partitions, now = self._partitions, self._loop.now
         if replica.offline_reason is not None:
@@ -113,6 +117,14 @@ class ProduceApi:
                 return Outcome(ErrorCode.INVALID_RECORD, "clients may not write control batches")
             if header.is_transactional:
                 return Outcome(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "transactions are not served yet")
+            if header.compression == records.ZSTD and not zstd:
+                return Outcome(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd wants Produce {ZSTD_SINCE} or later")
+            if header.producer_id >= 0 and len(headers) > 1:
+                # Kafka allows one batch per partition in any case. Without sequences more do no harm; with them, what the
+                # second may be depends on what becomes of the first, and a repeat of both could not be told from half of one.
+                return Outcome(
+                    ErrorCode.INVALID_RECORD, "an idempotent producer sends one batch per partition and request"
+                )
         try:
             if replica.config.compacts and not _all_keyed(data):
                 return Outcome(

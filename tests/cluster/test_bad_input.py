@@ -21,7 +21,14 @@ from brokerd.wire import records
 from brokerd.wire.apis import APIS, ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.framing import decode_response, encode_request
-from brokerd.wire.messages import ApiVersionsRequest, CreateTopicsRequest, MetadataRequest, ProduceRequest
+from brokerd.wire.messages import (
+    ApiVersionsRequest,
+    CreateTopicsRequest,
+    FindCoordinatorRequest,
+    InitProducerIdRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
 from brokerd.wire.primitives import put_uvarint
 from brokerd.wire.records import Record
 from tests.cluster.local import LocalCluster
@@ -368,3 +375,64 @@ def test_a_name_longer_than_kafkas_strings_is_malformed_in_compact_versions_too(
     with Raw(cluster) as raw:
         raw.send(struct.pack(">ihhih", 10 + len(body), 11, 6, 1, -1) + body)
         assert raw.closed()
+
+
+# -- what producers may not do --------------------------------------------------------------------------------------------
+def test_the_topics_of_coordinators_are_not_written_by_clients(cluster: LocalCluster) -> None:
+    """A well-formed record there would be a commit that no group made."""
+    with Raw(cluster) as raw:
+        for partition in range(4):
+            answer = raw.produce(bytes(batch(1)), topic="__consumer_offsets", partition=partition)
+            assert (answer.error_code, answer.base_offset) == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
+
+
+def idempotent(first: int, count: int, producer: int, epoch: int = 0) -> bytes:
+    fields = [Record(i, 1_700_000_000_000, b"k", b"v") for i in range(count)]
+    return records.build(fields, producer_id=producer, producer_epoch=epoch, base_sequence=first)
+
+
+def test_every_batch_of_an_idempotent_producer_is_checked(cluster: LocalCluster) -> None:
+    """The second batch of a request was taken unseen, and its gap with it."""
+    with Raw(cluster) as raw:
+        first = raw.produce(idempotent(0, 2, 900))
+        assert first.error_code == 0
+        for two in (
+            idempotent(2, 2, 900) + idempotent(77, 2, 900),
+            idempotent(2, 2, 900) + idempotent(4, 2, 900),
+            bytes(batch(2)) + idempotent(77, 2, 900),
+            idempotent(2, 2, 900) + bytes(batch(2)),
+        ):
+            assert raw.produce(two).error_code == ErrorCode.INVALID_RECORD
+        assert raw.produce(idempotent(0, 2, 900)).base_offset == first.base_offset, "a repeat has its own offset"
+        assert raw.produce(idempotent(4, 1, 900)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert raw.produce(idempotent(2, 1, 900, epoch=-1)).error_code == ErrorCode.INVALID_RECORD
+        after = raw.produce(idempotent(2, 1, 900))
+        assert (after.error_code, after.base_offset) == (0, first.base_offset + 2), (
+            "nothing of what was refused is there"
+        )
+
+
+def test_zstd_is_refused_to_producers_that_cannot_know_it(cluster: LocalCluster) -> None:
+    packed = records.build([Record(0, 0, b"k", b"v")], compression=records.ZSTD)
+    with Raw(cluster) as raw:
+        assert raw.produce(packed, version=6).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        assert raw.produce(packed, version=7).error_code == 0
+
+
+def test_who_wants_transactions_is_told_at_once(cluster: LocalCluster) -> None:
+    """librdkafka once asked for the coordinator until its own time was up."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "t"})
+    started = time.monotonic()
+    with pytest.raises(KafkaException) as e:
+        producer.init_transactions(30)
+    assert e.value.args[0].code() == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert e.value.args[0].fatal()
+    assert time.monotonic() - started < 15
+    with Raw(cluster) as raw:
+        body = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1000)
+        assert raw.ask(22, 4, body).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        answer = raw.ask(10, 4, FindCoordinatorRequest(key_type=1, coordinator_keys=["t"])).coordinators[0]
+        assert (answer.error_code, answer.node_id) == (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)
+        assert "transactions are not served" in answer.error_message
+        assert raw.ask(10, 2, FindCoordinatorRequest(key="g", key_type=9)).error_code == ErrorCode.INVALID_REQUEST
+        assert raw.ask(10, 2, FindCoordinatorRequest(key="g", key_type=0)).error_code == 0
