@@ -1,7 +1,7 @@
 """The administrator's doors: topics, partitions, configs, log folders.
 
-Laws: nothing is decided here: what changes the cluster is forwarded to the controller through ZooKeeper and answered when the
-metadata log answers; what is asked about it is read from the image. Each client gets Kafka's codes and a sentence.
+Laws: nothing is decided here: what changes the cluster is forwarded to the controller through ZooKeeper, in pieces that its nodes and
+the metadata log can hold, and answered when the metadata log answers; what is asked about it is read from the image. Each client gets Kafka's codes and a sentence.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from brokerd.apis.forwarding import Ask, Forwarding
 from brokerd.cluster import configs
-from brokerd.cluster.metadata import Image, RequestAnswered
+from brokerd.cluster.metadata import Image
 from brokerd.cluster.model import TopicState
 from brokerd.config import SETTINGS, BrokerConfig
 from brokerd.dispatch import Request
@@ -31,20 +32,15 @@ from brokerd.wire.messages import (
     IncrementalAlterConfigsResponse,
 )
 
-Ask = Callable[[str, dict[str, Any], int, Callable[[RequestAnswered | None], None]], None]
-
 RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER = 2, 4, 8
 SOURCE_TOPIC, SOURCE_DYNAMIC_BROKER, SOURCE_DYNAMIC_DEFAULT, SOURCE_STATIC, SOURCE_DEFAULT = 1, 2, 3, 4, 5
 OPERATIONS = {0: "set", 1: "delete", 2: "append", 3: "subtract"}
-ASK_TIMEOUT_MS_MAX = 60_000
-MESSAGE_CHARACTERS_MAX = 1_000
-"""A sentence may quote what a client sent, which may be longer than a string of the protocol."""
-NOT_ANSWERED = "the controller did not answer in time; ask again, and see whether the change took place"
 
 
 class AdminApi:
     def __init__(self, config: BrokerConfig, partitions: Partitions, image: Callable[[], Image], ask: Ask) -> None:
-        self._config, self._partitions, self._image, self._ask = config, partitions, image, ask
+        self._config, self._partitions, self._image = config, partitions, image
+        self._forward = Forwarding(ask)
 
     # -- topics --------------------------------------------------------------------------------------------------------
     def create_topics(self, request: Request) -> None:
@@ -65,8 +61,7 @@ class AdminApi:
             if topic["replication_factor"] == -1:
                 topic["replication_factor"] = self._config["default.replication.factor"]
 
-        def answered(answer: RequestAnswered | None) -> None:
-            results = _results(answer, [str(t["name"]) for t in topics])
+        def answered(results: Sequence[Mapping[str, Any]]) -> None:
             shaped = []
             for result in results:
                 shape = CreateTopicsResponse.CreatableTopicResult(
@@ -88,12 +83,8 @@ class AdminApi:
                 shaped.append(shape)
             request.reply(CreateTopicsResponse(topics=shaped))
 
-        self._ask(
-            "create_topics",
-            {"topics": topics, "validate_only": body.validate_only},
-            _timeout(body.timeout_ms),
-            answered,
-        )
+        partitions = sum(max(0, int(str(t["partitions"]))) for t in topics)
+        self._forward("create_topics", topics, body.validate_only, body.timeout_ms, answered, partitions)
 
     def delete_topics(self, request: Request) -> None:
         body: DeleteTopicsRequest = request.body
@@ -110,8 +101,7 @@ class AdminApi:
             wanted = [{"name": name} for name in body.topic_names]
         ids = {w["name"]: state.topic_id for w in wanted if w["name"] and (state := image.topic_named(w["name"]))}
 
-        def answered(answer: RequestAnswered | None) -> None:
-            results = _results(answer, [w["name"] for w in wanted])
+        def answered(results: Sequence[Mapping[str, Any]]) -> None:
             shaped = []
             for w, result in zip(wanted, results, strict=True):
                 shape = DeleteTopicsResponse.DeletableTopicResult(
@@ -122,7 +112,7 @@ class AdminApi:
                 shaped.append(shape)
             request.reply(DeleteTopicsResponse(responses=shaped))
 
-        self._ask("delete_topics", {"topics": wanted}, _timeout(body.timeout_ms), answered)
+        self._forward("delete_topics", wanted, False, body.timeout_ms, answered)
 
     def create_partitions(self, request: Request) -> None:
         body: CreatePartitionsRequest = request.body
@@ -135,20 +125,22 @@ class AdminApi:
             for t in body.topics
         ]
 
-        def answered(answer: RequestAnswered | None) -> None:
+        def answered(results: Sequence[Mapping[str, Any]]) -> None:
             request.reply(
                 CreatePartitionsResponse(
                     results=[
                         CreatePartitionsResponse.CreatePartitionsTopicResult(
                             name=r["name"], error_code=r["error"], error_message=r.get("message")
                         )
-                        for r in _results(answer, [str(t["name"]) for t in topics])
+                        for r in results
                     ]
                 )
             )
 
-        payload = {"topics": topics, "validate_only": body.validate_only}
-        self._ask("create_partitions", payload, _timeout(body.timeout_ms), answered)
+        image = self._image()
+        held = {t.name: state.partition_count for t in body.topics if (state := image.topic_named(t.name))}
+        added = sum(max(0, t.count - held[t.name]) for t in body.topics if t.name in held)
+        self._forward("create_partitions", topics, body.validate_only, body.timeout_ms, answered, added)
 
     # -- configs -------------------------------------------------------------------------------------------------------
     def incremental_alter_configs(self, request: Request) -> None:
@@ -220,19 +212,20 @@ class AdminApi:
             finish(results)
             return
 
-        def answered(answer: RequestAnswered | None) -> None:
-            for place, result in zip(places, _results(answer, [resources[i][1] for i in places]), strict=True):
+        def answered(answers: Sequence[Mapping[str, Any]]) -> None:
+            for place, result in zip(places, answers, strict=True):
                 results[place] = result
             finish(results)
 
         topics = [{"name": resources[i][1], "configs": resources[i][2]} for i in places]
-        self._ask("alter_topic_configs", {"topics": topics, "validate_only": validate_only}, 30_000, answered)
+        self._forward("alter_topic_configs", topics, validate_only, 30_000, answered)
 
     def describe_configs(self, request: Request) -> None:
         body: DescribeConfigsRequest = request.body
         image = self._image()
         results = []
-        for resource in body.resources:
+        # Each once: an answer is a hundred times its question.
+        for resource in {(r.resource_type, r.resource_name): r for r in body.resources}.values():
             result = DescribeConfigsResponse.DescribeConfigsResult(
                 resource_type=resource.resource_type, resource_name=resource.resource_name
             )
@@ -352,30 +345,3 @@ class AdminApi:
                 ]
             )
         )
-
-
-def _timeout(timeout_ms: int) -> int:
-    return max(1, min(timeout_ms, ASK_TIMEOUT_MS_MAX))
-
-
-def _results(answer: RequestAnswered | None, names: Sequence[str | None]) -> list[dict[str, Any]]:
-    """One result per name, in order, whatever the controller said."""
-    results = _results_at_length(answer, names)
-    for result in results:
-        message = result.get("message")
-        if message is not None and len(message) > MESSAGE_CHARACTERS_MAX:
-            result["message"] = message[:MESSAGE_CHARACTERS_MAX] + " ..."
-    return results
-
-
-def _results_at_length(answer: RequestAnswered | None, names: Sequence[str | None]) -> list[dict[str, Any]]:
-    if answer is None:
-        return [{"name": n, "error": ErrorCode.REQUEST_TIMED_OUT, "message": NOT_ANSWERED} for n in names]
-    if answer.error:
-        return [{"name": n, "error": answer.error, "message": answer.message} for n in names]
-    given = list(answer.result.get("results", ()))
-    if len(given) == len(names):
-        return [{**g, "name": g.get("name", n)} for g, n in zip(given, names, strict=True)]
-    by_name = {g.get("name"): g for g in given}
-    lost = {"error": ErrorCode.UNKNOWN_SERVER_ERROR, "message": "the controller's answer does not name this topic"}
-    return [{**by_name.get(n, lost), "name": n} for n in names]

@@ -105,7 +105,7 @@ class FetchApi:
 
     def _look_up(self, body: FetchRequest, version: int) -> list[Ask]:
         image = self._partitions.image
-        asks: list[Ask] = []
+        asks: dict[tuple[object, int], Ask] = {}  # a partition named twice is read once, as it was named last
         for topic in body.topics:
             state: TopicState | None
             if version >= 13:
@@ -126,8 +126,9 @@ class FetchApi:
                         replica = None
                 name = state.name if state is not None else topic.topic
                 topic_id = state.topic_id if state is not None else topic.topic_id
-                asks.append(Ask(name, topic_id, wanted, replica, error))
-        return asks
+                key = (topic_id if version >= 13 else name, wanted.partition)
+                asks[key] = Ask(name, topic_id, wanted, replica, error)
+        return list(asks.values())
 
     def _heard_from(self, follower: Seat, asks: Sequence[Ask]) -> None:
         now = self._loop.now

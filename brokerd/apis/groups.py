@@ -251,7 +251,7 @@ class GroupsApi:
         version = request.header.api_version
         if version >= 8:
             answered = []
-            for asked in body.groups:
+            for asked in {g.group_id: g for g in body.groups}.values():
                 offsets, error = self._groups.offsets(asked.group_id)
                 wanted = None if asked.topics is None else {t.name: t.partition_indexes for t in asked.topics}
                 by_topic = self._chosen(offsets, wanted)
@@ -354,7 +354,7 @@ class GroupsApi:
     def describe(self, request: Request) -> None:
         body: m.DescribeGroupsRequest = request.body
         out = []
-        for group_id in body.groups:
+        for group_id in dict.fromkeys(body.groups):
             group, error = self._groups.existing(group_id)
             shown = m.DescribeGroupsResponse.DescribedGroup(
                 group_id=group_id, error_code=error, group_state="" if error else State.DEAD.value
@@ -401,7 +401,8 @@ class GroupsApi:
     def delete(self, request: Request) -> None:
         body: m.DeleteGroupsRequest = request.body
         results: dict[str, int] = {}
-        left = len(body.groups_names)
+        names = list(dict.fromkeys(body.groups_names))
+        left = len(names)
 
         def one(group_id: str, error: int) -> None:
             nonlocal left
@@ -417,9 +418,9 @@ class GroupsApi:
                     )
                 )
 
-        if not body.groups_names:
+        if not names:
             request.reply(m.DeleteGroupsResponse())
-        for group_id in body.groups_names:
+        for group_id in names:
             group, error = self._groups.existing(group_id)
             if error or group is None:
                 one(group_id, error or GROUP_ID_NOT_FOUND)

@@ -30,6 +30,8 @@ AUTHORIZED_OPERATIONS_UNKNOWN = -(2**31)
 NEGATIVE_CACHE_MS = 2_000
 """A topic whose creation was refused is not asked for again sooner: a storm of clients asks once."""
 NEGATIVE_CACHE_MAX = 10_000
+AUTO_CREATIONS_PER_SECOND = 50
+"""Topics this broker asks the controller for unbidden; whoever names more hears "no leader yet" and asks again, as for any new topic."""
 
 Ask = Callable[[str, dict[str, object], int, Callable[[RequestAnswered | None], None]], None]
 
@@ -40,6 +42,7 @@ class MetadataApi:
     def __init__(self, loop: Loop, config: BrokerConfig, image: Callable[[], Image], ask: Ask) -> None:
         self._loop, self._config, self._image, self._ask = loop, config, image, ask
         self._asked: dict[str, int] = {}
+        self._second = self._this_second = 0
 
     def api_versions(self, request: Request) -> None:
         body: ApiVersionsRequest = request.body
@@ -57,7 +60,8 @@ class MetadataApi:
             topics = [self._topic(image, t, version) for t in image.topics.values() if t.ready]
         else:
             allow = body.allow_auto_topic_creation if version >= 4 else True
-            topics = [self._wanted(image, w, version, allow) for w in wanted]
+            once = {(w.topic_id, w.name): w for w in wanted}  # an answer may be a thousand times its question
+            topics = [self._wanted(image, w, version, allow) for w in once.values()]
         request.reply(
             MetadataResponse(
                 brokers=[
@@ -98,7 +102,10 @@ class MetadataApi:
 
     def _create(self, name: str) -> ErrorCode:
         now = self._loop.now.mono_ms
-        if now >= self._asked.get(name, 0):
+        if now // 1_000 != self._second:
+            self._second, self._this_second = now // 1_000, 0
+        if now >= self._asked.get(name, 0) and self._this_second < AUTO_CREATIONS_PER_SECOND:
+            self._this_second += 1
             if len(self._asked) >= NEGATIVE_CACHE_MAX:
                 self._asked.clear()
             self._asked[name] = now + NEGATIVE_CACHE_MS

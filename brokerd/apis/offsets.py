@@ -38,6 +38,7 @@ class OffsetsApi:
         body: ListOffsetsRequest = request.body
         version = request.header.api_version
         topics = []
+        seen: set[tuple[str, int]] = set()
         for topic in body.topics:
             parts = []
             for wanted in topic.partitions:
@@ -45,6 +46,10 @@ class OffsetsApi:
                     partition_index=wanted.partition_index, timestamp=-1, offset=-1, leader_epoch=-1
                 )
                 parts.append(answer)
+                if (topic.name, wanted.partition_index) in seen:
+                    answer.error_code = ErrorCode.INVALID_REQUEST  # as in Kafka; each costs a search
+                    continue
+                seen.add((topic.name, wanted.partition_index))
                 replica, error = self._replica(topic.name, wanted.partition_index, wanted.current_leader_epoch)
                 if replica is None or error:
                     answer.error_code = error

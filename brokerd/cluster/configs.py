@@ -119,6 +119,9 @@ _NUMBER: dict[int, Callable[[str], float]] = {INT: int, LONG: int, DOUBLE: float
 _HIGH = {INT: INT_MAX, LONG: LONG_MAX}
 _THROTTLED = re.compile(r"\*|\d+:\d+")
 MESSAGE_TOO_LARGE, INVALID_TIMESTAMP = 10, 32
+VALUE_CHARACTERS_MAX = 8_192
+"""Of one setting: all settings of a topic stand in one record, and a record has to fit an entry of the metadata log."""
+NUMBER_CHARACTERS_MAX = 40
 
 
 def topic_config_problem(name: str, value: str | None) -> str | None:
@@ -128,8 +131,12 @@ def topic_config_problem(name: str, value: str | None) -> str | None:
         return f"Unknown topic config name: {name}"
     if value is None:
         return f"{name} needs a value; delete it to go back to the default {d.default_text!r}"
+    if len(value) > VALUE_CHARACTERS_MAX:
+        return f"{name} has {len(value)} characters; at most {VALUE_CHARACTERS_MAX} may be"
     if d.kafka_type in _NUMBER:
         try:
+            if len(value) > NUMBER_CHARACTERS_MAX or "_" in value or not value.isascii():
+                raise ValueError  # Python would read these, Kafka's own tools would not
             number = _NUMBER[d.kafka_type](value)
         except ValueError:
             return f"{name}={value!r} is not a number"

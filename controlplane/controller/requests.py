@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID, uuid5
 
-from brokerd.cluster.configs import TOPIC_CONFIGS, topic_config_problem
+from brokerd.cluster.configs import TOPIC_CONFIGS, contradiction, topic_config_problem
 from brokerd.cluster.metadata import Image
 from brokerd.cluster.model import BrokerState, TopicState, topic_name_problem, topic_names_collide
 from brokerd.cluster.placement import PlacementError, place
@@ -21,6 +21,8 @@ INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_
 UNKNOWN_TOPIC_ID, POLICY_VIOLATION = 100, 44
 PARTITIONS_MAX = 10_000
 """Partitions of one topic: more in one request is a slip of the finger rather than a wish."""
+MESSAGE_CHARACTERS_MAX = 500
+"""A refusal may quote what a client sent; the answer to all of a request has to fit an entry of the metadata log."""
 
 _NAMESPACE = UUID("6f1c7f1e-9d53-4a51-8a0e-2c3d5f5d7a10")
 
@@ -48,6 +50,8 @@ def _ok(topic: Mapping[str, Any], name: str | None = None) -> Result:
 
 
 def _no(topic: Mapping[str, Any], error: int, message: str) -> Result:
+    if len(message) > MESSAGE_CHARACTERS_MAX:
+        message = message[:MESSAGE_CHARACTERS_MAX] + " ..."
     return {"name": topic.get("name"), "error": error, "message": message}
 
 
@@ -67,8 +71,13 @@ def _create(topic: Mapping[str, Any], image: Image, live: list[BrokerState]) -> 
         problem = topic_config_problem(config, value)
         if problem:
             return _no(topic, INVALID_CONFIG, problem)
+    problem = contradiction(topic.get("configs") or {})
+    if problem:
+        return _no(topic, INVALID_CONFIG, problem)
     assignment = topic.get("assignment")
     if assignment:
+        if len(assignment) != topic["partitions"]:
+            return _no(topic, INVALID_REPLICA_ASSIGNMENT, "a manual assignment names each partition once")
         return _assignment(topic, assignment, live)
     if not 1 <= topic["partitions"] <= PARTITIONS_MAX:
         return _no(
@@ -85,6 +94,10 @@ def _create(topic: Mapping[str, Any], image: Image, live: list[BrokerState]) -> 
 
 def _assignment(topic: Mapping[str, Any], assignment: Mapping[str, Any], live: list[BrokerState]) -> Result:
     ids = {b.broker_id for b in live}
+    if len(assignment) > PARTITIONS_MAX:
+        return _no(
+            topic, INVALID_PARTITIONS, f"Number of partitions must be 1 to {PARTITIONS_MAX}, not {len(assignment)}."
+        )
     if sorted(int(i) for i in assignment) != list(range(len(assignment))):
         return _no(topic, INVALID_REPLICA_ASSIGNMENT, "partitions of a manual assignment must be 0, 1, 2, ...")
     sizes = {len(r) for r in assignment.values()}
@@ -165,7 +178,7 @@ def altered(configs: Mapping[str, str], operations: list[Mapping[str, Any]]) -> 
         if problem:
             return out, problem
         out[name] = str(value)
-    return out, None
+    return out, contradiction(out)
 
 
 def _alter(topic: Mapping[str, Any], image: Image, live: list[BrokerState]) -> Result:

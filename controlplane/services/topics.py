@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from brokerd.cluster.configs import topic_config_problem
+from brokerd.cluster.configs import contradiction, topic_config_problem
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, INTERNAL_TOPICS, topic_name_problem, topic_names_collide
 from controlplane.models import Broker, MovePartition, ObservedTopic, Topic
 from controlplane.models.change import Outcome
@@ -91,6 +91,7 @@ def check_topic(
                 )
     _check_counts(partitions, replication_factor, against_brokers=not checked)
     _check_configs(configs)
+    _check_together({k: str(v) for k, v in configs.items()})
     if assignment is not None:
         _check_assignment(assignment, range(partitions), against_brokers=not checked)
 
@@ -179,6 +180,8 @@ def _alter(
     for key in delete_configs:
         configs.pop(key, None)
     _check_configs({k: configs[k] for k in set_configs if k in configs})
+    if set_configs or delete_configs:
+        _check_together(configs)
     count = row.partitions if partitions is None else partitions
     placed = row.assignment
     if count != row.partitions:
@@ -374,6 +377,11 @@ def _check_drift(row: Topic) -> None:
             "restore); adopt the cluster's state first.",
             "name",
         )
+
+
+def _check_together(configs: Mapping[str, str]) -> None:
+    if (problem := contradiction(configs)) is not None:
+        raise Refused(problem, "configs")
 
 
 def _check_configs(configs: Mapping[str, str]) -> None:

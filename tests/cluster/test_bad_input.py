@@ -23,10 +23,17 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.framing import decode_response, encode_request
 from brokerd.wire.messages import (
     ApiVersionsRequest,
+    CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteGroupsRequest,
+    DescribeConfigsRequest,
+    DescribeGroupsRequest,
+    FetchRequest,
     FindCoordinatorRequest,
     InitProducerIdRequest,
+    ListOffsetsRequest,
     MetadataRequest,
+    OffsetFetchRequest,
     ProduceRequest,
 )
 from brokerd.wire.primitives import put_uvarint
@@ -362,7 +369,11 @@ def test_a_sentence_longer_than_a_string_is_cut_and_costs_no_broker(cluster: Loc
     with Raw(cluster) as raw:
         answer = raw.ask(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
         assert answer.error_code == ErrorCode.INVALID_CONFIG
-        assert answer.error_message.startswith("retention.ms=")
+        assert answer.error_message == "retention.ms has 20000 characters; at most 8192 may be"
+        config.value = LONG[:8_000]
+        answer = raw.ask(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
+        assert answer.error_code == ErrorCode.INVALID_CONFIG
+        assert answer.error_message.startswith("retention.ms=") and answer.error_message.endswith(" ...")
         topic.name, topic.configs = LONG, []
         answer = raw.ask(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
         assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -436,3 +447,107 @@ def test_who_wants_transactions_is_told_at_once(cluster: LocalCluster) -> None:
         assert "transactions are not served" in answer.error_message
         assert raw.ask(10, 2, FindCoordinatorRequest(key="g", key_type=9)).error_code == ErrorCode.INVALID_REQUEST
         assert raw.ask(10, 2, FindCoordinatorRequest(key="g", key_type=0)).error_code == 0
+
+
+# -- in what is forwarded to the controller -------------------------------------------------------------------------------
+def create(raw: Raw, topics: list[Any], version: int = 5, **more: Any) -> list[int]:
+    answer = raw.ask(19, version, CreateTopicsRequest(topics=topics, timeout_ms=20_000, **more))
+    assert [t.name for t in answer.topics] == [t.name for t in topics]
+    return [t.error_code for t in answer.topics]
+
+
+def topic(name: str, partitions: int = 1, **configs: str) -> Any:
+    return CreateTopicsRequest.CreatableTopic(
+        name=name, num_partitions=partitions, replication_factor=1,
+        configs=[
+            CreateTopicsRequest.CreatableTopicConfig(name=n.replace("_", "."), value=v) for n, v in configs.items()
+        ],
+    )  # fmt: skip
+
+
+def test_a_request_of_megabytes_does_not_cost_the_session(cluster: LocalCluster) -> None:
+    """ZooKeeper closes the connection of whoever writes more than 1 MiB."""
+    many = [topic(f"never-{i}", retention_ms="1" * 1_000) for i in range(1_500)]
+    with Raw(cluster) as raw:
+        assert set(create(raw, many)) == {ErrorCode.INVALID_CONFIG}
+        assert create(raw, [topic(f"never-{i}") for i in range(2_001)]) == [ErrorCode.POLICY_VIOLATION] * 2_001
+        assert create(raw, [topic("a", 6_000), topic("b", 6_000)]) == [ErrorCode.POLICY_VIOLATION] * 2
+        assignment = CreateTopicsRequest.CreatableReplicaAssignment
+        huge = topic("huge", -1)
+        huge.replication_factor = -1
+        huge.assignments = [assignment(partition_index=i, broker_ids=[2_000_000_000] * 10) for i in range(8_000)]
+        assert create(raw, [huge, topic("no good", 1)]) == [
+            ErrorCode.POLICY_VIOLATION,
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ]
+    assert "session" not in cluster.log("broker-1").replace("session.timeout", "")
+
+
+def test_assignments_that_cannot_be(cluster: LocalCluster) -> None:
+    assignment = CreateTopicsRequest.CreatableReplicaAssignment
+    with Raw(cluster) as raw:
+        for pairs in (
+            [(0, [1]), (0, [1])], [(1, [1])], [(0, [1]), (2, [1])], [(0, [])], [(0, [1]), (1, [])], [(0, [1, 1])],
+            [(0, [99])], [(-1, [1])], [(0, [-1])],
+        ):  # fmt: skip
+            t = topic("never", -1)
+            t.replication_factor = -1
+            t.assignments = [assignment(partition_index=i, broker_ids=b) for i, b in pairs]
+            assert create(raw, [t]) == [ErrorCode.INVALID_REPLICA_ASSIGNMENT], pairs
+        assert "never" not in [t.name for t in raw.ask(3, 9, MetadataRequest(topics=None)).topics]
+
+
+def test_settings_that_contradict_each_other_are_refused_at_create_and_at_alter(cluster: LocalCluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    with Raw(cluster) as raw:
+        both = topic("never", min_compaction_lag_ms="10", max_compaction_lag_ms="5")
+        assert create(raw, [both]) == [ErrorCode.INVALID_CONFIG]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, TOPIC, set_config={"min.compaction.lag.ms": str(2**63 - 1)})
+    admin.alter_configs([resource])[resource].result(30)
+    resource = ConfigResource(
+        ConfigResource.Type.TOPIC, TOPIC, set_config={"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"}
+    )
+    with pytest.raises(KafkaException) as e:
+        admin.alter_configs([resource])[resource].result(30)
+    assert e.value.args[0].code() == ErrorCode.INVALID_CONFIG
+    assert "min.compaction.lag.ms" in e.value.args[0].str()
+
+
+@pytest.mark.parametrize("count", [-2, 0, 1, 10_001, 2**31 - 1, -(2**31)])
+def test_partition_counts_that_cannot_be(cluster: LocalCluster, count: int) -> None:
+    with Raw(cluster) as raw:
+        wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=TOPIC, count=count, assignments=None)
+        answer = raw.ask(37, 1, CreatePartitionsRequest(topics=[wanted], timeout_ms=20_000)).results[0]
+        assert answer.error_code in (ErrorCode.INVALID_PARTITIONS, ErrorCode.POLICY_VIOLATION)
+        if count not in (-2, 1):
+            assert create(raw, [topic("never", count)])[0] in (ErrorCode.INVALID_PARTITIONS, ErrorCode.POLICY_VIOLATION)
+
+
+# -- asked a thousand times in one request ----------------------------------------------------------------------------------
+def test_what_is_asked_for_many_times_is_answered_once(cluster: LocalCluster) -> None:
+    times = 20_000
+    with Raw(cluster) as raw:
+        one = MetadataRequest.MetadataRequestTopic(name=TOPIC)
+        assert len(raw.ask(3, 9, MetadataRequest(topics=[one] * times)).topics) == 1
+        resource = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=2, resource_name=TOPIC, configuration_keys=None
+        )
+        assert len(raw.ask(32, 4, DescribeConfigsRequest(resources=[resource] * times)).results) == 1
+        assert len(raw.ask(15, 5, DescribeGroupsRequest(groups=["g"] * times)).groups) == 1
+        assert len(raw.ask(42, 2, DeleteGroupsRequest(groups_names=["g"] * times)).results) == 1
+        asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=None)
+        assert len(raw.ask(9, 8, OffsetFetchRequest(groups=[asked] * times)).groups) == 1
+        part = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        asked_topic = FetchRequest.FetchTopic(topic=TOPIC, partitions=[part] * times)
+        fetched = raw.ask(1, 11, FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=[asked_topic]))
+        assert [len(t.partitions) for t in fetched.responses] == [1]
+        when = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=1_700_000_000_000)
+        found = raw.ask(
+            2,
+            5,
+            ListOffsetsRequest(
+                replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(name=TOPIC, partitions=[when] * times)]
+            ),
+        )
+        errors = [p.error_code for p in found.topics[0].partitions]
+        assert errors == [0] + [ErrorCode.INVALID_REQUEST] * (times - 1)
