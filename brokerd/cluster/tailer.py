@@ -201,5 +201,6 @@ class Tailer:
         # In place: whoever holds the image keeps holding the current one.
         for name in Image.__slots__:
             setattr(self.image, name, getattr(loaded, name))
+        log.info("metadata snapshot at entry %d read: the log no longer reaches back far enough", loaded.seq)
         self._listener.image_loaded(self.image, self._clock())
         self._read_head()

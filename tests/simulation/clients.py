@@ -7,9 +7,15 @@ from typing import Any
 from brokerd.wire import framing, records
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.messages import FetchRequest, InitProducerIdRequest, MetadataRequest, ProduceRequest
+from brokerd.wire.messages import (
+    FetchRequest,
+    InitProducerIdRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
 from brokerd.wire.records import Record
-from tests.simulation.checkers import History
+from tests.simulation.checkers import History, Violation
 from tests.simulation.cluster import Cluster
 from tests.simulation.network import SimPeer
 from tests.simulation.world import Node
@@ -19,6 +25,8 @@ FATAL = {
     ErrorCode.INVALID_RECORD,
 }  # fmt: skip
 RETRY_MS = 100
+LATEST = -1
+WIDE = 600
 
 
 class Client(Node):
@@ -27,6 +35,8 @@ class Client(Node):
         self.cluster = cluster
         self.peers: dict[int, SimPeer] = {}
         self.leaders: dict[tuple[str, int], int] = {}
+        self.epochs: dict[tuple[str, int], int] = {}
+        """The newest leader epoch heard of: older metadata is not believed, as with Kafka's own clients."""
         self.stopped = False
 
     def ask(self, broker_id: int, key: int, version: int, body: Any, done: Any) -> None:
@@ -45,8 +55,9 @@ class Client(Node):
             if body is not None:
                 for topic in body.topics:
                     for p in topic.partitions:
-                        if p.leader_id >= 0:
-                            self.leaders[topic.name, p.partition_index] = p.leader_id
+                        place = (topic.name, p.partition_index)
+                        if p.leader_id >= 0 and p.leader_epoch >= self.epochs.get(place, -1):
+                            self.leaders[place], self.epochs[place] = p.leader_id, p.leader_epoch
             then()
 
         any_broker = self.world.rng.choice(list(self.cluster.brokers))
@@ -57,7 +68,10 @@ class Client(Node):
 
 
 class Producer(Client):
-    """Writes numbered records to one partition, one batch under way at a time, until it is stopped and the last is acknowledged."""
+    """Writes numbered records to one partition, one batch under way at a time, until it is stopped and the last is acknowledged.
+
+    Where nothing is promised any more, it answers a refusal for good by beginning anew.
+    """
 
     def __init__(self, cluster: Cluster, history: History, name: str, topic: str, partition: int) -> None:
         super().__init__(cluster, name)
@@ -90,7 +104,10 @@ class Producer(Client):
             self.idle = True
             return
         count = self.world.between(1, 4)
-        self.batch = [f"{self.name}:{self.number + i}".encode() for i in range(count)]
+        width = (
+            WIDE if self.world.chance(0.1) else 0
+        )  # some batches reach over a sector's end, so that power cuts tear them
+        self.batch = [f"{self.name}:{self.number + i:0{width}d}".encode() for i in range(count)]
         self.number += count
         self._send()
 
@@ -125,7 +142,8 @@ class Producer(Client):
         if code in FATAL:
             assert code is not None
             if self.topic in self.history.unpromised:
-                self.idle = True
+                self.sequence = 0
+                self.later(self._begin)
                 return
             why = body.responses[0].partition_responses[0].error_message
             self.history.given_up.append(f"{self.name} at {self.sequence}: {code.name} {why}")
@@ -137,12 +155,19 @@ class Producer(Client):
 
 
 class Reader(Client):
-    """Reads one partition from its start, over and over from where it is, up to what it is shown."""
+    """Reads one partition from its start, over and over from where it is, up to what it is shown.
 
-    def __init__(self, cluster: Cluster, history: History, name: str, topic: str, partition: int) -> None:
+    A `careful` one names the leader epoch it knows of and asks for the end now and then: that may never go back (KIP-207).
+    """
+
+    def __init__(
+        self, cluster: Cluster, history: History, name: str, topic: str, partition: int, *, careful: bool = True
+    ) -> None:
         super().__init__(cluster, name)
-        self.history, self.topic, self.partition = history, topic, partition
+        self.history, self.topic, self.partition, self.careful = history, topic, partition, careful
         self.offset = 0
+        self.end = 0
+        self.ends_told = 0
         self.enter(self._fetch)
 
     def _fetch(self) -> None:
@@ -152,9 +177,12 @@ class Reader(Client):
         if leader is None:
             self.refresh(lambda: self.later(self._fetch))
             return
+        if self.careful and self.world.chance(0.2):
+            self._ask_end(leader)
+            return
         part = FetchRequest.FetchPartition(
             partition=self.partition,
-            current_leader_epoch=-1,
+            current_leader_epoch=self._epoch,
             fetch_offset=self.offset,
             last_fetched_epoch=-1,
             partition_max_bytes=4096,
@@ -164,6 +192,32 @@ class Reader(Client):
             topics=[FetchRequest.FetchTopic(topic=self.topic, partitions=[part])],
         )  # fmt: skip
         self.ask(leader, ApiKey.FETCH, 11, body, self._answered)
+
+    @property
+    def _epoch(self) -> int:
+        return self.epochs[self.topic, self.partition] if self.careful else -1
+
+    def _ask_end(self, leader: int) -> None:
+        part = ListOffsetsRequest.ListOffsetsPartition(
+            partition_index=self.partition, current_leader_epoch=self._epoch, timestamp=LATEST
+        )
+        topics = [ListOffsetsRequest.ListOffsetsTopic(name=self.topic, partitions=[part])]
+        body = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=topics)
+        self.ask(leader, ApiKey.LIST_OFFSETS, 5, body, self._end_told)
+
+    def _end_told(self, body: Any) -> None:
+        part = body.topics[0].partitions[0] if body is not None else None
+        if part is None or part.error_code:
+            self.leaders.pop((self.topic, self.partition), None)
+        else:
+            self.ends_told += 1
+            known = max(self.end, self.offset)
+            if part.offset < known and self.topic not in self.history.unpromised:
+                raise Violation(
+                    f"{self.topic}-{self.partition}: the end was {known} to {self.name} and is told as {part.offset}"
+                )
+            self.end = part.offset
+        self.later(self._fetch)
 
     def _answered(self, body: Any) -> None:
         part = body.responses[0].partitions[0] if body is not None and body.responses else None

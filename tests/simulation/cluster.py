@@ -119,8 +119,10 @@ class BrokerNode(Node):
         if self.alive:
             self.die()
             self.boot += 1
-            self.disk = self.disk.power_cut(self.world.rng)
+            before, self.disk = self.disk, self.disk.power_cut(self.world.rng)
             self.world.tell(f"{self.name} lost power")
+            if any(self.disk.size(p) < len(i.live) for p, i in before.names.items() if p.suffix == ".log"):
+                self.world.reached["lost tail"] += 1
 
     def start(self) -> None:
         if not self.alive:

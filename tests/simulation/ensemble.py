@@ -67,12 +67,13 @@ class Ensemble:
         self.world.after(50 * MS, self._beat)
 
     def expire(self, number: int) -> None:
-        session = self.sessions.pop(number, None)
+        session = self.sessions.get(number)
         if session is not None:
             self.world.tell(f"session {number} of {session.store.node.name} expires")
+            session.store.expired_at_server()  # first: what was under way may count, but nothing after the session's end
+            del self.sessions[number]
             for path in [p for p, z in self.znodes.items() if z.owner == number]:
                 self._remove(path)
-            session.store.expired_at_server()
 
     def go_down(self) -> None:
         self.up = False
@@ -87,6 +88,12 @@ class Ensemble:
             session.heard_us = self.world.now_us  # sessions begin their time-outs anew
         for store in self.stores:
             store.reconnect()
+
+    def remove(self, path: str) -> None:
+        """By an operator, with a shell of ZooKeeper's own."""
+        if path in self.znodes:
+            self.world.tell(f"an operator deletes {path}")
+            self._remove(path)
 
     # -- the tree ----------------------------------------------------------------------------------------------------------
     def read(self, path: str) -> Result:
@@ -121,6 +128,7 @@ class Ensemble:
 
     def commit(self, operations: Sequence[Operation], session: int) -> Result:
         """All or nothing, as one transaction."""
+        assert session in self.sessions, "a change after its session's end: no ensemble takes that"
         trial = {p: ZNode(z.data, z.czxid, z.owner, z.version) for p, z in self.znodes.items()}
         self.zxid += 1
         fired: list[tuple[str, str]] = []

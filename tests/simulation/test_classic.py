@@ -6,90 +6,14 @@ Several seeds each: the steps are fixed, what happens between them (delays, elec
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from brokerd.cluster.model import PartitionState, TopicPartition
 from brokerd.cluster.znodes import BROKERS
-from brokerd.wire import records
-from brokerd.wire.apis import ApiKey
-from brokerd.wire.messages import ProduceRequest
-from brokerd.wire.records import Record
-from tests.simulation.checkers import Watch, logs_agree, values
-from tests.simulation.clients import Client
-from tests.simulation.cluster import Cluster
-from tests.simulation.world import MS, S, World
+from tests.simulation.scene import Scene
+from tests.simulation.world import S
 
 pytestmark = pytest.mark.parametrize("seed", range(1, 7))
-PATIENT = {"replica.lag.time.max.ms": "60000"}
-"""A follower may stand still for long and keep its place: that is the window in which these bugs live."""
-
-
-class Scene:
-    def __init__(self, seed: int, min_insync: int = 1, settings: dict[str, str] | None = None) -> None:
-        self.world = World(seed)
-        self.cluster = Cluster(self.world, brokers=2, controllers=1, settings=PATIENT if settings is None else settings)
-        Watch(self.cluster)
-        self.topic_id = self.cluster.want_topic("t", 1, 2, min_insync_replicas=str(min_insync))
-        self.cluster.until(self.cluster.settled, 30, "the beginning")
-        self.client = Client(self.cluster, "client")
-
-    @property
-    def tp(self) -> TopicPartition:
-        return TopicPartition(self.topic_id, 0)
-
-    @property
-    def state(self) -> PartitionState:
-        state = self.cluster.image.partition(self.tp)
-        assert state is not None
-        return state
-
-    def write(self, *texts: str, acks: int = -1) -> None:
-        """One batch per text, each acknowledged before the next."""
-        for text in texts:
-            data = bytes(records.build([Record(0, self.client.clock().wall_ms, None, text.encode())]))
-            part = ProduceRequest.PartitionProduceData(index=0, records=data)
-            body = ProduceRequest(
-                acks=acks,
-                timeout_ms=5000,
-                topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[part])],
-            )
-            answers: list[Any] = []
-            leader = self.state.leader
-            self.client.enter(
-                lambda body=body, leader=leader, answers=answers: self.client.ask(
-                    leader, ApiKey.PRODUCE, 9, body, answers.append
-                )
-            )  # type: ignore[misc]
-            self.cluster.until(lambda answers=answers: bool(answers), 10, f"the answer to {text!r}")  # type: ignore[misc]
-            assert answers[0] is not None
-            assert answers[0].responses[0].partition_responses[0].error_code == 0, answers[0]
-
-    def until_leads(self, broker_id: int) -> None:
-        self.cluster.until(lambda: self.state.leader == broker_id, 20, f"broker {broker_id} to lead")
-        self.pass_ms(300)
-
-    def pass_ms(self, ms: int) -> None:
-        self.world.run(self.world.now_us + ms * MS)
-
-    def end(self) -> list[str]:
-        """Once all is in step again: what stands in the log, the same on both."""
-        self.cluster.until(self.cluster.settled, 60, "everything in step")
-        node = self.cluster.brokers
-        hosted = [n.broker.partitions.hosted[self.tp] for n in node.values()]
-        self.cluster.until(
-            lambda: all(r.core.high_watermark == r.log.end_offset == hosted[0].log.end_offset for r in hosted),
-            20,
-            "equal ends",
-        )
-        logs_agree(self.cluster)
-        return [v.decode() for _, v in values(self.cluster, self.state.leader, self.tp)]
-
-    def pair(self) -> tuple[Any, Any]:
-        """(leader's node, follower's node)."""
-        leader = self.state.leader
-        return self.cluster.brokers[leader], self.cluster.brokers[3 - leader]
 
 
 def test_r1_a_follower_that_restarts_does_not_cut_to_its_high_watermark_and_then_lead(seed: int) -> None:

@@ -1,0 +1,91 @@
+"""A small cluster with one topic of one partition, for cases that are told step by step. What lies between the steps is the seed's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from brokerd.cluster.model import PartitionState, TopicPartition
+from brokerd.wire import records
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.messages import ProduceRequest
+from brokerd.wire.records import Record
+from tests.simulation.checkers import Watch, logs_agree, values
+from tests.simulation.clients import Client
+from tests.simulation.cluster import Cluster
+from tests.simulation.world import MS, World
+
+PATIENT = {"replica.lag.time.max.ms": "60000"}
+"""A follower may stand still for long and keep its place: that is the window in which these bugs live."""
+
+
+class Scene:
+    def __init__(
+        self, seed: int, min_insync: int = 1, settings: dict[str, str] | None = None, brokers: int = 2
+    ) -> None:
+        self.world = World(seed)
+        self.cluster = Cluster(
+            self.world, brokers=brokers, controllers=1, settings=PATIENT if settings is None else settings
+        )
+        Watch(self.cluster)
+        self.topic_id = self.cluster.want_topic("t", 1, brokers, min_insync_replicas=str(min_insync))
+        self.cluster.until(self.cluster.settled, 30, "the beginning")
+        self.client = Client(self.cluster, "client")
+
+    @property
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.topic_id, 0)
+
+    @property
+    def state(self) -> PartitionState:
+        state = self.cluster.image.partition(self.tp)
+        assert state is not None
+        return state
+
+    def write(self, *texts: str, acks: int = -1) -> None:
+        """One batch per text, each acknowledged before the next."""
+        for text in texts:
+            assert self.send(self.state.leader, text, acks=acks) == 0, f"{text!r} was refused"
+
+    def send(
+        self, broker_id: int, text: str, *, acks: int = -1, timeout_ms: int = 5000, producer: tuple[int, int] = (-1, -1)
+    ) -> int:
+        """The error code that this broker answers. `producer` is (producer id, sequence)."""
+        data = records.build(
+            [Record(0, self.client.clock().wall_ms, None, text.encode())],
+            producer_id=producer[0],
+            producer_epoch=min(producer[0], 0),
+            base_sequence=producer[1],
+        )
+        part = ProduceRequest.PartitionProduceData(index=0, records=bytes(data))
+        topics = [ProduceRequest.TopicProduceData(name="t", partition_data=[part])]
+        body = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=topics)
+        answers: list[Any] = []
+        self.client.enter(lambda: self.client.ask(broker_id, ApiKey.PRODUCE, 9, body, answers.append))
+        self.cluster.until(lambda: bool(answers), 10, f"the answer to {text!r}")
+        assert answers[0] is not None, f"no answer to {text!r}"
+        return int(answers[0].responses[0].partition_responses[0].error_code)
+
+    def until_leads(self, broker_id: int) -> None:
+        self.cluster.until(lambda: self.state.leader == broker_id, 20, f"broker {broker_id} to lead")
+        self.pass_ms(300)
+
+    def pass_ms(self, ms: int) -> None:
+        self.world.run(self.world.now_us + ms * MS)
+
+    def end(self) -> list[str]:
+        """Once all is in step again: what stands in the log, the same on all."""
+        self.cluster.until(self.cluster.settled, 60, "everything in step")
+        node = self.cluster.brokers
+        hosted = [n.broker.partitions.hosted[self.tp] for n in node.values()]
+        self.cluster.until(
+            lambda: all(r.core.high_watermark == r.log.end_offset == hosted[0].log.end_offset for r in hosted),
+            20,
+            "equal ends",
+        )
+        logs_agree(self.cluster)
+        return [v.decode() for _, v in values(self.cluster, self.state.leader, self.tp)]
+
+    def pair(self) -> tuple[Any, Any]:
+        """(leader's node, follower's node)."""
+        leader = self.state.leader
+        return self.cluster.brokers[leader], self.cluster.brokers[3 - leader]

@@ -1,0 +1,122 @@
+"""Rules of safety.md section 3 whose absence costs records only in a narrow window, each step by step. test_bites takes each rule away."""
+
+from __future__ import annotations
+
+import pytest
+
+from brokerd.wire.errors import ErrorCode
+from tests.simulation.checkers import History
+from tests.simulation.clients import Reader
+from tests.simulation.scene import Scene
+
+pytestmark = pytest.mark.parametrize("seed", range(1, 7))
+HASTY = {"replica.lag.time.max.ms": "1500"}
+
+
+def test_a_shrunk_isr_counts_only_once_it_is_accepted(seed: int) -> None:
+    scene = Scene(seed, settings=HASTY)
+    scene.write("both")
+    leader, follower = scene.pair()
+    controller = scene.cluster.controllers[0]
+    controller.freeze()
+    follower.freeze()
+    machine = leader.broker.partitions.hosted[scene.tp].core
+    scene.cluster.until(lambda: machine.proposal is not None, 20, "the leader's wish to go on alone")
+    assert len(machine.proposal.isr) == 1
+    assert scene.send(leader.broker_id, "unheard", timeout_ms=400) == ErrorCode.REQUEST_TIMED_OUT
+    leader.kill()
+    scene.pass_ms(4_000)
+    controller.thaw()
+    follower.thaw()
+    scene.until_leads(follower.broker_id)
+    scene.write("after")
+    leader.start()
+    assert scene.end() == ["both", "after"]
+
+
+def test_a_newcomer_counts_as_soon_as_it_is_proposed(seed: int) -> None:
+    scene = Scene(seed, settings=HASTY)
+    scene.write("both")
+    leader, follower = scene.pair()
+    controller = scene.cluster.controllers[0]
+    follower.freeze()
+    scene.cluster.until(lambda: scene.state.isr_ids == (leader.broker_id,), 20, "the ISR without it")
+    controller.freeze()
+    follower.thaw()
+    machine = leader.broker.partitions.hosted[scene.tp].core
+    scene.cluster.until(lambda: machine.proposal is not None, 20, "the leader's wish to take it in")
+    scene.cluster.network.cut |= {(leader.name, follower.name), (follower.name, leader.name)}
+    assert len(machine.proposal.isr) == 2
+    assert scene.send(leader.broker_id, "unheard", timeout_ms=300) == ErrorCode.REQUEST_TIMED_OUT
+    controller.thaw()
+    scene.cluster.until(lambda: len(scene.state.isr) == 2, 20, "its acceptance")
+    leader.kill()
+    scene.until_leads(follower.broker_id)
+    scene.cluster.network.cut.clear()
+    scene.write("after")
+    leader.start()
+    assert scene.end() == ["both", "after"]
+
+
+def test_r11_the_last_one_standing_loses_its_tail_and_cuts_nobody(seed: int) -> None:
+    scene = Scene(seed, min_insync=2, brokers=3)
+    written = [f"w:{i}" for i in range(6)]
+    scene.write(*written)
+    scene.pass_ms(500)
+    history = History()
+    Reader(scene.cluster, history, "reader", "t", 0, careful=False)
+    last = scene.cluster.brokers[scene.state.leader]
+    others = [n for n in scene.cluster.brokers.values() if n is not last]
+    for node in others:
+        node.kill()
+    scene.cluster.until(lambda: last.broker.partitions.hosted[scene.tp].core.isr_size == 1, 20, "one left")
+    assert scene.send(last.broker_id, "w:6") == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert scene.send(last.broker_id, "w:7", acks=1) == 0
+    scene.pass_ms(1_000)
+    last.power_cut()
+    for node in others:
+        node.start()
+    scene.cluster.until(lambda: scene.state.leader in {n.broker_id for n in others}, 20, "a leader out of elr")
+    successor = scene.cluster.brokers[scene.state.leader]
+    scene.cluster.until(lambda: successor.broker.partitions.hosted[scene.tp].core.isr_size >= 2, 20, "enough in sync")
+    scene.write("w:8")
+    last.start()
+    assert scene.end() == [*written, "w:8"]
+    history.judge(scene.cluster)
+
+
+def test_a_lost_tail_is_not_forgotten_by_the_next_start(seed: int) -> None:
+    scene = Scene(seed)
+    written = [f"r{i}" for i in range(12)]
+    scene.write(*written)
+    keeper, loser = scene.pair()
+    controller = scene.cluster.controllers[0]
+    scene.pass_ms(200)
+    controller.freeze()
+    keeper.freeze()
+    loser.power_cut()
+    loser.start()
+    scene.pass_ms(100)
+    loser.kill()
+    loser.start()
+    keeper.kill()
+    controller.thaw()
+    scene.pass_ms(8_000)
+    assert scene.state.leader == -1, "it leads, although its tail is lost"
+    keeper.start()
+    assert scene.end() == written
+
+
+def test_a_leader_deposed_unheard_ends_no_idempotent_producer(seed: int) -> None:
+    scene = Scene(seed)
+    old, new = scene.pair()
+    assert scene.send(old.broker_id, "p0", producer=(77, 0)) == 0
+    old.store.cut()
+    scene.until_leads(new.broker_id)
+    assert scene.send(new.broker_id, "p1", acks=1, producer=(77, 1)) == 0
+    machine = old.broker.partitions.hosted[scene.tp].core
+    assert machine.role.value == "leader", "it has heard: nothing is shown"
+    assert scene.send(old.broker_id, "p2", timeout_ms=300, producer=(77, 2)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    old.store.heal()
+    assert scene.send(new.broker_id, "p2", acks=1, producer=(77, 2)) == 0
+    assert scene.end() == ["p0", "p1", "p2"]
