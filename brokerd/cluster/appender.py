@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from brokerd.cluster import znodes
-from brokerd.cluster.metadata import ENTRY_BYTES_MAX, Entry, Image, MetadataError, Record, entry_hash
+from brokerd.cluster.metadata import ENTRY_BYTES_MAX, Entry, Image, MetadataError, Record, ReplicaReset, entry_hash
 from brokerd.cluster.store import Check, Code, Create, Delete, Operation, Result, Set, Store
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,14 @@ class Write:
 
     records: tuple[Record, ...]
     deletes: tuple[str, ...] = ()
+
+
+def _cut(records: tuple[Record, ...], at: int) -> int:
+    """Where to cut, near `at`: a reset stays with the change before it, which fences the copy thrown away by a new epoch."""
+    before = at
+    while before > 0 and isinstance(records[before], ReplicaReset):
+        before -= 1
+    return before or at
 
 
 class Appender:
@@ -60,10 +68,12 @@ class Appender:
         return self._entry is None and not self._queue
 
     def submit(self, records: Sequence[Record], deletes: Sequence[str] = ()) -> None:
-        for start in range(0, max(1, len(records)), RECORDS_PER_ENTRY):
-            part = tuple(records[start : start + RECORDS_PER_ENTRY])
-            last = start + RECORDS_PER_ENTRY >= len(records)
-            self._queue.append(Write(part, tuple(deletes) if last else ()))
+        rest = tuple(records)
+        while len(rest) > RECORDS_PER_ENTRY:
+            cut = _cut(rest, RECORDS_PER_ENTRY)
+            self._queue.append(Write(rest[:cut]))
+            rest = rest[cut:]
+        self._queue.append(Write(rest, tuple(deletes)))
         self._next()
 
     def stop(self) -> None:
@@ -81,7 +91,7 @@ class Appender:
         entry = Entry(self._image.seq + 1, self._epoch, self._new_token(), self._image.chain_hash, write.records)
         data = entry.encode()
         if len(data) > ENTRY_BYTES_MAX:
-            half = len(write.records) // 2
+            half = _cut(write.records, len(write.records) // 2)
             if half == 0:
                 raise MetadataError(f"one {type(write.records[0]).__name__} does not fit an entry of the metadata log")
             self._queue.appendleft(Write(write.records[half:], write.deletes))

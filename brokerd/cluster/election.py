@@ -125,6 +125,11 @@ def seated_anew(state: PartitionState, seat: Seat) -> PartitionState | None:
     return after
 
 
+def led_anew(state: PartitionState) -> PartitionState:
+    """The same leader in a new epoch: it forgets what its followers said of copies that are gone by then."""
+    return replace(state, leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1)
+
+
 def with_isr(state: PartitionState, isr: tuple[Seat, ...], *, min_insync: int) -> PartitionState:
     """The state with an ISR that its leader proposed: who leaves below min.insync.replicas stays electable (ELR)."""
     inside = {s.broker_id for s in isr}

@@ -181,8 +181,8 @@ class Core:
         self._requests(now)
         self._wanted_topics()
         self._wanted_assignments()
-        self._resets()
         self._partitions(now)
+        self._resets()
         self._answers(now)
         effects, self._effects = self._effects, []
         if self._out or self._answered:
@@ -509,7 +509,8 @@ class Core:
             assignment_generation=state.assignment_generation + 1,
         )
         if state.leader in target:
-            return after
+            # What the removed ones still fetch counts for nothing, not even when one of them is added again, with an empty copy.
+            return election.led_anew(after) if state.removing else after
         return election.elected(replace(after, leader=NO_LEADER, leader_incarnation=NO_INCARNATION), self._incarnation)
 
     def _resets(self) -> None:
@@ -520,21 +521,17 @@ class Core:
             if state is None or topic is None or reset.broker_id not in state.replicas:
                 self._effects.append(Report("refused", f"recovery {reset_id}", "this broker holds no such replica"))
                 continue
-            if reset.broker_id in state.isr_ids:
-                rest = tuple(s for s in state.isr if s.broker_id != reset.broker_id)
-                if not any(self._incarnation(s.broker_id) == s.incarnation for s in rest):
-                    self._effects.append(
-                        Report("refused", f"recovery {reset_id}", "no other replica is in sync: its data would be lost")
-                    )
-                    continue
-                shrunk = election.with_isr(state, rest, min_insync=self._config(topic).min_insync_replicas)
-                # Its copy is thrown away, so it can prove nothing any more.
-                shrunk = replace(shrunk, elr=tuple(e for e in shrunk.elr if e != reset.broker_id))
-                self._put(
-                    tp, election.elected(shrunk, self._incarnation) if state.leader == reset.broker_id else shrunk
+            rest = tuple(s for s in state.isr if s.broker_id != reset.broker_id)
+            if not any(self._incarnation(s.broker_id) == s.incarnation for s in rest):
+                self._effects.append(
+                    Report("refused", f"recovery {reset_id}", "no other replica is in sync: its data would be lost")
                 )
-            elif reset.broker_id in state.elr:
-                self._put(tp, replace(state, elr=tuple(e for e in state.elr if e != reset.broker_id)))
+                continue
+            shrunk = election.with_isr(state, rest, min_insync=self._config(topic).min_insync_replicas)
+            # Its copy is thrown away, so it can prove nothing any more; nor can what it still fetches, or fetched before: a new epoch.
+            shrunk = replace(shrunk, elr=tuple(e for e in shrunk.elr if e != reset.broker_id))
+            stays = state.leader not in (reset.broker_id, NO_LEADER)
+            self._put(tp, election.led_anew(shrunk) if stays else election.elected(shrunk, self._incarnation))
             self._out.append(ReplicaReset(reset.topic_id, reset.partition, reset.broker_id, reset_id))
 
     # -- leaders for whoever has none ------------------------------------------------------------------------------------------

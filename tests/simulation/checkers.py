@@ -8,6 +8,7 @@ from brokerd.cluster.metadata import Entry, PartitionChanged
 from brokerd.cluster.model import PartitionState, TopicPartition
 from brokerd.cluster.znodes import CONTROLLER_EPOCH, LOG
 from brokerd.partition import Role
+from brokerd.partitions import Replica
 from brokerd.wire import records
 from tests.simulation.cluster import Cluster
 
@@ -73,6 +74,7 @@ class Watch:
         if old is not None and new.partition_epoch <= old.partition_epoch:
             return
         self._states[tp] = new
+        self._newcomers_hold_all(tp, old, new)
         if old is None or new.leader < 0 or new.leader_epoch == old.leader_epoch:
             return
         if new.leader in old.isr_ids:
@@ -90,6 +92,26 @@ class Watch:
             raise Violation(
                 f"{tp}: {new.leader} was elected, out of isr {old.isr_ids}, elr {old.elr}, last_isr {old.last_isr}"
             )
+
+    def _newcomers_hold_all(self, tp: TopicPartition, old: PartitionState | None, new: PartitionState) -> None:
+        """Who is taken in holds at that moment all that the leader shows its consumers."""
+        leader = self._hosted(new.leader, new.leader_incarnation, tp)
+        if leader is None or leader.core.role is not Role.LEADER or leader.core.leader_epoch != new.leader_epoch:
+            return
+        for seat in new.isr:
+            if old is not None and seat not in old.isr and seat.broker_id != new.leader:
+                member = self._hosted(seat.broker_id, seat.incarnation, tp)
+                if member is not None and member.log.end_offset < leader.core.high_watermark:
+                    raise Violation(
+                        f"{tp}: {seat.broker_id} is taken into the ISR; its log ends at {member.log.end_offset}, "
+                        f"the leader's high watermark is {leader.core.high_watermark}"
+                    )
+
+    def _hosted(self, broker_id: int, incarnation: int, tp: TopicPartition) -> Replica | None:
+        node = self.cluster.brokers.get(broker_id)
+        if node is None or not node.alive or node.broker.membership.incarnation != incarnation:
+            return None
+        return node.broker.partitions.hosted.get(tp)
 
 
 def values(cluster: Cluster, broker_id: int, tp: TopicPartition) -> list[tuple[int, bytes]]:

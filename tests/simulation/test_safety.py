@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from brokerd.cluster.model import Seat
 from brokerd.wire.errors import ErrorCode
+from controlplane.controller.events import DesiredAssignment, DesiredReset
 from tests.simulation.checkers import History
 from tests.simulation.clients import Reader
 from tests.simulation.scene import Scene
@@ -120,3 +122,36 @@ def test_a_leader_deposed_unheard_ends_no_idempotent_producer(seed: int) -> None
     old.store.heal()
     assert scene.send(new.broker_id, "p2", acks=1, producer=(77, 2)) == 0
     assert scene.end() == ["p0", "p1", "p2"]
+
+
+def test_what_a_copy_had_fetched_counts_for_nothing_once_it_is_thrown_away(seed: int) -> None:
+    scene = Scene(seed)
+    written = [f"r{i}" for i in range(12)]
+    scene.write(*written)
+    leader, follower = scene.pair()
+    scene.cluster.network.cut.add((leader.name, follower.name))  # answers; the leader goes on hearing its fetches
+    scene.cluster.want(DesiredReset(scene.topic_id, 0, follower.broker_id, "reset"))
+    scene.cluster.until(lambda: follower.broker.partitions.hosted[scene.tp].log.end_offset == 0, 5, "an empty copy")
+    scene.pass_ms(1_500)
+    assert scene.state.isr_ids == (leader.broker_id,), "an empty copy is in the ISR"
+    scene.cluster.network.cut.clear()
+    assert scene.end() == written
+
+
+def test_a_replica_moved_away_and_back_is_in_sync_only_by_what_it_holds_since(seed: int) -> None:
+    scene = Scene(seed, brokers=3)
+    written = [f"r{i}" for i in range(6)]
+    scene.write(*written)
+    there = scene.state.replicas
+    behind = scene.cluster.brokers[next(b for b in there if b != scene.state.leader)]
+    rest = tuple(b for b in there if b != behind.broker_id)
+    seat = Seat(behind.broker_id, behind.broker.membership.incarnation)
+    behind.store.cut()  # it hears nothing of what follows, and fetches on
+    for replicas in (rest, there):
+        generation = scene.state.assignment_generation
+        scene.cluster.want(DesiredAssignment(scene.topic_id, 0, replicas, generation, f"to {replicas}"))
+        scene.cluster.until(lambda n=len(replicas): len(scene.state.replicas) == n, 2, f"replicas {replicas}")  # type: ignore[misc]
+    scene.pass_ms(800)
+    assert seat not in scene.state.isr, "in sync by a copy that it will throw away once it hears of its removal"
+    behind.store.heal()
+    assert scene.end() == written
