@@ -1,7 +1,7 @@
 """Writes the metadata log: one multi in flight, unknown outcomes settled by token.
 
 Laws (safety.md section 2): every write checks the version of /controller_epoch; an unknown outcome is settled by reading, never by
-trying again blindly; a foreign entry means step down. Called by the controller's runner. Must not come in: what is written.
+trying again blindly; a foreign entry means step down. What is submitted at once counts at once, however many entries it takes. Called by the controller's runner. Must not come in: what is written.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from brokerd.cluster import znodes
-from brokerd.cluster.metadata import ENTRY_BYTES_MAX, Entry, Image, MetadataError, Record, ReplicaReset, entry_hash
+from brokerd.cluster.metadata import ENTRY_BYTES_MAX, Entry, Image, MetadataError, Record, entry_hash
 from brokerd.cluster.store import Check, Code, Create, Delete, Operation, Result, Set, Store
 
 log = logging.getLogger(__name__)
@@ -25,22 +25,15 @@ DELETES_PER_ENTRY = 100
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Records in order, and znodes (answered requests) that go with the last of them."""
+    """One entry's records in order; with the last entry of what was submitted go znodes (answered requests)."""
 
     records: tuple[Record, ...]
     deletes: tuple[str, ...] = ()
-
-
-def _cut(records: tuple[Record, ...], at: int) -> int:
-    """Where to cut, near `at`: a reset stays with the change before it, which fences the copy thrown away by a new epoch."""
-    before = at
-    while before > 0 and isinstance(records[before], ReplicaReset):
-        before -= 1
-    return before or at
+    unfinished: bool = False
 
 
 class Appender:
-    """For one term of one controller. `applied(records)` after each entry; `deposed(reason)` at most once, then silence."""
+    """For one term of one controller. `applied(records)` after all of what was submitted; `deposed(reason)` at most once, then silence."""
 
     def __init__(
         self,
@@ -52,11 +45,14 @@ class Appender:
         applied: Callable[[tuple[Record, ...]], None],
         deposed: Callable[[str], None],
         new_token: Callable[[], str] = lambda: uuid4().hex,
+        records_per_entry: int = RECORDS_PER_ENTRY,
     ) -> None:
         self._store, self._image = store, image
         self._epoch, self._epoch_version = controller_epoch, epoch_version
         self._applied, self._deposed, self._new_token = applied, deposed, new_token
+        self._records_per_entry = records_per_entry
         self._queue: deque[Write] = deque()
+        self._written: list[Record] = []
         self._entry: tuple[Entry, bytes, tuple[str, ...]] | None = None
         self._unknown = False
         self._head_version = -1
@@ -68,12 +64,11 @@ class Appender:
         return self._entry is None and not self._queue
 
     def submit(self, records: Sequence[Record], deletes: Sequence[str] = ()) -> None:
-        rest = tuple(records)
-        while len(rest) > RECORDS_PER_ENTRY:
-            cut = _cut(rest, RECORDS_PER_ENTRY)
-            self._queue.append(Write(rest[:cut]))
-            rest = rest[cut:]
-        self._queue.append(Write(rest, tuple(deletes)))
+        step = self._records_per_entry
+        for start in range(0, max(1, len(records)), step):
+            part = tuple(records[start : start + step])
+            last = start + step >= len(records)
+            self._queue.append(Write(part, tuple(deletes) if last else (), unfinished=not last))
         self._next()
 
     def stop(self) -> None:
@@ -88,14 +83,16 @@ class Appender:
         if self._entry is not None or not self._queue or self._stopped:
             return
         write = self._queue.popleft()
-        entry = Entry(self._image.seq + 1, self._epoch, self._new_token(), self._image.chain_hash, write.records)
+        entry = Entry(
+            self._image.seq + 1, self._epoch, self._new_token(), self._image.chain_hash, write.records, write.unfinished
+        )
         data = entry.encode()
         if len(data) > ENTRY_BYTES_MAX:
-            half = _cut(write.records, len(write.records) // 2)
+            half = len(write.records) // 2
             if half == 0:
                 raise MetadataError(f"one {type(write.records[0]).__name__} does not fit an entry of the metadata log")
-            self._queue.appendleft(Write(write.records[half:], write.deletes))
-            self._queue.appendleft(Write(write.records[:half]))
+            self._queue.appendleft(replace(write, records=write.records[half:]))
+            self._queue.appendleft(Write(write.records[:half], unfinished=True))
             self._next()
             return
         self._entry = (entry, data, write.deletes)
@@ -174,9 +171,11 @@ class Appender:
         self._entry = None
         self.appended_bytes += len(data)
         if self._image.seq < entry.seq:  # else the tailer was faster
-            self._image.apply_entry(entry, entry_hash(data))
-            self._image.validate_partitions(entry.records)
-        self._applied(entry.records)
+            self._image.validate_partitions(self._image.apply_entry(entry, entry_hash(data)))
+        self._written += entry.records
+        if not entry.unfinished:
+            written, self._written = tuple(self._written), []
+            self._applied(written)
         self._next()
 
     def _step_down(self, reason: str) -> None:

@@ -170,6 +170,7 @@ class Entry:
     """One znode of the log. (`controller_epoch`, `batch_id`) is the writer's token: it settles unknown outcomes.
 
     `previous_hash` chains entries, so that an older or foreign log is recognised. `encode` gives at most ENTRY_BYTES_MAX.
+    `unfinished`: what was decided at once did not fit; nothing of it counts before its last entry (docs/decisions/014).
     """
 
     seq: int
@@ -177,12 +178,15 @@ class Entry:
     batch_id: str
     previous_hash: str
     records: tuple[Record, ...]
+    unfinished: bool = False
 
     def encode(self) -> bytes:
         body = {
             "seq": self.seq, "epoch": self.controller_epoch, "batch": self.batch_id, "previous": self.previous_hash,
             "records": [record_to_json(r) for r in self.records],
         }  # fmt: skip
+        if self.unfinished:
+            body["unfinished"] = True
         return zlib.compress(json.dumps(body, separators=(",", ":"), sort_keys=True).encode(), 6)
 
     @staticmethod
@@ -191,7 +195,7 @@ class Entry:
             body = json.loads(zlib.decompress(data))
             return Entry(
                 body["seq"], body["epoch"], body["batch"], body["previous"],
-                tuple(record_from_json(r) for r in body["records"]),
+                tuple(record_from_json(r) for r in body["records"]), body.get("unfinished", False),
             )  # fmt: skip
         except (ValueError, KeyError, TypeError, zlib.error) as e:
             raise MetadataError(f"metadata log entry cannot be read: {e}") from e
@@ -254,7 +258,8 @@ def partition_state_from_json(data: Mapping[str, Any]) -> PartitionState:
 class Image:
     """The state the log has built up to entry `seq`. Mutable, changed by `apply_entry` only; readers never write.
 
-    `topics` holds also topics not yet ready. `deleted` remembers tombstones (topic id -> generation).
+    `topics` holds also topics not yet ready. `deleted` remembers tombstones (topic id -> generation). `held` are the records of
+    unfinished entries: they count once the last one is there, and never when their author was deposed before it wrote that.
     """
 
     seq: int = 0
@@ -267,6 +272,7 @@ class Image:
     topic_ids: dict[str, UUID] = field(default_factory=dict)
     deleted: dict[UUID, int] = field(default_factory=dict)
     broker_configs: dict[int, tuple[int, dict[str, str]]] = field(default_factory=dict)
+    held: list[Record] = field(default_factory=list)
 
     # -- reading ---------------------------------------------------------------------------------------------------
     def topic_named(self, name: str) -> TopicState | None:
@@ -295,8 +301,11 @@ class Image:
                 yield topic, index, state
 
     # -- changing --------------------------------------------------------------------------------------------------
-    def apply_entry(self, entry: Entry, data_hash: str) -> None:
-        """Apply the next entry. Raises MetadataError, leaving the image unchanged in seq, when it is not the next one."""
+    def apply_entry(self, entry: Entry, data_hash: str) -> tuple[Record, ...]:
+        """Apply the next entry; the records that count from now on (none of an unfinished one).
+
+        Raises MetadataError, leaving the image unchanged in seq, when it is not the next one.
+        """
         if entry.seq != self.seq + 1:
             raise MetadataError(f"entry {entry.seq} does not follow {self.seq}")
         if entry.previous_hash != self.chain_hash:
@@ -306,9 +315,18 @@ class Image:
             )
         if entry.controller_epoch < self.controller_epoch:
             raise MetadataError(f"entry {entry.seq} was written by deposed controller epoch {entry.controller_epoch}")
-        for record in entry.records:
-            self.apply(record)
+        if entry.controller_epoch > self.controller_epoch:
+            self.held.clear()
+        applied: tuple[Record, ...] = ()
+        if entry.unfinished:
+            self.held += entry.records
+        else:
+            applied = (*self.held, *entry.records)
+            self.held.clear()
+            for record in applied:
+                self.apply(record)
         self.seq, self.chain_hash, self.controller_epoch = entry.seq, data_hash, entry.controller_epoch
+        return applied
 
     def apply(self, record: Record) -> None:
         match record:

@@ -29,7 +29,7 @@ class SnapshotWriter:
 
     def appended(self, bytes_so_far: int) -> None:
         """Tell how much log this term has written; begins a snapshot when it is enough."""
-        if not self._busy and bytes_so_far - self._written_at >= self._log_bytes:
+        if not self._busy and not self._image.held and bytes_so_far - self._written_at >= self._log_bytes:
             self._written_at = bytes_so_far
             self._begin()
 

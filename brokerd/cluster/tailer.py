@@ -27,7 +27,8 @@ ENTRIES_AT_ONCE = 64
 class Listener(Protocol):
     def image_loaded(self, image: Image, now: Now) -> None: ...
 
-    def entry_applied(self, image: Image, records: Sequence[Record], now: Now) -> None: ...
+    def entry_applied(self, image: Image, records: Sequence[Record], now: Now) -> None:
+        """`records` count from now on; there are none when the entry is unfinished."""
 
     def caught_up(self, image: Image, now: Now) -> None: ...
 
@@ -129,11 +130,11 @@ class Tailer:
         if seq > self.image.seq:  # a controller has applied its own already
             try:
                 entry = Entry.decode(result.data)
-                self.image.apply_entry(entry, entry_hash(result.data))
+                applied = self.image.apply_entry(entry, entry_hash(result.data))
             except MetadataError as e:
                 self._halt(str(e))
                 return
-            self._listener.entry_applied(self.image, entry.records, self._clock())
+            self._listener.entry_applied(self.image, applied, self._clock())
         if seq == last:
             self._read_head()
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 from uuid import uuid4
 
-from brokerd.cluster.appender import Appender
+from brokerd.cluster.appender import RECORDS_PER_ENTRY, Appender
 from brokerd.cluster.metadata import Image, Record
 from brokerd.cluster.model import Now
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT, SnapshotWriter
@@ -80,9 +80,10 @@ class Controller:
         clock: Callable[[], Now] = read_clocks,
         draw: Callable[[], str] = lambda: uuid4().hex,
         snapshot_log_bytes: int = LOG_BYTES_PER_SNAPSHOT,
+        records_per_entry: int = RECORDS_PER_ENTRY,
     ) -> None:
         """`draw` gives what must never be given twice: the cluster's id, the token of each write."""
-        self._draw, self._snapshot_log_bytes = draw, snapshot_log_bytes
+        self._draw, self._snapshot_log_bytes, self._records_per_entry = draw, snapshot_log_bytes, records_per_entry
         self._store, self._name, self._database, self._clock = store, name, database, clock
         self.tailer = Tailer(store, self, clock)
         self.core = Core(self.tailer.image, draw())
@@ -151,7 +152,8 @@ class Controller:
             return
         (epoch, version), self._seat = self._seat, None
         self.appender = Appender(
-            self._store, image, epoch, version, applied=self._applied, deposed=self._depose, new_token=self._draw
+            self._store, image, epoch, version, applied=self._applied, deposed=self._depose, new_token=self._draw,
+            records_per_entry=self._records_per_entry,
         )  # fmt: skip
         self._snapshots = SnapshotWriter(self._store, image, version, self._snapshot_log_bytes)
         self._database.acting(epoch)

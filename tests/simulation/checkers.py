@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from brokerd.cluster.metadata import Entry, PartitionChanged
+from brokerd.cluster.metadata import Entry, PartitionChanged, Record
 from brokerd.cluster.model import PartitionState, TopicPartition
 from brokerd.cluster.znodes import CONTROLLER_EPOCH, LOG
 from brokerd.partition import Role
@@ -25,6 +25,8 @@ class Watch:
         self._leaders: dict[tuple[TopicPartition, int], tuple[int, int]] = {}
         self._states: dict[TopicPartition, PartitionState] = {}
         self._entries = 0
+        self._epoch = 0
+        self._held: list[Record] = []
         self._seen_writes = 0
         cluster.world.watchers.append(self.look)
 
@@ -62,10 +64,16 @@ class Watch:
                 raise Violation(
                     f"entry {entry.seq} was written by controller epoch {entry.controller_epoch}, the epoch is {acting}"
                 )
-            self._entries = entry.seq
-            for record in entry.records:
+            if entry.controller_epoch > self._epoch:
+                self._held.clear()  # its author was deposed before it was through: it never happened
+            self._entries, self._epoch = entry.seq, entry.controller_epoch
+            self._held += entry.records
+            if entry.unfinished:
+                continue
+            for record in self._held:
                 if isinstance(record, PartitionChanged):
                     self._changed(record)
+            self._held.clear()
 
     def _changed(self, record: PartitionChanged) -> None:
         """How a leader came to be: from the ISR, from elr, from last_isr, or not at all."""
@@ -84,14 +92,22 @@ class Watch:
             reached["election from elr"] += 1
         elif new.leader in old.last_isr:
             reached["election from last_isr"] += 1
-        elif new.leader in new.isr_ids and set(old.isr) & set(new.isr):
+        elif self._just_taken_in(tp, old, new):
             reached["election of one just taken in"] += (
-                1  # its acceptance and the old leader's death stand in one record
+                1  # its acceptance and the old leader's going stand in one record
             )
         else:
             raise Violation(
                 f"{tp}: {new.leader} was elected, out of isr {old.isr_ids}, elr {old.elr}, last_isr {old.last_isr}"
             )
+
+    def _just_taken_in(self, tp: TopicPartition, old: PartitionState, new: PartitionState) -> bool:
+        """Somebody of the old ISR stays beside it; or (a move that ends with its acceptance) it holds all that the old leader shows."""
+        if set(old.isr) & set(new.isr):
+            return True
+        before = self._hosted(old.leader, old.leader_incarnation, tp)
+        after = self._hosted(new.leader, new.leader_incarnation, tp)
+        return before is not None and after is not None and after.log.end_offset >= before.core.high_watermark
 
     def _newcomers_hold_all(self, tp: TopicPartition, old: PartitionState | None, new: PartitionState) -> None:
         """Who is taken in holds at that moment all that the leader shows its consumers."""

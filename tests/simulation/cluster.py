@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from brokerd.broker import Broker
+from brokerd.cluster.appender import RECORDS_PER_ENTRY
 from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.cluster.metadata import Image, Record
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
@@ -196,7 +197,7 @@ class ControllerNode(Node):
         rng = self.world.rng
         self.controller = Controller(
             self.store, self.name, self.database, clock=self.clock, draw=lambda: f"{rng.getrandbits(128):032x}",
-            snapshot_log_bytes=self.cluster.snapshot_log_bytes,
+            snapshot_log_bytes=self.cluster.snapshot_log_bytes, records_per_entry=self.cluster.records_per_entry,
         )  # fmt: skip
         self._tick()
 
@@ -225,8 +226,9 @@ class Cluster:
         controllers: int = 2,
         settings: dict[str, str] | None = None,
         snapshot_log_bytes: int = LOG_BYTES_PER_SNAPSHOT,
+        records_per_entry: int = RECORDS_PER_ENTRY,
     ) -> None:
-        self.world, self.snapshot_log_bytes = world, snapshot_log_bytes
+        self.world, self.snapshot_log_bytes, self.records_per_entry = world, snapshot_log_bytes, records_per_entry
         self.settings = settings or {}
         self.ensemble = Ensemble(world)
         self.network = Network(world)

@@ -12,6 +12,7 @@ import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 
+from brokerd.cluster.appender import RECORDS_PER_ENTRY
 from brokerd.cluster.model import TopicPartition
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
 from brokerd.cluster.znodes import CONTROLLER
@@ -29,6 +30,8 @@ PEACE_S_MAX = 60
 """Once faults cease everything is in step again within this, or something never heals."""
 LOGS: tuple[dict[str, str], ...] = ({}, {"segment_bytes": "16384"}, {"segment_bytes": "16384", "flush_ms": "1500"})
 """One segment never flushed, several (each flushed when it is closed), and a log that is flushed all the time."""
+ENTRIES = (1, 3, RECORDS_PER_ENTRY)
+"""Records per entry of the metadata log: what is decided at once takes many entries, as it does with thousands of partitions, or one."""
 SAID = {
     "truncated from": "truncation by epoch",
     "not accepted": "refused ISR",
@@ -289,7 +292,9 @@ def run(seed: int, *, trouble_s: float = TROUBLE_S) -> Outcome:
 
 def live(world: World, history: History, trouble_s: float) -> None:
     power = world.chance(0.5)
-    cluster = Cluster(world, snapshot_log_bytes=world.rng.choice((LOG_BYTES_FEW, LOG_BYTES_PER_SNAPSHOT)))
+    cluster = Cluster(
+        world, snapshot_log_bytes=world.rng.choice((LOG_BYTES_FEW, LOG_BYTES_PER_SNAPSHOT)), records_per_entry=world.rng.choice(ENTRIES)
+    )  # fmt: skip
     Watch(cluster)
     cluster.want_topic("strict", 2, 3, min_insync_replicas="2", **world.rng.choice(LOGS))
     cluster.want_topic("pair", 1, 2, min_insync_replicas="2", **world.rng.choice(LOGS))
