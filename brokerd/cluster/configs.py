@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
@@ -208,42 +209,11 @@ class TopicConfig:
 
     @staticmethod
     def from_overrides(overrides: Mapping[str, str], broker_defaults: Mapping[str, str] | None = None) -> TopicConfig:
-        """The topic's own overrides win over the broker's defaults (under their synonyms), those over the table's."""
+        """The topic's own overrides win over the broker's defaults (under their synonyms), those over the table's.
 
-        def text(name: str) -> str:
-            d = TOPIC_CONFIGS[name]
-            if name in overrides:
-                return overrides[name]
-            if broker_defaults:
-                value = broker_value(d, broker_defaults)
-                if value is not None:
-                    return value
-            return d.default_text
-
-        codec = text("compression.type")
-        return TopicConfig(
-            cleanup_policy=frozenset(_list(text("cleanup.policy"))),
-            retention_ms=int(text("retention.ms")),
-            retention_bytes=int(text("retention.bytes")),
-            segment_bytes=int(text("segment.bytes")),
-            segment_ms=int(text("segment.ms")),
-            index_interval_bytes=int(text("index.interval.bytes")),
-            max_message_bytes=int(text("max.message.bytes")),
-            message_timestamp_type=text("message.timestamp.type"),
-            min_insync_replicas=int(text("min.insync.replicas")),
-            unclean_leader_election=text("unclean.leader.election.enable").lower() == "true",
-            delete_retention_ms=int(text("delete.retention.ms")),
-            segment_jitter_ms=int(text("segment.jitter.ms")),
-            segment_index_bytes=int(text("segment.index.bytes")),
-            compression=_CODECS.index(codec) if codec in _CODECS else None,
-            flush_messages=int(text("flush.messages")),
-            flush_ms=int(text("flush.ms")),
-            min_cleanable_ratio=float(text("min.cleanable.dirty.ratio")),
-            min_compaction_lag_ms=int(text("min.compaction.lag.ms")),
-            max_compaction_lag_ms=int(text("max.compaction.lag.ms")),
-            timestamp_before_max_ms=int(text("message.timestamp.before.max.ms")),
-            timestamp_after_max_ms=int(text("message.timestamp.after.max.ms")),
-        )
+        Equal settings give the same object: thousands of topics have few different ones.
+        """
+        return _resolved(tuple(overrides.items()), tuple((broker_defaults or {}).items()))
 
     def batch_problem(self, size: int, max_timestamp: int, wall_ms: int) -> tuple[int, str] | None:
         """(Kafka's error code, sentence) when a producer's batch of `size` bytes may not stand in this topic, or None."""
@@ -261,3 +231,43 @@ class TopicConfig:
                     f"timestamp {max_timestamp} lies too far ahead (message.timestamp.after.max.ms)",
                 )
         return None
+
+
+@lru_cache(maxsize=1024)
+def _resolved(own: tuple[tuple[str, str], ...], broker: tuple[tuple[str, str], ...]) -> TopicConfig:
+    overrides, broker_defaults = dict(own), dict(broker)
+
+    def text(name: str) -> str:
+        d = TOPIC_CONFIGS[name]
+        if name in overrides:
+            return overrides[name]
+        if broker_defaults:
+            value = broker_value(d, broker_defaults)
+            if value is not None:
+                return value
+        return d.default_text
+
+    codec = text("compression.type")
+    return TopicConfig(
+        cleanup_policy=frozenset(_list(text("cleanup.policy"))),
+        retention_ms=int(text("retention.ms")),
+        retention_bytes=int(text("retention.bytes")),
+        segment_bytes=int(text("segment.bytes")),
+        segment_ms=int(text("segment.ms")),
+        index_interval_bytes=int(text("index.interval.bytes")),
+        max_message_bytes=int(text("max.message.bytes")),
+        message_timestamp_type=text("message.timestamp.type"),
+        min_insync_replicas=int(text("min.insync.replicas")),
+        unclean_leader_election=text("unclean.leader.election.enable").lower() == "true",
+        delete_retention_ms=int(text("delete.retention.ms")),
+        segment_jitter_ms=int(text("segment.jitter.ms")),
+        segment_index_bytes=int(text("segment.index.bytes")),
+        compression=_CODECS.index(codec) if codec in _CODECS else None,
+        flush_messages=int(text("flush.messages")),
+        flush_ms=int(text("flush.ms")),
+        min_cleanable_ratio=float(text("min.cleanable.dirty.ratio")),
+        min_compaction_lag_ms=int(text("min.compaction.lag.ms")),
+        max_compaction_lag_ms=int(text("max.compaction.lag.ms")),
+        timestamp_before_max_ms=int(text("message.timestamp.before.max.ms")),
+        timestamp_after_max_ms=int(text("message.timestamp.after.max.ms")),
+    )

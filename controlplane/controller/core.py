@@ -7,6 +7,7 @@ simulation. Must not come in: clocks, Django, ZooKeeper.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -99,8 +100,12 @@ class Core:
     leaving: set[Seat] = field(default_factory=set)
     in_flight: bool = False
     preferred_at_ms: int = 0
+    _stirred: bool = True
+    """Something has happened since a look found nothing to do: only then, or when a time has come, is a tick a reason to look."""
     _work: dict[TopicPartition, PartitionState] = field(default_factory=dict)
-    _out: list[Record] = field(default_factory=list)
+    _out: list[Record | None] = field(default_factory=list)
+    _places_in_out: dict[TopicPartition, int] = field(default_factory=dict)
+    _load: Counter[int] | None = None
     _answered: list[str] = field(default_factory=list)
     _effects: list[Effect] = field(default_factory=list)
 
@@ -137,10 +142,19 @@ class Core:
             case Appended():
                 self.in_flight = False
             case Tick():
-                pass
+                if not self._due(now):
+                    return []
+        self._stirred = True
         if not self.acting or self.in_flight or self.registrations is None:
             return []
         return self._look(now)
+
+    def _due(self, now: Now) -> bool:
+        return (
+            self._stirred
+            or now.mono_ms >= self.preferred_at_ms
+            or any(now.mono_ms >= p.deadline_mono_ms for p in self.pending.values())
+        )
 
     def validate(self) -> None:
         """Every invariant of the core; raises AssertionError with the story. The image validates itself."""
@@ -173,7 +187,8 @@ class Core:
 
     # -- one look ------------------------------------------------------------------------------------------------------
     def _look(self, now: Now) -> list[Effect]:
-        self._work, self._out, self._answered, self._effects = {}, [], [], []
+        self._work, self._out, self._places_in_out, self._load = {}, [], {}, None
+        self._answered, self._effects = [], []
         if not self.image.cluster_id:
             self._out.append(ClusterCreated(self.cluster_id))
         self._brokers()
@@ -185,9 +200,10 @@ class Core:
         self._resets()
         self._answers(now)
         effects, self._effects = self._effects, []
-        if self._out or self._answered:
-            self.in_flight = True
-            effects.append(AppendMetadata(tuple(self._out), tuple(self._answered)))
+        out = tuple(r for r in self._out if r is not None)
+        self._stirred = self.in_flight = bool(out or self._answered)
+        if self.in_flight:
+            effects.append(AppendMetadata(out, tuple(self._answered)))
         return effects
 
     # -- reading through what this look has decided already --------------------------------------------------------------
@@ -200,12 +216,9 @@ class Core:
         before = self.image.partition(tp)
         if before is not None:
             state = replace(state, partition_epoch=before.partition_epoch + 1)
-        if tp in self._work:
-            self._out[:] = [
-                r for r in self._out if not (isinstance(r, PartitionChanged) and (r.topic_id, r.partition) == tp)
-            ]
         self._work[tp] = state
-        self._out.append(PartitionChanged(tp.topic_id, tp.partition, state))
+        at = self._places_in_out.setdefault(tp, len(self._out))
+        self._out[at : at + 1] = [PartitionChanged(tp.topic_id, tp.partition, state)]
 
     def _incarnation(self, broker_id: int) -> int | None:
         """Of a broker that may lead: registered, of this cluster, not on its way out."""
@@ -394,11 +407,9 @@ class Core:
             return True
         if wanted.deleted:
             self._out.append(TopicDeleted(topic.topic_id, topic.name, wanted.generation))
-            for tp in [tp for tp in self._work if tp.topic_id == topic.topic_id]:
-                del self._work[tp]
-            self._out[:] = [
-                r for r in self._out if not (isinstance(r, PartitionChanged) and r.topic_id == topic.topic_id)
-            ]
+            for tp in [TopicPartition(topic.topic_id, i) for i in topic.partitions]:
+                if self._work.pop(tp, None) is not None:
+                    self._out[self._places_in_out.pop(tp)] = None
             return True
         grown: list[Record] = []
         if wanted.partitions > topic.partition_count:
@@ -451,11 +462,12 @@ class Core:
         missing = [i for i in range(first, wanted.partitions) if i not in given]
         chosen: dict[int, tuple[int, ...]] = {i: tuple(given[i]) for i in range(first, wanted.partitions) if i in given}
         if missing:
-            load: dict[int, int] = {}
-            for _, _, state in self.image.each_partition():
-                for r in state.replicas:
-                    load[r] = load.get(r, 0) + 1
-            placed = place(wanted.topic_id, missing[0], len(missing), wanted.replication_factor, live, load)
+            if self._load is None:
+                self._load = Counter(r for _, _, state in self.image.each_partition() for r in state.replicas)
+            placed = place(wanted.topic_id, missing[0], len(missing), wanted.replication_factor, live, self._load)
+            for replicas in placed:
+                for r in replicas:
+                    self._load[r] += 1
             chosen.update(zip(missing, placed, strict=True))
         out = {}
         for i, replicas in sorted(chosen.items()):
