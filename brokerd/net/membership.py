@@ -71,6 +71,8 @@ class Membership:
         self._wanted: tuple[IsrProposal, ...] = ()
         self._proposals_busy = False
         self._proposals_dirty = False
+        self._proposals_mine = False
+        """The node is of this session. An earlier one's can still be there, and goes with that session, what was written into it too."""
         self._number = 0
         self._waiting: dict[str, Waiting] = {}
         store.on_session = self._session
@@ -94,6 +96,7 @@ class Membership:
         if state is SessionState.EXPIRED:
             log.warning("the ZooKeeper session has expired: registering anew")
             self.incarnation = None
+            self._proposals_mine = False
             self._listener.session_lost(now)
 
     def tick(self, now: Now) -> None:
@@ -213,20 +216,24 @@ class Membership:
         data = znodes.encode_proposals(self.incarnation, self._wanted)
         path = znodes.proposals(self.broker_id)
 
-        def written(result: Result) -> None:
-            if result.code is Code.NO_NODE:
-                self._store.create(path, data, created, ephemeral=True)
-                return
-            created(result)
+        def gone(result: Result) -> None:
+            if result.code in (Code.OK, Code.NO_NODE):
+                self._store.create(path, data, written, ephemeral=True)
+            else:
+                written(result)
 
-        def created(result: Result) -> None:
+        def written(result: Result) -> None:
             self._proposals_busy = False
+            self._proposals_mine = result.ok
             if not result.ok:
                 self._proposals_dirty = True  # the next tick tries again
             elif self._proposals_dirty:
                 self._send_proposals()
 
-        self._store.set(path, data, -1, written)
+        if self._proposals_mine:
+            self._store.set(path, data, -1, written)
+        else:
+            self._store.delete(path, -1, gone)
 
     def request(
         self,
