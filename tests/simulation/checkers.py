@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from brokerd.cluster.metadata import Entry, PartitionChanged, Record
-from brokerd.cluster.model import PartitionState, TopicPartition
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, PartitionState, TopicPartition
 from brokerd.cluster.znodes import CONTROLLER_EPOCH, LOG
 from brokerd.partition import Role
 from brokerd.partitions import Replica
@@ -35,8 +35,9 @@ class Watch:
         self._log_grows_by_the_acting_controller()
 
     def _one_leader_per_epoch(self) -> None:
+        touched = self.cluster.world.touched
         for node in self.cluster.brokers.values():
-            if not node.alive or node.frozen:
+            if node.name not in touched or not node.alive or node.frozen:
                 continue
             for tp, replica in node.broker.partitions.hosted.items():
                 machine = replica.core
@@ -195,7 +196,7 @@ class History:
     def judge(self, cluster: Cluster) -> None:
         for topic, index, state in cluster.image.each_partition():
             key = (topic.name, index)
-            if topic.name in self.unpromised:
+            if topic.name in self.unpromised or topic.name == GROUP_OFFSETS_TOPIC:
                 continue
             log = values(cluster, state.leader, TopicPartition(topic.topic_id, index))
             found = [v for _, v in log]

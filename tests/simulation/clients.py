@@ -27,6 +27,7 @@ FATAL = {
 RETRY_MS = 100
 LATEST = -1
 WIDE = 600
+"""Digits of some records: their batches reach over a sector's end, so that power cuts tear them."""
 
 
 class Client(Node):
@@ -73,9 +74,11 @@ class Producer(Client):
     Where nothing is promised any more, it answers a refusal for good by beginning anew.
     """
 
-    def __init__(self, cluster: Cluster, history: History, name: str, topic: str, partition: int) -> None:
+    def __init__(
+        self, cluster: Cluster, history: History, name: str, topic: str, partition: int, pause_ms: int = 60
+    ) -> None:
         super().__init__(cluster, name)
-        self.history, self.topic, self.partition = history, topic, partition
+        self.history, self.topic, self.partition, self.pause_ms = history, topic, partition, pause_ms
         self.producer_id = -1
         self.number = self.sequence = 0
         self.batch: list[bytes] = []
@@ -104,9 +107,7 @@ class Producer(Client):
             self.idle = True
             return
         count = self.world.between(1, 4)
-        width = (
-            WIDE if self.world.chance(0.1) else 0
-        )  # some batches reach over a sector's end, so that power cuts tear them
+        width = WIDE if self.world.chance(0.1) else 0
         self.batch = [f"{self.name}:{self.number + i:0{width}d}".encode() for i in range(count)]
         self.number += count
         self._send()
@@ -137,7 +138,7 @@ class Producer(Client):
             for value in self.batch:
                 self.history.acked(self.topic, self.partition, value)
             self.sequence += len(self.batch)
-            self.later(self._next, self.world.between(1, 60))
+            self.later(self._next, self.world.between(1, self.pause_ms))
             return
         if code in FATAL:
             assert code is not None

@@ -18,12 +18,13 @@ from brokerd.cluster.metadata import Image, Record
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
 from brokerd.cluster.znodes import ForwardedRequest
 from brokerd.config import BrokerConfig
+from brokerd.storage.disk import DiskFailed, DiskFull
 from controlplane.controller.events import DesiredAssignment, DesiredRead, DesiredReset, DesiredTopic, Report
 from controlplane.controller.runner import TICK_MS, Controller
-from tests.simulation.disk import SimDisk
+from tests.simulation.disk import NO_BOUND, SimDisk
 from tests.simulation.ensemble import Ensemble, SimStore
 from tests.simulation.network import Network, SimListener, SimPeer
-from tests.simulation.world import MS, Node, World
+from tests.simulation.world import MS, Event, Node, World
 
 SESSION_MS = 3_000
 SETTINGS = {
@@ -116,6 +117,33 @@ class BrokerNode(Node):
             self.die()
             self.disk = self.disk.killed()
 
+    @property
+    def limps(self) -> bool:
+        """It lives, but some of its copies are offline until it is started again."""
+        return self.alive and any(r.offline_reason for r in self.broker.partitions.hosted.values())
+
+    def disk_room(self, room: int) -> None:
+        self.disk.bytes_max = self.disk.used() + room
+
+    def disk_fails(self, steps: int, error: Exception) -> None:
+        self.disk.fail_at[self.disk.steps + steps] = error
+
+    def disk_whole(self) -> None:
+        self.disk.bytes_max = NO_BOUND
+        self.disk.fail_at.clear()
+
+    def enter(self, event: Event) -> None:
+        self._guarded(lambda: super(BrokerNode, self).enter(event))
+
+    def _guarded(self, event: Event) -> None:
+        """What the broker itself does not answer ends its process."""
+        try:
+            event()
+        except (DiskFull, DiskFailed) as e:
+            self.world.tell(f"{self.name} ends: {e}")
+            self.world.reached["broker ended by its disk"] += 1
+            self.kill()
+
     def power_cut(self) -> None:
         if self.alive:
             self.die()
@@ -128,7 +156,7 @@ class BrokerNode(Node):
     def start(self) -> None:
         if not self.alive:
             self.live()
-            self._start()
+            self._guarded(self._start)
 
     def stop(self) -> None:
         """A controlled shutdown; the process ends when it is done."""
@@ -227,10 +255,11 @@ class Cluster:
         settings: dict[str, str] | None = None,
         snapshot_log_bytes: int = LOG_BYTES_PER_SNAPSHOT,
         records_per_entry: int = RECORDS_PER_ENTRY,
+        store_lag_ms: int = 0,
     ) -> None:
         self.world, self.snapshot_log_bytes, self.records_per_entry = world, snapshot_log_bytes, records_per_entry
         self.settings = settings or {}
-        self.ensemble = Ensemble(world)
+        self.ensemble = Ensemble(world, store_lag_ms)
         self.network = Network(world)
         self.topics: dict[str, DesiredTopic] = {}
         self.acting: SimDatabase | None = None

@@ -18,6 +18,7 @@ from pathlib import Path
 from brokerd.storage.disk import Bytes, Disk, DiskFailed, DiskFull, File, Space
 
 SECTOR = 512
+NO_BOUND = 1 << 40
 
 
 class Crashed(BaseException):
@@ -74,7 +75,7 @@ class SimFile(File):
                 self._change((position, half))
             raise
         growth = position + len(content) - len(self.inode.live)
-        room = self._disk.bytes_max - self._disk.used()
+        room = self._disk.room() if growth > 0 else 0
         if growth > room:
             fits = content[: max(0, len(content) - (growth - room))]
             if fits:
@@ -94,7 +95,7 @@ class SimFile(File):
 
 
 class SimDisk(Disk):
-    def __init__(self, bytes_max: int = 1 << 40) -> None:
+    def __init__(self, bytes_max: int = NO_BOUND) -> None:
         self.bytes_max = bytes_max
         self.names: dict[Path, Inode] = {}
         self.folders: set[Path] = {Path("/")}
@@ -151,6 +152,9 @@ class SimDisk(Disk):
         found._durable_names, found._name_changes = dict(self._durable_names), list(self._name_changes)
         return found
 
+    def room(self) -> int:
+        return self.bytes_max if self.bytes_max == NO_BOUND else self.bytes_max - self.used()
+
     def used(self) -> int:
         return sum(len(i.live) for i in {id(i): i for i in self.names.values()}.values())
 
@@ -184,7 +188,7 @@ class SimDisk(Disk):
             if not create or path.parent not in self.folders:
                 raise DiskFailed(f"opening {path}: No such file or directory")
             self.step(f"create {path.name}")
-            if self.used() >= self.bytes_max:
+            if self.room() <= 0:
                 raise DiskFull(f"opening {path}: no space left on the device")
             inode = Inode()
             self._rename_to(path, inode)

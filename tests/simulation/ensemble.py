@@ -1,23 +1,24 @@
 """ZooKeeper as its clients know it: versions, multi, ephemerals, one-shot watches, sessions that end late, answers that never come.
 
-Model: one ordered history (an ensemble that never forks); a session's messages keep their order in both directions; a connection lost in the
+Model: one ordered history (an ensemble that never forks); each session is served by a follower, which may lag: it reads an older state until it
+syncs, writes, or the follower has caught up, and its watches fire when its follower hears; never back in time. A session's messages keep their order in both directions; a connection lost in the
 middle leaves it open whether what was under way happened; what is asked while disconnected is sent after the reconnect and its answer is lost
-(as kazoo does); watches die with their connection. Held against the real one by test_store_conformance. Not modelled: stale reads of followers.
+(as kazoo does); watches die with their connection. Held against the real one by test_store_conformance.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from brokerd.cluster.store import Check, Code, Create, Delete, Done, Operation, Result, SessionState, Set, Stat
-from tests.simulation.world import MS, Node, World
+from tests.simulation.world import MS, Node, S, World
 
 Watch = Callable[[str], None]
 
 
-@dataclass
+@dataclass(frozen=True)
 class ZNode:
     data: bytes
     czxid: int
@@ -26,6 +27,20 @@ class ZNode:
 
     def stat(self) -> Stat:
         return Stat(self.version, self.czxid, self.owner)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What the tree was from `zxid` on, and the watches that fire for it."""
+
+    at_us: int
+    zxid: int
+    znodes: dict[str, ZNode]
+    fired: tuple[tuple[str, str], ...]
+
+
+HISTORY_US = 5 * S
+"""Longer than any follower lags."""
 
 
 @dataclass
@@ -38,12 +53,14 @@ class Session:
 @dataclass
 class Ensemble:
     world: World
+    lag_ms: int = 0
+    """By which a session's follower lags at most; 0 means that everybody reads the newest."""
     znodes: dict[str, ZNode] = field(default_factory=dict)
     sessions: dict[int, Session] = field(default_factory=dict)
     zxid: int = 0
     up: bool = True
     stores: list[SimStore] = field(default_factory=list)
-    _watches: dict[tuple[str, str], list[tuple[SimStore, int, Watch]]] = field(default_factory=dict)
+    history: deque[Change] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self.znodes["/"] = ZNode(b"", 0, 0)
@@ -96,19 +113,6 @@ class Ensemble:
             self._remove(path)
 
     # -- the tree ----------------------------------------------------------------------------------------------------------
-    def read(self, path: str) -> Result:
-        znode = self.znodes.get(path)
-        return Result(Code.NO_NODE) if znode is None else Result(Code.OK, znode.data, znode.stat())
-
-    def children(self, path: str) -> Result:
-        if path not in self.znodes:
-            return Result(Code.NO_NODE)
-        prefix = path.rstrip("/") + "/"
-        names = [
-            p[len(prefix) :] for p in self.znodes if p.startswith(prefix) and p != "/" and "/" not in p[len(prefix) :]
-        ]
-        return Result(Code.OK, children=tuple(sorted(names)))
-
     def _problem(self, op: Operation, znodes: dict[str, ZNode]) -> Code:
         match op:
             case Create():
@@ -129,7 +133,7 @@ class Ensemble:
     def commit(self, operations: Sequence[Operation], session: int) -> Result:
         """All or nothing, as one transaction."""
         assert session in self.sessions, "a change after its session's end: no ensemble takes that"
-        trial = {p: ZNode(z.data, z.czxid, z.owner, z.version) for p, z in self.znodes.items()}
+        trial = dict(self.znodes)
         self.zxid += 1
         fired: list[tuple[str, str]] = []
         for i, op in enumerate(operations):
@@ -143,34 +147,28 @@ class Ensemble:
                     trial[op.path] = ZNode(op.data, self.zxid, session if op.ephemeral else 0)
                     fired += [("data", op.path), ("children", op.path.rpartition("/")[0] or "/")]
                 case Set():
-                    trial[op.path].data = op.data
-                    trial[op.path].version += 1
+                    trial[op.path] = replace(trial[op.path], data=op.data, version=trial[op.path].version + 1)
                     fired.append(("data", op.path))
                 case Delete():
                     del trial[op.path]
                     fired += [("data", op.path), ("children", op.path), ("children", op.path.rpartition("/")[0] or "/")]
                 case Check():
                     pass
-        self.znodes = trial
-        for kind, path in fired:
-            self._fire(kind, path)
+        self._changed(trial, fired)
         return Result(Code.OK, codes=tuple(Code.OK for _ in operations))
 
     def _remove(self, path: str) -> None:
         self.zxid += 1
-        del self.znodes[path]
-        self._fire("data", path)
-        self._fire("children", path)
-        self._fire("children", path.rpartition("/")[0] or "/")
+        rest = {p: z for p, z in self.znodes.items() if p != path}
+        self._changed(rest, [("data", path), ("children", path), ("children", path.rpartition("/")[0] or "/")])
 
-    def watch(self, kind: str, path: str, store: SimStore, watch: Watch | None) -> None:
-        if watch is not None:
-            self._watches.setdefault((kind, path), []).append((store, store.connection, watch))
-
-    def _fire(self, kind: str, path: str) -> None:
-        for store, connection, watch in self._watches.pop((kind, path), []):
-            if connection == store.connection:
-                store.hear(lambda watch=watch: watch(path))  # type: ignore[misc]
+    def _changed(self, znodes: dict[str, ZNode], fired: list[tuple[str, str]]) -> None:
+        self.znodes = znodes
+        self.history.append(Change(self.world.now_us, self.zxid, znodes, tuple(fired)))
+        while self.history[0].at_us < self.world.now_us - HISTORY_US:
+            self.history.popleft()
+        for store in self.stores:
+            store.follower_will_hear(self.zxid)
 
 
 class SimStore:
@@ -195,6 +193,13 @@ class SimStore:
         self._answers: dict[int, Done] = {}
         self._notices: deque[Callable[[], None]] = deque()
         self._serial = 0
+        self.multis = 0
+        """Under way."""
+        self._lag_us = 0
+        self._seen = 0
+        """Up to this zxid its follower has heard; `_view` is the tree there."""
+        self._view = ensemble.znodes
+        self._watches: dict[tuple[str, str], list[Watch]] = {}
         ensemble.stores.append(self)
         node.on_death.append(self._died)
         self.reconnect()
@@ -234,6 +239,7 @@ class SimStore:
             if self.ensemble.up and self.world.chance(0.5):
                 run()
             self._notice(lambda done=done: done(Result(Code.CONNECTION_LOSS)))  # type: ignore[misc]
+        self._watches.clear()
         self._notice(self._suspended)
 
     def _suspended(self) -> None:
@@ -271,6 +277,8 @@ class SimStore:
                 self.ensemble.zxid += 1
                 self._session = self.ensemble.zxid << 8
                 self.ensemble.sessions[self._session] = Session(self._session, self, self.world.now_us)
+                self._hears(self.ensemble.zxid)  # a session begins with a write
+            self._attach()
             self.ensemble.sessions[self._session].heard_us = self.world.now_us
             self.number_at_server = self._session
             unsent, self._unsent = self._unsent, []
@@ -294,6 +302,50 @@ class SimStore:
         if not self._closed and self.linked and self.ensemble.up:
             self.lose()
             self.reconnect()
+
+    # -- its follower --------------------------------------------------------------------------------------------------------
+    def _attach(self) -> None:
+        """To some follower, which lags more or less, but never behind what this session has seen already."""
+        lag = self.ensemble.lag_ms
+        self._lag_us = self.world.between(0, lag * MS) if lag and self.world.chance(0.7) else 0
+        heard = [c.zxid for c in self.ensemble.history if c.at_us <= self.world.now_us - self._lag_us]
+        self._hears(max(heard, default=0) if self._lag_us else self.ensemble.zxid)
+        self.follower_will_hear(self.ensemble.zxid)
+
+    def follower_will_hear(self, zxid: int) -> None:
+        if self._lag_us == 0:
+            self._hears(zxid)
+            return
+        connection = self.connection
+        self.world.after(self._lag_us, lambda: self._hears(zxid) if connection == self.connection else None)
+
+    def _hears(self, zxid: int) -> None:
+        if zxid <= self._seen:
+            return
+        news = [c for c in self.ensemble.history if self._seen < c.zxid <= zxid]
+        self._seen = zxid
+        for change in news:
+            self._view = change.znodes
+            for place in change.fired:
+                for watch in self._watches.pop(place, []):
+                    self.hear(lambda watch=watch, path=place[1]: watch(path))  # type: ignore[misc]
+
+    def _read(self, path: str) -> Result:
+        znode = self._view.get(path)
+        newest = self.ensemble.znodes.get(path)
+        if znode != newest:
+            self.world.reached["stale read"] += 1
+        return Result(Code.NO_NODE) if znode is None else Result(Code.OK, znode.data, znode.stat())
+
+    def _watch(self, kind: str, path: str, watch: Watch | None) -> None:
+        if watch is not None:
+            self._watches.setdefault((kind, path), []).append(watch)
+
+    def _commit(self, operations: Sequence[Operation]) -> Result:
+        """Its answer comes when its follower has heard of it, and so of everything before."""
+        result = self.ensemble.commit(operations, self._session)
+        self._hears(self.ensemble.zxid)
+        return result
 
     # -- messages ----------------------------------------------------------------------------------------------------------
     def hear(self, event: Callable[[], None], stale: Callable[[], None] | None = None) -> None:
@@ -369,33 +421,35 @@ class SimStore:
 
     def get(self, path: str, done: Done, watch: Watch | None = None) -> None:
         def run() -> Result:
-            result = self.ensemble.read(path)
+            result = self._read(path)
             if result.ok:
-                self.ensemble.watch("data", path, self, watch)
+                self._watch("data", path, watch)
             return result
 
         self._ask(run, done)
 
     def exists(self, path: str, done: Done, watch: Watch | None = None) -> None:
         def run() -> Result:
-            self.ensemble.watch("data", path, self, watch)
-            result = self.ensemble.read(path)
+            self._watch("data", path, watch)
+            result = self._read(path)
             return Result(result.code, stat=result.stat)
 
         self._ask(run, done)
 
     def children(self, path: str, done: Done, watch: Watch | None = None) -> None:
         def run() -> Result:
-            result = self.ensemble.children(path)
-            if result.ok:
-                self.ensemble.watch("children", path, self, watch)
-            return result
+            if path not in self._view:
+                return Result(Code.NO_NODE)
+            self._watch("children", path, watch)
+            prefix = path.rstrip("/") + "/"
+            below = [p[len(prefix) :] for p in self._view if p.startswith(prefix) and p != "/"]
+            return Result(Code.OK, children=tuple(sorted(n for n in below if "/" not in n)))
 
         self._ask(run, done)
 
     def _one(self, op: Operation, done: Done) -> None:
         def run() -> Result:
-            result = self.ensemble.commit([op], self._session)
+            result = self._commit([op])
             stat = None
             if result.ok and isinstance(op, Set):
                 stat = self.ensemble.znodes[op.path].stat()
@@ -413,16 +467,23 @@ class SimStore:
         self._one(Delete(path, version), done)
 
     def multi(self, operations: Sequence[Operation], done: Done) -> None:
+        self.multis += 1
+
         def told(result: Result) -> None:
+            self.multis -= 1
             if result.code is Code.CONNECTION_LOSS:
                 self.world.reached["unknown multi"] += 1
             done(result)
 
         held = tuple(operations)
-        self._ask(lambda: self.ensemble.commit(held, self._session), told)
+        self._ask(lambda: self._commit(held), told)
 
     def sync(self, path: str, done: Done) -> None:
-        self._ask(lambda: Result(Code.OK), done)
+        def run() -> Result:
+            self._hears(self.ensemble.zxid)
+            return Result(Code.OK)
+
+        self._ask(run, done)
 
     def fileno(self) -> int:
         return -1

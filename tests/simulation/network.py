@@ -1,6 +1,7 @@
-"""Connections between processes: whole frames, in order per connection, late, or lost together with the connection.
+"""Connections between processes, as TCP has them: whole frames, in order per connection, late, or lost together with the connection.
 
-Laws: a request's memory is overwritten once its handler has returned (what a broker keeps of it is a bug that shows); a peer hears None when
+A frame that meets a cut is sent again until it gets through: it may arrive seconds late, and after its sender has given the connection up and asked
+again over another. That is where duplicates come from. Laws: a request's memory is overwritten once its handler has returned (what a broker keeps of it is a bug that shows); a peer hears None when
 its connection is lost or too slow. Called by nodes and clients. Not modelled: half frames (the listener's own tests do that).
 """
 
@@ -25,15 +26,43 @@ class Network:
     world: World
     doors: dict[tuple[str, int], tuple[Node, OnFrame]] = field(default_factory=dict)
     cut: set[tuple[str, str]] = field(default_factory=set)
-    """(from, to): frames in that direction are lost."""
+    """(from, to): no frame gets through in that direction at present."""
 
     def delay_us(self) -> int:
         if self.world.chance(0.01):
             return self.world.between(20 * MS, 400 * MS)
         return self.world.between(100, 2 * MS)
 
-    def passes(self, source: Node, target: Node) -> bool:
-        return (source.name, target.name) not in self.cut
+
+class Pipe:
+    """One direction of one connection."""
+
+    def __init__(self, network: Network, source: str) -> None:
+        self._network, self._world, self._source = network, network.world, source
+        self._frames: deque[tuple[int, str, Callable[[], None]]] = deque()
+        self._last_us = 0
+
+    def send(self, target: str, arrives: Callable[[], None]) -> None:
+        self._last_us = max(self._last_us, self._world.now_us + self._network.delay_us())
+        self._frames.append((self._last_us, target, arrives))
+        if len(self._frames) == 1:
+            self._world.after(self._last_us - self._world.now_us, self._first)
+
+    def lose(self) -> None:
+        self._frames.clear()
+
+    def _first(self) -> None:
+        if not self._frames:
+            return
+        _, target, arrives = self._frames[0]
+        if (self._source, target) in self._network.cut:
+            self._world.reached["frame sent again"] += 1
+            self._world.after(self._world.between(20 * MS, 300 * MS), self._first)
+            return
+        self._frames.popleft()
+        if self._frames:
+            self._world.after(self._frames[0][0] - self._world.now_us, self._first)
+        arrives()
 
 
 class SimListener:
@@ -55,11 +84,13 @@ class SimListener:
 class SimConnection:
     """The server's end: answers leave in the order of the requests."""
 
-    def __init__(self, peer: SimPeer, server: Node) -> None:
-        self._peer, self._server, self._number = peer, server, peer.number
+    def __init__(self, peer: SimPeer, number: int, server: Node) -> None:
+        self._peer, self.server, self._number = peer, server, number
+        self._life = server.life
         self.peer = peer.node.name
         self.closed = False
         self._slots: deque[Slot] = deque()
+        self._back = Pipe(peer.network, server.name)
 
     def open_slot(self) -> Slot:
         slot = Slot()
@@ -75,7 +106,13 @@ class SimConnection:
                     p.file.pread(p.length, p.position) if isinstance(p, FileRegion) else bytes(p)
                     for p in ready  # type: ignore[attr-defined]
                 )
-                self._peer.sent_back(self._number, self._server, data)
+                self._back.send(self._peer.node.name, lambda data=data: self._peer.sent_back(self._number, data))  # type: ignore[misc]
+
+    def held_by(self, node: Node) -> bool:
+        return (self.server, self._life) == (node, node.life)
+
+    def end(self) -> None:
+        self.closed = True
 
     def close(self) -> None:
         if not self.closed:
@@ -92,52 +129,53 @@ class SimPeer:
         self.number = 0
         self._life = node.life
         self._connection: SimConnection | None = None
-        self._server: tuple[Node, int] | None = None
         self._waiting: deque[Answer] = deque()
         self._timer: Timer | None = None
-        self._last_out_us = self._last_in_us = 0
+        self._out = Pipe(network, node.name)
 
     def ask(self, request: bytes, done: Answer) -> None:
         self._waiting.append(done)
         if self._timer is None:
             self._timer = self.node.loop.call_later(self._timeout_ms, lambda now: self.close())
-        number = self.number
-        self._last_out_us = max(self._last_out_us, self.world.now_us + self.network.delay_us())
+        number, out = self.number, self._out
+        connection = self._connection
 
         def arrives() -> None:
-            if number != self.number or self._dead:
-                return
+            nonlocal connection
             door = self.network.doors.get((self.host, self.port))
-            if door is None or not door[0].alive or (self._server and self._server != (door[0], door[0].life)):
+            if connection is None:
+                connection = self._connection if number == self.number else None
+            if door is None or not door[0].alive or (connection is not None and not connection.held_by(door[0])):
                 self.hung_up(number)  # refused, or reset by a new process
                 return
             server, on_frame = door
-            if not self.network.passes(self.node, server):
-                return  # lost; the time-out tells
-            if self._connection is None:
-                self._connection = SimConnection(self, server)
-                self._server = (server, server.life)
+            if connection is None:
+                connection = SimConnection(self, number, server)
+                if number == self.number and not self._dead:
+                    self._connection = connection
                 server.on_death.append(lambda: self.hung_up(number))
-            connection = self._connection
+            to = connection
+            if number != self.number or self._dead:
+                self.world.reached["late request of a connection given up"] += 1
             frame = bytearray(request[4:])
 
             def handled() -> None:
-                if not connection.closed:
-                    on_frame(connection, memoryview(frame))
+                if not to.closed:
+                    on_frame(to, memoryview(frame))
                     frame[:] = b"\xee" * len(frame)
 
             server.post(0, handled)
 
-        self.world.after(self._last_out_us - self.world.now_us, arrives)
+        out.send(self._door_name, arrives)
 
-    def sent_back(self, number: int, server: Node, data: bytes) -> None:
-        self._last_in_us = max(self._last_in_us, self.world.now_us + self.network.delay_us())
+    @property
+    def _door_name(self) -> str:
+        door = self.network.doors.get((self.host, self.port))
+        return door[0].name if door is not None else ""
 
-        def arrives() -> None:
-            if number == self.number and not self._dead and self.network.passes(server, self.node):
-                self.node.post(0, lambda: self._received(number, data))
-
-        self.world.after(self._last_in_us - self.world.now_us, arrives)
+    def sent_back(self, number: int, data: bytes) -> None:
+        if number == self.number and not self._dead:
+            self.node.post(0, lambda: self._received(number, data))
 
     @property
     def _dead(self) -> bool:
@@ -165,9 +203,12 @@ class SimPeer:
             self._timer.cancel()
             self._timer = None
         self.number += 1
-        if self._connection is not None:
-            self._connection.closed = True
-        self._connection = self._server = None
+        connection, self._connection = self._connection, None
+        out, self._out = self._out, Pipe(self.network, self.node.name)
+        if self.world.chance(0.5):
+            out.lose()  # reset; else what is under way arrives, and then the end of the connection
+        if connection is not None:
+            out.send(connection.server.name, connection.end)
         waiting, self._waiting = self._waiting, deque()
         for done in waiting:
             done(None)

@@ -11,7 +11,7 @@ from brokerd.wire.messages import ProduceRequest
 from brokerd.wire.records import Record
 from tests.simulation.checkers import Watch, logs_agree, values
 from tests.simulation.clients import Client
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import BrokerNode, Cluster
 from tests.simulation.world import MS, World
 
 PATIENT = {"replica.lag.time.max.ms": "60000"}
@@ -68,6 +68,11 @@ class Scene:
     def until_leads(self, broker_id: int) -> None:
         self.cluster.until(lambda: self.state.leader == broker_id, 20, f"broker {broker_id} to lead")
         self.pass_ms(300)
+
+    def leads_now(self, node: BrokerNode) -> bool:
+        """In its present life."""
+        seat = node.broker.membership.incarnation
+        return seat is not None and (self.state.leader, self.state.leader_incarnation) == (node.broker_id, seat)
 
     def pass_ms(self, ms: int) -> None:
         self.world.run(self.world.now_us + ms * MS)

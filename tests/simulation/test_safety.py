@@ -46,9 +46,9 @@ def test_a_newcomer_counts_as_soon_as_it_is_proposed(seed: int) -> None:
     controller.freeze()
     follower.thaw()
     machine = leader.broker.partitions.hosted[scene.tp].core
-    scene.cluster.until(lambda: machine.proposal is not None, 20, "the leader's wish to take it in")
+    wishes = lambda: machine.proposal is not None and len(machine.proposal.isr) == 2  # noqa: E731
+    scene.cluster.until(wishes, 20, "the leader's wish to take it in")
     scene.cluster.network.cut |= {(leader.name, follower.name), (follower.name, leader.name)}
-    assert len(machine.proposal.isr) == 2
     assert scene.send(leader.broker_id, "unheard", timeout_ms=300) == ErrorCode.REQUEST_TIMED_OUT
     controller.thaw()
     scene.cluster.until(lambda: len(scene.state.isr) == 2, 20, "its acceptance")
@@ -155,3 +155,23 @@ def test_a_replica_moved_away_and_back_is_in_sync_only_by_what_it_holds_since(se
     assert seat not in scene.state.isr, "in sync by a copy that it will throw away once it hears of its removal"
     behind.store.heal()
     assert scene.end() == written
+
+
+def test_a_wish_for_an_isr_outlives_the_session_of_an_earlier_life(seed: int) -> None:
+    scene = Scene(seed, settings=HASTY)
+    scene.write("both")
+    leader, follower = scene.pair()
+    controller = scene.cluster.controllers[0]
+    scene.cluster.network.cut |= {(leader.name, follower.name), (follower.name, leader.name)}
+    scene.cluster.until(lambda: scene.state.isr_ids == (leader.broker_id,), 20, "the ISR without the follower")
+    first = leader.store.zk_session
+    leader.kill()
+    leader.start()
+    scene.cluster.until(lambda: scene.leads_now(leader), 2, "its next life to lead")
+    controller.freeze()
+    scene.cluster.network.cut.clear()
+    machine = leader.broker.partitions.hosted[scene.tp].core
+    scene.cluster.until(lambda: machine.proposal is not None, 10, "the leader's wish to take it in")
+    scene.cluster.until(lambda: first not in scene.cluster.ensemble.sessions, 10, "the end of the first life's session")
+    controller.thaw()
+    assert scene.end() == ["both"]

@@ -37,6 +37,8 @@ class World:
         self._busy_since_us = self._busy = 0
         self.watchers: list[Event] = []
         """Checkers, called after every event."""
+        self.touched: set[str] = set()
+        """Names of the nodes that did something in this event."""
 
     def after(self, delay_us: int, event: Event) -> None:
         self._number += 1
@@ -62,6 +64,7 @@ class World:
                 raise RuntimeError(f"time stands still at {at / S} s: something is done over and over without a pause")
             self.now_us = at
             self.events += 1
+            self.touched.clear()
             event()
             for watcher in self.watchers:
                 watcher()
@@ -111,6 +114,7 @@ class Node:
         self.world.after(delay_us, due)
 
     def enter(self, event: Event) -> None:
+        self.world.touched.add(self.name)
         self.loop.wake(self.clock())
         event()
         for hook in self.loop.after_turn:

@@ -1,0 +1,232 @@
+"""Group members in a world, with the real coordinator: they join, are given partitions, commit, fall silent, leave and come back.
+
+`GroupHistory` judges: no partition with two owners in one generation; nothing acknowledged to a member of an older generation once a newer
+one was formed; no committed offset lost. Not judged: what a deposed coordinator reads aloud (a stale offset means reading twice, as with Kafka).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import (
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+from tests.simulation.checkers import Violation
+from tests.simulation.clients import Client
+from tests.simulation.cluster import Cluster
+
+GROUP = "workers"
+SESSION_MS, REBALANCE_MS = 2_000, 2_500
+BEAT_MS = 400
+Place = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Commit:
+    number: int
+    generation: int
+    asked_us: int
+    overtaken: int
+    """The newest generation that anybody had been told of when it was asked."""
+    answered_us: int | None = None
+    acknowledged: bool = False
+
+
+@dataclass
+class GroupHistory:
+    owners: dict[tuple[int, Place], str] = field(default_factory=dict)
+    newest: int = -1
+    commits: dict[Place, list[Commit]] = field(default_factory=dict)
+    numbers: int = 0
+    acks: int = 0
+
+    def given(self, generation: int, places: list[Place], owner: str) -> None:
+        for place in places:
+            first = self.owners.setdefault((generation, place), owner)
+            if first != owner:
+                raise Violation(f"{place} belongs to {first} and to {owner} in generation {generation}")
+        self.newest = max(self.newest, generation)
+
+    def asks(self, place: Place, generation: int, now_us: int) -> Commit:
+        self.numbers += 1
+        commit = Commit(self.numbers, generation, now_us, self.newest)
+        self.commits.setdefault(place, []).append(commit)
+        return commit
+
+    def answered(self, place: Place, commit: Commit, error: int, now_us: int) -> None:
+        commit.answered_us, commit.acknowledged = now_us, error == ErrorCode.NONE
+        if commit.acknowledged:
+            self.acks += 1
+            if commit.overtaken > commit.generation:
+                raise Violation(
+                    f"{place}: generation {commit.generation} committed although {commit.overtaken} had been formed"
+                )
+
+    def judge(self, committed: dict[Place, int]) -> None:
+        for place, commits in self.commits.items():
+            stands = next((c for c in commits if c.number == committed.get(place)), None)
+            for c in commits:
+                later = stands is None or (stands.answered_us is not None and stands.answered_us < c.asked_us)
+                if c.acknowledged and later:
+                    raise Violation(f"{place}: commit {c.number} was acknowledged, {committed.get(place)} stands")
+
+
+class Member(Client):
+    def __init__(self, cluster: Cluster, history: GroupHistory, name: str, places: list[Place]) -> None:
+        super().__init__(cluster, name)
+        self.history, self.places = history, places
+        self.coordinator = -1
+        self.member_id = ""
+        self.generation = -1
+        self.owned: list[Place] = []
+        self.calm = False
+        """No more mischief."""
+        self.enter(self._find)
+
+    def _again(self, code: int | None) -> None:
+        """Whatever it was: ask who coordinates, and join."""
+        self.owned = []
+        if code == ErrorCode.UNKNOWN_MEMBER_ID:
+            self.member_id = ""
+        self.later(self._find)
+
+    def _find(self) -> None:
+        def answered(body: Any) -> None:
+            if body is None or body.error_code:
+                self.later(self._find)
+                return
+            self.coordinator = body.node_id
+            self._join()
+
+        any_broker = self.world.rng.choice(list(self.cluster.brokers))
+        self.ask(any_broker, ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest(key=GROUP, key_type=0), answered)
+
+    def _join(self) -> None:
+        self.owned = []
+        body = JoinGroupRequest(
+            group_id=GROUP, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=REBALANCE_MS, member_id=self.member_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=self.name.encode())],
+        )  # fmt: skip
+        self.ask(self.coordinator, ApiKey.JOIN_GROUP, 5, body, self._joined)
+
+    def _joined(self, body: Any) -> None:
+        if body is not None and body.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = body.member_id
+            self._join()
+        elif body is None or body.error_code:
+            self._again(None if body is None else body.error_code)
+        else:
+            self.member_id, self.generation = body.member_id, body.generation_id
+            ids = [m.member_id for m in body.members]  # of the group's leader only
+            shares = {m: [i for i in range(len(self.places)) if i % len(ids) == at] for at, m in enumerate(ids)}
+            self._sync({m: json.dumps(share).encode() for m, share in shares.items()})
+
+    def _sync(self, shares: dict[str, bytes]) -> None:
+        given = [SyncGroupRequest.SyncGroupRequestAssignment(member_id=m, assignment=a) for m, a in shares.items()]
+        body = SyncGroupRequest(
+            group_id=GROUP, generation_id=self.generation, member_id=self.member_id, assignments=given
+        )
+
+        def answered(body: Any) -> None:
+            if body is None or body.error_code:
+                self._again(None if body is None else body.error_code)
+                return
+            self.owned = [self.places[i] for i in json.loads(bytes(body.assignment) or b"[]")]
+            self.history.given(self.generation, self.owned, f"{self.name} {self.member_id}")
+            self.later(self._beat, BEAT_MS)
+
+        self.ask(self.coordinator, ApiKey.SYNC_GROUP, 3, body, answered)
+
+    def _beat(self) -> None:
+        if not self.calm and self.world.chance(0.02):
+            self.later(
+                self._commit, self.world.between(SESSION_MS, 3 * SESSION_MS)
+            )  # silent for too long, and unaware of it
+            return
+        if not self.calm and self.world.chance(0.02):
+            self._leave()
+            return
+
+        def answered(body: Any) -> None:
+            if body is None or body.error_code not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+                self._again(None if body is None else body.error_code)
+            elif body.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+                self._join()
+            else:
+                self._commit()
+
+        body = HeartbeatRequest(group_id=GROUP, generation_id=self.generation, member_id=self.member_id)
+        self.ask(self.coordinator, ApiKey.HEARTBEAT, 3, body, answered)
+
+    def _leave(self) -> None:
+        member = LeaveGroupRequest.MemberIdentity(member_id=self.member_id)
+        body = LeaveGroupRequest(group_id=GROUP, members=[member])
+        self.ask(self.coordinator, ApiKey.LEAVE_GROUP, 3, body, lambda body: self._again(ErrorCode.UNKNOWN_MEMBER_ID))
+
+    def _commit(self) -> None:
+        if not self.owned:
+            self.later(self._beat, BEAT_MS)
+            return
+        place = self.world.rng.choice(self.owned)
+        commit = self.history.asks(place, self.generation, self.world.now_us)
+        part = OffsetCommitRequest.OffsetCommitRequestPartition(
+            partition_index=place[1], committed_offset=commit.number, committed_metadata=None
+        )
+        body = OffsetCommitRequest(
+            group_id=GROUP, generation_id_or_member_epoch=self.generation, member_id=self.member_id,
+            topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name=place[0], partitions=[part])],
+        )  # fmt: skip
+
+        def answered(body: Any) -> None:
+            if body is None:
+                self._again(None)
+                return
+            error = body.topics[0].partitions[0].error_code
+            self.history.answered(place, commit, error, self.world.now_us)
+            if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+                self.later(self._beat, BEAT_MS)
+            else:
+                self._again(error)
+
+        self.ask(self.coordinator, ApiKey.OFFSET_COMMIT, 7, body, answered)
+
+
+class Auditor(Member):
+    """Asks what is committed, until it is told."""
+
+    def __init__(self, cluster: Cluster, places: list[Place]) -> None:
+        self.committed: dict[Place, int] | None = None
+        super().__init__(cluster, GroupHistory(), "auditor", places)
+
+    def _join(self) -> None:
+        names = dict.fromkeys(t for t, _ in self.places)
+        topics = [
+            OffsetFetchRequest.OffsetFetchRequestTopic(name=n, partition_indexes=[i for t, i in self.places if t == n])
+            for n in names
+        ]
+        body = OffsetFetchRequest(group_id=GROUP, topics=topics)
+        self.ask(self.coordinator, ApiKey.OFFSET_FETCH, 5, body, self._told)
+
+    def _told(self, body: Any) -> None:
+        parts = [] if body is None else [(t.name, p) for t in body.topics for p in t.partitions]
+        if not parts or body.error_code or any(p.error_code for _, p in parts):
+            self.later(self._find)
+            return
+        self.committed = {(name, p.partition_index): p.committed_offset for name, p in parts}
+
+
+def in_step(members: list[Member]) -> bool:
+    """One generation, and every partition has its one owner."""
+    owned = [place for m in members for place in m.owned]
+    return len({m.generation for m in members}) == 1 and sorted(owned) == sorted(members[0].places)

@@ -1,0 +1,295 @@
+"""What goes wrong in a world: faults drawn from the seed, one after another and on top of each other. Every one ends by `peace`.
+
+Law: a world that promises is never asked for more than replication gives: one machine's memory or copies may be lost at a time
+(`_may_lose`). Called by `run`. Must not come in: what must be true (checkers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from brokerd.cluster.znodes import CONTROLLER
+from brokerd.storage.disk import DiskFailed
+from controlplane.controller.events import DesiredAssignment, DesiredReset
+from tests.simulation.checkers import History
+from tests.simulation.cluster import BrokerNode, Cluster, ControllerNode
+from tests.simulation.world import MS, S, World
+
+PAUSE_MS = (300, 4_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """Which faults a world knows besides the common ones, drawn from its seed."""
+
+    power: bool
+    """Machines lose power, or the last member of an ISR does."""
+    disks: bool
+    """Disks are full for a while, or fail."""
+    stale: bool
+    """ZooKeeper followers lag: a session reads older states until it syncs."""
+    groups: bool
+    """A consumer group is at work beside."""
+
+    @classmethod
+    def draw(cls, world: World) -> Weather:
+        return cls(power=world.chance(0.5), disks=world.chance(0.3), stale=world.chance(0.4), groups=world.chance(0.4))
+
+    def __str__(self) -> str:
+        return ", ".join(f.name for f in fields(self) if getattr(self, f.name)) or "fair"
+
+
+class Trouble:
+    """`faults_max` ends the trouble early: with the same seed everything is the same up to there."""
+
+    def __init__(self, cluster: Cluster, history: History, weather: Weather, faults_max: int | None = None) -> None:
+        self.cluster, self.world, self.history = cluster, cluster.world, history
+        self.over = False
+        self.faults = 0
+        self._faults_max = faults_max
+        self._losing: BrokerNode | None = None
+        self._losing_until_us = 0
+        self._orders = 0
+        common = [
+            self._kill, self._kill, self._freeze, self._freeze, self._cut_store, self._split, self._controller, self._freeze_controller,
+            self._ensemble, self._stop, self._expire, self._unseat, self._move, self._reset, self._wall_clock, self._blip, self._blip,
+        ]  # fmt: skip
+        power = [self._power, self._power, self._power, self._last_one] if weather.power else []
+        disks = [self._disk_full, self._disk_full, self._disk_fails, self._disk_fails] if weather.disks else []
+        self._kinds = [*common, *power, *disks]
+        self.world.after(self._pause(), self._next)
+
+    def _pause(self) -> int:
+        return self.world.between(PAUSE_MS[0] * MS, PAUSE_MS[1] * MS)
+
+    @property
+    def exhausted(self) -> bool:
+        return self._faults_max is not None and self.faults >= self._faults_max
+
+    def _next(self) -> None:
+        if self.over or self.exhausted:
+            return
+        self.faults += 1
+        self.world.rng.choice(self._kinds)()
+        self.world.after(self._pause(), self._next)
+
+    def _later(self, low_s: float, high_s: float, heal: Callable[[], object]) -> None:
+        self.world.after(
+            self.world.between(int(low_s * S), int(high_s * S)), lambda: None if self.over else (heal(), None)[1]
+        )
+
+    def _broker(self) -> BrokerNode:
+        return self.world.rng.choice(list(self.cluster.brokers.values()))
+
+    def _anybody(self) -> BrokerNode | ControllerNode:
+        return self.world.rng.choice([*self.cluster.brokers.values(), self._controller_node()])
+
+    def _controller_node(self) -> ControllerNode:
+        acting = [c for c in self.cluster.controllers if c.acts]
+        return self.world.rng.choice(acting or self.cluster.controllers)
+
+    # -- processes -----------------------------------------------------------------------------------------------------
+    def _kill(self) -> None:
+        node = self._broker()
+        node.kill()
+        self._later(0.05, 8, node.start)
+
+    def _stop(self) -> None:
+        node = self._broker()
+        if node.alive and not node.frozen and not node.broker.stopping:
+            self.world.tell(f"{node.name} is asked to stop")
+            node.stop()
+            self._later(4, 9, node.start)
+
+    def _freeze(self) -> None:
+        node = self._broker()
+        node.freeze()
+        self._later(0.1, 9, node.thaw)
+
+    def _controller(self) -> None:
+        node = self._controller_node()
+        if node.alive:
+            node.die()
+        self._later(0.1, 6, node.start)
+
+    def _freeze_controller(self) -> None:
+        node = self._controller_node()
+        node.freeze()
+        self._later(0.5, 9, node.thaw)
+
+    def _wall_clock(self) -> None:
+        node = self._broker()
+        node.wall_skew_ms = self.world.between(-3_600_000, 3_600_000)
+        self.world.tell(f"the wall clock of {node.name} jumps to {node.wall_skew_ms} ms beside the others")
+
+    # -- machines and disks --------------------------------------------------------------------------------------------
+    def _may_lose(self) -> bool:
+        """Only what one machine held may be lost at a time: replication promises no more."""
+        image = self.cluster.image
+        states = [(t.name, s) for t, _, s in image.each_partition()]
+        if self._losing is not None:
+            seat = self._losing.broker.membership.incarnation
+            held = [s for _, s in states if self._losing.broker_id in s.replicas]
+            if self.world.now_us < self._losing_until_us or not all(
+                (self._losing.broker_id, seat) in s.isr for s in held
+            ):
+                return False
+            self._losing = None
+        return all(len({*s.isr_ids, *s.elr}) >= 2 for name, s in states if name != "loose")
+
+    def _lose(self, node: BrokerNode) -> None:
+        self._losing, self._losing_until_us = node, self.world.now_us + 5 * S
+
+    def _power(self) -> None:
+        if self._may_lose():
+            self._power_cut(self._broker())
+
+    def _power_cut(self, node: BrokerNode) -> None:
+        self._lose(node)
+        self.history.unpromised.add("loose")
+        node.power_cut()
+        self._later(0.05, 6, node.start)
+
+    def _last_one(self) -> None:
+        """The others are away until one is left in the ISR of "loose", and then that one loses power."""
+        topic = self.cluster.image.topic_named("loose")
+        if topic is None:
+            return
+        last = self.cluster.brokers.get(topic.partitions[0].leader)
+        if last is None or not self._may_lose():
+            return
+        for node in self.cluster.brokers.values():
+            if node is not last:
+                node.kill()
+                self._later(5, 9, node.start)
+        until_us = self.world.now_us + 5 * S
+
+        def look() -> None:
+            state = topic.partitions[0]
+            if self.over or self.world.now_us > until_us:
+                return
+            if state.isr_ids == (last.broker_id,) and last.alive and self._may_lose():
+                self._power_cut(last)
+            else:
+                self.world.after(50 * MS, look)
+
+        look()
+
+    def _disk_full(self) -> None:
+        node = self._broker()
+        room = self.world.between(0, 20_000)
+        self.world.tell(f"the disk of {node.name} has {room} bytes left")
+        node.disk_room(room)
+        self._later(0.2, 6, node.disk_whole)
+
+    def _disk_fails(self) -> None:
+        """An I/O error, once, somewhere in what the broker does next; somebody starts it again some time later."""
+        node = self._broker()
+        if self._may_lose() and node.alive:
+            self._lose(node)
+            self.history.unpromised.add("loose")
+            self.world.tell(f"the disk of {node.name} is going to fail")
+            node.disk_fails(self.world.between(1, 60), DiskFailed("Input/output error"))
+            self._later(2, 8, lambda: self._replaced(node))
+
+    def _replaced(self, node: BrokerNode) -> None:
+        node.disk_whole()
+        if node.limps:
+            node.kill()
+        node.start()
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+    def _split(self) -> None:
+        one, other = self._broker().name, self._broker().name
+        if one != other:
+            pairs = {(one, other)} if self.world.chance(0.3) else {(one, other), (other, one)}
+            self.world.tell(f"split: {sorted(pairs)}")
+            self.cluster.network.cut |= pairs
+            self._later(0.2, 8, lambda: self.cluster.network.cut.difference_update(pairs))
+
+    def _cut_store(self) -> None:
+        store = self._anybody().store
+        store.cut()
+        self._later(0.1, 9, store.heal)
+
+    def _expire(self) -> None:
+        numbers = list(self.cluster.ensemble.sessions)
+        if numbers:
+            self.cluster.ensemble.expire(self.world.rng.choice(numbers))
+
+    def _ensemble(self) -> None:
+        if self.cluster.ensemble.up:
+            self.cluster.ensemble.go_down()
+            self._later(0.1, 5, self.cluster.ensemble.come_up)
+
+    def _blip(self) -> None:
+        """A connection lost while a controller's write is under way: nobody knows whether it happened. The session lives on."""
+        self._move()  # so that there is something to write
+        node = self._controller_node()
+        until_us = self.world.now_us + 5 * S
+
+        def lose() -> None:
+            if node.store.multis and node.store.linked and self.cluster.ensemble.up:
+                self.world.tell(f"{node.name} loses its connection in the middle of a write")
+                node.store.lose()
+                node.store.reconnect()
+
+        def look() -> None:
+            if self.over or not node.alive:
+                return
+            if node.store.multis:
+                self.world.after(self.world.between(0, 3 * MS), lose)
+            elif self.world.now_us < until_us:
+                self.world.after(300, look)
+
+        look()
+
+    # -- operators -----------------------------------------------------------------------------------------------------
+    def _reset(self) -> None:
+        """An operator has one copy thrown away and fetched anew."""
+        if self._may_lose() and self.cluster.acting is not None:
+            topic, index, state = self.world.rng.choice(list(self.cluster.image.each_partition()))
+            node = self.cluster.brokers[self.world.rng.choice(state.replicas)]
+            self._lose(node)
+            self._orders += 1
+            self.world.tell(f"an operator resets {topic.name}-{index} on {node.name}")
+            self.cluster.want(DesiredReset(topic.topic_id, index, node.broker_id, f"reset-{self._orders}"))
+
+    def _move(self) -> None:
+        """An operator wants a partition elsewhere, or its replicas in another order."""
+        if self.cluster.acting is not None:
+            topic, index, state = self.world.rng.choice(list(self.cluster.image.each_partition()))
+            replicas = tuple(self.world.rng.sample(sorted(self.cluster.brokers), len(state.target)))
+            self._orders += 1
+            self.world.tell(f"an operator moves {topic.name}-{index} to {replicas}")
+            self.cluster.want(
+                DesiredAssignment(topic.topic_id, index, replicas, state.assignment_generation, f"move-{self._orders}")
+            )
+
+    def _unseat(self) -> None:
+        """The old way to have a controller elected anew; the one that acted lives on, session and all."""
+        if self.cluster.ensemble.up:
+            self.cluster.ensemble.remove(CONTROLLER)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+    def peace(self) -> None:
+        self.over = True
+        self.world.tell("peace")
+        cluster = self.cluster
+        cluster.network.cut.clear()
+        if not cluster.ensemble.up:
+            cluster.ensemble.come_up()
+        for node in [*cluster.brokers.values(), *cluster.controllers]:
+            node.thaw()
+            if isinstance(node, BrokerNode):
+                node.disk_whole()
+                if node.limps:
+                    node.kill()
+            node.start()
+            node.store.heal()
+        for broker in cluster.brokers.values():
+            if broker.broker.stopping and broker.alive:
+                broker.die()
+                broker.disk = broker.disk.killed()
+                broker.start()
