@@ -95,6 +95,7 @@ class Broker:
             metadata_bytes_max=config["offset.metadata.max.bytes"], draw=outside.draw_id,
         )  # fmt: skip
         self.partitions.leadership = self
+        self.partitions.disk_failed = self.identity.tail_in_doubt
         self.partitions.current = lambda: self.membership.head_read
         self.upkeep = Upkeep(self.partitions, self.jobs)
         self.producers = ProducersApi(outside.draw_producer_id)

@@ -14,6 +14,7 @@ from pathlib import Path
 from brokerd.cluster.metadata import GENESIS_HASH
 from brokerd.outside import Outside
 from brokerd.storage import checkpoints
+from brokerd.storage.disk import DiskFailed, DiskFull
 
 log = logging.getLogger(__name__)
 
@@ -54,9 +55,16 @@ class Identity:
                       ", ".join(lost[:3]), more, folder)  # fmt: skip
         told = meta.get("tail.intact", "true") == "true"
         self.tail_intact = bool(meta) and (clean or self.same_boot) and not lost and told
+        self.losses = 0
+        """I/O errors of this life: after one the kernel may have dropped pages that it had taken."""
+        self._unsaved = False
         self._boot = boot
         disk.unlink(folder / CLEAN)
-        self._write_meta()
+        try:
+            self._write_meta()
+        except DiskFailed:
+            self.tail_in_doubt()
+            raise
 
     def _read_meta(self) -> dict[str, str]:
         data = self._disk.read(self.folder / META)
@@ -76,15 +84,22 @@ class Identity:
         text = "".join(f"{k}={v}\n" for k, v in lines.items())
         self._disk.replace(self.folder / META, text.encode(), durable=True)
 
-    def loss_is_known(self) -> None:
-        """The metadata log holds this life's registration: whatever was lost, the ISRs have been drawn without it.
+    def tail_in_doubt(self) -> None:
+        """An I/O error. Written down at once: the next start, on the same kernel, would find an intact tail otherwise."""
+        self.losses += 1
+        if self.tail_intact:
+            self.tail_intact = False
+            self._save()
+
+    def loss_is_known(self, losses: int) -> None:
+        """The metadata log holds a registration that said so, made after `losses` I/O errors: the ISRs have been drawn without it.
 
         Until then the loss stays written down. Two starts can follow it before the controller hears of the first, and the second
         has the same boot id and every folder.
         """
-        if not self.tail_intact:
+        if not self.tail_intact and losses == self.losses:
             self.tail_intact = True
-            self._write_meta()
+            self._save()
 
     def problem(self, cluster_id: str, seq: int) -> str | None:
         """Why the cluster that was met is not this folder's, or None."""
@@ -96,9 +111,21 @@ class Identity:
 
     def applied(self, cluster_id: str, seq: int, chain_hash: str) -> None:
         """Remember how far the metadata log was followed (now and then, not at each entry)."""
-        if seq != self.seq or cluster_id != self.cluster_id:
+        if self._unsaved or seq != self.seq or cluster_id != self.cluster_id:
             self.cluster_id, self.seq, self.chain_hash = cluster_id, seq, chain_hash
+            self._save()
+
+    def _save(self) -> None:
+        """What cannot be written now is written with the next note of how far the metadata log was followed: no reason to end a broker."""
+        try:
             self._write_meta()
+            self._unsaved = False
+        except (DiskFailed, DiskFull) as e:
+            log.warning("%s could not be written: %s", META, e)
+            self._unsaved = True
+            if isinstance(e, DiskFailed):
+                self.losses += 1
+                self.tail_intact = False
 
     def stopped_cleanly(self, incarnation: int | None) -> None:
         self._disk.replace(self.folder / CLEAN, json.dumps({"incarnation": incarnation}).encode(), durable=True)

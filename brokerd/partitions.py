@@ -111,6 +111,8 @@ class Partitions:
         """True after the loop stood still for longer than a session: no produce until the log was read past a sync."""
         self.current: Callable[[], bool] = lambda: True
         """Whether the image is known to be the newest: without ZooKeeper a leader may have been deposed unheard."""
+        self.disk_failed: Callable[[], None] = lambda: None
+        """An I/O error: what was written and not flushed may be gone, of any file."""
         self.hosted: dict[TopicPartition, Replica] = {}
         self.following: Following | None = None
         self.leadership: LeadershipListener | None = None
@@ -374,7 +376,7 @@ class Partitions:
                 replica.log.append_fetched(memoryview(records), now)
             except (DiskFailed, DiskFull) as e:
                 # A full disk cannot be waited for here: the follower would spin on the same fetch.
-                self.fail(replica, str(e))
+                self.fail(replica, e)
                 return
         replica.core.told_high_watermark(hw, replica.log.end_offset)
         if log_start > replica.log.start_offset:
@@ -399,11 +401,13 @@ class Partitions:
             replica.log.reset_to(leader_log_start, now)
             replica.core.truncated(replica.log.end_offset)
 
-    def fail(self, replica: Replica, why: str) -> None:
+    def fail(self, replica: Replica, error: BaseException) -> None:
         """The folder or file system failed this replica: offline until restart, never retried after an EIO."""
-        log.error("%s goes offline: %s", replica.name, why)
+        log.error("%s goes offline: %s", replica.name, error)
         led = replica.leads
-        replica.offline_reason = why
+        replica.offline_reason = str(error)
+        if isinstance(error, DiskFailed):
+            self.disk_failed()
         self.waiters.check(replica.hw_key())
         self.waiters.check(replica.end_key())
         if self.following is not None:
@@ -425,6 +429,8 @@ class Partitions:
             checkpoints.write_offsets(self.disk, self.log_dir / checkpoints.HIGH_WATERMARKS, offsets)
         except (DiskFailed, DiskFull) as e:
             log.warning("high watermarks not written down, which costs a restart some fetching: %s", e)
+            if isinstance(e, DiskFailed):
+                self.disk_failed()
 
     def retain(self, now: Now) -> None:
         """Remove what retention allows; only leaders decide, followers are told the new start."""
@@ -436,7 +442,7 @@ class Partitions:
                     replica.log.retain(now, replica.core.high_watermark)
                     self.run(replica, core.LogStartRaised(replica.log.start_offset), now)
             except DiskFailed as e:
-                self.fail(replica, str(e))
+                self.fail(replica, e)
 
     def close(self, *, clean: bool) -> None:
         """Flush and close every log (a clean stop needs no scan at the next start)."""

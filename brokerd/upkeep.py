@@ -60,12 +60,12 @@ class Upkeep:
         if not self._alive(replica):
             return
         if error is not None:
-            self._partitions.fail(replica, str(error))
+            self._partitions.fail(replica, error)
             return
         try:
             replica.log.flushed(plan)
         except DiskFailed as e:
-            self._partitions.fail(replica, str(e))
+            self._partitions.fail(replica, e)
 
     # -- compaction ------------------------------------------------------------------------------------------------------
     def compact(self, now: Now) -> None:
@@ -97,7 +97,7 @@ class Upkeep:
 
     def _failed(self, replica: Replica, error: Exception) -> None:
         if isinstance(error, DiskFailed):
-            self._partitions.fail(replica, str(error))
+            self._partitions.fail(replica, error)
         elif isinstance(error, CorruptBatch):
             log.error("%s is not compacted: %s", replica.name, error)
             self.damaged[replica.tp] = str(error)

@@ -200,7 +200,7 @@ class FetchApi:
             try:
                 regions = replica.log.read(offset, bytes_max, limit, at_least_one=nothing_yet).regions
             except DiskFailed as e:
-                self._partitions.fail(replica, str(e))
+                self._partitions.fail(replica, e)
                 data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
                 continue
             if regions:

@@ -152,7 +152,7 @@ class ProduceApi:
         except DiskFull as e:
             return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, str(e))
         except DiskFailed as e:
-            partitions.fail(replica, str(e))
+            partitions.fail(replica, e)
             return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, str(e))
         epoch = machine.leader_epoch
         partitions.run(replica, core.Appended(replica.log.end_offset), now)

@@ -6,6 +6,7 @@ Simulated: world, ensemble, network, disk, and the database (desired rows in mem
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,9 @@ from brokerd.storage.disk import DiskFailed, DiskFull
 from controlplane.controller.events import DesiredAssignment, DesiredRead, DesiredReset, DesiredTopic, Report
 from controlplane.controller.runner import TICK_MS, Controller
 from tests.simulation.disk import NO_BOUND, SimDisk
-from tests.simulation.ensemble import Ensemble, SimStore
+from tests.simulation.ensemble import Ensemble
 from tests.simulation.network import Network, SimListener, SimPeer
+from tests.simulation.store import SimStore
 from tests.simulation.world import MS, Event, Node, World
 
 SESSION_MS = 3_000
@@ -115,7 +117,13 @@ class BrokerNode(Node):
     def kill(self) -> None:
         if self.alive:
             self.die()
-            self.disk = self.disk.killed()
+            self.disk = self._disk_left()
+
+    def _disk_left(self) -> SimDisk:
+        if self.disk.sick:
+            self.world.reached["failed disk"] += 1
+            return self.disk.power_cut(self.world.rng)
+        return self.disk.killed()
 
     @property
     def limps(self) -> bool:
@@ -140,7 +148,10 @@ class BrokerNode(Node):
         try:
             event()
         except (DiskFull, DiskFailed) as e:
-            self.world.tell(f"{self.name} ends: {e}")
+            at = " < ".join(
+                f"{f.filename.rpartition('/')[2]}:{f.lineno}" for f in traceback.extract_tb(e.__traceback__)[-2:-9:-1]
+            )
+            self.world.tell(f"{self.name} ends: {e} at {at}")
             self.world.reached["broker ended by its disk"] += 1
             self.kill()
 
@@ -164,8 +175,7 @@ class BrokerNode(Node):
 
         def ended() -> None:
             if self.broker.stopped:
-                self.die()
-                self.disk = self.disk.killed()
+                self.kill()
             else:
                 self.post(20 * MS, ended)
 

@@ -106,6 +106,8 @@ class SimDisk(Disk):
         self.story: list[str] = []
         self.crash_at: int | None = None
         self.fail_at: dict[int, Exception] = {}
+        self.sick = False
+        """It has failed: the kernel may have dropped what it had taken (use `power_cut` then)."""
         self.reads = 0
         self.reads_fail = False
 
@@ -117,6 +119,7 @@ class SimDisk(Disk):
         if self.crash_at is not None and self.steps >= self.crash_at:
             raise Crashed(f"at step {self.steps}: {what}")
         if self.steps in self.fail_at:
+            self.sick = what.startswith(("write", "fsync"))
             raise self.fail_at[self.steps]
 
     def power_cut(self, rng: random.Random) -> SimDisk:

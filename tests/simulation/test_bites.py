@@ -136,6 +136,11 @@ def a_missing_copy_is_not_missed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(checkpoints, "lost_copies", lambda disk, folder: [])
 
 
+def an_io_error_is_forgotten_with_the_process(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Identity, "tail_in_doubt", lambda self: None)
+    patch.setattr(Identity, "_save", Identity._write_meta)
+
+
 def a_copy_that_goes_leaves_the_epoch_as_it_is(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(election, "led_anew", lambda state: replace(state, partition_epoch=state.partition_epoch + 1))
 
@@ -177,6 +182,7 @@ def test_a_rule_taken_out_is_missed(mutation: Any, first: int, monkeypatch: pyte
         (safety.test_a_lost_tail_is_not_forgotten_by_the_next_start, a_loss_is_forgotten_at_the_next_start),
         (safety.test_a_leader_deposed_unheard_ends_no_idempotent_producer, a_leader_cut_off_is_sure_of_what_it_knows),
         (safety.test_what_a_copy_had_fetched_counts_for_nothing_once_it_is_thrown_away, a_copy_that_goes_leaves_the_epoch_as_it_is),
+        (safety.test_after_an_io_error_no_tail_is_taken_for_intact, an_io_error_is_forgotten_with_the_process),
         (safety.test_a_replica_moved_away_and_back_is_in_sync_only_by_what_it_holds_since, a_copy_that_goes_leaves_the_epoch_as_it_is),
     ],
     ids=lambda f: f.__name__.removeprefix("test_"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from brokerd.cluster.model import Seat
+from brokerd.storage.disk import DiskFailed
 from brokerd.wire.errors import ErrorCode
 from controlplane.controller.events import DesiredAssignment, DesiredReset
 from tests.simulation.checkers import History
@@ -175,3 +176,37 @@ def test_a_wish_for_an_isr_outlives_the_session_of_an_earlier_life(seed: int) ->
     scene.cluster.until(lambda: first not in scene.cluster.ensemble.sessions, 10, "the end of the first life's session")
     controller.thaw()
     assert scene.end() == ["both"]
+
+
+def test_after_an_io_error_no_tail_is_taken_for_intact(seed: int) -> None:
+    scene = Scene(seed, settings=HASTY)
+    written = [f"r{i}" for i in range(6)]
+    scene.write(*written)
+    _, failing = scene.pair()
+    failing.disk_fails(1, DiskFailed("Input/output error"))
+    scene.write("more")
+    scene.cluster.until(lambda: failing.disk.sick, 10, "the error")
+    scene.pass_ms(100)
+    failing.kill()
+    failing.start()
+    assert not failing.broker.identity.tail_intact, "the kernel is the same, but it may have dropped what it had taken"
+    assert scene.end() == [*written, "more"]
+
+
+def test_a_full_disk_ends_no_broker(seed: int) -> None:
+    scene = Scene(seed, settings=HASTY)
+    scene.write("both")
+    leader, follower = scene.pair()
+    life = follower.life
+    follower.disk_room(0)
+    assert scene.send(leader.broker_id, "one alone", timeout_ms=4_000) == 0
+    leader.disk_room(0)
+    assert scene.send(leader.broker_id, "no room") == ErrorCode.KAFKA_STORAGE_ERROR
+    scene.pass_ms(8_000)
+    assert (leader.alive, follower.alive, follower.life) == (True, True, life)
+    for node in (leader, follower):
+        node.disk_whole()
+    follower.kill()
+    follower.start()
+    scene.write("room again")
+    assert scene.end() == ["both", "one alone", "room again"]

@@ -17,7 +17,8 @@ from brokerd.cluster.store import Check, Code, Create, Delete, Result, SessionSt
 from brokerd.cluster.zookeeper import ZooKeeperStore
 from controlplane.house import zookeeper
 from tests.cluster.local import free_port, wait_for
-from tests.simulation.ensemble import Ensemble, SimStore
+from tests.simulation.ensemble import Ensemble
+from tests.simulation.store import SimStore
 from tests.simulation.world import Node, S, World
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]

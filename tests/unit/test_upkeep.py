@@ -33,7 +33,7 @@ class House:
         core = SimpleNamespace(high_watermark=self.log.end_offset)
         return SimpleNamespace(tp=TP, name="t-0", log=self.log, config=self.log.config, core=core, offline_reason=None)
 
-    def fail(self, replica: Any, why: str) -> None:
+    def fail(self, replica: Any, why: BaseException) -> None:
         replica.offline_reason = why
         self.failed.append(why)
 

@@ -1,0 +1,347 @@
+"""One process's door to the simulated ensemble: a session, its connection, the follower that serves it, and what is lost when one of them goes.
+
+Called by the nodes. Must not come in: the tree and its rules (ensemble).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from brokerd.cluster.store import Code, Create, Delete, Done, Operation, Result, SessionState, Set
+from tests.simulation.ensemble import Ensemble, Session, Watch
+from tests.simulation.world import MS, Node
+
+
+class SimStore:
+    """`Store` for one life of one process."""
+
+    def __init__(self, ensemble: Ensemble, node: Node, timeout_ms: int, wake: Callable[[], None] | None = None) -> None:
+        self.on_session: Callable[[SessionState], None] = lambda state: None
+        self.ensemble, self.node, self.timeout_ms = ensemble, node, timeout_ms
+        self.world = ensemble.world
+        self.connection = 0
+        self.number_at_server = 0
+        self.linked = True
+        """Whether its packets get through at present."""
+        self.wake = wake
+        self._session = 0
+        self._connected = False
+        self._closed = False
+        self._events: deque[tuple[int, Callable[[], None], Callable[[], None] | None]] = deque()
+        self._last_out_us = self._last_in_us = 0
+        self._unsent: list[tuple[Callable[[], Result], Done]] = []
+        self._under_way: dict[int, tuple[Callable[[], Result], Done]] = {}
+        self._answers: dict[int, Done] = {}
+        self._notices: deque[Callable[[], None]] = deque()
+        self._serial = 0
+        self.multis = 0
+        """Under way."""
+        self._lag_us = 0
+        self._seen = 0
+        """Up to this zxid its follower has heard; `_view` is the tree there."""
+        self._view = ensemble.znodes
+        self._watches: dict[tuple[str, str], list[Watch]] = {}
+        ensemble.stores.append(self)
+        node.on_death.append(self._died)
+        self.reconnect()
+
+    def _died(self) -> None:
+        self._closed = True
+        self.connection += 1
+        self.number_at_server = 0
+        self.ensemble.stores.remove(self)
+        for run, _ in self._under_way.values():
+            if self.world.chance(0.5):
+                run()  # it had left already
+
+    # -- the connection ----------------------------------------------------------------------------------------------------
+    def cut(self) -> None:
+        """Its packets are lost from here on."""
+        if self.linked and not self._closed:
+            self.linked = False
+            self.world.tell(f"{self.node.name} is cut off from the ensemble")
+            self.lose()
+
+    def heal(self) -> None:
+        if not self.linked and not self._closed:
+            self.linked = True
+            self.world.tell(f"{self.node.name} reaches the ensemble again")
+            self.reconnect()
+
+    def lose(self) -> None:
+        """The connection is gone; the client finds out a little later."""
+        self.connection += 1
+        self.number_at_server = 0
+        under_way, self._under_way = self._under_way, {}
+        answers, self._answers = self._answers, {}
+        for done in answers.values():
+            self._notice(lambda done=done: done(Result(Code.CONNECTION_LOSS)))  # type: ignore[misc]
+        for run, done in under_way.values():
+            if self.ensemble.up and self.world.chance(0.5):
+                run()
+            self._notice(lambda done=done: done(Result(Code.CONNECTION_LOSS)))  # type: ignore[misc]
+        self._watches.clear()
+        self._notice(self._suspended)
+
+    def _suspended(self) -> None:
+        if self._connected:
+            self._connected = False
+            self.on_session(SessionState.SUSPENDED)
+
+    def reconnect(self) -> None:
+        life, connection = self.node.life, self.connection
+
+        def arrived() -> None:
+            if (
+                self.number_at_server
+                or self._closed
+                or life != self.node.life
+                or connection != self.connection
+                or not self.linked
+                or not self.ensemble.up
+            ):
+                return
+            if self.node.frozen:
+                self.world.after(20 * MS, arrived)
+                return
+            session = self.ensemble.sessions.get(self._session)
+            if self._session and session is None:
+                self._session = 0
+                self.connection += 1
+                unsent, self._unsent = self._unsent, []
+                for _, done in unsent:
+                    self._notice(lambda done=done: done(Result(Code.CONNECTION_LOSS)))  # type: ignore[misc]
+                self._notice(self._expired)
+                self.reconnect()
+                return
+            if session is None:
+                self.ensemble.zxid += 1
+                self._session = self.ensemble.zxid << 8
+                self.ensemble.sessions[self._session] = Session(self._session, self, self.world.now_us)
+                self._hears(self.ensemble.zxid)  # a session begins with a write
+            self._attach()
+            self.ensemble.sessions[self._session].heard_us = self.world.now_us
+            self.number_at_server = self._session
+            unsent, self._unsent = self._unsent, []
+            for run, done in unsent:
+                run()
+                self._notice(lambda done=done: done(Result(Code.CONNECTION_LOSS)))  # type: ignore[misc]
+            self._notice(self._joined)
+
+        self.world.after(self.world.between(1 * MS, 300 * MS), arrived)
+
+    def _joined(self) -> None:
+        self._connected = True
+        self.on_session(SessionState.CONNECTED)
+
+    def _expired(self) -> None:
+        self._connected = False
+        self.on_session(SessionState.EXPIRED)
+
+    def expired_at_server(self) -> None:
+        """The server forgot this session; a client that is connected is thrown out and told when it can be."""
+        if not self._closed and self.linked and self.ensemble.up:
+            self.lose()
+            self.reconnect()
+
+    # -- its follower --------------------------------------------------------------------------------------------------------
+    def _attach(self) -> None:
+        """To some follower, which lags more or less, but never behind what this session has seen already."""
+        lag = self.ensemble.lag_ms
+        self._lag_us = self.world.between(0, lag * MS) if lag and self.world.chance(0.7) else 0
+        heard = [c.zxid for c in self.ensemble.history if c.at_us <= self.world.now_us - self._lag_us]
+        self._hears(max(heard, default=0) if self._lag_us else self.ensemble.zxid)
+        self.follower_will_hear(self.ensemble.zxid)
+
+    def follower_will_hear(self, zxid: int) -> None:
+        if self._lag_us == 0:
+            self._hears(zxid)
+            return
+        connection = self.connection
+        self.world.after(self._lag_us, lambda: self._hears(zxid) if connection == self.connection else None)
+
+    def _hears(self, zxid: int) -> None:
+        if zxid <= self._seen:
+            return
+        news = [c for c in self.ensemble.history if self._seen < c.zxid <= zxid]
+        self._seen = zxid
+        for change in news:
+            self._view = change.znodes
+            for place in change.fired:
+                for watch in self._watches.pop(place, []):
+                    self.hear(lambda watch=watch, path=place[1]: watch(path))  # type: ignore[misc]
+
+    def _read(self, path: str) -> Result:
+        znode = self._view.get(path)
+        newest = self.ensemble.znodes.get(path)
+        if znode != newest:
+            self.world.reached["stale read"] += 1
+        return Result(Code.NO_NODE) if znode is None else Result(Code.OK, znode.data, znode.stat())
+
+    def _watch(self, kind: str, path: str, watch: Watch | None) -> None:
+        if watch is not None:
+            self._watches.setdefault((kind, path), []).append(watch)
+
+    def _commit(self, operations: Sequence[Operation]) -> Result:
+        """Its answer comes when its follower has heard of it, and so of everything before."""
+        result = self.ensemble.commit(operations, self._session)
+        self._hears(self.ensemble.zxid)
+        return result
+
+    # -- messages ----------------------------------------------------------------------------------------------------------
+    def hear(self, event: Callable[[], None], stale: Callable[[], None] | None = None) -> None:
+        """From the server, in order, unless the connection is lost first."""
+        delay = self.world.between(200, 3 * MS) if not self.world.chance(0.02) else self.world.between(3 * MS, 120 * MS)
+        self._last_in_us = max(self._last_in_us, self.world.now_us + delay)
+        connection = self.connection
+
+        def delivered() -> None:
+            if connection == self.connection:
+                self._events.append((connection, event, stale))
+                self._wake()
+
+        self.node.post(self._last_in_us - self.world.now_us, delivered)
+
+    def _notice(self, event: Callable[[], None]) -> None:
+        """What the client finds out by itself, in order. A frozen one finds out some time after it was thawed: it may act before."""
+        self._notices.append(event)
+        self.world.after(self.world.between(100, 50 * MS), self._drain)
+
+    def _drain(self) -> None:
+        if not self._notices or not self.node.alive or self._closed:
+            return
+        if self.node.frozen:
+            self.world.after(self.world.between(5 * MS, 40 * MS), self._drain)
+            return
+        event = self._notices.popleft()
+
+        def noticed() -> None:
+            self._events.append((-1, event, None))
+            self._wake()
+
+        self.node.enter(noticed)
+
+    def _wake(self) -> None:
+        if self.wake is not None:
+            self.wake()
+        else:
+            self.pump()
+
+    def _ask(self, run: Callable[[], Result], done: Done) -> None:
+        if self._closed:
+            return
+        if self.number_at_server == 0:
+            self._unsent.append((run, done))
+            return
+        self._serial += 1
+        serial, connection = self._serial, self.connection
+        self._under_way[serial] = (run, done)
+        self._last_out_us = max(self._last_out_us, self.world.now_us + self.world.between(200, 2 * MS))
+
+        def arrived() -> None:
+            if connection != self.connection or self._under_way.pop(serial, None) is None:
+                return
+            if not self.ensemble.up or not self.linked:
+                return
+            result = run()
+            self._answers[serial] = done
+            lost = Result(Code.CONNECTION_LOSS)
+            self.hear(lambda: self._answered(serial, result), lambda: self._answered(serial, lost))
+
+        self.world.after(self._last_out_us - self.world.now_us, arrived)
+
+    def _answered(self, serial: int, result: Result) -> None:
+        done = self._answers.pop(serial, None)
+        if done is not None:
+            done(result)
+
+    # -- the store's verbs -------------------------------------------------------------------------------------------------
+    @property
+    def zk_session(self) -> int:
+        return self._session if self._connected else 0
+
+    def get(self, path: str, done: Done, watch: Watch | None = None) -> None:
+        def run() -> Result:
+            result = self._read(path)
+            if result.ok:
+                self._watch("data", path, watch)
+            return result
+
+        self._ask(run, done)
+
+    def exists(self, path: str, done: Done, watch: Watch | None = None) -> None:
+        def run() -> Result:
+            self._watch("data", path, watch)
+            result = self._read(path)
+            return Result(result.code, stat=result.stat)
+
+        self._ask(run, done)
+
+    def children(self, path: str, done: Done, watch: Watch | None = None) -> None:
+        def run() -> Result:
+            if path not in self._view:
+                return Result(Code.NO_NODE)
+            self._watch("children", path, watch)
+            prefix = path.rstrip("/") + "/"
+            below = [p[len(prefix) :] for p in self._view if p.startswith(prefix) and p != "/"]
+            return Result(Code.OK, children=tuple(sorted(n for n in below if "/" not in n)))
+
+        self._ask(run, done)
+
+    def _one(self, op: Operation, done: Done) -> None:
+        def run() -> Result:
+            result = self._commit([op])
+            stat = None
+            if result.ok and isinstance(op, Set):
+                stat = self.ensemble.znodes[op.path].stat()
+            return Result(result.code, stat=stat)
+
+        self._ask(run, done)
+
+    def create(self, path: str, data: bytes, done: Done, *, ephemeral: bool = False) -> None:
+        self._one(Create(path, data, ephemeral), done)
+
+    def set(self, path: str, data: bytes, version: int, done: Done) -> None:
+        self._one(Set(path, data, version), done)
+
+    def delete(self, path: str, version: int, done: Done) -> None:
+        self._one(Delete(path, version), done)
+
+    def multi(self, operations: Sequence[Operation], done: Done) -> None:
+        self.multis += 1
+
+        def told(result: Result) -> None:
+            self.multis -= 1
+            if result.code is Code.CONNECTION_LOSS:
+                self.world.reached["unknown multi"] += 1
+            done(result)
+
+        held = tuple(operations)
+        self._ask(lambda: self._commit(held), told)
+
+    def sync(self, path: str, done: Done) -> None:
+        def run() -> Result:
+            self._hears(self.ensemble.zxid)
+            return Result(Code.OK)
+
+        self._ask(run, done)
+
+    def fileno(self) -> int:
+        return -1
+
+    def pump(self) -> None:
+        while self._events:
+            connection, event, stale = self._events.popleft()
+            if connection in (-1, self.connection):
+                event()
+            elif stale is not None:
+                stale()
+
+    def close(self) -> None:
+        """End the session at once, if it can be reached."""
+        self._closed = True
+        if self.number_at_server and self.ensemble.up:
+            session = self.number_at_server
+            self.ensemble.expire(session)
+        self.connection += 1
