@@ -1,12 +1,101 @@
-"""`python -m tests.simulation --seed 1 --n 200`: seeds one after another; stops at the first that breaks a rule and says how to see it again."""
+"""`python -m tests.simulation --seed 1 --n 200`: seeds one after another; stops at the first that breaks a rule and says how to see it again.
+
+A failing seed is told with its commit, and run again with fewer and fewer faults: the same world up to the n-th fault, and then peace.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.simulation.run import Outcome
+
+STORY_LINES = 60
+SAY_EVERY = 50
+
+
+def commit() -> str:
+    """What a seed is the same story with."""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    return (git("rev-parse", "--short", "HEAD") or "unknown") + (
+        " with changes" if git("status", "--porcelain") else ""
+    )
+
+
+def shortest(outcome: Outcome) -> tuple[int, Outcome] | None:
+    """(faults, outcome) of the shortest beginning of this world's trouble that breaks a rule when peace follows it."""
+    from tests.simulation.run import run
+
+    for faults in range(outcome.faults):
+        shorter = run(outcome.seed, faults_max=faults)
+        if shorter.violation is not None:
+            return faults, shorter
+    return None
+
+
+def report(outcome: Outcome, *, story: bool) -> None:
+    again = f"PYTHONHASHSEED=0 python -m tests.simulation --seed {outcome.seed} --story"
+    found = shortest(outcome)
+    told = outcome
+    if found is not None:
+        faults, told = found
+        again += f" --faults {faults}"
+    if not story:
+        print("\n".join(told.story[-STORY_LINES:]))
+    print(f"\nseed {outcome.seed} at commit {commit()}: {outcome.violation}")
+    if found is None:
+        print(f"with all of its {outcome.faults} faults only")
+    else:
+        print(f"after the first {found[0]} of its {outcome.faults} faults already: {told.violation}")
+    print(f"again: {again}", flush=True)
+
+
+class Tally:
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.times: Counter[str] = Counter()
+        self.seeds: Counter[str] = Counter()
+        self.done = self.acks = self.faults = 0
+        self.bad: list[int] = []
+
+    def add(self, outcome: Outcome) -> None:
+        self.done += 1
+        self.acks += outcome.acks
+        self.faults += outcome.faults
+        self.times += outcome.reached
+        self.seeds.update(k for k, v in outcome.reached.items() if v)
+        if outcome.violation is not None:
+            self.bad.append(outcome.seed)
+
+    def told(self) -> str:
+        from tests.simulation.run import HARD, HARD_SHARE
+
+        seconds = time.monotonic() - self.began
+        lines = [
+            f"{self.done} seeds at commit {commit()} in {seconds:.0f} s ({seconds / max(1, self.done):.2f} s each): {self.faults} faults, "
+            f"{self.acks} acknowledged writes; violations: {self.bad or 'none'}",
+            f"{'hard state':40} seeds times",
+        ]
+        for state in HARD:
+            few = (
+                "" if self.seeds[state] >= HARD_SHARE * self.done else f"  fewer than one seed in {1 / HARD_SHARE:.0f}"
+            )
+            lines.append(f"{state:40} {self.seeds[state]:5} {self.times[state]:5}{few}")
+        lines.append(f"{'also reached':40}")
+        lines += [f"{s:40} {n:5} {self.times[s]:5}" for s, n in sorted(self.seeds.items()) if s not in HARD]
+        return "\n".join(lines)
 
 
 def main() -> int:
@@ -14,6 +103,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--n", type=int, default=1)
     parser.add_argument("--story", action="store_true", help="tell each seed's story")
+    parser.add_argument("--faults", type=int, default=None, help="peace after that many faults")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first violation")
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
@@ -24,35 +114,26 @@ def main() -> int:
         )
     from tests.simulation.run import run
 
-    reached: Counter[str] = Counter()
-    seeds_reaching: Counter[str] = Counter()
-    began, acks, bad = time.monotonic(), 0, []
-    for seed in range(arguments.seed, arguments.seed + arguments.n):
-        outcome = run(seed)
-        acks += outcome.acks
-        reached += outcome.reached
-        seeds_reaching.update(k for k, v in outcome.reached.items() if v)
-        if arguments.story:
-            print("\n".join(outcome.story))
-        if arguments.n == 1:
-            print(f"seed {seed}: {outcome.fingerprint}, {outcome.events} events, {outcome.acks} acknowledged")
-        if outcome.violation is not None:
-            bad.append(seed)
-            if not arguments.story:
-                print("\n".join(outcome.story[-60:]))
-            print(
-                f"\nseed {seed}: {outcome.violation}\nagain, with its story: PYTHONHASHSEED=0 python -m tests.simulation --seed {seed} --story"
-            )
-            if not arguments.keep_going:
-                break
-    seconds = time.monotonic() - began
-    done = seed - arguments.seed + 1
-    print(
-        f"{done} seeds in {seconds:.1f} s ({seconds / done:.2f} s each), {acks} acknowledged records; violations: {bad or 'none'}"
-    )
-    for state, count in sorted(seeds_reaching.items()):
-        print(f"  {state}: in {count} seeds, {reached[state]} times")
-    return 1 if bad else 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    tally = Tally()
+    try:
+        for seed in range(arguments.seed, arguments.seed + arguments.n):
+            outcome = run(seed, faults_max=arguments.faults)
+            tally.add(outcome)
+            if arguments.story:
+                print("\n".join(outcome.story))
+            if arguments.n == 1:
+                print(f"seed {seed}: {outcome.fingerprint}, {outcome.events} events, {outcome.acks} acknowledged")
+            if outcome.violation is not None:
+                report(outcome, story=arguments.story)
+                if not arguments.keep_going:
+                    break
+            if tally.done % SAY_EVERY == 0 and arguments.n > tally.done:
+                print(f"{tally.done} seeds, violations: {tally.bad or 'none'}", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        print("interrupted")
+    print(tally.told())
+    return 1 if tally.bad else 0
 
 
 if __name__ == "__main__":

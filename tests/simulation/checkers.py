@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from brokerd.cluster.metadata import Entry, PartitionChanged, Record
+from brokerd.cluster.metadata import BrokerUp, Entry, PartitionChanged, Record
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, PartitionState, TopicPartition
 from brokerd.cluster.znodes import CONTROLLER_EPOCH, LOG
 from brokerd.partition import Role
 from brokerd.partitions import Replica
 from brokerd.wire import records
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import BrokerNode, Cluster
+from tests.simulation.world import MS
 
 
 class Violation(AssertionError):
     pass
+
+
+ZOMBIE_US = 500 * MS
+"""Longer than news of a new leader takes on its ordinary way."""
 
 
 class Watch:
@@ -24,6 +29,10 @@ class Watch:
         self.cluster = cluster
         self._leaders: dict[tuple[TopicPartition, int], tuple[int, int]] = {}
         self._states: dict[TopicPartition, PartitionState] = {}
+        self._led_since: dict[TopicPartition, int] = {}
+        self._zombies: set[tuple[TopicPartition, int, int]] = set()
+        self._tails_lost: set[tuple[int, int]] = set()
+        """Seats of those who came back without what they had written last."""
         self._entries = 0
         self._epoch = 0
         self._held: list[Record] = []
@@ -42,12 +51,22 @@ class Watch:
             for tp, replica in node.broker.partitions.hosted.items():
                 machine = replica.core
                 if machine.role is Role.LEADER:
+                    self._zombie(tp, machine.leader_epoch, node)
                     who = (node.broker_id, node.life)
                     first = self._leaders.setdefault((tp, machine.leader_epoch), who)
                     if first != who:
                         raise Violation(f"{tp}: epoch {machine.leader_epoch} is led by {first} and by {who}")
                     if machine.high_watermark > replica.log.end_offset:
                         raise Violation(f"{tp}: high watermark beyond the log's end on {node.name}")
+
+    def _zombie(self, tp: TopicPartition, epoch: int, node: BrokerNode) -> None:
+        """Counts those who act as leaders although the log has had another one for a while."""
+        known = self._states.get(tp)
+        if known is not None and known.leader_epoch > epoch and known.leader != node.broker_id:
+            late = self.cluster.world.now_us - self._led_since[tp] >= ZOMBIE_US
+            if late and (tp, epoch, node.life) not in self._zombies:
+                self._zombies.add((tp, epoch, node.life))
+                self.cluster.world.reached["zombie leader"] += 1
 
     def _log_grows_by_the_acting_controller(self) -> None:
         """Entries in order, each by the controller whose epoch stands in /controller_epoch: a deposed one changes nothing."""
@@ -72,6 +91,8 @@ class Watch:
             if entry.unfinished:
                 continue
             for record in self._held:
+                if isinstance(record, BrokerUp) and not record.tail_intact:
+                    self._tails_lost.add((record.broker_id, record.incarnation))
                 if isinstance(record, PartitionChanged):
                     self._changed(record)
             self._held.clear()
@@ -84,15 +105,24 @@ class Watch:
             return
         self._states[tp] = new
         self._newcomers_hold_all(tp, old, new)
+        if old is None or old.leader_epoch != new.leader_epoch:
+            self._led_since[tp] = self.cluster.world.now_us
         if old is None or new.leader < 0 or new.leader_epoch == old.leader_epoch:
             return
+        reached = self.cluster.world.reached
+        if (
+            (new.leader, new.leader_incarnation) in self._tails_lost
+            and old.isr_ids in ((), (new.leader,))
+            and not old.elr
+        ):
+            # The last member, back with a tail that is lost: out of the ISR and elected as the last one, often in a single record.
+            reached["election from last_isr"] += 1
         if new.leader in old.isr_ids:
             return
-        reached = self.cluster.world.reached
         if new.leader in old.elr:
             reached["election from elr"] += 1
         elif new.leader in old.last_isr:
-            reached["election from last_isr"] += 1
+            pass
         elif self._just_taken_in(tp, old, new):
             reached["election of one just taken in"] += (
                 1  # its acceptance and the old leader's going stand in one record

@@ -149,6 +149,8 @@ class Member(Client):
         self.ask(self.coordinator, ApiKey.SYNC_GROUP, 3, body, answered)
 
     def _beat(self) -> None:
+        if self.stopped:
+            return
         if not self.calm and self.world.chance(0.02):
             self.later(
                 self._commit, self.world.between(SESSION_MS, 3 * SESSION_MS)
@@ -175,7 +177,7 @@ class Member(Client):
         self.ask(self.coordinator, ApiKey.LEAVE_GROUP, 3, body, lambda body: self._again(ErrorCode.UNKNOWN_MEMBER_ID))
 
     def _commit(self) -> None:
-        if not self.owned:
+        if not self.owned or self.stopped:
             self.later(self._beat, BEAT_MS)
             return
         place = self.world.rng.choice(self.owned)

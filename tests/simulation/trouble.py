@@ -46,7 +46,6 @@ class Trouble:
     def __init__(self, cluster: Cluster, history: History, weather: Weather, faults_max: int | None = None) -> None:
         self.cluster, self.world, self.history = cluster, cluster.world, history
         self.over = False
-        self.faults = 0
         self._faults_max = faults_max
         self._losing: BrokerNode | None = None
         self._losing_until_us = 0
@@ -65,12 +64,12 @@ class Trouble:
 
     @property
     def exhausted(self) -> bool:
-        return self._faults_max is not None and self.faults >= self._faults_max
+        return self._faults_max is not None and self.world.faults >= self._faults_max
 
     def _next(self) -> None:
         if self.over or self.exhausted:
             return
-        self.faults += 1
+        self.world.faults += 1
         self.world.rng.choice(self._kinds)()
         self.world.after(self._pause(), self._next)
 
@@ -166,10 +165,10 @@ class Trouble:
         until_us = self.world.now_us + 5 * S
 
         def look() -> None:
-            state = topic.partitions[0]
-            if self.over or self.world.now_us > until_us:
+            topic = self.cluster.image.topic_named("loose")
+            if self.over or self.world.now_us > until_us or topic is None:
                 return
-            if state.isr_ids == (last.broker_id,) and last.alive and self._may_lose():
+            if topic.partitions[0].isr_ids == (last.broker_id,) and last.alive and self._may_lose():
                 self._power_cut(last)
             else:
                 self.world.after(50 * MS, look)
@@ -290,6 +289,5 @@ class Trouble:
             node.store.heal()
         for broker in cluster.brokers.values():
             if broker.broker.stopping and broker.alive:
-                broker.die()
-                broker.disk = broker.disk.killed()
+                broker.kill()
                 broker.start()

@@ -30,13 +30,15 @@ class World:
         self.now_us = 0
         self.reached: Counter[str] = Counter()
         self.story: deque[str] = deque(maxlen=3000)
-        self.events = 0
+        self.events = self.faults = 0
         self._hash = hashlib.blake2b(digest_size=16)
         self._queue: list[tuple[int, int, Event]] = []
         self._number = 0
         self._busy_since_us = self._busy = 0
         self.watchers: list[Event] = []
         """Checkers, called after every event."""
+        self.current = ""
+        """Name of the node that acted last."""
         self.touched: set[str] = set()
         """Names of the nodes that did something in this event."""
 
@@ -114,6 +116,7 @@ class Node:
         self.world.after(delay_us, due)
 
     def enter(self, event: Event) -> None:
+        self.world.current = self.name
         self.world.touched.add(self.name)
         self.loop.wake(self.clock())
         event()
