@@ -20,6 +20,7 @@ from brokerd.partitions import Partitions, Replica
 from brokerd.storage import checkpoints
 from tests.simulation import test_classic as classic
 from tests.simulation import test_safety as safety
+from tests.simulation.__main__ import shortest
 from tests.simulation.run import run
 
 SEEDS_MAX = 30
@@ -166,6 +167,17 @@ def test_a_rule_taken_out_is_missed(mutation: Any, first: int, monkeypatch: pyte
             print(f"seed {seed}: {found}")
             return
     raise AssertionError(f"{SEEDS_MAX} seeds found nothing wrong")
+
+
+def test_a_failing_seed_is_told_by_its_shortest_failing_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_truncation_by_epoch(monkeypatch)
+    whole = next(o for o in map(run, range(1, SEEDS_MAX)) if o.violation is not None)
+    found = shortest(whole)
+    assert found is not None
+    faults, shorter = found
+    assert shorter.violation is not None and shorter.faults == faults < whole.faults
+    assert run(whole.seed, faults_max=faults).fingerprint == shorter.fingerprint
+    assert faults == 0 or run(whole.seed, faults_max=faults - 1).violation is None
 
 
 @pytest.mark.parametrize(
