@@ -33,7 +33,7 @@ from brokerd.net.fetcher import Fetchers
 from brokerd.net.loop import READ
 from brokerd.net.membership import Membership
 from brokerd.outside import Outside
-from brokerd.partitions import Partitions, Replica
+from brokerd.partitions import TICK_MS, Partitions, Replica
 from brokerd.upkeep import Upkeep
 from brokerd.waiters import Waiters
 from brokerd.wire.apis import ApiKey
@@ -41,7 +41,7 @@ from brokerd.wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 
-TICK_MS = 100
+
 FLUSH_LOOK_MS = 1_000
 """How often closed segments and topics with flush settings are looked at."""
 METADATA_SEEN_MS = 5_000

@@ -162,6 +162,11 @@ class Partition:
         return len(self.state.isr) if self.state is not None else 0
 
     @property
+    def has_others(self) -> bool:
+        """Somebody else might hold a copy, or does."""
+        return self.state is not None and (len(self.state.replicas) > 1 or len(self.state.isr) > 1)
+
+    @property
     def serves_latest(self) -> bool:
         """KIP-207: after an election the visible end may not go back, so it is not told before HW reaches the epoch's start."""
         return self.high_watermark >= self.epoch_start

@@ -36,6 +36,11 @@ from brokerd.waiters import Waiters
 
 log = logging.getLogger(__name__)
 
+TICK_MS = 100
+"""How often `tick` is called."""
+ROUND_MS_MAX = 1_000
+"""Within this every leader looks once whether a follower has fallen behind (an eighth of replica.lag.time.max.ms where that is less)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
@@ -119,6 +124,9 @@ class Partitions:
         self.proposals: dict[TopicPartition, Proposal] = {}
         self.proposals_changed = False
         self._doomed: list[Replica] = []
+        self._round_ms = max(TICK_MS, min(lag_ms_max // 8, ROUND_MS_MAX))
+        self._round_not_before_ms = self._share = 0
+        self._unlooked: list[Replica] = []
         self._high_watermarks = checkpoints.read_offsets(disk, log_dir / checkpoints.HIGH_WATERMARKS)
 
     # -- finding -----------------------------------------------------------------------------------------------------
@@ -356,9 +364,17 @@ class Partitions:
             self.proposals_changed = True
 
     def tick(self, now: Now) -> None:
-        for replica in list(self.hosted.values()):
-            if replica.leads:
+        """Leaders look whether a follower has fallen behind: a share of them each time, all within a round."""
+        if not self._unlooked:
+            if now.mono_ms < self._round_not_before_ms:
+                return
+            self._unlooked = [r for r in self.hosted.values() if r.leads and r.core.has_others]
+            self._round_not_before_ms = now.mono_ms + self._round_ms
+            self._share = 1 + len(self._unlooked) * TICK_MS // self._round_ms
+        for replica in self._unlooked[-self._share :]:
+            if replica.leads and self.hosted.get(replica.tp) is replica:
                 self.run(replica, core.Tick(), now)
+        del self._unlooked[-self._share :]
 
     # -- a follower's side -------------------------------------------------------------------------------------------
     def position(self, tp: TopicPartition) -> Position | None:

@@ -123,15 +123,29 @@ class BrokerSample:
     groups: tuple[GroupSample, ...] = ()
 
 
+PARTITIONS_PER_REQUEST = 1_000
+"""Asked about at once: a broker answers clients in between."""
+
+
 def sample_broker(
-    connection: Connection, broker_id: int, leads: Mapping[str, Sequence[int]], *, with_sizes: bool
+    connection: Connection,
+    broker_id: int,
+    leads: Mapping[str, Sequence[int]],
+    starts: dict[Key, int],
+    *,
+    with_sizes: bool,
 ) -> BrokerSample:
-    """Ask one broker for everything of one look. Raises NoAnswer."""
+    """Ask one broker for everything of one look. Raises NoAnswer.
+
+    `starts` are the start offsets of earlier looks, kept up to date here: they move seldom, and are asked for with the sizes.
+    """
     offsets: dict[Key, tuple[int, int]] = {}
     if leads:
         ends = _list_offsets(connection, leads, LATEST)
-        starts = _list_offsets(connection, leads, EARLIEST)
-        offsets = {key: (starts[key], end) for key, end in ends.items() if key in starts}
+        if with_sizes or not starts.keys() >= ends.keys():
+            starts.clear()
+            starts.update(_list_offsets(connection, leads, EARLIEST))
+        offsets = {key: (min(starts[key], end), end) for key, end in ends.items() if key in starts}
     return BrokerSample(
         broker_id=broker_id,
         at_ms=time.time_ns() // 1_000_000,
@@ -142,25 +156,21 @@ def sample_broker(
 
 
 def _list_offsets(connection: Connection, leads: Mapping[str, Sequence[int]], timestamp: int) -> dict[Key, int]:
-    body = m.ListOffsetsRequest(
-        replica_id=-1,
-        topics=[
-            m.ListOffsetsRequest.ListOffsetsTopic(
-                name=topic,
-                partitions=[
-                    m.ListOffsetsRequest.ListOffsetsPartition(partition_index=i, timestamp=timestamp) for i in indexes
-                ],
-            )
-            for topic, indexes in leads.items()
-        ],
-    )
-    answer = connection.call(ApiKey.LIST_OFFSETS, 5, body)
-    return {
-        (topic.name, p.partition_index): p.offset
-        for topic in answer.topics
-        for p in topic.partitions
-        if p.error_code == 0 and p.offset >= 0
-    }
+    wanted = [(topic, i) for topic, indexes in leads.items() for i in indexes]
+    offsets: dict[Key, int] = {}
+    for at in range(0, len(wanted), PARTITIONS_PER_REQUEST):
+        topics: dict[str, m.ListOffsetsRequest.ListOffsetsTopic] = {}
+        for name, i in wanted[at : at + PARTITIONS_PER_REQUEST]:
+            topic = topics.setdefault(name, m.ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=[]))
+            topic.partitions.append(m.ListOffsetsRequest.ListOffsetsPartition(partition_index=i, timestamp=timestamp))
+        answer = connection.call(
+            ApiKey.LIST_OFFSETS, 5, m.ListOffsetsRequest(replica_id=-1, topics=list(topics.values()))
+        )
+        for told in answer.topics:
+            for p in told.partitions:
+                if p.error_code == 0 and p.offset >= 0:
+                    offsets[told.name, p.partition_index] = p.offset
+    return offsets
 
 
 def _log_dirs(connection: Connection) -> dict[Key, tuple[int, int]]:

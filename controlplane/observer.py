@@ -27,7 +27,7 @@ from brokerd.cluster.store import Code, Result, SessionState, Store
 from brokerd.cluster.tailer import Tailer
 from controlplane import feed
 from controlplane.dbcare import drop_if_replaced
-from controlplane.kafka import BrokerSample, Connection, NoAnswer, sample_broker
+from controlplane.kafka import BrokerSample, Connection, Key, NoAnswer, sample_broker
 from controlplane.live import Hub
 from controlplane.mirror import Mirror
 from controlplane.samples import Book, Changed
@@ -39,7 +39,13 @@ MIRROR_MS_MIN = 200
 
 TOUCH_MS = 1_000
 SAMPLE_MS = 1_000
-"""Milliseconds between rounds of asking the brokers."""
+"""Milliseconds between rounds of asking the brokers, at least; never more than one part of the time in ROUND_SHARE is spent asking."""
+
+ROUND_SHARE = 6
+"""With ten thousand partitions a round costs a broker some tenths of a second of its one loop."""
+
+SAMPLE_MS_MAX = 10_000
+"""Milliseconds between rounds, at most: a broker that was stopped for a minute must not make the figures old."""
 
 SIZES_EVERY = 3
 """Rounds between questions for sizes, which cost the broker a walk over its partitions."""
@@ -71,7 +77,8 @@ class Observer:
         self._asking: dict[int, int] = {}
         self._round: dict[int, BrokerSample | NoAnswer] = {}
         self._round_asked: set[int] = set()
-        self._round_at_ms = self._rounds = 0
+        self._round_at_ms = self._round_not_before_ms = self._round_took_ms = self._rounds = 0
+        self._starts: dict[int, dict[Key, int]] = {}
         self._began_ms = clock().mono_ms
         self._dirty = True
         self._mirrored_ms = self._touched_ms = -TOUCH_MS
@@ -217,12 +224,14 @@ class Observer:
     def _sample(self, image: Image, now: Now) -> None:
         while self._answers:
             broker_id, answer = self._answers.popleft()
-            self._asking.pop(broker_id, None)
+            asked_ms = self._asking.pop(broker_id, now.mono_ms)
+            if isinstance(answer, BrokerSample):
+                self._round_took_ms = max(self._round_took_ms, now.mono_ms - asked_ms)
             self._round[broker_id] = answer
         waiting = self._round_asked - set(self._round)
         if self._round_asked and (not waiting or now.mono_ms - self._round_at_ms >= ROUND_MS_MAX):
             self._close_round(image, now, waiting)
-        if not self._round_asked and now.mono_ms - self._round_at_ms >= SAMPLE_MS:
+        if not self._round_asked and now.mono_ms >= self._round_not_before_ms:
             self._open_round(image, now)
 
     def _open_round(self, image: Image, now: Now) -> None:
@@ -246,7 +255,9 @@ class Observer:
     def _ask(self, door: Connection, broker_id: int, leads: dict[str, list[int]], with_sizes: bool) -> None:
         answer: BrokerSample | NoAnswer
         try:
-            answer = sample_broker(door, broker_id, leads, with_sizes=with_sizes)
+            answer = sample_broker(
+                door, broker_id, leads, self._starts.setdefault(broker_id, {}), with_sizes=with_sizes
+            )
         except NoAnswer as e:
             answer = e
         except Exception as e:
@@ -262,6 +273,8 @@ class Observer:
         failed = {b: str(a) for b, a in self._round.items() if isinstance(a, NoAnswer) and image.alive(b)}
         failed |= {b: f"broker {b} has not answered for {ROUND_MS_MAX} ms" for b in waiting if image.alive(b)}
         asked = len(self._round_asked)
+        pause_ms = min(max(SAMPLE_MS, ROUND_SHARE * self._round_took_ms), SAMPLE_MS_MAX)
+        self._round_not_before_ms, self._round_took_ms = self._round_at_ms + pause_ms, 0
         self._round, self._round_asked = {}, set()
         self.book.settled = now.mono_ms - self._began_ms > SETTLED_MS and not failed
         changed = self.book.take(samples, failed, image, now.wall_ms)
