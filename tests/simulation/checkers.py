@@ -33,6 +33,7 @@ class Watch:
         self._zombies: set[tuple[TopicPartition, int, int]] = set()
         self._tails_lost: set[tuple[int, int]] = set()
         """Seats of those who came back without what they had written last."""
+        self._names = frozenset(n.name for n in cluster.brokers.values())
         self._entries = 0
         self._epoch = 0
         self._held: list[Record] = []
@@ -45,6 +46,8 @@ class Watch:
 
     def _one_leader_per_epoch(self) -> None:
         touched = self.cluster.world.touched
+        if touched.isdisjoint(self._names):
+            return
         for node in self.cluster.brokers.values():
             if node.name not in touched or not node.alive or node.frozen:
                 continue

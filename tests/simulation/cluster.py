@@ -127,8 +127,9 @@ class BrokerNode(Node):
 
     @property
     def limps(self) -> bool:
-        """It lives, but some of its copies are offline until it is started again."""
-        return self.alive and any(r.offline_reason for r in self.broker.partitions.hosted.values())
+        """It lives, but its disk has failed, or copies are offline: until it is started again."""
+        offline = any(r.offline_reason for r in self.broker.partitions.hosted.values())
+        return self.alive and (self.disk.sick or offline)
 
     def disk_room(self, room: int) -> None:
         self.disk.bytes_max = self.disk.used() + room

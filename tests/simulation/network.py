@@ -60,9 +60,9 @@ class Pipe:
             self._world.after(self._world.between(20 * MS, 300 * MS), self._first)
             return
         self._frames.popleft()
+        arrives()
         if self._frames:
             self._world.after(self._frames[0][0] - self._world.now_us, self._first)
-        arrives()
 
 
 class SimListener:
@@ -112,7 +112,12 @@ class SimConnection:
         return (self.server, self._life) == (node, node.life)
 
     def end(self) -> None:
-        self.closed = True
+        """The client has closed it; what arrived before is met before."""
+
+        def ended() -> None:
+            self.closed = True
+
+        self.server.post(0, ended)
 
     def close(self) -> None:
         if not self.closed:

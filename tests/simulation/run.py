@@ -28,7 +28,7 @@ LOG_BYTES_FEW = 1_500
 """Of log per snapshot: one every few entries, so that whoever was away for seconds finds the log cut."""
 PEACE_S_MAX = 60
 """Once faults cease everything is in step again within this, or something never heals."""
-PAUSES_MS = (150, 400, 1_000)
+PAUSES_MS = (200, 500, 1_000)
 LAG_MS = 1_500
 """By which a ZooKeeper follower lags at most, where followers lag."""
 AFTERMATH_S = 4

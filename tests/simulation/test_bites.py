@@ -10,6 +10,7 @@ import pytest
 
 from brokerd import partitions as partitions_module
 from brokerd.apis.fetch import FetchApi
+from brokerd.broker import OffsetsLog
 from brokerd.cluster import appender, election
 from brokerd.cluster.model import PartitionState
 from brokerd.cluster.store import Check, Result
@@ -142,6 +143,18 @@ def an_io_error_is_forgotten_with_the_process(patch: pytest.MonkeyPatch) -> None
     patch.setattr(Identity, "_save", Identity._write_meta)
 
 
+def a_coordinator_answers_before_its_word_is_replicated(patch: pytest.MonkeyPatch) -> None:
+    append = OffsetsLog.append
+
+    def hasty(self: OffsetsLog, partition: int, batch: bytes, leader_epoch: int, done: Callable[[int], None]) -> None:
+        leads = self.leader_epoch(partition) == leader_epoch
+        append(self, partition, batch, leader_epoch, lambda error: None if leads else done(error))
+        if leads:
+            done(0)
+
+    patch.setattr(OffsetsLog, "append", hasty)
+
+
 def a_copy_that_goes_leaves_the_epoch_as_it_is(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(election, "led_anew", lambda state: replace(state, partition_epoch=state.partition_epoch + 1))
 
@@ -156,6 +169,7 @@ def a_copy_that_goes_leaves_the_epoch_as_it_is(patch: pytest.MonkeyPatch) -> Non
         (a_controller_writes_unfenced, 1),
         (the_end_is_told_before_the_watermark_has_reached_it, 1),
         (a_restart_cuts_to_the_high_watermark, 1),
+        (a_coordinator_answers_before_its_word_is_replicated, 5),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )

@@ -130,8 +130,10 @@ class Trouble:
         if self._losing is not None:
             seat = self._losing.broker.membership.incarnation
             held = [s for _, s in states if self._losing.broker_id in s.replicas]
-            if self.world.now_us < self._losing_until_us or not all(
-                (self._losing.broker_id, seat) in s.isr for s in held
+            if (
+                self.world.now_us < self._losing_until_us
+                or self._losing.limps
+                or not all((self._losing.broker_id, seat) in s.isr for s in held)
             ):
                 return False
             self._losing = None
