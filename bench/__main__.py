@@ -23,13 +23,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import control
+from bench.client import consume, produce
+from bench.kernel import cpu_seconds, rss_mb
 
 ROOT = Path(__file__).resolve().parents[1]
-TICKS = os.sysconf("SC_CLK_TCK")
 IDLE_SECONDS = 5.0
 RSS_MB_MAX = 60
 READY_SECONDS_MAX = 20
@@ -77,22 +77,6 @@ class Pass:
     machine: float
 
 
-def cpu_seconds(pids: list[int]) -> tuple[float, float]:
-    """(user, system) seconds of all of them so far."""
-    user = system = 0
-    for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        user, system = user + int(fields[11]), system + int(fields[12])
-    return user / TICKS, system / TICKS
-
-
-def rss_mb(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    return 0.0
-
-
 @contextmanager
 def house(port_base: int) -> Iterator[tuple[dict[str, Any], dict[int, int], float]]:
     """What `up` printed, the brokers' pids by their ids, the seconds until ready."""
@@ -121,50 +105,6 @@ def house(port_base: int) -> Iterator[tuple[dict[str, Any], dict[int, int], floa
             subprocess.run([*manage, "down", "--data-dir", folder], cwd=ROOT, capture_output=True, check=False)
 
 
-def produce(bootstrap: str, topic: str, value: bytes, count: int, batch_bytes: int, acks: str) -> float:
-    producer = Producer(
-        {"bootstrap.servers": bootstrap, "acks": acks, "batch.size": batch_bytes, "batch.num.messages": 1_000_000,
-         "linger.ms": 5 if batch_bytes < 100_000 else 100, "compression.type": "none",
-         "queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 512 * 1024}
-    )  # fmt: skip
-    failed: list[KafkaError] = []
-    producer.list_topics(topic, timeout=20)
-    began = time.monotonic()
-    for i in range(count):
-        while True:
-            try:
-                producer.produce(
-                    topic, value, on_delivery=None if i % 10_000 else lambda e, m: failed.append(e) if e else None
-                )
-                break
-            except BufferError:
-                producer.poll(0.05)
-        if i % 10_000 == 0:
-            producer.poll(0)
-    left = producer.flush(300)
-    seconds = time.monotonic() - began
-    if left or failed:
-        raise SystemExit(f"{left} records were not delivered, {len(failed)} failed ({failed[:1]})")
-    return seconds
-
-
-def consume(bootstrap: str, topic: str, count: int) -> float:
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False, "check.crcs": False,
-         "queued.min.messages": 1_000_000, "fetch.message.max.bytes": 10_000_000, "enable.auto.offset.store": False}
-    )  # fmt: skip
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    got = 0
-    while not got:
-        got += len(consumer.consume(1, 1))
-    began = time.monotonic()
-    while got < count:
-        got += len(consumer.consume(min(10_000, count - got), 1))
-    seconds = time.monotonic() - began
-    consumer.close()
-    return seconds
-
-
 def one_pass(
     bootstrap: str, brokers: dict[int, int], topic: str, case: Case, count: int, folder: Path
 ) -> dict[str, Pass]:
@@ -180,9 +120,9 @@ def one_pass(
         machine = control.factor(act, case.batch_bytes, folder)
         user, system = cpu_seconds(pids)
         if act == "produce":
-            seconds = produce(bootstrap, topic, value, count, case.batch_bytes, "1" if case.replicas == 1 else "all")
+            seconds = produce(bootstrap, [topic], value, count, case.batch_bytes, "1" if case.replicas == 1 else "all")
         else:
-            seconds = consume(bootstrap, topic, count)
+            seconds = consume(bootstrap, [topic], count)
         user_after, system_after = cpu_seconds(pids)
         machine = (machine + control.factor(act, case.batch_bytes, folder)) / 2
         gb = count * case.record_bytes / 1e9

@@ -1,0 +1,99 @@
+"""librdkafka at work: produce, catch up, produce at a fixed rate. Law: whom it talks to makes no difference. Called by `bench` and `bench.peer`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from itertools import cycle
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+ANSWER_EVERY = 9_973
+"""One record in so many answers for the rest: a callback each would measure Python. A prime, so that each of many topics is heard."""
+
+
+def produce(bootstrap: str, topics: Sequence[str], value: bytes, count: int, batch_bytes: int, acks: str) -> float:
+    """Seconds for `count` records as fast as they go, the topics taking turns. Raises SystemExit when any is not acknowledged."""
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "acks": acks, "batch.size": batch_bytes, "batch.num.messages": 1_000_000,
+         "linger.ms": 5 if batch_bytes < 100_000 else 100, "compression.type": "none",
+         "queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 512 * 1024}
+    )  # fmt: skip
+    failed: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failed.append(error)
+
+    for topic in topics:
+        producer.list_topics(topic, timeout=20)
+    began = time.monotonic()
+    for i, topic in zip(range(count), cycle(topics), strict=False):
+        while True:
+            try:
+                producer.produce(topic, value, on_delivery=None if i % ANSWER_EVERY else delivered)
+                break
+            except BufferError:
+                producer.poll(0.05)
+        if i % ANSWER_EVERY == 0:
+            producer.poll(0)
+    left = producer.flush(300)
+    seconds = time.monotonic() - began
+    if left or failed:
+        raise SystemExit(f"{left} records were not delivered, {len(failed)} failed ({failed[:1]})")
+    return seconds
+
+
+def consume(bootstrap: str, topics: Sequence[str], count: int) -> float:
+    """Seconds from the first record to the last of `count` that lie ready in partition 0 of each topic."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False, "check.crcs": False,
+         "queued.min.messages": 1_000_000, "fetch.message.max.bytes": 10_000_000, "enable.auto.offset.store": False}
+    )  # fmt: skip
+    consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
+    got = 0
+    while not got:
+        got += len(consumer.consume(1, 1))
+    began = time.monotonic()
+    while got < count:
+        got += len(consumer.consume(min(10_000, count - got), 1))
+    seconds = time.monotonic() - began
+    consumer.close()
+    return seconds
+
+
+def latencies(bootstrap: str, topic: str, value: bytes, rate: int, seconds: float, acks: str) -> list[float]:
+    """Milliseconds from the moment a record was due to its acknowledgement, sorted; `rate` records a second for `seconds`.
+
+    Counted from when it was due, not from when the loop came round to it: a stall of the broker is felt by all who wait.
+    """
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "acks": acks, "linger.ms": 1, "batch.size": 1_048_576, "compression.type": "none"}
+    )  # fmt: skip
+    out: list[float] = []
+    failed: list[KafkaError] = []
+
+    def delivered(late: float, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            out.append((message.latency() + late) * 1000)
+        else:
+            failed.append(error)
+
+    producer.list_topics(topic, timeout=20)
+    count = int(rate * seconds)
+    began = time.perf_counter() + 0.05
+    for i in range(count):
+        due = began + i / rate
+        while (now := time.perf_counter()) < due:
+            producer.poll(min(0.001, due - now))
+        producer.produce(topic, value, on_delivery=partial(delivered, now - due))
+    left = producer.flush(60)
+    if left or failed:
+        raise SystemExit(f"{left} records were not delivered, {len(failed)} failed ({failed[:1]})")
+    return sorted(out)
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """The smallest value that at least `percent` of `ordered` do not exceed."""
+    return ordered[min(len(ordered) - 1, max(0, -int(-len(ordered) * percent // 100) - 1))]
