@@ -8,10 +8,10 @@ SEED ?= 1
 N ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools up down status check test simulate faults browser pipeline bench clean
+.PHONY: help setup tools up down status check test simulate faults browser pipeline bench bench-peer clean
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 # pip is configured by its own means (PIP_INDEX_URL, PIP_FIND_LINKS, pip.conf).
 $(STAMP): pyproject.toml
@@ -64,6 +64,9 @@ pipeline: setup  ## the Spark jobs on a real cluster
 
 bench: setup  ## produce and consume with librdkafka; broker CPU per GB (options: make bench ARGS='--quick')
 	$(BIN)/python -m bench $(ARGS)
+
+bench-peer: setup  ## the same beside Apache Kafka from Maven, in alternating pairs (options: make bench-peer ARGS='--quick')
+	$(BIN)/python -m bench.peer $(ARGS)
 
 clean:  ## remove what was built, not what was stored
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .import_linter_cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import cycle
 
@@ -11,12 +11,20 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 ANSWER_EVERY = 9_973
 """One record in so many answers for the rest: a callback each would measure Python. A prime, so that each of many topics is heard."""
+Done = Callable[[], None]
+"""Called when the last answer is there and the client's threads still are."""
 
 
-def produce(bootstrap: str, topics: Sequence[str], value: bytes, count: int, batch_bytes: int, acks: str) -> float:
+def _nothing() -> None:
+    pass
+
+
+def produce(
+    bootstrap: str, topics: Sequence[str], value: bytes, count: int, batch_bytes: int, acks: str, done: Done = _nothing
+) -> float:
     """Seconds for `count` records as fast as they go, the topics taking turns. Raises SystemExit when any is not acknowledged."""
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "acks": acks, "batch.size": batch_bytes, "batch.num.messages": 1_000_000,
+        {"bootstrap.servers": bootstrap, "log_level": 0, "acks": acks, "batch.size": batch_bytes, "batch.num.messages": 1_000_000,
          "linger.ms": 5 if batch_bytes < 100_000 else 100, "compression.type": "none",
          "queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 512 * 1024}
     )  # fmt: skip
@@ -40,15 +48,16 @@ def produce(bootstrap: str, topics: Sequence[str], value: bytes, count: int, bat
             producer.poll(0)
     left = producer.flush(300)
     seconds = time.monotonic() - began
+    done()
     if left or failed:
         raise SystemExit(f"{left} records were not delivered, {len(failed)} failed ({failed[:1]})")
     return seconds
 
 
-def consume(bootstrap: str, topics: Sequence[str], count: int) -> float:
+def consume(bootstrap: str, topics: Sequence[str], count: int, done: Done = _nothing) -> float:
     """Seconds from the first record to the last of `count` that lie ready in partition 0 of each topic."""
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False, "check.crcs": False,
+        {"bootstrap.servers": bootstrap, "log_level": 0, "group.id": "bench", "enable.auto.commit": False, "check.crcs": False,
          "queued.min.messages": 1_000_000, "fetch.message.max.bytes": 10_000_000, "enable.auto.offset.store": False}
     )  # fmt: skip
     consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
@@ -59,17 +68,20 @@ def consume(bootstrap: str, topics: Sequence[str], count: int) -> float:
     while got < count:
         got += len(consumer.consume(min(10_000, count - got), 1))
     seconds = time.monotonic() - began
+    done()
     consumer.close()
     return seconds
 
 
-def latencies(bootstrap: str, topic: str, value: bytes, rate: int, seconds: float, acks: str) -> list[float]:
+def latencies(
+    bootstrap: str, topic: str, value: bytes, rate: int, seconds: float, acks: str, done: Done = _nothing
+) -> list[float]:
     """Milliseconds from the moment a record was due to its acknowledgement, sorted; `rate` records a second for `seconds`.
 
     Counted from when it was due, not from when the loop came round to it: a stall of the broker is felt by all who wait.
     """
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "acks": acks, "linger.ms": 1, "batch.size": 1_048_576, "compression.type": "none"}
+        {"bootstrap.servers": bootstrap, "log_level": 0, "acks": acks, "linger.ms": 1, "batch.size": 1_048_576, "compression.type": "none"}
     )  # fmt: skip
     out: list[float] = []
     failed: list[KafkaError] = []
@@ -89,6 +101,7 @@ def latencies(bootstrap: str, topic: str, value: bytes, rate: int, seconds: floa
             producer.poll(min(0.001, due - now))
         producer.produce(topic, value, on_delivery=partial(delivered, now - due))
     left = producer.flush(60)
+    done()
     if left or failed:
         raise SystemExit(f"{left} records were not delivered, {len(failed)} failed ({failed[:1]})")
     return sorted(out)

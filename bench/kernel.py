@@ -47,6 +47,18 @@ def pin(pids: Iterable[int], cores: set[int]) -> None:
                 continue  # it ended meanwhile
 
 
+def thread_demand(pid: int) -> dict[int, float]:
+    """Seconds that each thread of a process has run or waited for a core so far: a thread held up by neighbours wanted to run all the same."""
+    out = {}
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            ran, waited, _ = (thread / "schedstat").read_text().split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended meanwhile
+        out[int(thread.name)] = (int(ran) + int(waited)) / 1e9
+    return out
+
+
 @contextmanager
 def on_cores(cores: set[int]) -> Iterator[None]:
     """This thread, and what it starts meanwhile, on `cores`."""

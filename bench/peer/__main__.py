@@ -1,0 +1,274 @@
+"""`python -m bench.peer`: Weir and Apache Kafka in alternating passes; a table, its figures and a page of plots in bench/results/.
+
+All systems stand ready on one core, a client works on another, and one system is asked at a time: weir, kafka, weir, kafka. A shared machine
+moves both sides of a pair, so ratios are told, with their spread, and beside them how many cores others kept busy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import confluent_kafka
+
+from bench.kernel import cpu_seconds, pin, rss_mb
+from bench.peer import fetch, report
+from bench.peer.faults import cold_pass, kill_pass, restart_pass
+from bench.peer.report import Row
+from bench.peer.rows import LOADS, RATES, Load, Rate
+from bench.peer.runs import Cores, Spent, load_pass, rate_pass
+from bench.peer.systems import PEERS, SESSION_MS, System, Weir
+from controlplane.house import zookeeper
+
+ROOT = Path(__file__).resolve().parents[2]
+IDLE_SECONDS = 10.0
+PARTS = ("cold", "idle", "load", "rate", "memory", "kill", "restart")
+Say = Callable[[Row], None]
+
+
+def _command(*words: str) -> str:
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def versions(systems: list[str], absent: dict[str, str], pairs: int) -> dict[str, Any]:
+    model = next(
+        (x.partition(":")[2].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x), "?"
+    )
+    java = subprocess.run([zookeeper.find_java(), "-version"], capture_output=True, text=True, check=False).stderr
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "commit": _command("git", "rev-parse", "--short", "HEAD") + ("+changes" if _command("git", "status", "--porcelain", "brokerd") else ""),
+        "machine": f"{model}, {os.cpu_count()} cores, {os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB, Linux {platform.release()}",
+        "load average at the start": " ".join(f"{x:.1f}" for x in os.getloadavg()),
+        "compared": ", ".join(systems),
+        "absent": "; ".join(f"Kafka ({kind}): {why}" for kind, why in absent.items()) or "nothing",
+        "python": platform.python_version(),
+        "java": java.splitlines()[0] if java else "?",
+        "client": f"confluent-kafka {confluent_kafka.version()[0]}, librdkafka {confluent_kafka.libversion()[0]}",
+        "pairs": pairs,
+        "settings": f"each system's defaults (Kafka: -Xmx1G -Xms1G and the JVM flags of its scripts); sessions {SESSION_MS} ms everywhere; nobody flushes per produce",
+        "TLS": "not compared: Weir's listener is plaintext so far",
+    }  # fmt: skip
+
+
+class Run:
+    """What is being compared, in which order, until when."""
+
+    def __init__(self, systems: list[System], pairs: int, deadline: float, say: Say) -> None:
+        self.systems, self.pairs, self.deadline, self.say = systems, pairs, deadline, say
+        self.left_out: list[str] = []
+        self._labels = itertools.count(1)
+
+    def label(self) -> str:
+        return str(next(self._labels))
+
+    def turns(self, what: str, warm: bool) -> Iterator[tuple[System, bool]]:
+        """(system, whether the pass counts): the systems in turn, `pairs` times, after a round that does not count where `warm`."""
+        if time.monotonic() > self.deadline:
+            self.left_out.append(what)
+            return
+        for i in range(-int(warm), self.pairs):
+            for system in self.systems:
+                yield system, i >= 0
+
+    def loads(self, load: Load) -> None:
+        spent: dict[str, dict[str, list[Spent]]] = {}
+        for system, counts in self.turns(f"{load.name}, {load.terms}", warm=True):
+            for act, found in load_pass(system, load, self.label(), CORES).items():
+                if counts:
+                    spent.setdefault(act, {}).setdefault(system.name, []).append(found)
+        megabytes = load.count * load.record_bytes / 1e6
+        for act, passes in spent.items():
+            name = load.name if act == "produce" else load.backlog_name
+            bound = [n for n, s in passes.items() if sum(x.client_bound for x in s) * 2 > len(s)]
+            others = median(x.others for s in passes.values() for x in s)
+            for figure, unit, more, of in (
+                ("rate", "MB/s", True, lambda x: megabytes / x.seconds),
+                ("broker CPU", "s/GB", False, lambda x: x.brokers_cpu / megabytes * 1000),
+            ):
+                values = {n: [of(x) for x in s] for n, s in passes.items()}
+                self.say(Row(name, load.terms, figure, unit, more, values, bound if figure == "rate" else [], others))
+
+    def rates(self, rate: Rate) -> None:
+        found: dict[str, list[tuple[dict[str, float], Spent]]] = {}
+        for system, counts in self.turns(f"{rate.name}, {rate.terms}", warm=True):
+            out = rate_pass(system, rate, self.label(), CORES)
+            if counts:
+                found.setdefault(system.name, []).append(out)
+        if not found:
+            return
+        others = median(s.others for passes in found.values() for _, s in passes)
+        for p in ("p50", "p99", "p99.9"):
+            values = {n: [x[p] for x, _ in passes] for n, passes in found.items()}
+            self.say(Row(rate.name, rate.terms, f"latency {p}", "ms", False, values, [], others))
+        values = {n: [s.brokers_cpu / s.seconds * 100 for _, s in passes] for n, passes in found.items()}
+        self.say(Row(rate.name, rate.terms, "broker CPU", "% of a core", False, values, [], others))
+
+    def seconds(
+        self, act: Callable[[System, str], dict[str, float]], figures: dict[str, tuple[str, str, str, str]]
+    ) -> None:
+        """`figures`: key of what `act` returns -> name, terms, figure, unit."""
+        found: dict[str, dict[str, list[float]]] = {}
+        for system, _ in self.turns(next(iter(figures.values()))[0], warm=False):
+            for key, value in act(system, self.label()).items():
+                found.setdefault(key, {}).setdefault(system.name, []).append(value)
+        for key, values in found.items():
+            name, terms, figure, unit = figures[key]
+            self.say(Row(name, terms, figure, unit, False, values))
+
+
+CORES = Cores(*((sorted(os.sched_getaffinity(0)) * 2)[:2]))
+
+
+def _memory(systems: list[System], name: str, field: str, say: Say) -> None:
+    say(
+        Row(
+            name,
+            "per broker",
+            "RSS",
+            "MiB",
+            False,
+            {s.name: [rss_mb(p, field) for p in s.broker_pids().values()] for s in systems},
+        )
+    )
+    say(
+        Row(
+            name,
+            "brokers and coordinators together",
+            "RSS",
+            "MiB",
+            False,
+            {s.name: [sum(rss_mb(p, field) for p in s.pids().values())] for s in systems},
+        )
+    )
+
+
+def _idle(systems: list[System], say: Say) -> None:
+    time.sleep(IDLE_SECONDS)  # measured, not waited for: what an idle broker costs
+    before = {s.name: [sum(cpu_seconds([p])) for p in s.broker_pids().values()] for s in systems}
+    time.sleep(IDLE_SECONDS)
+    values = {
+        s.name: [(sum(cpu_seconds([p])) - b) / IDLE_SECONDS * 100 for p, b in zip(s.broker_pids().values(), before[s.name], strict=True)]
+        for s in systems
+    }  # fmt: skip
+    say(Row("idle", "per broker of three", "CPU", "% of a core", False, values))
+
+
+def _house(run: Run, parts: list[str], quick: bool, say: Say) -> None:
+    """Everything that wants all systems up, three brokers each."""
+    systems = run.systems
+    everyone = [pid for s in systems for pid in s.pids().values()]
+    pin(everyone, {CORES.brokers})
+    if "idle" in parts:
+        _idle(systems, say)
+        _memory(systems, "idle", "VmRSS", say)
+    if "load" in parts:
+        for load in LOADS:
+            if load.quick or not quick:
+                run.loads(load)
+    if "rate" in parts:
+        for rate in RATES:
+            if rate.quick or not quick:
+                run.rates(rate)
+    if "memory" in parts:
+        _memory(systems, "peak after all loads", "VmHWM", say)
+    pin(everyone, os.sched_getaffinity(0))
+    if "kill" in parts:
+        terms = f"RF 3, acks=all, session {SESSION_MS} ms"
+        run.seconds(
+            kill_pass,
+            {
+                "failover": ("kill -9 of a leader", terms, "until the next acknowledgement", "s"),
+                "recovery": ("start after kill -9", "RF 1, 200 MB in the active segment", "until it acknowledges", "s"),
+                "whole": ("start after kill -9", "RF 3", "until the ISR is whole", "s"),
+            },
+        )
+    if "restart" in parts:
+        run.seconds(restart_pass, {"restart": ("start after a clean stop", "RF 1", "until it acknowledges", "s")})
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.peer", description=__doc__)
+    parser.add_argument(
+        "--quick", action="store_true", help="few rows, three pairs, the newest Kafka alone, under 8 minutes"
+    )
+    parser.add_argument("--pairs", type=int, help="default: 5, quick: 3")
+    parser.add_argument("--minutes", type=float, help="no row begins later than this (default: 75, quick: 7)")
+    parser.add_argument("--peers", nargs="*", choices=list(PEERS), help="default: all, quick: kraft")
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results")
+    arguments = parser.parse_args()
+    quick = arguments.quick
+    pairs = arguments.pairs or (3 if quick else 5)
+    deadline = time.monotonic() + 60 * (arguments.minutes or (7 if quick else 75))
+    kinds: dict[str, Callable[[Path, int], System]] = {"weir": Weir}
+    absent = {}
+    for kind in arguments.peers if arguments.peers is not None else (["kraft"] if quick else list(PEERS)):
+        try:
+            fetch.jars(PEERS[kind].version)
+            kinds[kind] = PEERS[kind]
+        except fetch.Absent as e:
+            absent[kind] = str(e)
+            print(f"no column for Kafka ({kind}): {e}", flush=True)
+    rows: list[Row] = []
+    conditions = versions([], absent, pairs)
+    stem = f"{datetime.now(UTC):%Y-%m-%d}-{conditions['commit']}{'-quick' if quick else ''}"
+
+    def say(row: Row) -> None:
+        rows.append(row)
+        found = "  ".join(f"{n} {median(v):.4g}" for n, v in row.values.items())
+        ratios = "  ".join(f"{report._ratio(row, n)}" for n in row.values if n != report.WEIR)
+        note = f"  client-bound: {', '.join(row.client_bound)}" if row.client_bound else ""
+        print(f"{row.name} [{row.terms}] {row.figure} {row.unit}: {found} | {ratios}{note}", flush=True)
+        report.write(arguments.out, stem, conditions, rows)
+
+    with tempfile.TemporaryDirectory(prefix="weir-bench-peer-") as temporary, ExitStack() as stack:
+        folder = Path(temporary)
+        systems = []
+        for kind, make in kinds.items():
+            (folder / kind).mkdir()
+            systems.append(make(folder / kind, 3))
+            stack.callback(systems[-1].close)
+        conditions["compared"] = ", ".join(s.name for s in systems)
+        run = Run(systems, pairs, deadline, say)
+        makers = dict(zip((s.name for s in systems), kinds.values(), strict=True))
+        if "cold" in arguments.parts:
+            run.seconds(
+                lambda system, label: cold_pass(makers[system.name], folder / f"cold-{label}"),
+                {
+                    "cold": (
+                        "start from an empty folder",
+                        "one broker and its coordinator",
+                        "until it acknowledges",
+                        "s",
+                    ),
+                    "cold_rss_mb": ("after the first record", "one broker and its coordinator", "RSS", "MiB"),
+                },
+            )
+        if set(arguments.parts) - {"cold"}:
+            for system in systems:
+                system.start()
+            _house(run, arguments.parts, quick, say)
+    conditions["left out for want of time"] = ", ".join(run.left_out) or "nothing"
+    busy = [r.others for r in rows if r.others is not None]
+    if busy:
+        conditions["shared machine"] = f"others kept {median(busy):.1f} cores busy meanwhile (median of the rows)"
+    for path in report.write(arguments.out, stem, conditions, rows):
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

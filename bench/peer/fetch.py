@@ -1,0 +1,62 @@
+"""Apache Kafka's jars out of a Maven repository, kept under build/peers. Law: nothing is fetched that Maven's own settings do not name."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / "build" / "peers"
+FETCH_SECONDS_MAX = 600
+
+VERSIONS = {
+    # The last line that runs with ZooKeeper.
+    "3.9.2": "org.slf4j:slf4j-reload4j:1.7.36",
+    # The newest that can be resolved: kafka_2.13:4.4.0 names a kafka-tools-api:4.4.0 that Maven Central does not hold (20 November 2026).
+    "4.3.1": "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
+}
+"""Version -> the logger that its distribution packs beside the dependencies of kafka_2.13."""
+
+POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>weir.bench</groupId><artifactId>peer</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</project>
+"""
+DEPENDENCY = "    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+
+
+class Absent(Exception):
+    """The peer cannot be had here; the text says why."""
+
+
+def jars(version: str) -> Path:
+    """The folder of jars of Apache Kafka `version`, fetched once. Raises Absent."""
+    folder = CACHE / f"kafka-{version}"
+    complete = folder / "complete"
+    if complete.exists():
+        return folder / "lib"
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise Absent("Maven (mvn) is not installed")
+    folder.mkdir(parents=True, exist_ok=True)
+    names = (f"org.apache.kafka:kafka_2.13:{version}", VERSIONS[version])
+    dependencies = "\n".join(DEPENDENCY.format(*name.split(":")) for name in names)
+    (folder / "pom.xml").write_text(POM.format(dependencies=dependencies))
+    command = [
+        maven, "-B", "-q", "-f", str(folder / "pom.xml"), "dependency:copy-dependencies",
+        "-DincludeScope=runtime", f"-DoutputDirectory={folder / 'lib'}",
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX, check=False)
+    except subprocess.TimeoutExpired:
+        raise Absent(f"Maven did not answer within {FETCH_SECONDS_MAX} s") from None
+    if done.returncode:
+        errors = [line for line in done.stdout.splitlines() if "ERROR" in line]
+        raise Absent(f"Maven could not fetch it: {errors[0] if errors else done.stderr[-300:]}")
+    complete.touch()
+    return folder / "lib"

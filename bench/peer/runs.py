@@ -1,0 +1,143 @@
+"""Passes of one row over one system, as figures. Laws: brokers on one core, the client on another; all systems stand ready, one works at a time.
+
+With one replica everything lies on broker 1 and only its CPU counts; with three, all brokers' does. Called by `__main__`.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.client import Done, consume, latencies, percentile, produce
+from bench.kernel import busy_seconds, cpu_seconds, on_cores, thread_demand
+from bench.peer.rows import Load, Rate
+from bench.peer.systems import System, wait_for
+
+CLIENT_FULL, BROKERS_IDLE = 0.85, 0.60
+"""The client was the limit when one thread of it ran or wanted to for so much of the time, and the brokers used less than so much of their core."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    brokers: int
+    client: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Of one act: seconds; CPU seconds of client and brokers; what the client's busiest thread wanted; seconds that all cores were busy."""
+
+    seconds: float
+    client_cpu: float
+    client_wanted: float
+    brokers_cpu: float
+    all_cores: float
+
+    @property
+    def client_bound(self) -> bool:
+        return self.client_wanted >= CLIENT_FULL * self.seconds and self.brokers_cpu < BROKERS_IDLE * self.seconds
+
+    @property
+    def others(self) -> float:
+        """Cores that neither client nor measured brokers kept busy: neighbours, coordinators, the other systems idling."""
+        return max(0.0, (self.all_cores - self.client_cpu - self.brokers_cpu) / self.seconds)
+
+
+def _own_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def measured(act: Callable[[Done], float], pids: list[int]) -> Spent:
+    """`act` returns its own seconds and calls what it is given at their end; set-up counts as CPU, and must be small."""
+    cores = range(os.cpu_count() or 1)
+    me = os.getpid()
+    before = thread_demand(me)
+    brokers, own, total = sum(cpu_seconds(pids)), _own_cpu(), sum(busy_seconds(c) for c in cores)
+    began = time.monotonic()
+    end: list[float] = []
+
+    def done() -> None:
+        wanted = max(demand - before.get(thread, 0.0) for thread, demand in thread_demand(me).items())
+        busy = sum(busy_seconds(c) for c in cores) - total
+        end.extend((_own_cpu() - own, wanted, sum(cpu_seconds(pids)) - brokers, busy, time.monotonic() - began))
+
+    seconds = act(done)
+    own_cpu, wanted, brokers_cpu, busy, whole = end
+    scale = seconds / whole  # what is a share of the time is read over the whole act, the seconds over the middle of it
+    return Spent(seconds, own_cpu * scale, wanted * scale, brokers_cpu, busy * scale)
+
+
+def make_topics(system: System, names: list[str], replicas: int) -> None:
+    """One partition each, led by broker 1, ready on all replicas."""
+    admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
+    chosen = list(range(1, replicas + 1))
+    # Deleted topics would lie on the disk for a minute: each pass of each row leaves some hundred megabytes.
+    config = {"min.insync.replicas": "2" if replicas == 3 else "1", "file.delete.delay.ms": "1000"}
+    done = admin.create_topics([NewTopic(n, 1, replica_assignment=[chosen], config=config) for n in names])
+    for future in done.values():
+        future.result(60)
+
+    def ready() -> bool:
+        topics = admin.list_topics(timeout=20).topics
+        return all(
+            n in topics and topics[n].partitions and topics[n].partitions[0].leader == 1
+            and len(topics[n].partitions[0].isrs) == replicas
+            for n in names
+        )  # fmt: skip
+
+    wait_for(ready, f"the topics of {system.name}", pause=0.1)
+
+
+def drop_topics(system: System, names: list[str]) -> None:
+    admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
+    for future in admin.delete_topics(names).values():
+        try:
+            future.result(60)
+        except KafkaException as e:
+            raise SystemExit(f"{system.name} did not delete a topic: {e}") from e
+
+
+def _counted(system: System, replicas: int) -> list[int]:
+    pids = system.broker_pids()
+    return [pids[1]] if replicas == 1 else list(pids.values())
+
+
+def load_pass(system: System, load: Load, label: str, cores: Cores) -> dict[str, Spent]:
+    """{"produce": .., "consume": ..}, the latter where the row reads its backlog."""
+    names = [f"bench-{label}-{i}" for i in range(load.topics)]
+    make_topics(system, names, load.replicas)
+    pids, value = _counted(system, load.replicas), os.urandom(load.record_bytes)
+    out = {}
+    with on_cores({cores.client}):
+        out["produce"] = measured(
+            lambda done: produce(system.bootstrap, names, value, load.count, load.batch_bytes, load.acks, done), pids
+        )
+        if load.backlog:
+            out["consume"] = measured(lambda done: consume(system.bootstrap, names, load.count, done), pids)
+    drop_topics(system, names)
+    return out
+
+
+def rate_pass(system: System, rate: Rate, label: str, cores: Cores) -> tuple[dict[str, float], Spent]:
+    """({"p50": ms, "p99": .., "p99.9": ..}, what it took)."""
+    name = f"bench-{label}"
+    make_topics(system, [name], rate.replicas)
+    value = os.urandom(1024)
+    found: list[float] = []
+
+    def act(done: Done) -> float:
+        began = time.monotonic()
+        found.extend(latencies(system.bootstrap, name, value, rate.per_second, rate.seconds, rate.acks, done))
+        return time.monotonic() - began
+
+    with on_cores({cores.client}):
+        spent = measured(act, _counted(system, rate.replicas))
+    drop_topics(system, [name])
+    return {f"p{p}": percentile(found, p) for p in (50, 99, 99.9)}, spent

@@ -1,0 +1,275 @@
+"""What is compared: Weir, Kafka with ZooKeeper, Kafka with KRaft, each as processes on loopback with the same verbs.
+
+Laws: no process is started again by itself; what was started is ended, by pid. One coordinator each: a ZooKeeper (with the settings of Weir's, so
+that sessions expire equally finely) or a KRaft controller of its own, so that killing a broker never kills a coordinator. The time-out of a broker's
+session is the same everywhere; all other settings are each system's defaults. Called by `runs` and `faults`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from bench.peer import fetch
+from controlplane.house import layout as houses
+from controlplane.house import processes, zookeeper
+
+ROOT = Path(__file__).resolve().parents[2]
+SESSION_MS = 6_000
+START_SECONDS_MAX = 120
+JVM = (
+    "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15", "-Djava.awt.headless=true",
+)  # fmt: skip
+"""Of bin/kafka-run-class.sh."""
+HEAP = ("-Xmx1G", "-Xms1G")
+"""Of bin/kafka-server-start.sh."""
+HEAP_ZOOKEEPER = ("-Xmx512M", "-Xms512M")
+"""Of bin/zookeeper-server-start.sh."""
+LOG4J = """\
+log4j.rootLogger=INFO, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+LOG4J2 = """\
+rootLogger.level = info
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c)%n
+"""
+
+
+def free_base(count: int) -> int:
+    """The first of `count` neighbouring free ports, below those that the kernel hands out to clients by itself."""
+    for _ in range(200):
+        base = random.SystemRandom().randrange(20_000, 32_000, 10)
+        try:
+            for port in range(base, base + count):
+                with socket.socket() as s:
+                    s.bind(("127.0.0.1", port))
+            return base
+        except OSError:
+            continue
+    raise SystemExit("no free ports")
+
+
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = START_SECONDS_MAX, pause: float = 0.02) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise SystemExit(f"waited {seconds:.0f} s for {what}")
+        time.sleep(pause)
+    return value
+
+
+class System:
+    """`name` heads its column. Ports: coordinator = base + 1, broker N = base + 1 + N."""
+
+    name: str
+
+    def __init__(self, folder: Path, brokers: int) -> None:
+        self.folder, self.count = folder, brokers
+        self.base = free_base(brokers + 2)
+        self.ports = {n: self.base + 1 + n for n in range(1, brokers + 1)}
+        self.bootstrap = ",".join(f"127.0.0.1:{p}" for p in self.ports.values())
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    # -- each system's own ---------------------------------------------------------------------------------------------
+    def prepare(self) -> None:
+        """Write settings; nothing runs yet."""
+        raise NotImplementedError
+
+    def start_coordinator(self) -> None:
+        """All that is not a broker."""
+        raise NotImplementedError
+
+    def broker_command(self, number: int) -> list[str]:
+        raise NotImplementedError
+
+    # -- the same for all ----------------------------------------------------------------------------------------------
+    def start(self) -> None:
+        """From an empty folder until every broker is known to a client."""
+        self.prepare()
+        self.start_coordinator()
+        for number in self.ports:
+            self.start_broker(number)
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 100})
+
+        def all_known() -> bool:
+            try:
+                return len(admin.list_topics(timeout=2).brokers) == self.count
+            except KafkaException:
+                return False
+
+        wait_for(all_known, f"{self.name}'s brokers")
+
+    def start_broker(self, number: int) -> None:
+        self.spawn(f"broker-{number}", self.broker_command(number))
+
+    def end_broker(self, number: int, how: signal.Signals) -> None:
+        """Returns when the process is gone."""
+        process = self.running.pop(f"broker-{number}")
+        process.send_signal(how)
+        process.wait(120)
+
+    def broker_pids(self) -> dict[int, int]:
+        return {n: self.running[f"broker-{n}"].pid for n in self.ports if f"broker-{n}" in self.running}
+
+    def pids(self) -> dict[str, int]:
+        return {name: p.pid for name, p in self.running.items()}
+
+    def spawn(self, name: str, command: list[str], environment: Mapping[str, str] | None = None) -> None:
+        with open(self.folder / f"{name}.log", "ab") as log:
+            self.running[name] = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                cwd=ROOT if environment else self.folder, env={**os.environ, **(environment or {})},
+            )  # fmt: skip
+
+    def close(self) -> None:
+        for process in self.running.values():
+            process.kill()
+        for process in self.running.values():
+            process.wait(60)
+        self.running.clear()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Weir(System):
+    name = "weir"
+
+    def prepare(self) -> None:
+        self.layout = houses.Layout(self.folder, self.base, self.count, 1)
+        houses.settle(self.layout)
+        for n in self.ports:
+            path = self.folder / f"broker-{n}" / "broker.properties"
+            kept = [
+                line for line in path.read_text().splitlines()
+                if line.partition("=")[0] in ("broker.id", "listeners", "log.dirs", "zookeeper.connect")
+            ]  # fmt: skip
+            path.write_text("\n".join([*kept, f"zookeeper.session.timeout.ms={SESSION_MS}"]) + "\n")
+        self.plan = {p.name: p for p in processes.plan(self.layout, demo=None)}
+
+    def start_coordinator(self) -> None:
+        django = dict(self.plan["controller-1"].environment)
+        self.spawn("zookeeper", self.plan["zookeeper"].command)
+        migrate = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity", "0"]
+        subprocess.run(migrate, cwd=ROOT, env={**os.environ, **django}, check=True, capture_output=True)
+        wait_for(lambda: zookeeper.ready(self.layout.zookeeper_port), "Weir's ZooKeeper")
+        command = [*self.plan["controller-1"].command, "--session-timeout-ms", str(SESSION_MS)]
+        self.spawn("controller-1", command, django)
+
+    def broker_command(self, number: int) -> list[str]:
+        return self.plan[f"broker-{number}"].command
+
+    def start_broker(self, number: int) -> None:
+        self.spawn(f"broker-{number}", self.broker_command(number), {"PYTHONPATH": str(ROOT)})
+
+
+class Kafka(System):
+    """What both of Kafka's kinds share. Raises fetch.Absent when its jars cannot be had."""
+
+    version: str
+
+    def __init__(self, folder: Path, brokers: int) -> None:
+        self.jars = fetch.jars(self.version)
+        self.name = f"kafka-{self.version}"
+        super().__init__(folder, brokers)
+
+    def java(self, heap: tuple[str, ...], main: str, *arguments: str) -> list[str]:
+        logging = [
+            f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}",
+            f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
+        ]
+        return [zookeeper.find_java(), *heap, *JVM, *logging, "-cp", f"{self.jars}/*", main, *arguments]
+
+    def write(self, name: str, settings: Mapping[str, object]) -> None:
+        (self.folder / f"{name}.properties").write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
+
+    def prepare(self) -> None:
+        (self.folder / "log4j.properties").write_text(LOG4J)
+        (self.folder / "log4j2.properties").write_text(LOG4J2)
+        for number, port in self.ports.items():
+            self.write(
+                f"broker-{number}",
+                {"listeners": f"PLAINTEXT://127.0.0.1:{port}", "log.dirs": self.folder / f"data-{number}",
+                 "offsets.topic.replication.factor": min(3, self.count), **self.membership(number)},
+            )  # fmt: skip
+
+    def membership(self, number: int) -> dict[str, object]:
+        raise NotImplementedError
+
+    def broker_command(self, number: int) -> list[str]:
+        return self.java(HEAP, "kafka.Kafka", str(self.folder / f"broker-{number}.properties"))
+
+
+class KafkaZooKeeper(Kafka):
+    version = "3.9.2"
+
+    def membership(self, number: int) -> dict[str, object]:
+        return {
+            "broker.id": number, "zookeeper.connect": f"127.0.0.1:{self.base + 1}",
+            "zookeeper.session.timeout.ms": SESSION_MS,
+        }  # fmt: skip
+
+    def start_coordinator(self) -> None:
+        settings = zookeeper.SETTINGS.format(data=self.folder / "zookeeper", port=self.base + 1)
+        (self.folder / "zoo.cfg").write_text(settings)
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        self.spawn("zookeeper", self.java(HEAP_ZOOKEEPER, main, str(self.folder / "zoo.cfg")))
+        wait_for(lambda: zookeeper.ready(self.base + 1), "Kafka's ZooKeeper")
+
+
+class KafkaKraft(Kafka):
+    version = "4.3.1"
+    controller_id = 100
+
+    def membership(self, number: int) -> dict[str, object]:
+        return {
+            "process.roles": "broker", "node.id": number, "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"{self.controller_id}@127.0.0.1:{self.base + 1}",
+        }  # fmt: skip
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.write(
+            "controller",
+            {**self.membership(self.controller_id), "process.roles": "controller",
+             "listeners": f"CONTROLLER://127.0.0.1:{self.base + 1}", "log.dirs": self.folder / "data-controller",
+             "broker.session.timeout.ms": SESSION_MS, "offsets.topic.replication.factor": min(3, self.count)},
+        )  # fmt: skip
+        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # Side by side: three one after the other would count against the peer's start.
+        formats = [
+            subprocess.Popen(
+                self.java((), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(path)),
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            )
+            for path in (self.folder / f"{name}.properties" for name in ("controller", *(f"broker-{n}" for n in self.ports)))
+        ]  # fmt: skip
+        for process in formats:
+            _, error = process.communicate(timeout=START_SECONDS_MAX)
+            if process.returncode:
+                raise SystemExit(f"kafka-storage format: {error.decode(errors='replace')[-500:]}")
+
+    def start_coordinator(self) -> None:
+        self.spawn("controller", self.java(HEAP, "kafka.Kafka", str(self.folder / "controller.properties")))
+
+
+PEERS: dict[str, type[Kafka]] = {"zookeeper": KafkaZooKeeper, "kraft": KafkaKraft}
