@@ -209,7 +209,9 @@ class Kafka(System):
             self.write(
                 f"broker-{number}",
                 {"listeners": f"PLAINTEXT://127.0.0.1:{port}", "log.dirs": self.folder / f"data-{number}",
-                 "offsets.topic.replication.factor": min(3, self.count), **self.membership(number)},
+                 "offsets.topic.replication.factor": min(3, self.count),
+                 # A deleted topic's pages must be free before the next pass, whosever it is; nothing else hangs on it.
+                 "log.segment.delete.delay.ms": 1_000, **self.membership(number)},
             )  # fmt: skip
 
     def membership(self, number: int) -> dict[str, object]:
