@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,3 +69,12 @@ def on_cores(cores: set[int]) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+def take_memory(folder: Path, megabytes: int) -> None:
+    """Make the kernel own that many free pages. A virtual machine's host takes free memory back after some seconds, and the first write to a page
+    then costs several times the copy: it would fall on whoever writes next, which is chance."""
+    block = bytes(1_000_000)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for i in range(megabytes):
+            os.pwrite(file.fileno(), block, i * len(block))

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.client import Done, consume, latencies, percentile, produce
-from bench.kernel import busy_seconds, cpu_seconds, on_cores, thread_demand
+from bench.kernel import busy_seconds, cpu_seconds, on_cores, take_memory, thread_demand
 from bench.peer.rows import Load, Rate
 from bench.peer.systems import System, wait_for
 
@@ -118,6 +118,7 @@ def load_pass(system: System, load: Load, label: str, cores: Cores) -> dict[str,
     pids, value = _counted(system, load.replicas), os.urandom(load.record_bytes)
     out = {}
     with on_cores({cores.client}):
+        take_memory(system.folder, load.megabytes * (load.replicas + 1))  # the logs, and what the client holds
         out["produce"] = measured(
             lambda done: produce(system.bootstrap, names, value, load.count, load.batch_bytes, load.acks, done), pids
         )
