@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
+from brokerd.net.buffers import spares
 from brokerd.net.loop import HANGUP, READ, WRITE, Loop
 from brokerd.wire.framing import FileRegion
 
@@ -37,39 +38,10 @@ SEND_BYTES_PER_TURN = 8 * 1024 * 1024
 """Bytes one connection may send per loop turn, so that a fast reader does not starve the others."""
 SEND_PARTS_MAX = 64
 """Small answers given to the kernel in one call."""
-FRAME_BYTES_FIRST = 64 * 1024
-"""Memory for a frame under way grows with what has arrived, not with what was announced: an announcement costs nothing."""
-SPARE_BUFFERS_MAX = 8
-SPARE_BYTES_MAX = 4 * 1024 * 1024
-"""Buffers of frames are used again: fresh memory costs a page fault per 4 KiB, more than the copy into it. Larger ones are let go."""
 LENGTH = 4
 
 _shared = bytearray(RECEIVE_BYTES)
 _shared_view = memoryview(_shared)
-
-
-class Spares:
-    """Buffers between frames, of sizes that are powers of two."""
-
-    def __init__(self) -> None:
-        self._free: dict[int, list[bytearray]] = {}
-        self._count = 0
-
-    def take(self, least: int) -> bytearray:
-        size = 1 << max(least - 1, FRAME_BYTES_FIRST - 1).bit_length()
-        free = self._free.get(size)
-        if free:
-            self._count -= 1
-            return free.pop()
-        return bytearray(size)
-
-    def give(self, buffer: bytearray) -> None:
-        if len(buffer) <= SPARE_BYTES_MAX and self._count < SPARE_BUFFERS_MAX:
-            self._count += 1
-            self._free.setdefault(len(buffer), []).append(buffer)
-
-
-_spares = Spares()
 
 
 class Connection:
@@ -139,11 +111,11 @@ class Connection:
                     self._split(whole)  # only the length was cut off
                 else:
                     self._on_frame(self, whole[LENGTH:])
-                _spares.give(partial)
+                spares.give(partial)
             elif self._filled == len(partial):
-                self._partial = _spares.take(min(2 * len(partial), self._wanted))
+                self._partial = spares.take(min(2 * len(partial), self._wanted))
                 self._partial[: self._filled] = partial
-                _spares.give(partial)
+                spares.give(partial)
         self._corked = False
         if self._output and not self.closed:
             self._flush()
@@ -200,7 +172,7 @@ class Connection:
 
     def _keep(self, beginning: memoryview, wanted: int) -> None:
         have = len(beginning)
-        self._partial, self._filled, self._wanted = _spares.take(min(4 * have, wanted)), have, wanted
+        self._partial, self._filled, self._wanted = spares.take(min(4 * have, wanted)), have, wanted
         self._partial[:have] = beginning
 
     # -- answering -------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 
+from brokerd.net.buffers import SPARE_BYTES_MAX, spares
 from brokerd.net.loop import HANGUP, READ, WRITE, Loop, Timer
 
 LENGTH = 4
@@ -25,8 +26,7 @@ class Peer:
         self._sock: socket.socket | None = None
         self._connected = False
         self._output = bytearray()
-        self._input = bytearray()
-        self._input_view: memoryview | None = None
+        self._input = bytearray()  # frames under way; kept between them
         self._filled = 0
         self._waiting: deque[Callable[[memoryview | None], None]] = deque()
         self._timer: Timer | None = None
@@ -85,12 +85,12 @@ class Peer:
         self.loop.modify(self._sock.fileno(), READ | (WRITE if self._output else 0))
 
     def _receive(self) -> None:
-        assert self._sock is not None
+        sock = self._sock
+        assert sock is not None
         if not self._input:
-            self._input = bytearray(LENGTH)
-            self._filled = 0
+            self._input = spares.take(LENGTH)
         try:
-            n = self._sock.recv_into(memoryview(self._input)[self._filled :])
+            n = sock.recv_into(memoryview(self._input)[self._filled :])
         except BlockingIOError:
             return
         except OSError:
@@ -99,20 +99,34 @@ class Peer:
             self.close()
             return
         self._filled += n
-        if self._filled < len(self._input):
-            return
-        if self._filled == LENGTH:
-            length = int.from_bytes(self._input, "big", signed=True)
-            if not 0 < length <= self._frame_bytes_max:
+        self._split(sock)
+
+    def _split(self, sock: socket.socket) -> None:
+        """Hand over the whole frames that are here; what is left of the next moves to the front."""
+        data, filled = self._input, self._filled
+        pos, wanted = 0, LENGTH
+        while filled - pos >= LENGTH:
+            length = int.from_bytes(data[pos : pos + LENGTH], "big", signed=True)
+            if not 0 < length <= self._frame_bytes_max or not self._waiting:
                 self.close()
                 return
-            self._input = self._input + bytearray(length)
-            self._receive()
-            return
-        frame, self._input, self._filled = memoryview(self._input)[LENGTH:], bytearray(), 0
-        if not self._waiting:
-            self.close()
-            return
+            wanted = LENGTH + length
+            if filled - pos < wanted:
+                break
+            self._hand_over(memoryview(data)[pos + LENGTH : pos + wanted])
+            if self._sock is not sock:
+                return  # closed meanwhile, perhaps connected anew
+            pos, wanted = pos + wanted, LENGTH
+        left = filled - pos
+        if wanted > len(data) or (not left and len(data) > SPARE_BYTES_MAX):
+            self._input = spares.take(wanted)
+            self._input[:left] = memoryview(data)[pos:filled]
+            spares.give(data)
+        elif pos and left:
+            data[:left] = data[pos:filled]
+        self._filled = left
+
+    def _hand_over(self, frame: memoryview) -> None:
         done = self._waiting.popleft()
         if self._timer is not None:
             self._timer.cancel()
@@ -132,6 +146,7 @@ class Peer:
             self._sock = None
         self._connected = False
         self._output = bytearray()
+        # Not given back: a frame out of it may be in somebody's hands right now.
         self._input, self._filled = bytearray(), 0
         waiting, self._waiting = self._waiting, deque()
         for done in waiting:

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from brokerd.net import listener
+from brokerd.net import buffers, listener
 from brokerd.net.listener import Connection, Slot
 from brokerd.net.loop import Loop
 from brokerd.wire.framing import FileRegion
@@ -117,7 +117,7 @@ def test_an_announcement_takes_no_memory(served: Served) -> None:
     served.send((LIMIT).to_bytes(4, "big") + b"x" * 100)
     partial = served.connection._partial
     assert partial is not None
-    assert len(partial) <= listener.FRAME_BYTES_FIRST
+    assert len(partial) <= buffers.FRAME_BYTES_FIRST
 
 
 def test_a_thousand_requests_at_once_are_handled_in_portions(served: Served) -> None:

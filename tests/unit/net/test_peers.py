@@ -1,0 +1,145 @@
+"""One connection to another broker, over a real socket: however the answers are cut, each question hears its own, once, in order."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from brokerd.net.buffers import SPARE_BYTES_MAX
+from brokerd.net.loop import Loop
+from brokerd.net.peers import Peer
+
+LIMIT = 2 * SPARE_BYTES_MAX
+
+
+class Asked:
+    """A peer on a real loop, and the other broker's end of its connection."""
+
+    def __init__(self) -> None:
+        self.loop = Loop()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        host, port = self.listener.getsockname()
+        self.peer = Peer(self.loop, host, port, timeout_ms=60_000, frame_bytes_max=LIMIT)
+        self.heard: list[bytes | None] = []
+        self.other: socket.socket | None = None
+
+    def ask(self, count: int = 1, done: Callable[[memoryview | None], None] | None = None) -> None:
+        for _ in range(count):
+            self.peer.ask(b"?", done or self.note)
+        if self.other is None:
+            self.turn()
+            self.other, _ = self.listener.accept()
+        self.turn(3)
+
+    def note(self, frame: memoryview | None) -> None:
+        self.heard.append(None if frame is None else bytes(frame))
+
+    def turn(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.loop.call_later(1, lambda now: None)  # no turn waits for what may not come
+            self.loop.turn()
+
+    def answer(self, data: bytes) -> None:
+        """All of it, while the loop turns."""
+        assert self.other is not None
+        self.other.setblocking(False)
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self.other.send(view) :]
+            except BlockingIOError:
+                self.turn()
+        self.turn(5)
+
+    def close(self) -> None:
+        self.peer.close()
+        if self.other is not None:
+            self.other.close()
+        self.listener.close()
+        self.loop.close()
+
+
+@pytest.fixture
+def asked() -> Iterator[Asked]:
+    it = Asked()
+    yield it
+    it.close()
+
+
+def frame(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+def wait_for(asked: Asked, count: int) -> None:
+    for _ in range(10_000):
+        if len(asked.heard) >= count:
+            return
+        asked.turn()
+    raise AssertionError(f"{len(asked.heard)} of {count} answers")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_answers_cut_anywhere_arrive_whole_and_in_order(asked: Asked, seed: int) -> None:
+    chance = random.Random(seed)
+    sizes = [1, 3, 64 * 1024 - 4, 64 * 1024 - 3, 300_000, 2, 70_000, SPARE_BYTES_MAX + 5, 9]
+    chance.shuffle(sizes)
+    bodies = [chance.randbytes(size) for size in sizes]
+    asked.ask(len(bodies))
+    data = b"".join(frame(b) for b in bodies)
+    cuts = sorted(chance.sample(range(len(data)), 12))
+    for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
+        asked.answer(data[begin:end])
+    wait_for(asked, len(bodies))
+    assert asked.heard == bodies
+
+
+def test_a_buffer_grown_for_a_large_answer_does_not_stay(asked: Asked) -> None:
+    asked.ask(2)
+    asked.answer(frame(bytes(SPARE_BYTES_MAX + 1)))
+    wait_for(asked, 1)
+    asked.turn(3)
+    assert len(asked.peer._input) <= SPARE_BYTES_MAX
+    asked.answer(frame(b"small"))
+    wait_for(asked, 2)
+    assert asked.heard[1] == b"small"
+
+
+@pytest.mark.parametrize("announced", [0, -1, LIMIT + 1])
+def test_a_wrong_length_ends_the_connection_and_the_next_question_opens_another(asked: Asked, announced: int) -> None:
+    asked.ask(2)
+    asked.answer(announced.to_bytes(4, "big", signed=True) + b"xx")
+    wait_for(asked, 2)
+    assert asked.heard == [None, None]
+    asked.other = None
+    asked.ask()
+    asked.answer(frame(b"well"))
+    wait_for(asked, 3)
+    assert asked.heard[2] == b"well"
+
+
+def test_an_answer_nobody_asked_for_ends_the_connection(asked: Asked) -> None:
+    asked.ask()
+    asked.answer(frame(b"one") + frame(b"two"))
+    wait_for(asked, 1)
+    assert asked.heard == [b"one"]
+    assert asked.peer._sock is None
+
+
+def test_closed_by_whom_it_answers_the_rest_of_what_came_is_not_read(asked: Asked) -> None:
+    def close(answer: memoryview | None) -> None:
+        asked.note(answer)
+        asked.peer.close()
+
+    asked.ask(1, close)
+    asked.ask(1)
+    asked.answer(frame(b"one") + frame(b"two"))
+    wait_for(asked, 2)
+    assert asked.heard == [b"one", None]
+    asked.other = None
+    asked.ask()
+    asked.answer(frame(b"three"))
+    wait_for(asked, 3)
+    assert asked.heard == [b"one", None, b"three"]
