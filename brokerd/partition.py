@@ -294,6 +294,21 @@ class Partition:
                     wanted.append(Seat(broker_id, follower.incarnation))
         return tuple(wanted)
 
+    def _all_in_step(self, now: Now) -> bool:
+        """Every replica sits in the ISR and keeps up, so that the ISR wanted is the present one. Asked at each fetch of a follower."""
+        assert self.state is not None
+        if len(self.state.isr) != len(self.state.replicas):
+            return False
+        for seat in self.state.isr:
+            if seat.broker_id == self.broker_id:
+                continue
+            follower = self.followers.get(seat.broker_id)
+            if follower is None or follower.incarnation != seat.incarnation:
+                return False
+            if now.mono_ms - follower.caught_up_ms > self.lag_ms_max:
+                return False
+        return True
+
     def _complete(self, follower: Follower) -> bool:
         """May it enter? Log end at or above HW and this epoch's start, log start not above the leader's."""
         return (
@@ -304,7 +319,7 @@ class Partition:
 
     def _propose(self, now: Now) -> list[Effect]:
         assert self.state is not None
-        if self.proposal is not None or now.mono_ms < self.proposal_not_before_ms:
+        if self.proposal is not None or now.mono_ms < self.proposal_not_before_ms or self._all_in_step(now):
             return []
         wanted = self._wanted_isr(now)
         if set(wanted) == set(self.state.isr):
@@ -316,7 +331,9 @@ class Partition:
         if self.role is not Role.LEADER or self.state is None or len(self.state.isr) < self.min_insync:
             return []
         low = self.log_end
-        for seat in self.maximal_isr():
+        if low <= self.high_watermark:
+            return []
+        for seat in self.maximal_isr() if self.proposal is not None else self.state.isr:
             if seat.broker_id == self.broker_id:
                 continue
             follower = self.followers.get(seat.broker_id)

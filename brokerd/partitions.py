@@ -354,7 +354,7 @@ class Partitions:
                 case core.StopFollowing():
                     if self.following is not None:
                         self.following.unfollow(replica.tp)
-        if replica.tp in self.proposals and machine.proposal is None:
+        if self.proposals and machine.proposal is None and replica.tp in self.proposals:
             self._withdraw(replica.tp)
         if led_before and not replica.leads:
             self.waiters.check(replica.end_key())
