@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -34,7 +35,7 @@ from controlplane.house import zookeeper
 
 ROOT = Path(__file__).resolve().parents[2]
 IDLE_SECONDS = 10.0
-PARTS = ("cold", "idle", "load", "rate", "memory", "kill", "restart")
+PARTS = ("cold", "idle", "kill", "restart", "rate", "load", "memory")
 Say = Callable[[Row], None]
 
 
@@ -169,22 +170,13 @@ def _idle(systems: list[System], say: Say) -> None:
 def _house(run: Run, parts: list[str], quick: bool, say: Say) -> None:
     """Everything that wants all systems up, three brokers each."""
     systems = run.systems
-    everyone = [pid for s in systems for pid in s.pids().values()]
-    pin(everyone, {CORES.brokers})
+
+    def pin_all(cores: set[int]) -> None:
+        pin([pid for s in systems for pid in s.pids().values()], cores)
+
     if "idle" in parts:
         _idle(systems, say)
         _memory(systems, "idle", "VmRSS", say)
-    if "load" in parts:
-        for load in LOADS:
-            if load.quick or not quick:
-                run.loads(load)
-    if "rate" in parts:
-        for rate in RATES:
-            if rate.quick or not quick:
-                run.rates(rate)
-    if "memory" in parts:
-        _memory(systems, "peak after all loads", "VmHWM", say)
-    pin(everyone, os.sched_getaffinity(0))
     if "kill" in parts:
         terms = f"RF 3, acks=all, session {SESSION_MS} ms"
         run.seconds(
@@ -197,6 +189,17 @@ def _house(run: Run, parts: list[str], quick: bool, say: Say) -> None:
         )
     if "restart" in parts:
         run.seconds(restart_pass, {"restart": ("start after a clean stop", "RF 1", "until it acknowledges", "s")})
+    pin_all({CORES.brokers})
+    if "rate" in parts:
+        for rate in RATES:
+            if rate.quick or not quick:
+                run.rates(replace(rate, seconds=rate.seconds / 2) if quick else rate)
+    if "load" in parts:
+        for load in LOADS:
+            if load.quick or not quick:
+                run.loads(load)
+    if "memory" in parts:
+        _memory(systems, "peak after all loads", "VmHWM", say)
 
 
 def main() -> int:
@@ -205,14 +208,14 @@ def main() -> int:
         "--quick", action="store_true", help="few rows, three pairs, the newest Kafka alone, under 8 minutes"
     )
     parser.add_argument("--pairs", type=int, help="default: 5, quick: 3")
-    parser.add_argument("--minutes", type=float, help="no row begins later than this (default: 75, quick: 7)")
+    parser.add_argument("--minutes", type=float, help="no row begins later than this (default: 75, quick: 6.5)")
     parser.add_argument("--peers", nargs="*", choices=list(PEERS), help="default: all, quick: kraft")
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results")
     arguments = parser.parse_args()
     quick = arguments.quick
     pairs = arguments.pairs or (3 if quick else 5)
-    deadline = time.monotonic() + 60 * (arguments.minutes or (7 if quick else 75))
+    deadline = time.monotonic() + 60 * (arguments.minutes or (6.5 if quick else 75))
     kinds: dict[str, Callable[[Path, int], System]] = {"weir": Weir}
     absent = {}
     for kind in arguments.peers if arguments.peers is not None else (["kraft"] if quick else list(PEERS)):
