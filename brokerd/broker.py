@@ -163,6 +163,9 @@ class Broker:
         log.info("metadata loaded up to entry %d: %d topics, %d partitions here",
                  image.seq, len(image.topics), len(self.partitions.hosted))  # fmt: skip
 
+        # Not before: to a client, a broker that knows nothing yet is a cluster without topics.
+        self.listener.open()
+
     def entry_applied(self, image: Image, records: Sequence[Record], now: Now) -> None:
         self.partitions.apply(image, records, now)
         self.fetchers.kick()

@@ -287,7 +287,7 @@ class Slot:
 
 
 class Listener:
-    """`on_frame(connection, frame)`: the frame's memory is valid during the call only."""
+    """`on_frame(connection, frame)`: the frame's memory is valid during the call only. The port is taken at once, and refuses until `open`."""
 
     def __init__(
         self,
@@ -306,10 +306,16 @@ class Listener:
         self._sock = socket.socket(family, socket.SOCK_STREAM)
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._sock.bind((host, port))
-        self._sock.listen(1024)
         self._sock.setblocking(False)
         self.port: int = self._sock.getsockname()[1]
-        loop.register(self._sock.fileno(), READ, self._accept)
+        self._open = False
+
+    def open(self) -> None:
+        """Let clients in. Once is enough."""
+        if not self._open:
+            self._open = True
+            self._sock.listen(1024)
+            self.loop.register(self._sock.fileno(), READ, self._accept)
 
     def _accept(self, events: int) -> None:
         for _ in range(64):

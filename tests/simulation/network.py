@@ -68,8 +68,10 @@ class Pipe:
 class SimListener:
     def __init__(self, network: Network, node: Node, host: str, port: int, on_frame: OnFrame) -> None:
         self.port, self.connections = port, {}
-        self._network, self._address = network, (host, port)
-        network.doors[self._address] = (node, on_frame)
+        self._network, self._address, self._door = network, (host, port), (node, on_frame)
+
+    def open(self) -> None:
+        self._network.doors[self._address] = self._door
 
     def close_idle(self, idle_ms_max: int) -> None:
         pass

@@ -59,6 +59,10 @@ def test_a_topic_younger_than_the_snapshot_keeps_its_copy_over_a_restart(seed: i
     assert node.broker.partitions.hosted[tp].log.end_offset == held, "the copy was set aside"
     made.world.run(made.world.now_us + 500 * MS)
     made.until(made.settled, 30, "everything in step")
+    machine = node.broker.partitions.hosted[tp].core
+    made.until(
+        lambda: machine.high_watermark == held, 20, "the watermark, once the followers have found the leader again"
+    )
     logs_agree(made)
     history.judge(made)
 

@@ -30,7 +30,7 @@ class Line:
             self.heard.append(bytes(frame))
             connection.answer(connection.open_slot(), [b"\0\0\0\0" + bytes(frame)])
 
-        SimListener(self.network, self.server, "server", 1, on_frame)
+        SimListener(self.network, self.server, "server", 1, on_frame).open()
         self.peer = SimPeer(self.network, self.client, "server", 1, timeout_ms)
 
     def ask(self, *texts: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import socket
 import tempfile
@@ -11,7 +12,7 @@ from itertools import pairwise
 import pytest
 
 from brokerd.net import buffers, listener
-from brokerd.net.listener import Connection, Slot
+from brokerd.net.listener import Connection, Listener, Slot
 from brokerd.net.loop import Loop
 from brokerd.wire.framing import FileRegion
 
@@ -244,3 +245,21 @@ def test_an_answer_to_a_closed_connection_is_dropped(served: Served) -> None:
     served.turn(2)
     assert served.connection.closed
     served.connection.answer(slot, [b"late"])
+
+
+def test_the_port_is_taken_at_once_and_refuses_until_it_is_opened() -> None:
+    loop = Loop()
+    door = Listener(loop, "127.0.0.1", 0, lambda connection, frame: None, frame_bytes_max=LIMIT, connections_max=10)
+    try:
+        with socket.socket() as client:
+            assert client.connect_ex(("127.0.0.1", door.port)) == errno.ECONNREFUSED
+        door.open()
+        door.open()
+        with socket.socket() as client:
+            assert client.connect_ex(("127.0.0.1", door.port)) == 0
+            loop.turn()
+            assert len(door.connections) == 1
+    finally:
+        door.stop_accepting()
+        door.close()
+        loop.close()
