@@ -69,6 +69,7 @@ class SimListener:
     def __init__(self, network: Network, node: Node, host: str, port: int, on_frame: OnFrame) -> None:
         self.port, self.connections = port, {}
         self._network, self._address, self._door = network, (host, port), (node, on_frame)
+        network.doors.pop(self._address, None)  # of an earlier life, which was killed
 
     def open(self) -> None:
         self._network.doors[self._address] = self._door
