@@ -69,7 +69,7 @@ def without(
     """The state once `broker_id` is away (or back with a tail that may be lost). None: nothing changes.
 
     Who leaves below min.insync.replicas goes to the ELR, unless its tail is lost. The last member keeps its seat while away; with
-    its tail lost the ISR empties and `last_isr` remembers it.
+    its tail lost the ISR empties and `last_isr` remembers it, for the time when nobody of the ELR can prove anything either.
     """
     in_isr, in_elr = broker_id in state.isr_ids, broker_id in state.elr
     if not in_isr and not (in_elr and tail_lost):
@@ -77,7 +77,8 @@ def without(
     rest = tuple(s for s in state.isr if s.broker_id != broker_id)
     elr = tuple(e for e in state.elr if not (tail_lost and e == broker_id))
     if not in_isr:
-        return replace(state, elr=elr, partition_epoch=state.partition_epoch + 1)
+        last_isr = state.last_isr if state.isr or elr or state.last_isr else (broker_id,)
+        return replace(state, elr=elr, last_isr=last_isr, partition_epoch=state.partition_epoch + 1)
     if not rest and not tail_lost:
         if state.leader == NO_LEADER:
             return None
@@ -90,7 +91,7 @@ def without(
     elif not tail_lost:
         elr = (*elr, broker_id)
     last_isr = state.last_isr
-    if not rest and not elr:
+    if not rest and tail_lost:
         last_isr = (broker_id,)
     shrunk = replace(state, isr=rest, elr=elr, last_isr=last_isr, partition_epoch=state.partition_epoch + 1)
     if state.leader != broker_id and state.leader != NO_LEADER:

@@ -134,3 +134,30 @@ def test_without_unclean_elections_a_leader_was_trusted_before(
         assert not (lost and after.leader == victim and isr != {victim})
     assert after.isr or after.elr or after.last_isr, "nobody is left who could prove to hold the data"
     assert after.leader == NO_LEADER or after.leader in after.isr_ids
+
+
+@given(
+    members=st.permutations([1, 2, 3]), whole=st.sets(st.integers(1, 3)), min_insync=st.integers(1, 3), data=st.data()
+)
+@settings(max_examples=300, deadline=None)
+def test_when_all_have_been_away_whoever_returns_in_whatever_state_somebody_leads(
+    members: list[int], whole: set[int], min_insync: int, data: st.DataObject
+) -> None:
+    """A power cut of the whole cluster: all go, all come back, some with their tails lost."""
+    now = state()
+    living: set[int] = set()
+    for broker_id in members:
+        gone = without(
+            now, broker_id, alive(*({1, 2, 3} - set(members[: members.index(broker_id) + 1]))).get, min_insync=min_insync,
+            tail_lost=False, unclean=False,
+        )  # fmt: skip
+        now = gone or now
+    for broker_id in data.draw(st.permutations([1, 2, 3])):
+        living.add(broker_id)
+        if broker_id not in whole:
+            now = (
+                without(now, broker_id, alive(*living).get, min_insync=min_insync, tail_lost=True, unclean=False) or now
+            )
+        now = elected(now, alive(*living).get) or now if now.leader == NO_LEADER else now
+        assert now.isr or now.elr or now.last_isr, "nobody is left who could prove to hold the data"
+    assert now.leader != NO_LEADER
