@@ -97,7 +97,7 @@ class Broker:
         self.partitions.leadership = self
         self.partitions.disk_failed = self.identity.tail_in_doubt
         self.partitions.current = lambda: self.membership.head_read
-        self.upkeep = Upkeep(self.partitions, self.jobs)
+        self.upkeep = Upkeep(self.partitions, self.jobs, lambda: self.loop.now)
         self.producers = ProducersApi(outside.draw_producer_id)
         self.dispatch.handlers.update(self._handlers())
         self.loop.register(self.store.fileno(), READ, lambda events: self.store.pump())
@@ -222,6 +222,8 @@ class Broker:
         self.loop.call_later(TICK_MS, self._tick)
 
     def _after_turn(self) -> None:
+        if self.partitions.unflushed:
+            self.upkeep.commit(self.loop.now)
         if self.partitions.proposals_changed:
             self.partitions.proposals_changed = False
             self.membership.propose_isr(

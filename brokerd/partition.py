@@ -31,7 +31,8 @@ class Role(Enum):
 class Changed:
     """The metadata log says this of the partition now. `leads` is true when leader and leader_incarnation are this broker's own.
 
-    `leader_alive` tells whether a follower has somebody to follow. `log_end` is this replica's log end offset.
+    `leader_alive` tells whether a follower has somebody to follow. `log_end` is this replica's log end offset, `sure_end` (as in
+    Appended) how much of it counts.
     """
 
     state: PartitionState
@@ -40,11 +41,16 @@ class Changed:
     log_end: int
     log_start: int
     leader_alive: bool = True
+    sure_end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
+    """The log has grown, or more of it is on the disk. Below `sure_end` the leader's own copy counts for the high watermark: None
+    is all of it; a topic that asks for flushes has what is flushed."""
+
     log_end: int
+    sure_end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +149,7 @@ class Partition:
     min_insync: int = 1
     high_watermark: int = 0
     log_end: int = 0
+    sure_end: int = 0
     log_start: int = 0
     epoch_start: int = 0
     proposal: ProposeIsr | None = None
@@ -185,6 +192,7 @@ class Partition:
                 if self.role is not Role.LEADER:
                     return []
                 self.log_end = event.log_end
+                self.sure_end = event.log_end if event.sure_end is None else event.sure_end
                 return self._raise_high_watermark()
             case FollowerFetched():
                 return self._follower_fetched(event, now)
@@ -204,6 +212,7 @@ class Partition:
         was_leader, was_epoch = self.role is Role.LEADER, self.leader_epoch
         was_following = self.leader if self.role is Role.FOLLOWER else NO_LEADER
         self.state, self.min_insync = new, event.min_insync
+        self.sure_end = event.log_end if event.sure_end is None else event.sure_end
         if event.leads:
             if was_leader and was_epoch == new.leader_epoch:
                 if old is not None and old.partition_epoch != new.partition_epoch:
@@ -330,7 +339,7 @@ class Partition:
     def _raise_high_watermark(self) -> list[Effect]:
         if self.role is not Role.LEADER or self.state is None or len(self.state.isr) < self.min_insync:
             return []
-        low = self.log_end
+        low = self.sure_end
         if low <= self.high_watermark:
             return []
         for seat in self.maximal_isr() if self.proposal is not None else self.state.isr:

@@ -59,6 +59,9 @@ class Following(Protocol):
 
     def unfollow(self, tp: TopicPartition) -> None: ...
 
+    def resume(self, tp: TopicPartition) -> None:
+        """Its position is known again."""
+
 
 class LeadershipListener(Protocol):
     """Told about partitions of internal topics: the coordinators."""
@@ -123,6 +126,8 @@ class Partitions:
         self.leadership: LeadershipListener | None = None
         self.proposals: dict[TopicPartition, Proposal] = {}
         self.proposals_changed = False
+        self.unflushed: dict[TopicPartition, Replica] = {}
+        """Replicas where somebody waits for a flush; the upkeep takes them at the end of the turn."""
         self._doomed: list[Replica] = []
         self._round_ms = max(TICK_MS, min(lag_ms_max // 8, ROUND_MS_MAX))
         self._round_not_before_ms = self._share = 0
@@ -215,6 +220,7 @@ class Partitions:
             replica.log.end_offset,
             replica.log.start_offset,
             leader_alive=state.leader >= 0,
+            sure_end=replica.log.flushing.sure_end,
         )
 
     # -- opening, closing, deleting ----------------------------------------------------------------------------------
@@ -376,11 +382,37 @@ class Partitions:
                 self.run(replica, core.Tick(), now)
         del self._unlooked[-self._share :]
 
+    # -- what was written and what is flushed ------------------------------------------------------------------------
+    def appended(self, replica: Replica, now: Now) -> None:
+        """A leader's log has grown."""
+        end, sure_end = replica.log.end_offset, replica.log.flushing.sure_end
+        if sure_end < end:
+            self.unflushed[replica.tp] = replica
+        self.run(replica, core.Appended(end, sure_end), now)
+        self.waiters.check(replica.end_key())
+
+    def _want_flush(self, replica: Replica) -> None:
+        if replica.log.flushing.sure_end < replica.log.end_offset:
+            self.unflushed[replica.tp] = replica
+
+    def flushed(self, replica: Replica, now: Now) -> None:
+        """More of this replica's log is on the disk: whoever waited for that goes on."""
+        self._want_flush(replica)
+        if replica.leads:
+            self.run(replica, core.Appended(replica.log.end_offset, replica.log.flushing.sure_end), now)
+            self.waiters.check(replica.hw_key())
+        elif self.following is not None and replica.core.role is Role.FOLLOWER:
+            self.following.resume(replica.tp)
+
     # -- a follower's side -------------------------------------------------------------------------------------------
     def position(self, tp: TopicPartition) -> Position | None:
         replica = self.hosted.get(tp)
         if replica is None or replica.core.role is not Role.FOLLOWER or replica.offline_reason:
             return None
+        if replica.log.flushing.sure_end < replica.log.end_offset:
+            return (
+                None  # to ask for more is to say that one holds what came before: not while a power cut could take it
+            )
         return Position(replica.log.end_offset, replica.log.last_epoch, replica.log.start_offset)
 
     def append_fetched(
@@ -394,6 +426,7 @@ class Partitions:
                 # A full disk cannot be waited for here: the follower would spin on the same fetch.
                 self.fail(replica, e)
                 return
+            self._want_flush(replica)
         replica.core.told_high_watermark(hw, replica.log.end_offset)
         if log_start > replica.log.start_offset:
             replica.log.raise_start(min(log_start, replica.log.end_offset))

@@ -7,14 +7,16 @@ its outcome counts only for the replica it was planned for. Called by the broker
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.partitions import Partitions, Replica
 from brokerd.storage import cleaner
 from brokerd.storage.disk import DiskFailed, DiskFull
+from brokerd.storage.flushing import Flush
 from brokerd.storage.jobs import Runner
-from brokerd.storage.slices import Flush
+from brokerd.storage.log import Log
 from brokerd.wire.records import CorruptBatch
 
 log = logging.getLogger(__name__)
@@ -26,8 +28,8 @@ FLUSHES_MAX = 16
 
 
 class Upkeep:
-    def __init__(self, partitions: Partitions, jobs: Runner) -> None:
-        self._partitions, self._jobs = partitions, jobs
+    def __init__(self, partitions: Partitions, jobs: Runner, clock: Callable[[], Now]) -> None:
+        self._partitions, self._jobs, self._clock = partitions, jobs, clock
         self._compacting: set[TopicPartition] = set()
         self._flushing: set[TopicPartition] = set()
         self.damaged: dict[TopicPartition, str] = {}
@@ -48,24 +50,38 @@ class Upkeep:
         for replica in list(self._partitions.hosted.values()):
             if len(self._flushing) >= FLUSHES_MAX:
                 return
-            if replica.tp in self._flushing or not self._alive(replica) or not replica.log.flush_due(now):
-                continue
-            plan = replica.log.plan_flush(now)
-            if plan is not None:
-                self._flushing.add(replica.tp)
-                self._jobs.submit(plan.run, partial(self._flushed, replica, plan))
+            if replica.tp not in self._flushing and self._alive(replica) and replica.log.flushing.due(now):
+                self._flush(replica, now, urgent=False)
 
-    def _flushed(self, replica: Replica, plan: Flush, error: BaseException | None) -> None:
+    def commit(self, now: Now) -> None:
+        """Group commit: one flush per log for everybody who waits for it; who comes while it runs shares the next one."""
+        unflushed = self._partitions.unflushed
+        for tp, replica in list(unflushed.items()):
+            if tp in self._flushing:
+                continue
+            del unflushed[tp]
+            if self._alive(replica):
+                self._flush(replica, now, urgent=True)
+
+    def _flush(self, replica: Replica, now: Now, *, urgent: bool) -> None:
+        plan = replica.log.flushing.plan(now)
+        if plan is not None:
+            self._flushing.add(replica.tp)
+            self._jobs.submit(plan.run, partial(self._flushed, replica, replica.log, plan), urgent=urgent)
+
+    def _flushed(self, replica: Replica, log_: Log, plan: Flush, error: BaseException | None) -> None:
         self._flushing.discard(replica.tp)
-        if not self._alive(replica):
+        if not self._alive(replica) or replica.log is not log_:
             return
         if error is not None:
-            self._partitions.fail(replica, error)
+            self._partitions.fail(replica, error)  # also if there was no room: pages that could not be written are dropped
             return
         try:
-            replica.log.flushed(plan)
+            log_.flushing.finished(plan)
         except DiskFailed as e:
             self._partitions.fail(replica, e)
+            return
+        self._partitions.flushed(replica, self._clock())
 
     # -- compaction ------------------------------------------------------------------------------------------------------
     def compact(self, now: Now) -> None:

@@ -1,6 +1,7 @@
 """Produce: records come in here.
 
-Laws: nothing is acknowledged before it is written, and with acks=all not before the high watermark has passed it; every batch
+Laws: nothing is acknowledged before it is written, nor before it is flushed where the topic asks for that, and with acks=all not
+before the high watermark has passed it; every batch
 is checked before the first byte is written; a refusal names its reason. Batches are stamped in place, never unpacked.
 """
 
@@ -9,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from brokerd import partition as core
 from brokerd.dispatch import Request
 from brokerd.net.loop import Loop
 from brokerd.partitions import Partitions, Replica
@@ -68,13 +68,10 @@ class ProduceApi:
             else:
                 request.reply(None)
             return
-        if body.acks == ACKS_ALL:
-            self._when_replicated(
-                [o for _, _, o in outcomes], body.timeout_ms, lambda: self._reply(request, outcomes),
-                lambda: request.abandoned,
-            )  # fmt: skip
-        else:
-            self._reply(request, outcomes)
+        self._when_kept(
+            [o for _, _, o in outcomes], body.acks, body.timeout_ms, lambda: self._reply(request, outcomes),
+            lambda: request.abandoned,
+        )  # fmt: skip
 
     # -- one partition -----------------------------------------------------------------------------------------------
     def _append_named(self, topic: str, index: int, data: memoryview | None, acks: int, zstd: bool) -> Outcome:
@@ -155,23 +152,30 @@ class ProduceApi:
             partitions.fail(replica, e)
             return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, str(e))
         epoch = machine.leader_epoch
-        partitions.run(replica, core.Appended(replica.log.end_offset), now)
-        partitions.waiters.check(replica.end_key())
+        partitions.appended(replica, now)
         return Outcome(
             ErrorCode.NONE, None, appended.base_offset, appended.log_append_time, replica.log.start_offset, replica,
             epoch, appended.last_offset + 1,
         )  # fmt: skip
 
-    # -- acks=all ----------------------------------------------------------------------------------------------------
-    def _when_replicated(
+    # -- waiting -----------------------------------------------------------------------------------------------------
+    def _when_kept(
         self,
         outcomes: list[Outcome],
+        acks: int,
         timeout_ms: int,
         done: Callable[[], None],
         abandoned: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Call `done` once every outcome is replicated, refused or expired; what could not be kept carries its error."""
-        pending = [o for o in outcomes if o.error == ErrorCode.NONE and o.replica is not None]
+        """Call `done` once every outcome is kept as `acks` asks, refused or expired; what could not be kept carries its error.
+
+        acks=1: written by the leader, and flushed where the topic asks for it. acks=all: that, by every member of the ISR.
+        """
+        pending = [
+            o for o in outcomes
+            if o.error == ErrorCode.NONE and o.replica is not None
+            and (acks == ACKS_ALL or o.replica.log.flushing.sure_end < o.required_end)
+        ]  # fmt: skip
 
         def settled(outcome: Outcome) -> bool:
             replica = outcome.replica
@@ -179,6 +183,8 @@ class ProduceApi:
             if not replica.leads or replica.core.leader_epoch != outcome.leader_epoch:
                 outcome.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 return True
+            if acks != ACKS_ALL:
+                return replica.log.flushing.sure_end >= outcome.required_end
             if replica.core.high_watermark < outcome.required_end:
                 return False
             if replica.core.isr_size < replica.core.min_insync:
@@ -208,7 +214,7 @@ class ProduceApi:
     def append_internal(self, replica: Replica, batch: bytes, timeout_ms: int, done: Callable[[Outcome], None]) -> None:
         """For the coordinators: append to a partition led here, and tell when it is replicated (acks=all)."""
         outcome = self.append(replica, bytearray(batch), ACKS_ALL)
-        self._when_replicated([outcome], timeout_ms, lambda: done(outcome))
+        self._when_kept([outcome], ACKS_ALL, timeout_ms, lambda: done(outcome))
 
     # -- shaping -----------------------------------------------------------------------------------------------------
     @staticmethod

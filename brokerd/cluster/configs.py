@@ -48,9 +48,9 @@ TOPIC_CONFIGS: dict[str, Definition] = {
                    "log.cleaner.delete.retention.ms", 0),
         Definition("file.delete.delay.ms", LONG, "60000", "Not needed: a file being read stays readable after its removal.",
                    "log.segment.delete.delay.ms", 0, acts=False),
-        Definition("flush.messages", LONG, str(LONG_MAX), "Records between forced flushes to the disk; replicas are the better safety.",
+        Definition("flush.messages", LONG, str(LONG_MAX), "Of acknowledged records a power cut takes fewer than this many; at 1, acknowledgements wait for the disk.",
                    "log.flush.interval.messages", 1),
-        Definition("flush.ms", LONG, str(LONG_MAX), "Milliseconds between forced flushes to the disk.", "log.flush.interval.ms", 0),
+        Definition("flush.ms", LONG, str(LONG_MAX), "Records older than this many milliseconds are flushed; at 0, acknowledgements wait for the disk.", "log.flush.interval.ms", 0),
         Definition("follower.replication.throttled.replicas", LIST, "", "partition:broker pairs (or *) throttled where they are copied to.",
                    acts=False),
         Definition("index.interval.bytes", INT, "4096", "Bytes of log per index entry.", "log.index.interval.bytes", 0),
@@ -206,6 +206,11 @@ class TopicConfig:
     @property
     def deletes(self) -> bool:
         return "delete" in self.cleanup_policy
+
+    @property
+    def unflushed_max(self) -> int:
+        """Records that may be acknowledged before they are flushed (decision 014)."""
+        return 0 if self.flush_ms == 0 else self.flush_messages - 1
 
     @staticmethod
     def from_overrides(overrides: Mapping[str, str], broker_defaults: Mapping[str, str] | None = None) -> TopicConfig:

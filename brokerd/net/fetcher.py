@@ -80,6 +80,11 @@ class Fetchers:
         if leader is not None:
             self._sources[leader].replication.unfollow(tp)
 
+    def resume(self, tp: TopicPartition) -> None:
+        leader = self._where.get(tp)
+        if leader is not None:
+            self._soon(leader, self._sources[leader])
+
     def kick(self) -> None:
         """Endpoints may have changed (a broker came back): try again now."""
         for leader, source in self._sources.items():

@@ -244,7 +244,7 @@ def plan(log_: Log, now: Now, high_watermark: int, *, force: bool = False) -> Cl
         return None
     return Cleaning(
         log_.disk, log_.folder, sources, log_.cleaned_offset, log_.start_offset, now.wall_ms, config.delete_retention_ms,
-        config.segment_bytes, config.index_interval_bytes, log_.truncations, log_.producers.last_offsets(),
+        config.segment_bytes, config.index_interval_bytes, log_.flushing.cuts, log_.producers.last_offsets(),
     )  # fmt: skip
 
 
@@ -253,7 +253,7 @@ def finish(log_: Log, done: Cleaning) -> bool:
 
     Segments that retention removed meanwhile stay removed. Raises DiskFull, DiskFailed.
     """
-    if done.truncations != log_.truncations:
+    if done.truncations != log_.flushing.cuts:
         discard(done)
         return False
     upto = done.upto

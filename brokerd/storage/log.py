@@ -12,22 +12,23 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from zlib import crc32
 
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
 from brokerd.storage import recovery, retention, times
 from brokerd.storage.disk import Disk, DiskFull
 from brokerd.storage.epochs import EpochCache
+from brokerd.storage.flushing import Flushing
 from brokerd.storage.index import RELATIVE_MAX
 from brokerd.storage.producers import ACCEPTED, EXPIRATION_MS, Accepted, Duplicate, Producers, Refused
+from brokerd.storage.rolling import must_roll
 from brokerd.storage.segment import Segment
-from brokerd.storage.slices import NOTHING, Appended, FetchRefused, Flush, Slice
+from brokerd.storage.slices import NOTHING, Appended, FetchRefused, Slice
 from brokerd.storage.snapshots import Snapshot, Snapshots
 from brokerd.wire import records
 from brokerd.wire.records import BatchHeader
 
-__all__ = ["NOTHING", "Appended", "FetchRefused", "Flush", "Log", "Slice"]
+__all__ = ["NOTHING", "Appended", "FetchRefused", "Log", "Slice"]
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +47,7 @@ class Log:
         self.producers = Producers()
         self.producer_expiration_ms = EXPIRATION_MS
         self.start_offset = 0
-        self.truncations = 0
-        """How often the end was cut: a flush planned before the last cut is void."""
+        self.flushing = Flushing(self)
         self.snapshots = Snapshots(folder, disk)
         self.batches_checked = self.bytes_cut = 0
         """What opening cost: batches whose CRC was checked, bytes that were torn."""
@@ -55,8 +55,6 @@ class Log:
         """Below this, compaction has been everywhere."""
         self._edges: dict[int, int] = {}
         self._snapshot_due = SNAPSHOT_BYTES
-        self._flushed_offset = -1
-        self._flushed_mono_ms = 0
 
     # -- opening -----------------------------------------------------------------------------------------------------------
     @staticmethod
@@ -82,8 +80,7 @@ class Log:
         self.epochs.raise_start(self.start_offset)
         self.cleaned_offset = recovery.read_number(disk, folder / recovery.CLEANER_OFFSET)
         self._not_clean_above(self.end_offset)
-        self._flushed_offset = self.snapshots.flushed_offset
-        self._flushed_mono_ms = now.mono_ms
+        self.flushing.begin(self.snapshots.flushed_offset, now)
         for segment in self.segments:
             segment.release()
         return self
@@ -109,6 +106,9 @@ class Log:
     @property
     def size_bytes(self) -> int:
         return sum(s.size for s in self.segments)
+
+    def has_segment(self, base_offset: int) -> bool:
+        return base_offset in self._bases
 
     # -- appending ---------------------------------------------------------------------------------------------------------
     def check_producer(self, header: BatchHeader, now: Now) -> Accepted | Duplicate | Refused:
@@ -173,7 +173,7 @@ class Log:
         segment = self.segments[-1]
         _, newest, last = stamped[-1]
         last += newest.last_offset_delta
-        if segment.size and self._must_roll(segment, len(data), last, newest.max_timestamp, now):
+        if segment.size and must_roll(segment, self.config, len(data), last, newest.max_timestamp, now):
             segment = self.roll(now)
         if last - segment.base_offset > RELATIVE_MAX:
             segment = self._restart_beyond_gap(stamped[0][2], now)
@@ -197,24 +197,6 @@ class Log:
         if segment.size >= self._snapshot_due:
             self._snapshot_due = segment.size + SNAPSHOT_BYTES
             self._leave_shortcuts()
-
-    def _must_roll(self, segment: Segment, incoming: int, last_offset: int, newest: int, now: Now) -> bool:
-        config = self.config
-        if segment.size + incoming > config.segment_bytes or last_offset - segment.base_offset > RELATIVE_MAX:
-            return True
-        if len(segment.index) * 8 >= config.segment_index_bytes:
-            return True
-        # Kafka's rule: by the records' own time where they have one, so that replayed history is cut as it happened.
-        if segment.first_timestamp >= 0 and newest >= 0:
-            age = newest - segment.first_timestamp
-        else:
-            age = now.wall_ms - segment.created_wall_ms
-        return age > config.segment_ms - config.segment_jitter_ms and age > config.segment_ms - self._jitter(segment)
-
-    def _jitter(self, segment: Segment) -> int:
-        """Of `segment.jitter.ms`; the same for the same segment, different between partitions, without a source of chance."""
-        bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        return crc32(str(segment.path).encode()) % (bound + 1) if bound else 0
 
     def roll(self, now: Now) -> Segment:
         """Close the active segment and begin a new one at the log's end."""
@@ -253,7 +235,7 @@ class Log:
         self._try("index", self.segments[-1].save_indexes)
         self._try("snapshot", self._write_snapshot)
 
-    def _snapshot(self, *, flushed: bool) -> Snapshot:
+    def snapshot(self, *, flushed: bool) -> Snapshot:
         active = self.segments[-1]
         return Snapshot(
             self.end_offset,
@@ -267,14 +249,14 @@ class Log:
     def _write_snapshot(self) -> None:
         if self.end_offset not in self.snapshots.offsets:
             self._write_epochs()
-            self.snapshots.write(self._snapshot(flushed=False))
+            self.snapshots.write(self.snapshot(flushed=False))
 
     def _write_epochs(self) -> None:
         self.disk.replace(self.folder / recovery.EPOCHS, self.epochs.to_text().encode())
 
     def _drop_snapshots_above(self, offset: int) -> None:
         self.snapshots.drop_above(offset)
-        self._flushed_offset = min(self._flushed_offset, offset)
+        self.flushing.cut(offset)
 
     # -- reading -----------------------------------------------------------------------------------------------------------
     def read(self, offset: int, bytes_max: int, upto_offset: int, at_least_one: bool = True) -> Slice:
@@ -325,7 +307,7 @@ class Log:
         if offset < max(self.start_offset, self.segments[0].base_offset):
             self.reset_to(offset)
             return
-        self.truncations += 1
+        self.flushing.cuts += 1
         self._edges.clear()
         self._not_clean_above(offset)
         self._drop_snapshots_above(offset)
@@ -358,7 +340,7 @@ class Log:
 
     def reset_to(self, offset: int, now: Now | None = None) -> None:
         """Empty the log and begin anew at `offset`."""
-        self.truncations += 1
+        self.flushing.cuts += 1
         self._edges.clear()
         self._not_clean_above(0)
         self._drop_snapshots_above(-1)
@@ -437,37 +419,13 @@ class Log:
             self.disk.unlink(self.folder / recovery.CLEANER_OFFSET)
             self.cleaned_offset = 0
 
-    # -- flushing and closing ----------------------------------------------------------------------------------------------
-    def plan_flush(self, now: Now | None = None) -> Flush | None:
-        """What a power cut could take; None when there is nothing. `Flush.run` does the waiting, on any thread."""
-        if now is not None:
-            self._flushed_mono_ms = now.mono_ms
-        if self._flushed_offset >= self.end_offset:
-            return None
-        files = tuple(s.file for s in self.segments if s.end_offset > self._flushed_offset and s.size)
-        return Flush(files, self._snapshot(flushed=True), self.truncations)
-
-    def flushed(self, done: Flush) -> None:
-        """`done.run` has returned. Void when the log was cut meanwhile."""
-        if done.truncations == self.truncations and done.snapshot.segment in self._bases:
-            self._flushed_offset = done.snapshot.offset
-            self._try("snapshot", lambda: self.snapshots.write(done.snapshot))
-
-    def flush_due(self, now: Now) -> bool:
-        """Whether a closed segment is not flushed yet, or `flush.messages` or `flush.ms` ask for a flush."""
-        unflushed = self.end_offset - max(self._flushed_offset, self.start_offset)
-        return unflushed > 0 and (
-            self.segments[-1].base_offset > max(self._flushed_offset, self.start_offset)
-            or unflushed >= self.config.flush_messages
-            or now.mono_ms - self._flushed_mono_ms >= self.config.flush_ms
-        )
-
+    # -- closing -------------------------------------------------------------------------------------------------------------
     def flush(self, now: Now | None = None) -> None:
-        """Flush here and now. Raises DiskFailed."""
-        plan = self.plan_flush(now)
+        """Flush here and now, with a snapshot. Raises DiskFailed."""
+        plan = self.flushing.plan(now, snapshot=True)
         if plan is not None:
             plan.run()
-            self.flushed(plan)
+            self.flushing.finished(plan)
 
     def close(self) -> None:
         """Leave indexes and a snapshot, so that the next opening need not scan."""

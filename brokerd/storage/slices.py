@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from brokerd.storage.disk import DiskFailed, File
-from brokerd.storage.snapshots import Snapshot
 from brokerd.wire.framing import FileRegion
 
 
@@ -40,16 +39,3 @@ class Slice(NamedTuple):
 
 
 NOTHING = Slice(())
-
-
-class Flush(NamedTuple):
-    """What `plan_flush` found unflushed. `run` may be called on any thread; then tell the log `flushed`."""
-
-    files: tuple[File, ...]
-    snapshot: Snapshot
-    truncations: int
-
-    def run(self) -> None:
-        """Raises DiskFailed; the replica is then to be taken offline, never flushed again."""
-        for file in self.files:
-            file.fsync()

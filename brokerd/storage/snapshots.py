@@ -81,7 +81,30 @@ class Snapshots:
                 yield snapshot
 
     def write(self, snapshot: Snapshot) -> None:
-        self.disk.replace(self.path(snapshot.offset), snapshot.to_bytes(), durable=snapshot.flushed)
+        """One that is not flushed: a shortcut after a kill, nothing after a power cut."""
+        self.disk.replace(self.path(snapshot.offset), snapshot.to_bytes())
+        self._written(snapshot)
+
+    # A flushed one in two steps: the first waits for the disk, on any thread, the second belongs to the log's.
+    def _prepared(self, snapshot: Snapshot) -> Path:
+        return self.folder / f"{snapshot.offset:020d}.snapshot.flushed.tmp"
+
+    def prepare(self, snapshot: Snapshot) -> None:
+        file = self.disk.open(self._prepared(snapshot), create=True)
+        file.truncate(0)
+        file.pwrite(snapshot.to_bytes(), 0)
+        file.fsync()
+
+    def adopt(self, snapshot: Snapshot, *, sound: bool) -> None:
+        """Put what `prepare` wrote in its place, or throw it away. A power cut may take the name again, which costs time only."""
+        prepared = self._prepared(snapshot)
+        if not sound:
+            self.disk.unlink(prepared)
+        elif self.disk.exists(prepared):
+            self.disk.rename(prepared, self.path(snapshot.offset))
+            self._written(snapshot)
+
+    def _written(self, snapshot: Snapshot) -> None:
         self.offsets[snapshot.offset] = snapshot.flushed
         flushed = self.flushed_offset
         for offset in sorted(self.offsets)[:-KEPT]:

@@ -41,7 +41,9 @@ class SimJobs:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def submit(self, run: Callable[[], object], done: Callable[[BaseException | None], None]) -> None:
+    def submit(
+        self, run: Callable[[], object], done: Callable[[BaseException | None], None], *, urgent: bool = False
+    ) -> None:
         def finish() -> None:
             error: BaseException | None = None
             try:
@@ -50,7 +52,7 @@ class SimJobs:
                 error = e
             done(error)
 
-        self._node.post(self._node.world.between(1 * MS, 200 * MS), finish)
+        self._node.post(self._node.world.between(1 * MS, (20 if urgent else 200) * MS), finish)
 
     def background(self, run: Callable[[], None]) -> None:
         self.submit(run, lambda error: None)

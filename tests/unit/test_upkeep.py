@@ -24,10 +24,11 @@ class House:
     def __init__(self, disk: SimDisk, log: Log) -> None:
         self.disk, self.log = disk, log
         self.failed: list[str] = []
+        self.unflushed: dict[TopicPartition, Any] = {}
         self.replica = self.new_replica()
         self.hosted: dict[TopicPartition, Any] = {TP: self.replica}
         self.jobs: list[tuple[Callable[[], object], Callable[[BaseException | None], None]]] = []
-        self.upkeep = Upkeep(self, self)  # type: ignore[arg-type]
+        self.upkeep = Upkeep(self, self, lambda: NOW)  # type: ignore[arg-type]
 
     def new_replica(self) -> Any:
         core = SimpleNamespace(high_watermark=self.log.end_offset)
@@ -37,10 +38,15 @@ class House:
         replica.offline_reason = why
         self.failed.append(why)
 
+    def flushed(self, replica: Any, now: object) -> None:
+        pass
+
     def retain(self, now: object) -> None:
         self.log.retain(NOW, self.log.end_offset)
 
-    def submit(self, run: Callable[[], object], done: Callable[[BaseException | None], None]) -> None:
+    def submit(
+        self, run: Callable[[], object], done: Callable[[BaseException | None], None], *, urgent: bool = False
+    ) -> None:
         self.jobs.append((run, done))
 
     def work(self) -> int:
@@ -142,3 +148,34 @@ def test_a_flush_that_fails_takes_the_replica_offline_and_is_never_repeated() ->
     assert house.failed
     house.upkeep.flush(NOW)
     assert house.work() == 0
+
+
+def test_who_comes_while_a_flush_runs_shares_the_next_one() -> None:
+    disk = sim()
+    log = opened(disk, flush_messages="1")
+    house = House(disk, log)
+    for _ in range(3):
+        append(log)
+        house.unflushed[TP] = house.replica
+        house.upkeep.commit(NOW)
+    assert len(house.jobs) == 1 and house.unflushed, "one flush is under way, of the first; the others wait"
+    house.work()
+    assert log.flushing.sure_end == 1
+    house.upkeep.commit(NOW)
+    house.work()
+    assert log.flushing.sure_end == 3
+
+
+def test_flushing_writes_its_snapshot_where_it_waits_and_not_on_the_loop() -> None:
+    disk = sim()
+    log = opened(disk, segment_bytes="400")
+    house = House(disk, log)
+    for _ in range(9):
+        append(log)
+    house.upkeep.flush(NOW)
+    (run, done), *_ = house.jobs
+    run()
+    before = len(disk.story)
+    done(None)
+    assert log.snapshots.flushed_offset == 9
+    assert not [step for step in disk.story[before:] if step.startswith("fsync")]

@@ -64,11 +64,24 @@ def test_closing_waits_for_the_job_under_way_and_drops_the_rest() -> None:
     assert started.wait(10)
     closer = threading.Thread(target=jobs.close)
     closer.start()
-    while jobs.waiting != 1:  # close has dropped the others and left its own word
+    while jobs.waiting:  # close has dropped the others
         threading.Event().wait(0.001)
     go.set()
     closer.join(10)
     assert ran == ["first"]
+
+
+def test_what_somebody_waits_for_does_not_stand_behind_what_takes_long() -> None:
+    jobs = Jobs()
+    go, told = threading.Event(), []
+    jobs.submit(lambda: go.wait(60), lambda error: told.append("compacted"))
+    for _ in range(8):
+        jobs.submit(lambda: None, lambda error: told.append("flushed"), urgent=True)
+    pumped(jobs, told, 8)
+    assert told == ["flushed"] * 8
+    go.set()
+    pumped(jobs, told, 9)
+    jobs.close()
 
 
 def test_a_pool_that_was_never_used_closes() -> None:

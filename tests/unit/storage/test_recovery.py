@@ -289,39 +289,39 @@ def test_a_flush_that_began_before_a_cut_is_void() -> None:
     log = opened()
     for _ in range(4):
         append(log)
-    plan = log.plan_flush()
+    plan = log.flushing.plan(snapshot=True)
     assert plan is not None
     log.truncate_to(2)
     for _ in range(4):
         append(log)
     plan.run()
-    log.flushed(plan)
+    log.flushing.finished(plan)
     assert log.snapshots.offsets == {}
-    assert log.plan_flush() is not None
+    assert log.flushing.plan(snapshot=True) is not None
 
 
 def test_a_flush_covers_what_was_there_when_it_was_planned_and_is_not_repeated() -> None:
     disk = sim()
     log = opened(disk)
     append(log)
-    plan = log.plan_flush()
+    plan = log.flushing.plan(snapshot=True)
     assert plan is not None
     append(log)
     plan.run()
-    log.flushed(plan)
+    log.flushing.finished(plan)
     assert log.snapshots.offsets == {1: True}
     log.flush()
-    assert log.plan_flush() is None
+    assert log.flushing.plan(snapshot=True) is None
 
 
 def test_flushes_are_due_by_count_and_by_time() -> None:
     log = opened(flush_messages="3", flush_ms="500")
     append(log, batch(2))
-    assert not log.flush_due(NOW) and log.flush_due(NOW._replace(mono_ms=500))
+    assert not log.flushing.due(NOW) and log.flushing.due(NOW._replace(mono_ms=500))
     append(log, batch(1))
-    assert log.flush_due(NOW)
+    assert log.flushing.due(NOW)
     log.flush(NOW)
-    assert not log.flush_due(NOW._replace(mono_ms=900))
+    assert not log.flushing.due(NOW._replace(mono_ms=900))
 
 
 # -- crashes in the middle of the log's own steps ------------------------------------------------------------------------
