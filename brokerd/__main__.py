@@ -40,7 +40,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: broker.loop.call_later(0, lambda now: broker.stop()) and None)
     signal.signal(signal.SIGINT, lambda *_: broker.loop.call_later(0, lambda now: broker.stop()) and None)
     broker.run()
-    return 0
+    return broker.exit_status
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import Any
 from brokerd.apis.admin import AdminApi
 from brokerd.apis.fetch import FetchApi
 from brokerd.apis.groups import GroupsApi
+from brokerd.apis.logdirs import LogDirsApi
 from brokerd.apis.metadata import MetadataApi
 from brokerd.apis.offsets import OffsetsApi
 from brokerd.apis.produce import ProduceApi
@@ -29,6 +30,7 @@ from brokerd.config import BrokerConfig
 from brokerd.coordinator.groups import Groups, partition_of
 from brokerd.dispatch import Dispatch, Handler
 from brokerd.identity import Identity
+from brokerd.logdirs import LogDirs
 from brokerd.net.fetcher import Fetchers
 from brokerd.net.loop import READ
 from brokerd.net.membership import Membership
@@ -58,18 +60,19 @@ class Broker:
         self.config = config
         outside = outside or Outside()
         self.loop, self.jobs, self.disk = outside.loop, outside.jobs, outside.disk
-        self.identity = Identity(config.log_dir, config.broker_id, outside)
+        self.log_dirs = LogDirs(config["log.dirs"], self.disk)
+        self.identity = Identity(self.log_dirs, config.broker_id, outside)
         self.waiters = Waiters()
         self.stopped = False
         self.stopping = False
         self.failed: str | None = None
+        self.exit_status = 0
         self._gap_ms_max: int = config["zookeeper.session.timeout.ms"]
         self.loop.gap_ms_max, self.loop.stood_still = self._gap_ms_max, self._stood_still
         self.partitions = Partitions(
-            config.broker_id, config.log_dir, self.disk, self.waiters,
+            config.broker_id, self.log_dirs, self.disk, self.waiters,
             lag_ms_max=config["replica.lag.time.max.ms"],
             topic_config=self._topic_config,
-            deep_recovery=not self.identity.fresh and not self.identity.tail_intact,
             producer_expiration_ms=config["producer.id.expiration.ms"],
         )  # fmt: skip
         host, port = config["listeners"]
@@ -95,7 +98,8 @@ class Broker:
             metadata_bytes_max=config["offset.metadata.max.bytes"], draw=outside.draw_id,
         )  # fmt: skip
         self.partitions.leadership = self
-        self.partitions.disk_failed = self.identity.tail_in_doubt
+        self.log_dirs.on_error = self.identity.tail_in_doubt
+        self.partitions.on_directory_failed = self._directory_failed
         self.partitions.current = lambda: self.membership.head_read
         self.upkeep = Upkeep(self.partitions, self.jobs, lambda: self.loop.now)
         self.producers = ProducersApi(outside.draw_producer_id)
@@ -140,7 +144,7 @@ class Broker:
             ApiKey.DESCRIBE_CONFIGS: admin.describe_configs,
             ApiKey.ALTER_CONFIGS: admin.alter_configs,
             ApiKey.INCREMENTAL_ALTER_CONFIGS: admin.incremental_alter_configs,
-            ApiKey.DESCRIBE_LOG_DIRS: admin.describe_log_dirs,
+            ApiKey.DESCRIBE_LOG_DIRS: LogDirsApi(self.partitions).describe_log_dirs,
         }
 
     # -- introductions ---------------------------------------------------------------------------------------------------
@@ -224,6 +228,9 @@ class Broker:
     def _after_turn(self) -> None:
         if self.partitions.unflushed:
             self.upkeep.commit(self.loop.now)
+        if self.partitions.offline_changed:
+            self.partitions.offline_changed = False
+            self.membership.tell_offline(self.partitions.offline())
         if self.partitions.proposals_changed:
             self.partitions.proposals_changed = False
             self.membership.propose_isr(
@@ -237,6 +244,20 @@ class Broker:
         image = self.partitions.image
         if self.failed is None and image.seq:
             self.identity.applied(image.cluster_id, image.seq, image.chain_hash)
+
+    def _directory_failed(self) -> None:
+        if not self.log_dirs.online:
+            log.critical("no directory of log.dirs is left: giving up, so that others may lead")
+            self.exit_status = 1
+            self.loop.call_later(0, lambda now: self._give_up())
+
+    def _give_up(self) -> None:
+        """Nothing can be written any more: the seat is given back at once."""
+        self.listener.stop_accepting()
+        self.listener.close()
+        self.fetchers.close()
+        self.membership.close()
+        self.stopped = True
 
     # -- life ------------------------------------------------------------------------------------------------------------
     def run(self) -> None:

@@ -46,8 +46,10 @@ def _listener(text: str) -> tuple[str, int]:
 
 def _paths(text: str) -> tuple[Path, ...]:
     paths = tuple(Path(p.strip()) for p in text.split(",") if p.strip())
-    if len(paths) != 1:
-        raise ValueError("exactly one folder is supported so far")
+    if not paths:
+        raise ValueError("at least one folder is needed")
+    if len(set(paths)) != len(paths):
+        raise ValueError("a folder is named twice")
     return paths
 
 
@@ -55,7 +57,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("broker.id", int, None, "This broker's number, unique in the cluster.", 0),
     Setting("listeners", _listener, ("127.0.0.1", 9092), "Where to listen: PLAINTEXT://host:port."),
     Setting("advertised.listeners", _listener, None, "What clients are told; an IPv4 address rather than a name. Default: listeners."),
-    Setting("log.dirs", _paths, None, "The folder that holds this broker's logs."),
+    Setting("log.dirs", _paths, None, "The folders that hold this broker's logs, separated by commas: one per disk."),
     Setting("zookeeper.connect", str, "127.0.0.1:2181", "ZooKeeper's host:port list, with an optional chroot."),
     Setting("zookeeper.session.timeout.ms", int, 6_000, "Silence after which the broker counts as dead.", 400),
     Setting("broker.rack", str, None, "The zone, for placement and closest reads."),
@@ -102,11 +104,6 @@ class BrokerConfig:
     @property
     def broker_id(self) -> int:
         return int(self.values["broker.id"])
-
-    @property
-    def log_dir(self) -> Path:
-        path: Path = self.values["log.dirs"][0]
-        return path
 
     @staticmethod
     def load(path: Path, known_topic_default: Callable[[str], bool] = lambda name: False) -> BrokerConfig:

@@ -30,7 +30,7 @@ class Outside:
         self.loop = loop or Loop()
         self.jobs = Jobs()
         self.disk: Disk = OsDisk(self.jobs.background)
-        self._lock = -1
+        self._locks: list[int] = []
 
     def listen(
         self,
@@ -50,9 +50,9 @@ class Outside:
 
     def lock(self, folder: Path) -> bool:
         """Take the folder for this process; False when another one has it. Let go when the process ends."""
-        self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._locks.append(os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._locks[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return False
         return True

@@ -1,7 +1,6 @@
 """Where partitions live: their logs, cores and waiters on this broker.
 
-Laws: the metadata log alone opens, closes and deletes replicas (absence never deletes: a folder of an unknown topic is set
-aside as `-stray`); every effect of a core is run here, in its order. Called by the API doors, the fetchers and the broker.
+Laws: the metadata log alone opens, closes and deletes replicas; every effect of a core is run here, in its order. Called by the API doors, the fetchers and the broker.
 Must not come in: sockets, the wire's messages, ZooKeeper.
 """
 
@@ -10,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 from uuid import UUID
 
@@ -26,8 +24,8 @@ from brokerd.cluster.metadata import (
     TopicDeleted,
 )
 from brokerd.cluster.model import Now, PartitionState, Seat, TopicPartition, TopicState
+from brokerd.logdirs import LogDir, LogDirs
 from brokerd.partition import Partition, Role
-from brokerd.replication import Position, truncation_point
 from brokerd.storage import checkpoints
 from brokerd.storage.disk import Disk, DiskFailed, DiskFull
 from brokerd.storage.log import Log
@@ -101,17 +99,16 @@ class Partitions:
     def __init__(
         self,
         broker_id: int,
-        log_dir: Path,
+        log_dirs: LogDirs,
         disk: Disk,
         waiters: Waiters,
         *,
         lag_ms_max: int,
         topic_config: Callable[[TopicState], TopicConfig],
-        deep_recovery: bool,
         producer_expiration_ms: int = EXPIRATION_MS,
     ) -> None:
-        self.broker_id, self.log_dir, self.disk, self.waiters = broker_id, log_dir, disk, waiters
-        self._lag_ms_max, self._topic_config, self._deep = lag_ms_max, topic_config, deep_recovery
+        self.broker_id, self.log_dirs, self.disk, self.waiters = broker_id, log_dirs, disk, waiters
+        self._lag_ms_max, self._topic_config = lag_ms_max, topic_config
         self._producer_expiration_ms = producer_expiration_ms
         self.image = Image()
         self.incarnation: int | None = None
@@ -119,20 +116,24 @@ class Partitions:
         """True after the loop stood still for longer than a session: no produce until the log was read past a sync."""
         self.current: Callable[[], bool] = lambda: True
         """Whether the image is known to be the newest: without ZooKeeper a leader may have been deposed unheard."""
-        self.disk_failed: Callable[[], None] = lambda: None
-        """An I/O error: what was written and not flushed may be gone, of any file."""
         self.hosted: dict[TopicPartition, Replica] = {}
+        self.on_directory_failed: Callable[[], None] = lambda: None
         self.following: Following | None = None
         self.leadership: LeadershipListener | None = None
         self.proposals: dict[TopicPartition, Proposal] = {}
         self.proposals_changed = False
         self.unflushed: dict[TopicPartition, Replica] = {}
         """Replicas where somebody waits for a flush; the upkeep takes them at the end of the turn."""
+        self.offline_changed = False
+        self._nowhere: set[TopicPartition] = set()
+        """Copies that no online directory holds: they are on one that failed, so that a new one would be an empty one."""
+        self._loaded = False
         self._doomed: list[Replica] = []
         self._round_ms = max(TICK_MS, min(lag_ms_max // 8, ROUND_MS_MAX))
         self._round_not_before_ms = self._share = 0
         self._unlooked: list[Replica] = []
-        self._high_watermarks = checkpoints.read_offsets(disk, log_dir / checkpoints.HIGH_WATERMARKS)
+        log_dirs.read_high_watermarks()
+        log_dirs.on_failure = self._directory_failed
 
     # -- finding -----------------------------------------------------------------------------------------------------
     def find(self, topic: TopicState, partition: int) -> Replica | None:
@@ -149,7 +150,14 @@ class Partitions:
     def load(self, image: Image, now: Now) -> None:
         """A whole image (at start, or after the tailer fell behind a snapshot)."""
         self.image = image
-        self._sort_folders(image)
+        for d in self.log_dirs.online:
+            try:
+                self.log_dirs.sort(d, image, {tp.topic_id for tp in self.hosted})
+            except DiskFailed as e:
+                self.log_dirs.fail(d, str(e))
+        if not self._loaded and self.log_dirs.any_failed:
+            self._miss(image)
+        self._loaded = True
         for tp in list(self.hosted):
             if image.partition(tp) is None:
                 self._close(tp)
@@ -194,8 +202,11 @@ class Partitions:
         if topic is None or state is None:
             return
         if self.broker_id not in state.replicas:
+            self._found(tp)
             if tp in self.hosted:
                 self._delete(tp, now)
+            return
+        if tp in self._nowhere:
             return
         replica = self.hosted.get(tp)
         if replica is None:
@@ -203,8 +214,15 @@ class Partitions:
                 replica = self._open(tp, topic, now)
             except (DiskFailed, DiskFull, OSError) as e:
                 log.error("%s-%d cannot be opened and stays offline: %s", topic.name, tp.partition, e)
+                if isinstance(e, DiskFailed):
+                    self.log_dirs.on_error()
+                self._nowhere.add(tp)
+                self.offline_changed = True
                 return
-        self.run(replica, self._changed(replica, state), now)
+        if (
+            replica.offline_reason is None or state.leader != self.broker_id
+        ):  # else the controller has not heard of it yet
+            self.run(replica, self._changed(replica, state), now)
 
     def _changed(self, replica: Replica, state: PartitionState) -> core.Changed:
         leads = (
@@ -226,24 +244,16 @@ class Partitions:
     # -- opening, closing, deleting ----------------------------------------------------------------------------------
     def _open(self, tp: TopicPartition, topic: TopicState, now: Now) -> Replica:
         self._bury()  # a topic of the same name may have had this folder
-        folder = self.log_dir / f"{topic.name}-{tp.partition}"
-        config = self._topic_config(topic)
-        if self.disk.exists(folder):
-            found = checkpoints.read_partition_metadata(self.disk, folder)
-            if found is not None and found != tp.topic_id:
-                self._set_aside(folder, f"belongs to topic id {found}, not {tp.topic_id}")
-        fresh = not self.disk.exists(folder)
-        if fresh:
-            self.disk.mkdir(folder)
-            checkpoints.write_partition_metadata(self.disk, folder, tp.topic_id)
-        key = (topic.name, tp.partition)
-        opened = Log.open(folder, config, self.disk, now, deep=self._deep)
+        name, key = f"{topic.name}-{tp.partition}", (topic.name, tp.partition)
+        taken = (r.log.folder for r in self.hosted.values())
+        opened, fresh = self.log_dirs.open(name, tp.topic_id, self._topic_config(topic), now, taken)
         opened.producer_expiration_ms = self._producer_expiration_ms
         machine = Partition(self.broker_id, tp, self._lag_ms_max)
         machine.high_watermark = max(
-            opened.start_offset, min(0 if fresh else self._high_watermarks.get(key, 0), opened.end_offset)
+            opened.start_offset,
+            min(0 if fresh else self.log_dirs.high_watermark(opened.folder, key), opened.end_offset),
         )
-        replica = self.hosted[tp] = Replica(tp, topic.name, config, opened, machine)
+        replica = self.hosted[tp] = Replica(tp, topic.name, opened.config, opened, machine)
         return replica
 
     def _close(self, tp: TopicPartition) -> None:
@@ -256,6 +266,7 @@ class Partitions:
     def _retire(self, replica: Replica, now: Now) -> None:
         """Give up every role before the log goes."""
         led = replica.leads
+        self.offline_changed = self.offline_changed or replica.offline_reason is not None
         replica.offline_reason = "deleted"
         self._withdraw(replica.tp)
         self.waiters.check(replica.hw_key())
@@ -275,12 +286,13 @@ class Partitions:
         """Delete what was given up, once no checkpoint names it: a folder that a checkpoint names and that is gone means a lost copy."""
         if not self._doomed:
             return
-        for replica in self._doomed:
-            self._high_watermarks.pop((replica.topic, replica.tp.partition), None)
-        # Not `checkpoint`: while an image is being loaded, what is not open yet still needs its number.
-        self._write_high_watermarks({**self._high_watermarks, **self._now_high()})
+        gone = {(r.topic, r.tp.partition) for r in self._doomed}
+        for d in {self.log_dirs.of(replica.log.folder) for replica in self._doomed}:
+            # Not `checkpoint`: while an image is being loaded, what is not open yet still needs its number.
+            high = {**d.high_watermarks, **self._now_high(d)}
+            self.log_dirs.write_high_watermarks(d, {key: offset for key, offset in high.items() if key not in gone})
         while self._doomed:
-            self._doomed.pop().log.delete()
+            self.log_dirs.remove(self._doomed.pop().log)
 
     def _reset(self, tp: TopicPartition, reset_id: str, now: Now) -> None:
         """Replica recovery: throw the copy away and begin anew as a follower. The controller took us out of the ISR first."""
@@ -292,32 +304,9 @@ class Partitions:
             return
         if replica is not None:
             self._delete(tp, now)
+        self._found(tp)  # one that was on a failed directory begins anew on another
         log.info("%s-%d is rebuilt from its leader (%s)", topic.name, tp.partition, reset_id)
-        self._high_watermarks.pop((topic.name, tp.partition), None)
         self.sync(tp, now)
-
-    def _sort_folders(self, image: Image) -> None:
-        """Folders of topics that the image does not know are set aside; of deleted topics, removed (safety section 1)."""
-        for name in self.disk.listdir(self.log_dir):
-            folder = self.log_dir / name
-            if name.endswith("-stray") or not self.disk.isdir(folder):
-                continue
-            topic_id = checkpoints.read_partition_metadata(self.disk, folder)
-            if topic_id is None or topic_id in image.topics:
-                continue
-            if name.endswith("-delete") or topic_id in image.deleted:
-                self.disk.rmtree(folder)
-            elif not any(tp.topic_id == topic_id for tp in self.hosted):
-                self._set_aside(folder, f"topic id {topic_id} is unknown to the metadata log")
-
-    def _set_aside(self, folder: Path, why: str) -> None:
-        log.warning("%s set aside as -stray: %s", folder.name, why)
-        target = folder.with_name(folder.name + "-stray")
-        number = 1
-        while self.disk.exists(target):
-            number += 1
-            target = folder.with_name(f"{folder.name}.{number}-stray")
-        self.disk.rename(folder, target)
 
     def _reconfigure(self, topic_id: UUID, now: Now) -> None:
         topic = self.image.topics[topic_id]
@@ -355,7 +344,7 @@ class Partitions:
                     if self.leadership is not None:
                         self.leadership.leads(replica.topic, replica.tp.partition, effect.leader_epoch, now)
                 case core.Follow():
-                    if self.following is not None:
+                    if self.following is not None and replica.offline_reason is None:
                         self.following.follow(replica.tp, effect.leader, effect.leader_epoch)
                 case core.StopFollowing():
                     if self.following is not None:
@@ -391,95 +380,80 @@ class Partitions:
         self.run(replica, core.Appended(end, sure_end), now)
         self.waiters.check(replica.end_key())
 
-    def _want_flush(self, replica: Replica) -> None:
+    def want_flush(self, replica: Replica) -> None:
         if replica.log.flushing.sure_end < replica.log.end_offset:
             self.unflushed[replica.tp] = replica
 
     def flushed(self, replica: Replica, now: Now) -> None:
         """More of this replica's log is on the disk: whoever waited for that goes on."""
-        self._want_flush(replica)
+        self.want_flush(replica)
         if replica.leads:
             self.run(replica, core.Appended(replica.log.end_offset, replica.log.flushing.sure_end), now)
             self.waiters.check(replica.hw_key())
         elif self.following is not None and replica.core.role is Role.FOLLOWER:
             self.following.resume(replica.tp)
 
-    # -- a follower's side -------------------------------------------------------------------------------------------
-    def position(self, tp: TopicPartition) -> Position | None:
-        replica = self.hosted.get(tp)
-        if replica is None or replica.core.role is not Role.FOLLOWER or replica.offline_reason:
-            return None
-        if replica.log.flushing.sure_end < replica.log.end_offset:
-            return (
-                None  # to ask for more is to say that one holds what came before: not while a power cut could take it
-            )
-        return Position(replica.log.end_offset, replica.log.last_epoch, replica.log.start_offset)
-
-    def append_fetched(
-        self, tp: TopicPartition, records: bytes | memoryview, hw: int, log_start: int, now: Now
-    ) -> None:
-        replica = self.hosted[tp]
-        if len(records):
-            try:
-                replica.log.append_fetched(memoryview(records), now)
-            except (DiskFailed, DiskFull) as e:
-                # A full disk cannot be waited for here: the follower would spin on the same fetch.
-                self.fail(replica, e)
-                return
-            self._want_flush(replica)
-        replica.core.told_high_watermark(hw, replica.log.end_offset)
-        if log_start > replica.log.start_offset:
-            replica.log.raise_start(min(log_start, replica.log.end_offset))
-
-    def diverged(self, tp: TopicPartition, epoch: int, end_offset: int, now: Now) -> None:
-        replica = self.hosted[tp]
-        point = truncation_point(replica.log.epochs.end_offset_for, replica.log.end_offset, epoch, end_offset)
-        log.warning("%s: truncated from %d to %d, where the leader's epoch %d parts from ours",
-                    replica.name, replica.log.end_offset, point, epoch)  # fmt: skip
-        if point < replica.log.start_offset:
-            replica.log.reset_to(point, now)
-        else:
-            replica.log.truncate_to(point)
-        replica.core.truncated(replica.log.end_offset)
-
-    def out_of_range(self, tp: TopicPartition, leader_log_start: int, now: Now) -> None:
-        replica = self.hosted[tp]
-        if leader_log_start > replica.log.end_offset:
-            log.warning("%s: the leader's log starts at %d, ours ends at %d: begun anew there",
-                        replica.name, leader_log_start, replica.log.end_offset)  # fmt: skip
-            replica.log.reset_to(leader_log_start, now)
-            replica.core.truncated(replica.log.end_offset)
-
+    # -- what fails ----------------------------------------------------------------------------------------------------
     def fail(self, replica: Replica, error: BaseException) -> None:
-        """The folder or file system failed this replica: offline until restart, never retried after an EIO."""
-        log.error("%s goes offline: %s", replica.name, error)
-        led = replica.leads
-        replica.offline_reason = str(error)
-        if isinstance(error, DiskFailed):
-            self.disk_failed()
+        """A file failed this replica, or its device all of the directory: offline until restart, never retried after an EIO.
+
+        The controller is told (`offline`), takes it out of the ISR and lets others lead.
+        """
+        if isinstance(error, DiskFailed) and error.of_device:
+            self.log_dirs.fail(self.log_dirs.of(replica.log.folder), str(error))
+        elif isinstance(error, DiskFailed):
+            self.log_dirs.on_error()
+        if replica.offline_reason is None:
+            log.error("%s goes offline: %s", replica.name, error)
+            self._offline(replica, str(error))
+
+    def _offline(self, replica: Replica, why: str) -> None:
+        replica.offline_reason = why
+        self.offline_changed = True
         self.waiters.check(replica.hw_key())
         self.waiters.check(replica.end_key())
         if self.following is not None:
             self.following.unfollow(replica.tp)
-        if led:
-            self._withdraw(replica.tp)
+        self._withdraw(replica.tp)
+
+    def _directory_failed(self, failed: LogDir) -> None:
+        for replica in self.hosted.values():
+            if replica.log.folder.parent == failed.path and replica.offline_reason is None:
+                self._offline(replica, failed.failed or "")
+        self.log_dirs.on_error()
+        self.on_directory_failed()
+
+    def _miss(self, image: Image) -> None:
+        """At the start with a directory offline: what is assigned here and found nowhere is taken to be on that one."""
+        here = {name for d in self.log_dirs.online for name in self.disk.listdir(d.path)}
+        for topic, index, state in image.each_partition():
+            if self.broker_id in state.replicas and f"{topic.name}-{index}" not in here:
+                self._nowhere.add(TopicPartition(topic.topic_id, index))
+        if self._nowhere:
+            self.offline_changed = True
+            log.error("%d partitions stay offline: the directories that are left do not hold them", len(self._nowhere))
+
+    def _found(self, tp: TopicPartition) -> None:
+        if tp in self._nowhere:
+            self._nowhere.discard(tp)
+            self.offline_changed = True
+
+    def offline(self) -> frozenset[TopicPartition]:
+        """Assigned to this broker and not served by it until its next start."""
+        return frozenset(self._nowhere) | {r.tp for r in self.hosted.values() if r.offline_reason is not None}
 
     # -- upkeep --------------------------------------------------------------------------------------------------------
     def checkpoint(self) -> None:
-        """Write down high watermarks (each min(HW, end)), the whole file at once."""
-        self._write_high_watermarks(self._now_high())
+        """Write down high watermarks (each min(HW, end)), a directory's whole file at once."""
+        for d in self.log_dirs.online:
+            self.log_dirs.write_high_watermarks(d, self._now_high(d))
 
-    def _now_high(self) -> checkpoints.Offsets:
-        return {(r.topic, r.tp.partition): min(r.core.high_watermark, r.log.end_offset) for r in self.hosted.values()}
-
-    def _write_high_watermarks(self, offsets: checkpoints.Offsets) -> None:
-        self._high_watermarks = offsets
-        try:
-            checkpoints.write_offsets(self.disk, self.log_dir / checkpoints.HIGH_WATERMARKS, offsets)
-        except (DiskFailed, DiskFull) as e:
-            log.warning("high watermarks not written down, which costs a restart some fetching: %s", e)
-            if isinstance(e, DiskFailed):
-                self.disk_failed()
+    def _now_high(self, d: LogDir) -> checkpoints.Offsets:
+        return {
+            (r.topic, r.tp.partition): min(r.core.high_watermark, r.log.end_offset)
+            for r in self.hosted.values()
+            if r.log.folder.parent == d.path
+        }
 
     def retain(self, now: Now) -> None:
         """Remove what retention allows; only leaders decide, followers are told the new start."""
@@ -499,5 +473,10 @@ class Partitions:
             return
         self.checkpoint()
         for replica in self.hosted.values():
-            replica.log.flush()
-            replica.log.close()
+            if replica.offline_reason is not None:
+                continue
+            try:
+                replica.log.flush()
+                replica.log.close()
+            except DiskFailed as e:
+                self.fail(replica, e)

@@ -74,7 +74,9 @@ class Upkeep:
         if not self._alive(replica) or replica.log is not log_:
             return
         if error is not None:
-            self._partitions.fail(replica, error)  # also if there was no room: pages that could not be written are dropped
+            self._partitions.fail(
+                replica, error
+            )  # also if there was no room: pages that could not be written are dropped
             return
         try:
             log_.flushing.finished(plan)

@@ -27,7 +27,6 @@ from brokerd.wire.messages import (
     DeleteTopicsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
-    DescribeLogDirsResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
@@ -310,38 +309,3 @@ class AdminApi:
                 )
             )
         return out
-
-    # -- folders -------------------------------------------------------------------------------------------------------
-    def describe_log_dirs(self, request: Request) -> None:
-        wanted = request.body.topics
-        names = None if wanted is None else {t.topic: set(t.partitions) for t in wanted}
-        topics: dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]] = {}
-        for replica in self._partitions.hosted.values():
-            index = replica.tp.partition
-            if names is not None and index not in names.get(replica.topic, ()):
-                continue
-            machine = replica.core
-            lag = 0 if replica.leads else max(0, machine.high_watermark - replica.log.end_offset)
-            topics.setdefault(replica.topic, []).append(
-                DescribeLogDirsResponse.DescribeLogDirsPartition(
-                    partition_index=index, partition_size=replica.log.size_bytes, offset_lag=lag, is_future_key=False
-                )
-            )
-        space = self._partitions.disk.space(self._partitions.log_dir)
-        request.reply(
-            DescribeLogDirsResponse(
-                results=[
-                    DescribeLogDirsResponse.DescribeLogDirsResult(
-                        log_dir=str(self._partitions.log_dir),
-                        total_bytes=space.total,
-                        usable_bytes=space.free,
-                        topics=[
-                            DescribeLogDirsResponse.DescribeLogDirsTopic(
-                                name=n, partitions=sorted(p, key=lambda x: x.partition_index)
-                            )
-                            for n, p in sorted(topics.items())
-                        ],
-                    )
-                ]
-            )
-        )

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from brokerd.cluster.model import Seat
+from brokerd.cluster.model import Seat, TopicPartition
 
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 BROKERS = "/brokers/ids"
 PROPOSALS = "/isr_proposals"
+OFFLINE = "/offline_replicas"
 REQUESTS = "/requests"
 METADATA = "/metadata"
 LOG = "/metadata/log"
@@ -21,7 +23,7 @@ HEAD = "/metadata/head"
 SNAPSHOT = "/metadata/snapshot"
 SNAPSHOTS = "/metadata/snapshots"
 
-PERSISTENT = ("/brokers", BROKERS, PROPOSALS, REQUESTS, METADATA, LOG, SNAPSHOTS)
+PERSISTENT = ("/brokers", BROKERS, PROPOSALS, OFFLINE, REQUESTS, METADATA, LOG, SNAPSHOTS)
 """Created once, in this order, by whoever comes first."""
 
 PROPOSALS_MAX = 2_000
@@ -34,6 +36,10 @@ def broker(broker_id: int) -> str:
 
 def proposals(broker_id: int) -> str:
     return f"{PROPOSALS}/{broker_id}"
+
+
+def offline(broker_id: int) -> str:
+    return f"{OFFLINE}/{broker_id}"
 
 
 def request(request_id: str) -> str:
@@ -106,6 +112,22 @@ def decode_proposals(data: bytes) -> tuple[int, tuple[IsrProposal, ...]]:
     body = json.loads(data)
     return body["incarnation"], tuple(
         IsrProposal(UUID(t), p, le, pe, tuple(Seat(*s) for s in isr)) for t, p, le, pe, isr in body["proposals"]
+    )
+
+
+def encode_offline(incarnation: int, partitions: Iterable[TopicPartition]) -> bytes:
+    """Compressed: a directory may hold ten thousand copies."""
+    topics: dict[str, list[int]] = {}
+    for tp in sorted(partitions):
+        topics.setdefault(str(tp.topic_id), []).append(tp.partition)
+    return zlib.compress(to_json({"incarnation": incarnation, "offline": topics}))
+
+
+def decode_offline(data: bytes) -> tuple[int, frozenset[TopicPartition]]:
+    """Raises ValueError, KeyError or zlib.error for bytes that no broker of ours wrote."""
+    body = json.loads(zlib.decompress(data))
+    return body["incarnation"], frozenset(
+        TopicPartition(UUID(topic), p) for topic, indexes in body["offline"].items() for p in indexes
     )
 
 

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from brokerd.cluster.model import TopicPartition
 from brokerd.config import BrokerConfig
+from brokerd.followers import Followers
 from brokerd.net.loop import Loop
 from brokerd.net.peers import Peer
 from brokerd.partitions import Partitions
@@ -61,6 +62,7 @@ class Fetchers:
     ) -> None:
         self.loop, self.config, self.partitions, self._address_of = loop, config, partitions, address_of
         self._connect = connect
+        self._followers = Followers(partitions)
         self._sources: dict[int, Source] = {}
         self._where: dict[TopicPartition, int] = {}
 
@@ -70,7 +72,7 @@ class Fetchers:
         self._where[tp] = leader
         source = self._sources.get(leader)
         if source is None:
-            replication = Replication(self.partitions.position, self.config["replica.fetch.backoff.ms"])
+            replication = Replication(self._followers.position, self.config["replica.fetch.backoff.ms"])
             source = self._sources[leader] = Source(replication)
         source.replication.follow(tp, leader_epoch)
         self._soon(leader, source)
@@ -111,13 +113,13 @@ class Fetchers:
                 case SendFetch():
                     self._send(leader, source, effect)
                 case AppendFetched():
-                    self.partitions.append_fetched(
+                    self._followers.append_fetched(
                         effect.tp, effect.records, effect.high_watermark, effect.log_start, now
                     )
                 case Diverged():
-                    self.partitions.diverged(effect.tp, effect.epoch, effect.end_offset, now)
+                    self._followers.diverged(effect.tp, effect.epoch, effect.end_offset, now)
                 case OutOfRange():
-                    self.partitions.out_of_range(effect.tp, effect.leader_log_start, now)
+                    self._followers.out_of_range(effect.tp, effect.leader_log_start, now)
                 case WakeAt():
                     self._soon(leader, source, effect.mono_ms)
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from brokerd.cluster import znodes
 from brokerd.cluster.metadata import Image, Record, RequestAnswered
-from brokerd.cluster.model import Now
+from brokerd.cluster.model import Now, TopicPartition
 from brokerd.cluster.store import Code, Create, Delete, Result, SessionState, Store
 from brokerd.cluster.tailer import Tailer
 from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration
@@ -75,6 +75,9 @@ class Membership:
         self._proposals_dirty = False
         self._proposals_mine = False
         """The node is of this session. An earlier one's can still be there, and goes with that session, what was written into it too."""
+        self._offline: frozenset[TopicPartition] = frozenset()
+        self._offline_written: frozenset[TopicPartition] = frozenset()
+        self._offline_busy = False
         self._number = 0
         self._waiting: dict[str, Waiting] = {}
         store.on_session = self._session
@@ -94,10 +97,10 @@ class Membership:
             self.tailer.connected()
             return
         self.tailer.disconnected()
-        self._registering = self._proposals_busy = False
+        self._registering = self._proposals_busy = self._offline_busy = False
         if state is SessionState.EXPIRED:
             log.warning("the ZooKeeper session has expired: registering anew")
-            self.incarnation = None
+            self.incarnation, self._offline_written = None, frozenset()
             self._proposals_mine = False
             self._listener.session_lost(now)
 
@@ -113,6 +116,7 @@ class Membership:
             self._register()
         if self._proposals_dirty:
             self._send_proposals()
+        self._send_offline()
 
     # -- the tailer's listener -------------------------------------------------------------------------------------------
     def image_loaded(self, image: Image, now: Now) -> None:
@@ -198,8 +202,10 @@ class Membership:
         self._registering = False
         self.incarnation = result.stat.czxid
         log.info("broker %d registered, incarnation %d", self.broker_id, self.incarnation)
+        self._offline_written = frozenset()
         self._listener.registered(self.incarnation, self._clock())
         self._send_proposals()
+        self._send_offline()
 
     def _again(self) -> None:
         self._registering = False
@@ -237,6 +243,31 @@ class Membership:
             self._store.set(path, data, -1, written)
         else:
             self._store.delete(path, -1, gone)
+
+    def tell_offline(self, offline: frozenset[TopicPartition]) -> None:
+        """Which of this broker's copies it cannot serve: the controller takes them out of the ISR and lets others lead."""
+        self._offline = offline
+        self._send_offline()
+
+    def _send_offline(self) -> None:
+        if self._offline_busy or self._offline == self._offline_written:
+            return
+        if self.incarnation is None or not self._store.zk_session:
+            return
+        self._offline_busy = True
+        told, path = self._offline, znodes.offline(self.broker_id)
+        data = znodes.encode_offline(self.incarnation, told)
+
+        def removed(result: Result) -> None:
+            self._store.create(path, data, created, ephemeral=True)
+
+        def created(result: Result) -> None:
+            self._offline_busy = False
+            if result.ok:
+                self._offline_written = told  # what changed meanwhile is sent by the next tick
+
+        # Made anew each time: one of an earlier session would go with that.
+        self._store.delete(path, -1, removed)
 
     def request(
         self,

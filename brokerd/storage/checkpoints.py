@@ -6,7 +6,7 @@ Law: a checkpoint that cannot be read counts as absent and says so in the log; n
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -48,14 +48,15 @@ def write_offsets(disk: Disk, path: Path, offsets: Mapping[tuple[str, int], int]
     disk.replace(path, ("\n".join(lines) + "\n").encode())
 
 
-def lost_copies(disk: Disk, log_dir: Path) -> list[str]:
+def lost_copies(disk: Disk, log_dirs: Sequence[Path]) -> list[str]:
     """Partition folders that held committed records when the last checkpoint was written and are gone: wiped by hand, or a lost mount.
 
     Deletion drops a partition from the checkpoint before it drops the folder, so a killed broker raises no false alarm here.
     """
-    held = read_offsets(disk, log_dir / HIGH_WATERMARKS)
-    names = (f"{topic}-{partition}" for (topic, partition), offset in held.items() if offset > 0)
-    return [name for name in names if not disk.exists(log_dir / name)]
+    held = [read_offsets(disk, log_dir / HIGH_WATERMARKS) for log_dir in log_dirs]
+    names = (f"{topic}-{partition}" for offsets in held for (topic, partition), offset in offsets.items() if offset > 0)
+    # In any directory: a copy may have moved to another since the checkpoint was written.
+    return [name for name in names if not any(disk.exists(log_dir / name) for log_dir in log_dirs)]
 
 
 def read_partition_metadata(disk: Disk, folder: Path) -> UUID | None:

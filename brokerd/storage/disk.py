@@ -21,8 +21,18 @@ DISCARDED = ".deleted"
 Bytes = bytes | bytearray | memoryview
 
 
+DEVICE_ERRORS = frozenset(
+    {errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EUCLEAN, errno.ETIMEDOUT, errno.EREMOTEIO}
+)
+"""What says something about every file of a directory, and not about one."""
+
+
 class DiskFailed(Exception):
-    """The folder or its device failed; the replica goes offline."""
+    """A file or its device failed; the replica goes offline, and with `of_device` all of its directory."""
+
+    def __init__(self, text: str, *, of_device: bool = False) -> None:
+        super().__init__(text)
+        self.of_device = of_device
 
 
 class DiskFull(Exception):
@@ -145,7 +155,7 @@ def _translated(what: str, path: Path) -> Iterator[None]:
 def _translation(what: str, path: Path, e: OSError) -> DiskFull | DiskFailed:
     if e.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(f"{what} {path}: no space left on the device")
-    return DiskFailed(f"{what} {path}: {e.strerror}")
+    return DiskFailed(f"{what} {path}: {e.strerror}", of_device=e.errno in DEVICE_ERRORS)
 
 
 class OsFile(File):
@@ -167,7 +177,7 @@ class OsFile(File):
         try:
             data = os.pread(self._fd, length, position)
         except OSError as e:
-            raise DiskFailed(f"reading {self.path}: {e.strerror}") from e
+            raise _translation("reading", self.path, e) from e
         if 0 < len(data) < length:
             # Linux cuts single reads at 2 GiB and may at signals; the end of the file is told by an empty one.
             return data + self.pread(length - len(data), position + len(data))
@@ -207,10 +217,12 @@ class OsDisk(Disk):
             return OsFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644))
 
     def exists(self, path: Path) -> bool:
-        return path.exists()
+        with _translated("looking at", path):
+            return path.exists()
 
     def isdir(self, path: Path) -> bool:
-        return path.is_dir()
+        with _translated("looking at", path):
+            return path.is_dir()
 
     def size(self, path: Path) -> int:
         with _translated("looking at", path):
@@ -256,7 +268,7 @@ class OsDisk(Disk):
         except FileNotFoundError:
             return
         except OSError as e:
-            raise DiskFailed(f"renaming {path}: {e.strerror}") from e
+            raise _translation("renaming", path, e) from e
         self._background(lambda: gone.unlink(missing_ok=True))
 
     def discard_tree(self, path: Path) -> None:

@@ -58,6 +58,7 @@ from controlplane.controller.events import (
     Elected,
     Event,
     IsrProposed,
+    ReplicasOffline,
     Report,
     Requested,
     Tick,
@@ -92,6 +93,8 @@ class Core:
     controller_epoch: int = 0
     registrations: Mapping[int, Registration] | None = None
     proposals: dict[int, tuple[int, tuple[IsrProposal, ...]]] = field(default_factory=dict)
+    offline: dict[int, tuple[int, frozenset[TopicPartition]]] = field(default_factory=dict)
+    """Per broker: its incarnation, and the copies that it says it cannot serve."""
     pending: dict[str, Pending] = field(default_factory=dict)
     fresh: list[ForwardedRequest] = field(default_factory=list)
     topics: dict[UUID, DesiredTopic] = field(default_factory=dict)
@@ -115,7 +118,7 @@ class Core:
             case Elected():
                 self.acting, self.controller_epoch, self.in_flight = True, event.controller_epoch, False
                 self.registrations = None
-                for store in (self.proposals, self.pending, self.topics, self.assignments, self.resets):
+                for store in (self.proposals, self.offline, self.pending, self.topics, self.assignments, self.resets):
                     store.clear()
                 self.fresh.clear()
                 self.leaving.clear()
@@ -127,6 +130,8 @@ class Core:
                 self.registrations = event.registrations
             case IsrProposed():
                 self.proposals[event.broker_id] = (event.incarnation, event.proposals)
+            case ReplicasOffline():
+                self.offline[event.broker_id] = (event.incarnation, event.partitions)
             case Requested():
                 if event.request.request_id not in self.pending:
                     self.fresh.append(event.request)
@@ -192,6 +197,7 @@ class Core:
         if not self.image.cluster_id:
             self._out.append(ClusterCreated(self.cluster_id))
         self._brokers()
+        self._offline_replicas()
         self._isr_proposals()
         self._requests(now)
         self._wanted_topics()
@@ -227,6 +233,19 @@ class Core:
         if r is None or Seat(broker_id, r.incarnation) in self.leaving:
             return None
         return r.incarnation
+
+    def _serving(self, tp: TopicPartition) -> election.Incarnation:
+        """`_incarnation` for one partition: a broker whose copy of it is offline cannot lead it."""
+
+        def incarnation(broker_id: int) -> int | None:
+            current = self._incarnation(broker_id)
+            return None if self._is_offline(broker_id, current, tp) else current
+
+        return incarnation
+
+    def _is_offline(self, broker_id: int, incarnation: int | None, tp: TopicPartition) -> bool:
+        told = self.offline.get(broker_id)
+        return told is not None and told[0] == incarnation and tp in told[1]
 
     def _config(self, topic: TopicState) -> TopicConfig:
         return TopicConfig.from_overrides(topic.configs, self.broker_defaults)
@@ -280,7 +299,7 @@ class Core:
                 self._put(
                     tp,
                     election.without(
-                        state, broker_id, self._incarnation, min_insync=config.min_insync_replicas,
+                        state, broker_id, self._serving(tp), min_insync=config.min_insync_replicas,
                         tail_lost=broker_id in lost, unclean=config.unclean_leader_election,
                     ),
                 )  # fmt: skip
@@ -289,6 +308,25 @@ class Core:
                     state = self._state(tp)
                     assert state is not None
                     self._put(tp, election.seated_anew(state, Seat(r.broker_id, r.incarnation)))
+
+    # -- copies on directories that failed -------------------------------------------------------------------------------
+    def _offline_replicas(self) -> None:
+        """They leave ISR and ELR as after the loss of a tail: what their directory held may never come back."""
+        for broker_id, (incarnation, partitions) in sorted(self.offline.items()):
+            if self._incarnation(broker_id) != incarnation:
+                continue
+            for tp in sorted(partitions):
+                state, topic = self._state(tp), self.image.topics.get(tp.topic_id)
+                if state is None or topic is None or broker_id not in (*state.isr_ids, *state.elr):
+                    continue
+                config = self._config(topic)
+                self._put(
+                    tp,
+                    election.without(
+                        state, broker_id, self._serving(tp), min_insync=config.min_insync_replicas, tail_lost=True,
+                        unclean=config.unclean_leader_election,
+                    ),
+                )  # fmt: skip
 
     # -- leaders ask for ISRs ----------------------------------------------------------------------------------------------
     def _isr_proposals(self) -> None:
@@ -324,6 +362,8 @@ class Core:
                 return f"broker {seat.broker_id} is no replica"
             if self._incarnation(seat.broker_id) != seat.incarnation:
                 return f"broker {seat.broker_id} is away, leaving, or of another incarnation than {seat.incarnation}"
+            if self._is_offline(seat.broker_id, seat.incarnation, TopicPartition(p.topic_id, p.partition)):
+                return f"broker {seat.broker_id}'s copy is offline"
         return None
 
     # -- forwarded requests ------------------------------------------------------------------------------------------------
@@ -359,11 +399,11 @@ class Core:
                 state = self._state(tp)
                 assert state is not None
                 rest = tuple(s for s in state.isr if s.broker_id != broker_id)
-                if not any(self._incarnation(s.broker_id) == s.incarnation for s in rest):
+                if not any(self._serving(tp)(s.broker_id) == s.incarnation for s in rest):
                     continue
                 shrunk = election.with_isr(state, rest, min_insync=self._config(topic).min_insync_replicas)
                 if state.leader == broker_id:
-                    self._put(tp, election.elected(shrunk, self._incarnation))
+                    self._put(tp, election.elected(shrunk, self._serving(tp)))
                 else:
                     self._put(tp, shrunk)
         self._answer(request.request_id, [])
@@ -523,7 +563,7 @@ class Core:
         if state.leader in target:
             # What the removed ones still fetch counts for nothing, not even when one of them is added again, with an empty copy.
             return election.led_anew(after) if state.removing else after
-        return election.elected(replace(after, leader=NO_LEADER, leader_incarnation=NO_INCARNATION), self._incarnation)
+        return election.elected(replace(after, leader=NO_LEADER, leader_incarnation=NO_INCARNATION), self._serving(tp))
 
     def _resets(self) -> None:
         for reset_id, reset in list(self.resets.items()):
@@ -534,7 +574,7 @@ class Core:
                 self._effects.append(Report("refused", f"recovery {reset_id}", "this broker holds no such replica"))
                 continue
             rest = tuple(s for s in state.isr if s.broker_id != reset.broker_id)
-            if not any(self._incarnation(s.broker_id) == s.incarnation for s in rest):
+            if not any(self._serving(tp)(s.broker_id) == s.incarnation for s in rest):
                 self._effects.append(
                     Report("refused", f"recovery {reset_id}", "no other replica is in sync: its data would be lost")
                 )
@@ -543,7 +583,7 @@ class Core:
             # Its copy is thrown away, so it can prove nothing any more; nor can what it still fetches, or fetched before: a new epoch.
             shrunk = replace(shrunk, elr=tuple(e for e in shrunk.elr if e != reset.broker_id))
             stays = state.leader not in (reset.broker_id, NO_LEADER)
-            self._put(tp, election.led_anew(shrunk) if stays else election.elected(shrunk, self._incarnation))
+            self._put(tp, election.led_anew(shrunk) if stays else election.elected(shrunk, self._serving(tp)))
             self._out.append(ReplicaReset(reset.topic_id, reset.partition, reset.broker_id, reset_id))
 
     # -- leaders for whoever has none ------------------------------------------------------------------------------------------
@@ -557,11 +597,11 @@ class Core:
                 continue
             state = self._work.get(tp, first)
             if state.leader == NO_LEADER:
-                found = election.elected(state, self._incarnation, unclean=self._config(topic).unclean_leader_election)
+                found = election.elected(state, self._serving(tp), unclean=self._config(topic).unclean_leader_election)
                 self._put(tp, found)
             elif state.reassigning:
                 self._put(tp, self._finish_reassignment(tp, state))
             elif preferred and state.leader != state.replicas[0]:
                 seat = next((s for s in state.isr if s.broker_id == state.replicas[0]), None)
-                if seat is not None and self._incarnation(seat.broker_id) == seat.incarnation:
-                    self._put(tp, election.elected(state, self._incarnation))
+                if seat is not None and self._serving(tp)(seat.broker_id) == seat.incarnation:
+                    self._put(tp, election.elected(state, self._serving(tp)))

@@ -7,11 +7,12 @@ raises /controller_epoch. Called by `runner`. Must not come in: decisions, the d
 from __future__ import annotations
 
 import logging
+import zlib
 from collections.abc import Callable
 from typing import Protocol
 
 from brokerd.cluster import znodes
-from brokerd.cluster.model import Now
+from brokerd.cluster.model import Now, TopicPartition
 from brokerd.cluster.store import Code, Create, Result, Set, Store
 from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration
 
@@ -28,6 +29,8 @@ class Listener(Protocol):
     def brokers(self, registrations: dict[int, Registration], now: Now) -> None: ...
 
     def proposed(self, broker_id: int, incarnation: int, proposals: tuple[IsrProposal, ...], now: Now) -> None: ...
+
+    def offline(self, broker_id: int, incarnation: int, partitions: frozenset[TopicPartition], now: Now) -> None: ...
 
     def requested(self, request: ForwardedRequest, now: Now) -> None: ...
 
@@ -142,6 +145,7 @@ class Ensemble:
             return
         self._look_brokers()
         self._look_proposals()
+        self._look_offline()
         self._look_requests()
 
     def _look_brokers(self) -> None:
@@ -199,6 +203,32 @@ class Ensemble:
 
         self._store.get(
             f"{znodes.PROPOSALS}/{name}", read, lambda path: self._read_proposals(name) if self.acting else None
+        )
+
+    def _look_offline(self) -> None:
+        round_ = self._round
+
+        def listed(result: Result) -> None:
+            if round_ == self._round and result.ok:
+                for name in result.children:
+                    self._read_offline(name)
+
+        self._store.children(znodes.OFFLINE, listed, lambda path: self._look_offline() if self.acting else None)
+
+    def _read_offline(self, name: str) -> None:
+        round_ = self._round
+
+        def read(result: Result) -> None:
+            if round_ != self._round or not result.ok:
+                return
+            try:
+                incarnation, partitions = znodes.decode_offline(result.data)
+                self._listener.offline(int(name), incarnation, partitions, self._clock())
+            except (ValueError, KeyError, TypeError, zlib.error) as e:
+                log.error("what broker %s has offline cannot be read: %s", name, e)
+
+        self._store.get(
+            f"{znodes.OFFLINE}/{name}", read, lambda path: self._read_offline(name) if self.acting else None
         )
 
     def _look_requests(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from brokerd.cluster.metadata import Record
+from brokerd.cluster.model import TopicPartition
 from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration
 
 
@@ -82,6 +83,15 @@ class IsrProposed:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicasOffline:
+    """What a broker (in this incarnation) holds and cannot serve, for a directory failed: the whole set."""
+
+    broker_id: int
+    incarnation: int
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
 class Requested:
     request: ForwardedRequest
 
@@ -107,7 +117,18 @@ class Tick:
     pass
 
 
-Event = Elected | Deposed | BrokersSeen | IsrProposed | Requested | DesiredRead | DesiredFailed | Appended | Tick
+Event = (
+    Elected
+    | Deposed
+    | BrokersSeen
+    | IsrProposed
+    | ReplicasOffline
+    | Requested
+    | DesiredRead
+    | DesiredFailed
+    | Appended
+    | Tick
+)
 
 
 # -- effects ---------------------------------------------------------------------------------------------------------------

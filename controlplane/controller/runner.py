@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from brokerd.cluster.appender import RECORDS_PER_ENTRY, Appender
 from brokerd.cluster.metadata import Image, Record
-from brokerd.cluster.model import Now
+from brokerd.cluster.model import Now, TopicPartition
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT, SnapshotWriter
 from brokerd.cluster.store import SessionState, Store
 from brokerd.cluster.tailer import Tailer
@@ -36,6 +36,7 @@ from controlplane.controller.events import (
     Elected,
     Event,
     IsrProposed,
+    ReplicasOffline,
     Report,
     Requested,
     StepDown,
@@ -175,6 +176,9 @@ class Controller:
 
     def proposed(self, broker_id: int, incarnation: int, proposals: tuple[IsrProposal, ...], now: Now) -> None:
         self._hear(IsrProposed(broker_id, incarnation, proposals))
+
+    def offline(self, broker_id: int, incarnation: int, partitions: frozenset[TopicPartition], now: Now) -> None:
+        self._hear(ReplicasOffline(broker_id, incarnation, partitions))
 
     def requested(self, request: ForwardedRequest, now: Now) -> None:
         self._hear(Requested(request))

@@ -19,6 +19,7 @@ from brokerd.cluster.metadata import Image, Record
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
 from brokerd.cluster.znodes import ForwardedRequest
 from brokerd.config import BrokerConfig
+from brokerd.identity import IdentityError
 from brokerd.storage.disk import DiskFailed, DiskFull
 from controlplane.controller.events import DesiredAssignment, DesiredRead, DesiredReset, DesiredTopic, Report
 from controlplane.controller.runner import TICK_MS, Controller
@@ -103,7 +104,7 @@ class BrokerNode(Node):
 
     def _start(self) -> None:
         given = {
-            **SETTINGS, **self.cluster.settings, "broker.id": str(self.broker_id), "log.dirs": "/data",
+            **SETTINGS, "log.dirs": "/data", **self.cluster.settings, "broker.id": str(self.broker_id),
             "listeners": f"PLAINTEXT://{self.address[0]}:{self.address[1]}",
         }  # fmt: skip
         config = BrokerConfig.parse(given, BROKER_SYNONYMS.__contains__)
@@ -150,7 +151,7 @@ class BrokerNode(Node):
         """What the broker itself does not answer ends its process."""
         try:
             event()
-        except (DiskFull, DiskFailed) as e:
+        except (DiskFull, DiskFailed, IdentityError) as e:
             at = " < ".join(
                 f"{f.filename.rpartition('/')[2]}:{f.lineno}" for f in traceback.extract_tb(e.__traceback__)[-2:-9:-1]
             )

@@ -5,7 +5,7 @@ file's name durable as ext4 does; `sync_folder` makes all names of a folder dura
 they were changed (a journal). `power_cut(rng)` keeps, per file, some prefix of the writes since the last fsync, the next one torn
 at a 512-byte sector, and some prefix of the names' changes. A killed process loses nothing: just open again.
 
-Faults: `crash_at` (the n-th changing verb raises Crashed, a write may be half done), `fail_at` (it raises the given error),
+Faults: `broken` folders (EIO for everything in them), `crash_at` (the n-th changing verb raises Crashed, a write may be half done), `fail_at` (it raises the given error),
 `bytes_max` (ENOSPC beyond it). Not modelled: bit rot (write into `live` yourself), lost names after fsync, slow disks.
 """
 
@@ -56,6 +56,7 @@ class SimFile(File):
         return len(self.inode.live)
 
     def pread(self, length: int, position: int) -> bytes:
+        self._disk.reach(self.path)
         self._disk.reads += 1
         if self._disk.reads_fail:
             raise DiskFailed(f"reading {self.path}: Input/output error")
@@ -67,6 +68,7 @@ class SimFile(File):
 
     def pwrite(self, data: Bytes, position: int) -> None:
         content = bytes(data)
+        self._disk.reach(self.path)
         try:
             self._disk.step(f"write {self.path.name}")
         except (Crashed, DiskFull, DiskFailed):
@@ -84,10 +86,12 @@ class SimFile(File):
         self._change((position, content))
 
     def truncate(self, size: int) -> None:
+        self._disk.reach(self.path)
         self._disk.step(f"truncate {self.path.name}")
         self._change(size)
 
     def fsync(self) -> None:
+        self._disk.reach(self.path)
         self._disk.step(f"fsync {self.path.name}")
         self.inode.durable = bytes(self.inode.live)
         self.inode.pending.clear()
@@ -110,6 +114,8 @@ class SimDisk(Disk):
         """It has failed: the kernel may have dropped what it had taken (use `power_cut` then)."""
         self.reads = 0
         self.reads_fail = False
+        self.broken: set[Path] = set()
+        """Folders whose device answers EIO to everything."""
 
     # -- faults ------------------------------------------------------------------------------------------------------
     def step(self, what: str) -> None:
@@ -122,10 +128,14 @@ class SimDisk(Disk):
             self.sick = what.startswith(("write", "fsync"))
             raise self.fail_at[self.steps]
 
+    def reach(self, path: Path) -> None:
+        if self.broken and any(b == path or b in path.parents for b in self.broken):
+            raise DiskFailed(f"at {path}: Input/output error", of_device=True)
+
     def power_cut(self, rng: random.Random) -> SimDisk:
         """The disk that is found after the power came back. Open files of the old one mean nothing to it."""
         found = SimDisk(self.bytes_max)
-        found.folders = set(self.folders)
+        found.folders, found.broken = set(self.folders), set(self.broken)
         names = dict(self._durable_names)
         for name, inode in self._name_changes[: rng.randint(0, len(self._name_changes))]:
             if inode is None:
@@ -151,7 +161,7 @@ class SimDisk(Disk):
     def killed(self) -> SimDisk:
         """The disk as a new process finds it after a kill -9: nothing written is lost."""
         found = SimDisk(self.bytes_max)
-        found.folders, found.names = set(self.folders), dict(self.names)
+        found.folders, found.names, found.broken = set(self.folders), dict(self.names), set(self.broken)
         found._durable_names, found._name_changes = dict(self._durable_names), list(self._name_changes)
         return found
 
@@ -186,6 +196,7 @@ class SimDisk(Disk):
 
     # -- the port ----------------------------------------------------------------------------------------------------
     def open(self, path: Path, *, create: bool = False) -> File:
+        self.reach(path)
         inode = self.names.get(path)
         if inode is None:
             if not create or path.parent not in self.folders:
@@ -204,19 +215,23 @@ class SimDisk(Disk):
         return path in self.folders
 
     def size(self, path: Path) -> int:
+        self.reach(path)
         inode = self.names.get(path)
         return -1 if inode is None else len(inode.live)
 
     def listdir(self, path: Path) -> list[str]:
+        self.reach(path)
         if path not in self.folders:
             raise DiskFailed(f"listing {path}: No such file or directory")
         found = [p.name for p in self.names if p.parent == path]
         return sorted(found + [p.name for p in self.folders if p.parent == path and p != path])
 
     def mkdir(self, path: Path) -> None:
+        self.reach(path)
         self.folders.update([path, *path.parents])
 
     def rename(self, old: Path, new: Path) -> None:
+        self.reach(old)
         self.step(f"rename {old.name} to {new.name}")
         if old in self.folders:
             for folder in [f for f in self.folders if f == old or old in f.parents]:
@@ -235,6 +250,7 @@ class SimDisk(Disk):
         self._rename_to(old, None)
 
     def unlink(self, path: Path) -> None:
+        self.reach(path)
         if path in self.names:
             self.step(f"unlink {path.name}")
             self._rename_to(path, None)
@@ -246,8 +262,10 @@ class SimDisk(Disk):
         self.folders = {f for f in self.folders if f != path and path not in f.parents}
 
     def sync_folder(self, path: Path) -> None:
+        self.reach(path)
         self.step(f"fsync {path.name}/")
         self._journal(len(self._name_changes))
 
     def space(self, path: Path) -> Space:
+        self.reach(path)
         return Space(self.bytes_max, max(0, self.bytes_max - self.used()))

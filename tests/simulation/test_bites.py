@@ -15,6 +15,7 @@ from brokerd.cluster import appender, election
 from brokerd.cluster.model import PartitionState
 from brokerd.cluster.store import Check, Result
 from brokerd.identity import Identity
+from brokerd.logdirs import LogDir
 from brokerd.net.membership import Membership
 from brokerd.partition import Changed, Partition
 from brokerd.partitions import Partitions, Replica
@@ -70,9 +71,9 @@ def every_tail_counts_as_intact(patch: pytest.MonkeyPatch) -> None:
 def a_loss_is_forgotten_at_the_next_start(patch: pytest.MonkeyPatch) -> None:
     write = Identity._write_meta
 
-    def forgetful(self: Identity) -> None:
+    def forgetful(self: Identity, d: LogDir) -> None:
         intact, self.tail_intact = self.tail_intact, True
-        write(self)
+        write(self, d)
         self.tail_intact = intact
 
     patch.setattr(Identity, "_write_meta", forgetful)
@@ -140,7 +141,6 @@ def a_missing_copy_is_not_missed(patch: pytest.MonkeyPatch) -> None:
 
 def an_io_error_is_forgotten_with_the_process(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Identity, "tail_in_doubt", lambda self: None)
-    patch.setattr(Identity, "_save", Identity._write_meta)
 
 
 def a_coordinator_answers_before_its_word_is_replicated(patch: pytest.MonkeyPatch) -> None:

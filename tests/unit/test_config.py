@@ -46,9 +46,9 @@ def test_every_setting_is_read_by_somebody() -> None:
         ({"no.such.thing": "1"}, "unknown setting 'no.such.thing'"),
         ({"listeners": "SSL://127.0.0.1:9092"}, "security protocol SSL is not served yet; use PLAINTEXT"),
         ({"listeners": "PLAINTEXT://127.0.0.1:port"}, "listeners="),
-        ({"log.dirs": "/a,/b"}, "exactly one folder"),
+        ({"log.dirs": "/a,/b,/a"}, "a folder is named twice"),
         ({"auto.create.topics.enable": "yes"}, "expected true or false"),
-        ({"log.dirs": ""}, "log.dirs"),
+        ({"log.dirs": ""}, "at least one folder"),
     ],
 )
 def test_a_wrong_setting_is_refused_with_its_name_and_a_remedy(given: dict[str, str], said: str) -> None:

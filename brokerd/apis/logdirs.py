@@ -1,0 +1,52 @@
+"""The doors to this broker's directories: what lies in each of them.
+
+Laws: every directory of log.dirs is told, one that failed with its error; figures are read from memory. Must not come in: files.
+"""
+
+from __future__ import annotations
+
+from brokerd.dispatch import Request
+from brokerd.logdirs import LogDir
+from brokerd.partitions import Partitions
+from brokerd.storage.disk import DiskFailed
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
+
+Described = dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]
+
+
+class LogDirsApi:
+    def __init__(self, partitions: Partitions) -> None:
+        self._partitions = partitions
+
+    def describe_log_dirs(self, request: Request) -> None:
+        body: DescribeLogDirsRequest = request.body
+        names = None if body.topics is None else {t.topic: set(t.partitions) for t in body.topics}
+        found: dict[LogDir, Described] = {d: {} for d in self._partitions.log_dirs.all}
+        for replica in self._partitions.hosted.values():
+            index = replica.tp.partition
+            if names is not None and index not in names.get(replica.topic, ()):
+                continue
+            lag = 0 if replica.leads else max(0, replica.core.high_watermark - replica.log.end_offset)
+            told = DescribeLogDirsResponse.DescribeLogDirsPartition(
+                partition_index=index, partition_size=replica.log.size_bytes, offset_lag=lag, is_future_key=False
+            )
+            found[self._partitions.log_dirs.of(replica.log.folder)].setdefault(replica.topic, []).append(told)
+        request.reply(DescribeLogDirsResponse(results=[self._shaped(d, topics) for d, topics in found.items()]))
+
+    def _shaped(self, d: LogDir, topics: Described) -> DescribeLogDirsResponse.DescribeLogDirsResult:
+        result = DescribeLogDirsResponse.DescribeLogDirsResult(log_dir=str(d.path))
+        if d.failed is None:
+            try:
+                result.total_bytes, result.usable_bytes = self._partitions.disk.space(d.path)
+            except DiskFailed as e:
+                if e.of_device:
+                    self._partitions.log_dirs.fail(d, str(e))
+        if d.failed is not None:
+            result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            return result
+        result.topics = [
+            DescribeLogDirsResponse.DescribeLogDirsTopic(name=n, partitions=sorted(p, key=lambda x: x.partition_index))
+            for n, p in sorted(topics.items())
+        ]
+        return result

@@ -1,0 +1,74 @@
+"""What this broker's followers do to their logs: where they stand, what they append, where they are cut.
+
+Laws: only a follower's log is touched, as its leader's answers say; a failure of the disk takes the replica offline, never the broker.
+Called by `net/fetcher`. Must not come in: sockets, which answer counts (`replication`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from brokerd.cluster.model import Now, TopicPartition
+from brokerd.partition import Role
+from brokerd.partitions import Partitions, Replica
+from brokerd.replication import Position, truncation_point
+from brokerd.storage.disk import DiskFailed, DiskFull
+
+log = logging.getLogger(__name__)
+
+
+class Followers:
+    def __init__(self, partitions: Partitions) -> None:
+        self._partitions = partitions
+
+    def position(self, tp: TopicPartition) -> Position | None:
+        """Where the local log stands; None when there is nothing to be fetched for it now."""
+        replica = self._partitions.hosted.get(tp)
+        if replica is None or replica.core.role is not Role.FOLLOWER or replica.offline_reason:
+            return None
+        if replica.log.flushing.sure_end < replica.log.end_offset:
+            return (
+                None  # to ask for more is to say that one holds what came before: not while a power cut could take it
+            )
+        return Position(replica.log.end_offset, replica.log.last_epoch, replica.log.start_offset)
+
+    @contextmanager
+    def _held(self, tp: TopicPartition) -> Iterator[Replica]:
+        """The replica; what its disk refuses ends it. A full disk cannot be waited for: the follower would spin on the same fetch."""
+        replica = self._partitions.hosted[tp]
+        try:
+            yield replica
+        except (DiskFailed, DiskFull) as e:
+            self._partitions.fail(replica, e)
+
+    def append_fetched(
+        self, tp: TopicPartition, records: bytes | memoryview, hw: int, log_start: int, now: Now
+    ) -> None:
+        with self._held(tp) as replica:
+            if len(records):
+                replica.log.append_fetched(memoryview(records), now)
+                self._partitions.want_flush(replica)
+            replica.core.told_high_watermark(hw, replica.log.end_offset)
+            if log_start > replica.log.start_offset:
+                replica.log.raise_start(min(log_start, replica.log.end_offset))
+
+    def diverged(self, tp: TopicPartition, epoch: int, end_offset: int, now: Now) -> None:
+        with self._held(tp) as replica:
+            point = truncation_point(replica.log.epochs.end_offset_for, replica.log.end_offset, epoch, end_offset)
+            log.warning("%s: truncated from %d to %d, where the leader's epoch %d parts from ours",
+                        replica.name, replica.log.end_offset, point, epoch)  # fmt: skip
+            if point < replica.log.start_offset:
+                replica.log.reset_to(point, now)
+            else:
+                replica.log.truncate_to(point)
+            replica.core.truncated(replica.log.end_offset)
+
+    def out_of_range(self, tp: TopicPartition, leader_log_start: int, now: Now) -> None:
+        with self._held(tp) as replica:
+            if leader_log_start > replica.log.end_offset:
+                log.warning("%s: the leader's log starts at %d, ours ends at %d: begun anew there",
+                            replica.name, leader_log_start, replica.log.end_offset)  # fmt: skip
+                replica.log.reset_to(leader_log_start, now)
+                replica.core.truncated(replica.log.end_offset)

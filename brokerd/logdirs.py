@@ -1,0 +1,161 @@
+"""The directories that hold this broker's logs: `log.dirs`, and what lies in them.
+
+Laws: absence never deletes: a folder of an unknown topic is set aside as `-stray`; a directory whose device failed is given up until the next start and never asked again, the others go on; a new partition goes
+where the fewest are (Kafka's rule); a partition's folder is in one directory. Called by `identity`, `partitions` and the doors.
+Must not come in: roles.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence, Set
+from pathlib import Path
+from uuid import UUID
+
+from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.metadata import Image
+from brokerd.cluster.model import Now
+from brokerd.storage import checkpoints
+from brokerd.storage.disk import Disk, DiskFailed, DiskFull
+from brokerd.storage.log import Log
+
+log = logging.getLogger(__name__)
+
+
+class LogDir:
+    """One of them. `failed` is why it is offline. `deep`: after a power cut, what was not flushed in it is not trusted."""
+
+    __slots__ = ("deep", "failed", "high_watermarks", "path")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.failed: str | None = None
+        self.deep = False
+        self.high_watermarks: checkpoints.Offsets = {}
+        """As last written down."""
+
+
+class LogDirs:
+    def __init__(self, paths: Sequence[Path], disk: Disk) -> None:
+        self.all = [LogDir(path) for path in paths]
+        self.disk = disk
+        self.on_error: Callable[[], None] = lambda: None
+        """An I/O error: what was written and not flushed may be gone, of any file."""
+        self.on_failure: Callable[[LogDir], None] = lambda failed: None
+
+    @property
+    def online(self) -> list[LogDir]:
+        return [d for d in self.all if d.failed is None]
+
+    @property
+    def any_failed(self) -> bool:
+        return len(self.online) < len(self.all)
+
+    def at(self, path: Path) -> LogDir | None:
+        return next((d for d in self.all if d.path == path), None)
+
+    def of(self, folder: Path) -> LogDir:
+        """The directory that holds a partition's folder."""
+        found = self.at(folder.parent)
+        assert found is not None, f"{folder} lies in none of {[str(d.path) for d in self.all]}"
+        return found
+
+    def folders(self, name: str) -> list[Path]:
+        """Where a partition's folder is: one place, two after a directory came back that was replaced meanwhile."""
+        return [d.path / name for d in self.online if self.disk.exists(d.path / name)]
+
+    def place(self, folders: Iterable[Path]) -> LogDir:
+        """Where a new partition goes, `folders` being those of all that are here: the fewest, the first of equals."""
+        counts = {d.path: 0 for d in self.online}
+        for folder in folders:
+            if folder.parent in counts:
+                counts[folder.parent] += 1
+        if not counts:
+            raise DiskFailed("no directory of log.dirs is left")
+        return min(self.online, key=lambda d: counts[d.path])
+
+    def fail(self, failed: LogDir, why: str) -> None:
+        if failed.failed is None:
+            failed.failed = why
+            left = len(self.online)
+            log.error(
+                "%s is given up until the next start, %d of %d directories are left: %s",
+                failed.path,
+                left,
+                len(self.all),
+                why,
+            )
+            self.on_failure(failed)
+
+    # -- folders ---------------------------------------------------------------------------------------------------------
+    def open(self, name: str, topic_id: UUID, config: TopicConfig, now: Now, taken: Iterable[Path]) -> tuple[Log, bool]:
+        """A partition's log, and whether it was begun just now. `taken`: the folders of all partitions here.
+
+        Raises DiskFailed, DiskFull.
+        """
+        found: list[Log] = []
+        for folder in self.folders(name):
+            owner = checkpoints.read_partition_metadata(self.disk, folder)
+            if owner is not None and owner != topic_id:
+                self.set_aside(folder, f"belongs to topic id {owner}, not {topic_id}")
+            else:
+                found.append(Log.open(folder, config, self.disk, now, deep=self.of(folder).deep))
+        if found:
+            # A directory that comes back may hold a copy that was replaced in another meanwhile: of two, the one that knows more.
+            found.sort(key=lambda opened: (opened.last_epoch, opened.end_offset))
+            for older in found[:-1]:
+                older.close()
+                self.set_aside(older.folder, f"{found[-1].folder} is the newer copy")
+            return found[-1], False
+        folder = self.place(taken).path / name
+        self.disk.mkdir(folder)
+        checkpoints.write_partition_metadata(self.disk, folder, topic_id)
+        return Log.open(folder, config, self.disk, now), True
+
+    def remove(self, log_: Log) -> None:
+        try:
+            log_.delete()
+        except DiskFailed as e:
+            log.warning("%s is left behind: %s", log_.folder, e)
+
+    def sort(self, d: LogDir, image: Image, hosted: Set[UUID]) -> None:
+        """Folders of topics that the image does not know are set aside; of deleted topics, removed (safety section 1)."""
+        for name in self.disk.listdir(d.path):
+            folder = d.path / name
+            if name.endswith("-stray") or not self.disk.isdir(folder):
+                continue
+            topic_id = checkpoints.read_partition_metadata(self.disk, folder)
+            if topic_id is None or topic_id in image.topics:
+                continue
+            if name.endswith("-delete") or topic_id in image.deleted:
+                self.disk.rmtree(folder)
+            elif topic_id not in hosted:
+                self.set_aside(folder, f"topic id {topic_id} is unknown to the metadata log")
+
+    def set_aside(self, folder: Path, why: str) -> None:
+        log.warning("%s set aside as -stray: %s", folder.name, why)
+        target = folder.with_name(folder.name + "-stray")
+        number = 1
+        while self.disk.exists(target):
+            number += 1
+            target = folder.with_name(f"{folder.name}.{number}-stray")
+        self.disk.rename(folder, target)
+
+    # -- high watermarks -------------------------------------------------------------------------------------------------
+    def read_high_watermarks(self) -> None:
+        for d in self.online:
+            d.high_watermarks = checkpoints.read_offsets(self.disk, d.path / checkpoints.HIGH_WATERMARKS)
+
+    def high_watermark(self, folder: Path, key: tuple[str, int]) -> int:
+        return self.of(folder).high_watermarks.get(key, 0)
+
+    def write_high_watermarks(self, d: LogDir, offsets: checkpoints.Offsets) -> None:
+        d.high_watermarks = offsets
+        try:
+            checkpoints.write_offsets(self.disk, d.path / checkpoints.HIGH_WATERMARKS, offsets)
+        except (DiskFailed, DiskFull) as e:
+            log.warning("high watermarks not written down, which costs a restart some fetching: %s", e)
+            if isinstance(e, DiskFailed):
+                self.on_error()
+                if e.of_device:
+                    self.fail(d, str(e))

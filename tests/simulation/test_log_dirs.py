@@ -1,0 +1,165 @@
+"""Several directories per broker, and one of them fails: only what it held goes offline, others lead, and nothing acknowledged is lost.
+
+Whole brokers and a controller in virtual time; a failed directory answers EIO to everything. tests/faults does it to a real device.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from brokerd.cluster.model import TopicPartition
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
+from tests.simulation.checkers import History, Watch, logs_agree
+from tests.simulation.clients import Client, Producer
+from tests.simulation.cluster import BrokerNode, Cluster
+from tests.simulation.world import MS, S, World
+
+DIRS = (Path("/disk-a"), Path("/disk-b"))
+PARTITIONS = 6
+
+
+class Scene:
+    def __init__(self, seed: int, brokers: int = 3) -> None:
+        self.world = World(seed)
+        self.cluster = Cluster(self.world, brokers, 1, {"log.dirs": ",".join(map(str, DIRS))})
+        Watch(self.cluster)
+        self.history = History()
+        self.topic_id = self.cluster.want_topic(
+            "t", PARTITIONS, brokers, min_insync_replicas="2" if brokers > 2 else "1"
+        )
+        self.cluster.until(self.cluster.settled, 30, "the beginning")
+        self.producers = [Producer(self.cluster, self.history, f"p{i}", "t", i) for i in range(PARTITIONS)]
+        self.client = Client(self.cluster, "client")
+        self.world.run(self.world.now_us + 1 * S)
+
+    def held(self, node: BrokerNode, folder: Path) -> set[TopicPartition]:
+        return {tp for tp, r in node.broker.partitions.hosted.items() if r.log.folder.parent == folder}
+
+    def described(self, broker_id: int) -> dict[str, DescribeLogDirsResponse.DescribeLogDirsResult]:
+        answers: list[DescribeLogDirsResponse] = []
+        self.client.enter(
+            lambda: self.client.ask(
+                broker_id, ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None), answers.append
+            )
+        )
+        self.cluster.until(lambda: bool(answers), 10, "an answer")
+        return {r.log_dir: r for r in answers[0].results}
+
+    def served_without(self, broker_id: int, lost: set[TopicPartition]) -> bool:
+        """`lost` are led by others and out of this broker's reach; the rest has it in the ISR."""
+        return all(
+            s.leader >= 0 and (broker_id in s.isr_ids) == (TopicPartition(t.topic_id, i) not in lost)
+            for t, i, s in self.cluster.image.each_partition()
+        )
+
+    def end(self) -> None:
+        self.cluster.until(self.cluster.settled, 60, "everything in step")
+        for producer in self.producers:
+            producer.stopped = True
+        self.cluster.until(lambda: all(p.idle for p in self.producers), 20, "the last acknowledgements")
+        self.cluster.until(self.cluster.settled, 60, "everything in step")
+        logs_agree(self.cluster)
+        self.history.judge(self.cluster)
+
+
+def test_partitions_are_spread_over_the_directories_and_told() -> None:
+    scene = Scene(1)
+    for node in scene.cluster.brokers.values():
+        assert [len(scene.held(node, d)) for d in DIRS] == [PARTITIONS // 2] * 2
+    told = scene.described(1)
+    assert sorted(told) == [str(d) for d in DIRS]
+    for result in told.values():
+        assert result.error_code == 0 and result.total_bytes > result.usable_bytes > 0
+        assert [p.partition_size > 0 for t in result.topics for p in t.partitions] == [True] * (PARTITIONS // 2)
+    scene.end()
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_a_directory_that_fails_takes_its_copies_offline_and_leaders_move_and_nothing_is_lost(seed: int) -> None:
+    scene = Scene(seed)
+    node = scene.cluster.brokers[1]
+    lost = scene.held(node, DIRS[1])
+    assert any((s := scene.cluster.image.partition(tp)) is not None and s.leader == 1 for tp in lost), "none would move"
+    node.disk.broken.add(DIRS[1])
+    scene.cluster.until(lambda: scene.served_without(1, lost), 30, "others to lead")
+    acks = scene.history.acks
+    scene.world.run(scene.world.now_us + 2 * S)
+    assert scene.history.acks > acks + 50, "all partitions are written to"
+    told = scene.described(1)
+    assert told[str(DIRS[1])].error_code == ErrorCode.KAFKA_STORAGE_ERROR and told[str(DIRS[0])].error_code == 0
+    # A successor of the controller knows as well: the preferred leader is not put back.
+    scene.cluster.controllers[0].die()
+    scene.cluster.controllers[0].start()
+    scene.world.run(scene.world.now_us + 12 * S)
+    assert scene.served_without(1, lost)
+    # Restarted with the directory still failed: the rest serves, what was on it is not begun anew as an empty copy.
+    node.kill()
+    node.start()
+    scene.cluster.until(lambda: scene.served_without(1, lost), 60, "the rest of broker 1 in step")
+    assert not lost & set(node.broker.partitions.hosted)
+    # Mended: the copies catch up.
+    node.kill()
+    node.disk.broken.clear()
+    node.start()
+    scene.end()
+    assert scene.held(node, DIRS[1]) == lost
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_a_copy_that_nobody_else_has_waits_for_its_directory(seed: int) -> None:
+    scene = Scene(seed, brokers=1)
+    node = scene.cluster.brokers[1]
+    lost = scene.held(node, DIRS[0])
+    node.disk.broken.add(DIRS[0])
+
+    def offline() -> set[TopicPartition]:
+        return {TopicPartition(t.topic_id, i) for t, i, s in scene.cluster.image.each_partition() if s.leader < 0}
+
+    scene.cluster.until(lambda: offline() == lost, 30, "those partitions to be without a leader, and no others")
+    scene.world.run(scene.world.now_us + 7 * S)
+    assert offline() == lost, "it is not elected again and again"
+    node.kill()
+    node.disk.broken.clear()
+    node.start()
+    scene.end()
+
+
+def test_with_no_directory_left_the_broker_ends_and_gives_back_its_seat() -> None:
+    scene = Scene(1)
+    node = scene.cluster.brokers[2]
+    node.disk.broken.update(DIRS)
+    scene.cluster.until(lambda: node.broker.stopped, 30, "its end")
+    assert node.broker.exit_status == 1
+    scene.cluster.until(
+        lambda: all(s.leader in (1, 3) for _, _, s in scene.cluster.image.each_partition()), 2, "others to lead at once"
+    )
+    node.kill()
+    node.disk.broken.clear()
+    node.start()
+    scene.end()
+
+
+def test_a_copy_rebuilt_elsewhere_is_the_one_that_counts_when_the_directory_comes_back() -> None:
+    from controlplane.controller.events import DesiredReset
+
+    scene = Scene(2)
+    node = scene.cluster.brokers[1]
+    lost = scene.held(node, DIRS[0])
+    node.disk.broken.add(DIRS[0])
+    scene.cluster.until(lambda: scene.served_without(1, lost), 30, "others to lead")
+    for tp in sorted(lost):
+        scene.cluster.want(DesiredReset(tp.topic_id, tp.partition, 1, f"reset-{tp.partition}"))
+    scene.cluster.until(scene.cluster.settled, 30, "the copies, rebuilt")
+    assert scene.held(node, DIRS[1]) >= lost
+    scene.world.run(scene.world.now_us + 500 * MS)
+    node.kill()
+    node.disk.broken.clear()
+    node.start()
+    scene.end()
+    assert scene.held(node, DIRS[1]) >= lost
+    aside = [f for f in node.disk.folders if f.parent == DIRS[0] and f.name.endswith("-stray")]
+    assert len(aside) == len(lost)
