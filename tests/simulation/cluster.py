@@ -321,6 +321,11 @@ class Cluster:
             )
         )
 
+    def level(self) -> bool:
+        """Settled, and every replica knows that all it holds is committed: what is acknowledged can be read from any."""
+        replicas = [r for b in self.brokers.values() for r in b.broker.partitions.hosted.values()]
+        return self.settled() and all(r.core.high_watermark == r.log.end_offset for r in replicas)
+
     def until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
         from tests.simulation.checkers import Violation
 

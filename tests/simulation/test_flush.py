@@ -39,7 +39,7 @@ def story(seed: int, brokers: int, cuts: int = 3, **configs: str) -> History:
     for producer in producers:
         producer.stopped = True
     cluster.until(lambda: all(p.idle for p in producers), 20, "the last acknowledgements")
-    cluster.until(cluster.settled, 60, "everything in step")
+    cluster.until(cluster.level, 60, "everything in step")
     logs_agree(cluster)
     history.judge(cluster)
     return history
