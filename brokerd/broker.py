@@ -36,6 +36,7 @@ from brokerd.net.loop import READ
 from brokerd.net.membership import Membership
 from brokerd.outside import Outside
 from brokerd.partitions import TICK_MS, Partitions, Replica
+from brokerd.relocations import Relocations
 from brokerd.upkeep import Upkeep
 from brokerd.waiters import Waiters
 from brokerd.wire.apis import ApiKey
@@ -102,6 +103,10 @@ class Broker:
         self.partitions.on_directory_failed = self._directory_failed
         self.partitions.current = lambda: self.membership.head_read
         self.upkeep = Upkeep(self.partitions, self.jobs, lambda: self.loop.now)
+        self.relocations = Relocations(
+            self.partitions, self.jobs, lambda: self.loop.now,
+            bytes_per_s_max=config["replica.alter.log.dirs.io.max.bytes.per.second"],
+        )  # fmt: skip
         self.producers = ProducersApi(outside.draw_producer_id)
         self.dispatch.handlers.update(self._handlers())
         self.loop.register(self.store.fileno(), READ, lambda events: self.store.pump())
@@ -122,6 +127,7 @@ class Broker:
         offsets = OffsetsApi(self.loop, self.partitions)
         metadata = MetadataApi(self.loop, self.config, lambda: self.partitions.image, self._ask)
         admin = AdminApi(self.config, self.partitions, lambda: self.partitions.image, self._ask)
+        log_dirs = LogDirsApi(self.partitions, self.relocations, lambda: self.loop.now)
         groups = GroupsApi(
             self.groups, lambda: self.loop.now, self._coordinator,
             session_ms_min=self.config["group.min.session.timeout.ms"],
@@ -144,7 +150,8 @@ class Broker:
             ApiKey.DESCRIBE_CONFIGS: admin.describe_configs,
             ApiKey.ALTER_CONFIGS: admin.alter_configs,
             ApiKey.INCREMENTAL_ALTER_CONFIGS: admin.incremental_alter_configs,
-            ApiKey.DESCRIBE_LOG_DIRS: LogDirsApi(self.partitions).describe_log_dirs,
+            ApiKey.ALTER_REPLICA_LOG_DIRS: log_dirs.alter_replica_log_dirs,
+            ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe_log_dirs,
         }
 
     # -- introductions ---------------------------------------------------------------------------------------------------
@@ -164,6 +171,7 @@ class Broker:
     # -- what membership tells -------------------------------------------------------------------------------------------
     def image_loaded(self, image: Image, now: Now) -> None:
         self.partitions.load(image, now)
+        self.relocations.resume(now)
         log.info("metadata loaded up to entry %d: %d topics, %d partitions here",
                  image.seq, len(image.topics), len(self.partitions.hosted))  # fmt: skip
 
@@ -221,6 +229,7 @@ class Broker:
     def _tick(self, now: Now) -> None:
         self.waiters.expire(now.mono_ms)
         self.partitions.tick(now)
+        self.relocations.tick(now)
         self.membership.tick(now)
         self.groups.tick(now)
         self.loop.call_later(TICK_MS, self._tick)

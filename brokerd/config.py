@@ -74,6 +74,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("replica.fetch.response.max.bytes", int, 10 * MIB, "Bytes of one follower's fetch.", 1024),
     Setting("replica.fetch.backoff.ms", int, 200, "Pause after a failed fetch.", 1),
     Setting("replica.socket.timeout.ms", int, 10_000, "A fetch without an answer for longer is given up.", 100),
+    Setting("replica.alter.log.dirs.io.max.bytes.per.second", int, 2**63 - 1, "Pace of moves between log.dirs.", 1),
     Setting("replica.high.watermark.checkpoint.interval.ms", int, 5_000, "How often high watermarks are written down.", 100),
     Setting("log.retention.check.interval.ms", int, 300_000, "How often old segments are looked for.", 100),
     Setting("log.cleaner.backoff.ms", int, 15_000, "How often compacted logs are looked at.", 100),

@@ -8,18 +8,35 @@ Must not come in: roles.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Sequence, Set
 from pathlib import Path
 from uuid import UUID
 
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.metadata import Image
-from brokerd.cluster.model import Now
+from brokerd.cluster.model import Now, TopicPartition
 from brokerd.storage import checkpoints
 from brokerd.storage.disk import Disk, DiskFailed, DiskFull
 from brokerd.storage.log import Log
 
 log = logging.getLogger(__name__)
+
+
+FUTURE = re.compile(r".*-(\d+)\.([0-9a-f]{32})-future")
+NAME_BYTES_MAX = 255
+
+
+def future_name(topic: str, tp: TopicPartition) -> str:
+    """The folder of a copy on its way to another directory. Kafka's `-future`, with the topic's id, and short enough for a file
+    system with the longest topic name."""
+    return f"{topic[:200]}-{tp.partition}.{tp.topic_id.hex}-future"
+
+
+def future_of(name: str) -> TopicPartition | None:
+    """Whose future copy a folder of this name is."""
+    found = FUTURE.fullmatch(name)
+    return TopicPartition(UUID(found[2]), int(found[1])) if found else None
 
 
 class LogDir:
@@ -41,6 +58,8 @@ class LogDirs:
         self.disk = disk
         self.on_error: Callable[[], None] = lambda: None
         """An I/O error: what was written and not flushed may be gone, of any file."""
+        self.preferred: dict[str, LogDir] = {}
+        """Where a partition is to be, by its name, if somebody asked before it came here."""
         self.on_failure: Callable[[LogDir], None] = lambda failed: None
 
     @property
@@ -64,8 +83,11 @@ class LogDirs:
         """Where a partition's folder is: one place, two after a directory came back that was replaced meanwhile."""
         return [d.path / name for d in self.online if self.disk.exists(d.path / name)]
 
-    def place(self, folders: Iterable[Path]) -> LogDir:
+    def place(self, name: str, folders: Iterable[Path]) -> LogDir:
         """Where a new partition goes, `folders` being those of all that are here: the fewest, the first of equals."""
+        preferred = self.preferred.pop(name, None)
+        if preferred is not None and preferred.failed is None:
+            return preferred
         counts = {d.path: 0 for d in self.online}
         for folder in folders:
             if folder.parent in counts:
@@ -88,12 +110,17 @@ class LogDirs:
             self.on_failure(failed)
 
     # -- folders ---------------------------------------------------------------------------------------------------------
-    def open(self, name: str, topic_id: UUID, config: TopicConfig, now: Now, taken: Iterable[Path]) -> tuple[Log, bool]:
+    def open(
+        self, topic: str, tp: TopicPartition, config: TopicConfig, now: Now, taken: Iterable[Path]
+    ) -> tuple[Log, bool]:
         """A partition's log, and whether it was begun just now. `taken`: the folders of all partitions here.
 
         Raises DiskFailed, DiskFull.
         """
+        name, topic_id = f"{topic}-{tp.partition}", tp.topic_id
         found: list[Log] = []
+        if not self.any_failed and not self.folders(name):
+            self._finish_move(name, future_name(topic, tp))
         for folder in self.folders(name):
             owner = checkpoints.read_partition_metadata(self.disk, folder)
             if owner is not None and owner != topic_id:
@@ -107,14 +134,37 @@ class LogDirs:
                 older.close()
                 self.set_aside(older.folder, f"{found[-1].folder} is the newer copy")
             return found[-1], False
-        folder = self.place(taken).path / name
+        folder = self.place(name, taken).path / name
         self.disk.mkdir(folder)
         checkpoints.write_partition_metadata(self.disk, folder, topic_id)
         return Log.open(folder, config, self.disk, now), True
 
+    def _finish_move(self, name: str, future: str) -> None:
+        """The live copy went away for the future one to take its place, and then the process ended."""
+        for folder in self.folders(future):
+            log.info("%s takes the place of %s, as was under way", folder, name)
+            self.disk.rename(folder, folder.with_name(name))
+            return
+
+    def remove_folder(self, folder: Path) -> None:
+        gone = self.aside(folder, "-delete")
+        self.disk.rename(folder, gone)
+        self.disk.discard_tree(gone)
+
+    def aside(self, folder: Path, tail: str) -> Path:
+        """A name that is not taken, beside `folder`, ending in `tail`, within what a file system allows."""
+        number = 1
+        while True:
+            end = tail if number == 1 else f".{number}{tail}"
+            target = folder.with_name(folder.name[: NAME_BYTES_MAX - len(end)] + end)
+            if not self.disk.exists(target):
+                return target
+            number += 1
+
     def remove(self, log_: Log) -> None:
         try:
-            log_.delete()
+            log_.close_files()
+            self.remove_folder(log_.folder)
         except DiskFailed as e:
             log.warning("%s is left behind: %s", log_.folder, e)
 
@@ -124,30 +174,29 @@ class LogDirs:
             folder = d.path / name
             if name.endswith("-stray") or not self.disk.isdir(folder):
                 continue
+            if name.endswith("-delete"):
+                self.disk.discard_tree(folder)  # given up before the last end, whosever it was
+                continue
             topic_id = checkpoints.read_partition_metadata(self.disk, folder)
             if topic_id is None or topic_id in image.topics:
                 continue
-            if name.endswith("-delete") or topic_id in image.deleted:
+            if topic_id in image.deleted:
                 self.disk.rmtree(folder)
             elif topic_id not in hosted:
                 self.set_aside(folder, f"topic id {topic_id} is unknown to the metadata log")
 
     def set_aside(self, folder: Path, why: str) -> None:
         log.warning("%s set aside as -stray: %s", folder.name, why)
-        target = folder.with_name(folder.name + "-stray")
-        number = 1
-        while self.disk.exists(target):
-            number += 1
-            target = folder.with_name(f"{folder.name}.{number}-stray")
-        self.disk.rename(folder, target)
+        self.disk.rename(folder, self.aside(folder, "-stray"))
 
     # -- high watermarks -------------------------------------------------------------------------------------------------
     def read_high_watermarks(self) -> None:
         for d in self.online:
             d.high_watermarks = checkpoints.read_offsets(self.disk, d.path / checkpoints.HIGH_WATERMARKS)
 
-    def high_watermark(self, folder: Path, key: tuple[str, int]) -> int:
-        return self.of(folder).high_watermarks.get(key, 0)
+    def high_watermark(self, key: tuple[str, int]) -> int:
+        """As last written down, in whatever directory the copy was then."""
+        return max((d.high_watermarks.get(key, 0) for d in self.online), default=0)
 
     def write_high_watermarks(self, d: LogDir, offsets: checkpoints.Offsets) -> None:
         d.high_watermarks = offsets

@@ -72,11 +72,13 @@ class LeadershipListener(Protocol):
 class Replica:
     """One partition that this broker holds."""
 
-    __slots__ = ("_end_key", "_hw_key", "config", "core", "log", "offline_reason", "topic", "tp")
+    __slots__ = ("_end_key", "_hw_key", "config", "core", "held", "log", "moving", "offline_reason", "topic", "tp")
 
     def __init__(self, tp: TopicPartition, topic: str, config: TopicConfig, log_: Log, core_: Partition) -> None:
         self.tp, self.topic, self.config, self.log, self.core = tp, topic, config, log_, core_
         self.offline_reason: str | None = None
+        self.moving = self.held = False
+        """To another directory: no compaction; about to change over: no flush either (`relocations`)."""
         self._hw_key, self._end_key = object(), object()
 
     @property
@@ -244,14 +246,13 @@ class Partitions:
     # -- opening, closing, deleting ----------------------------------------------------------------------------------
     def _open(self, tp: TopicPartition, topic: TopicState, now: Now) -> Replica:
         self._bury()  # a topic of the same name may have had this folder
-        name, key = f"{topic.name}-{tp.partition}", (topic.name, tp.partition)
         taken = (r.log.folder for r in self.hosted.values())
-        opened, fresh = self.log_dirs.open(name, tp.topic_id, self._topic_config(topic), now, taken)
+        opened, fresh = self.log_dirs.open(topic.name, tp, self._topic_config(topic), now, taken)
         opened.producer_expiration_ms = self._producer_expiration_ms
         machine = Partition(self.broker_id, tp, self._lag_ms_max)
         machine.high_watermark = max(
             opened.start_offset,
-            min(0 if fresh else self.log_dirs.high_watermark(opened.folder, key), opened.end_offset),
+            min(0 if fresh else self.log_dirs.high_watermark((topic.name, tp.partition)), opened.end_offset),
         )
         replica = self.hosted[tp] = Replica(tp, topic.name, opened.config, opened, machine)
         return replica

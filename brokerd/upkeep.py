@@ -50,14 +50,19 @@ class Upkeep:
         for replica in list(self._partitions.hosted.values()):
             if len(self._flushing) >= FLUSHES_MAX:
                 return
-            if replica.tp not in self._flushing and self._alive(replica) and replica.log.flushing.due(now):
+            if (
+                replica.tp not in self._flushing
+                and not replica.held
+                and self._alive(replica)
+                and replica.log.flushing.due(now)
+            ):
                 self._flush(replica, now, urgent=False)
 
     def commit(self, now: Now) -> None:
         """Group commit: one flush per log for everybody who waits for it; who comes while it runs shares the next one."""
         unflushed = self._partitions.unflushed
         for tp, replica in list(unflushed.items()):
-            if tp in self._flushing:
+            if tp in self._flushing or replica.held:
                 continue
             del unflushed[tp]
             if self._alive(replica):
@@ -90,7 +95,7 @@ class Upkeep:
         for replica in list(self._partitions.hosted.values()):
             if len(self._compacting) >= COMPACTIONS_MAX:
                 return
-            if not replica.config.compacts or replica.tp in self.damaged or not self._alive(replica):
+            if not replica.config.compacts or replica.moving or replica.tp in self.damaged or not self._alive(replica):
                 continue
             try:
                 job = cleaner.plan(replica.log, now, replica.core.high_watermark)
@@ -99,13 +104,16 @@ class Upkeep:
                 continue
             if job is not None:
                 self._compacting.add(replica.tp)
-                self._jobs.submit(job.run, partial(self._compacted, replica, job))
+                self._jobs.submit(job.run, partial(self._compacted, replica, replica.log, job))
 
-    def _compacted(self, replica: Replica, job: cleaner.Cleaning, error: BaseException | None) -> None:
+    def _compacted(self, replica: Replica, log_: Log, job: cleaner.Cleaning, error: BaseException | None) -> None:
         self._compacting.discard(replica.tp)
-        if not self._alive(replica):
+        if not self._alive(replica) or replica.log is not log_:
             return  # leftovers in the folder go at its next opening
         try:
+            if error is None and replica.moving:
+                cleaner.discard(job)  # what is copied already would not have been thinned
+                return
             if error is not None:
                 cleaner.discard(job)
                 raise error

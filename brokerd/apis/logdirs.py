@@ -1,23 +1,54 @@
-"""The doors to this broker's directories: what lies in each of them.
+"""The doors to this broker's directories: what lies in each of them, and moves between them.
 
 Laws: every directory of log.dirs is told, one that failed with its error; figures are read from memory. Must not come in: files.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from brokerd.cluster.model import Now
 from brokerd.dispatch import Request
 from brokerd.logdirs import LogDir
 from brokerd.partitions import Partitions
+from brokerd.relocations import Relocations
 from brokerd.storage.disk import DiskFailed
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
+from brokerd.wire.messages import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
 
 Described = dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]
 
 
 class LogDirsApi:
-    def __init__(self, partitions: Partitions) -> None:
-        self._partitions = partitions
+    def __init__(self, partitions: Partitions, relocations: Relocations, clock: Callable[[], Now]) -> None:
+        self._partitions, self._relocations, self._clock = partitions, relocations, clock
+
+    def alter_replica_log_dirs(self, request: Request) -> None:
+        """Begins or cancels moves within this broker; how far they are is told by DescribeLogDirs."""
+        body: AlterReplicaLogDirsRequest = request.body
+        topics: dict[str, list[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult]] = {}
+        for d in body.dirs:
+            for topic in d.topics:
+                for index in topic.partitions:
+                    error = self._relocations.ask(topic.name, index, d.path, self._clock())
+                    topics.setdefault(topic.name, []).append(
+                        AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(
+                            partition_index=index, error_code=error
+                        )
+                    )
+        request.reply(
+            AlterReplicaLogDirsResponse(
+                results=[
+                    AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(topic_name=n, partitions=p)
+                    for n, p in topics.items()
+                ]
+            )
+        )
 
     def describe_log_dirs(self, request: Request) -> None:
         body: DescribeLogDirsRequest = request.body
@@ -32,6 +63,13 @@ class LogDirsApi:
                 partition_index=index, partition_size=replica.log.size_bytes, offset_lag=lag, is_future_key=False
             )
             found[self._partitions.log_dirs.of(replica.log.folder)].setdefault(replica.topic, []).append(told)
+            move = self._relocations.under_way.get(replica.tp)
+            if move is not None and not move.cancelled:
+                behind = max(0, replica.log.end_offset - move.future.end_offset)
+                future = DescribeLogDirsResponse.DescribeLogDirsPartition(
+                    partition_index=index, partition_size=move.future.size_bytes, offset_lag=behind, is_future_key=True
+                )
+                found[move.target].setdefault(replica.topic, []).append(future)
         request.reply(DescribeLogDirsResponse(results=[self._shaped(d, topics) for d, topics in found.items()]))
 
     def _shaped(self, d: LogDir, topics: Described) -> DescribeLogDirsResponse.DescribeLogDirsResult:

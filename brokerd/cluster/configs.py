@@ -209,7 +209,7 @@ class TopicConfig:
 
     @property
     def unflushed_max(self) -> int:
-        """Records that may be acknowledged before they are flushed (decision 014)."""
+        """Records that may be acknowledged before they are flushed (decision 015)."""
         return 0 if self.flush_ms == 0 else self.flush_messages - 1
 
     @staticmethod

@@ -54,9 +54,18 @@ def lost_copies(disk: Disk, log_dirs: Sequence[Path]) -> list[str]:
     Deletion drops a partition from the checkpoint before it drops the folder, so a killed broker raises no false alarm here.
     """
     held = [read_offsets(disk, log_dir / HIGH_WATERMARKS) for log_dir in log_dirs]
-    names = (f"{topic}-{partition}" for offsets in held for (topic, partition), offset in offsets.items() if offset > 0)
-    # In any directory: a copy may have moved to another since the checkpoint was written.
-    return [name for name in names if not any(disk.exists(log_dir / name) for log_dir in log_dirs)]
+    lost = [
+        (topic, partition)
+        for offsets in held
+        for (topic, partition), offset in offsets.items()
+        # In any directory: a copy may have moved to another since the checkpoint was written.
+        if offset > 0 and not any(disk.exists(log_dir / f"{topic}-{partition}") for log_dir in log_dirs)
+    ]
+    if lost and len(log_dirs) > 1:
+        # Or have been about to take its name there (`logdirs`).
+        moving = [name for d in log_dirs for name in disk.listdir(d) if name.endswith("-future")]
+        lost = [(t, p) for t, p in lost if not any(name.startswith(f"{t[:200]}-{p}.") for name in moving)]
+    return [f"{topic}-{partition}" for topic, partition in lost]
 
 
 def read_partition_metadata(disk: Disk, folder: Path) -> UUID | None:

@@ -59,7 +59,7 @@ class Flushing:
 
     @property
     def sure_end(self) -> int:
-        """Where acknowledgements end: at the log's end, or as far as flush.messages and flush.ms=0 let them go (decision 014)."""
+        """Where acknowledgements end: at the log's end, or as far as flush.messages and flush.ms=0 let them go (decision 015)."""
         log_ = self._log
         return min(log_.end_offset, max(self.offset, log_.start_offset) + log_.config.unflushed_max)
 

@@ -430,13 +430,16 @@ class Log:
     def close(self) -> None:
         """Leave indexes and a snapshot, so that the next opening need not scan."""
         self._leave_shortcuts()
+        self.close_files()
+
+    def close_files(self) -> None:
         for segment in self.segments:
             segment.release()
 
-    def delete(self) -> None:
+    def rename(self, folder: Path) -> None:
+        """The folder gets another name. Raises DiskFailed."""
+        self.close_files()
+        self.disk.rename(self.folder, folder)
+        self.folder = self.snapshots.folder = folder
         for segment in self.segments:
-            segment.release()
-        target = self.folder.with_name(self.folder.name + "-delete")
-        self.disk.rmtree(target)
-        self.disk.rename(self.folder, target)
-        self.disk.discard_tree(target)
+            segment.moved(folder)

@@ -98,6 +98,9 @@ class Segment:
     def release(self) -> None:
         self._file = None
 
+    def moved(self, folder: Path) -> None:
+        self.folder, self.path = folder, folder / self.path.name
+
     def forget(self) -> None:
         """The file of this name is another one now."""
         self._file = self._index = None

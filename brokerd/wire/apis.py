@@ -35,6 +35,7 @@ class ApiKey(IntEnum):
     OFFSET_FOR_LEADER_EPOCH = 23
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
@@ -93,6 +94,8 @@ APIS: dict[int, Api] = {
             m.OffsetForLeaderEpochResponse),
         Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, m.DescribeConfigsRequest, m.DescribeConfigsResponse),
         Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, m.AlterConfigsRequest, m.AlterConfigsResponse, "topics only"),
+        Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", 1, 2, m.AlterReplicaLogDirsRequest,
+            m.AlterReplicaLogDirsResponse),
         Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", 1, 4, m.DescribeLogDirsRequest, m.DescribeLogDirsResponse),
         Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", 0, 3, m.CreatePartitionsRequest, m.CreatePartitionsResponse),
         Api(ApiKey.DELETE_GROUPS, "DeleteGroups", 0, 2, m.DeleteGroupsRequest, m.DeleteGroupsResponse),

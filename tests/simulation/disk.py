@@ -2,8 +2,9 @@
 
 Model: each file has what a reader sees (live) and what a power cut leaves (durable); fsync moves one to the other, and makes the
 file's name durable as ext4 does; `sync_folder` makes all names of a folder durable. Names become durable in the order in which
-they were changed (a journal). `power_cut(rng)` keeps, per file, some prefix of the writes since the last fsync, the next one torn
-at a 512-byte sector, and some prefix of the names' changes. A killed process loses nothing: just open again.
+they were changed (a journal; one per top folder, as if each were a file system of its own). `power_cut(rng)` keeps, per file, some
+prefix of the writes since the last fsync, the next one torn at a 512-byte sector, and, per file system, some prefix of the names'
+changes; a folder's renaming is one of them. A killed process loses nothing: just open again.
 
 Faults: `broken` folders (EIO for everything in them), `crash_at` (the n-th changing verb raises Crashed, a write may be half done), `fail_at` (it raises the given error),
 `bytes_max` (ENOSPC beyond it). Not modelled: bit rot (write into `live` yourself), lost names after fsync, slow disks.
@@ -31,6 +32,9 @@ class Inode:
     durable: bytes = b""
     pending: list[tuple[int, bytes] | int] = field(default_factory=list)
     """Since the last fsync: (position, data) of a write, or the size of a truncation."""
+
+
+Change = tuple[Path, "Inode | Path | None"]
 
 
 def _apply(content: bytearray, change: tuple[int, bytes] | int) -> None:
@@ -98,14 +102,26 @@ class SimFile(File):
         self._disk.name_is_durable(self.path)
 
 
+def _follow(step: list[Change], names: dict[Path, Inode], folders: set[Path]) -> None:
+    for name, now in step:
+        if isinstance(now, Path):
+            folders.discard(name)
+            folders.add(now)
+        elif now is None:
+            names.pop(name, None)
+        else:
+            names[name] = now
+
+
 class SimDisk(Disk):
     def __init__(self, bytes_max: int = NO_BOUND) -> None:
         self.bytes_max = bytes_max
         self.names: dict[Path, Inode] = {}
         self.folders: set[Path] = {Path("/")}
         self._durable_names: dict[Path, Inode] = {}
-        self._name_changes: list[tuple[Path, Inode | None]] = []
-        """Journal since the last durable name: (name, file) or (name, None) for a removal."""
+        self._durable_folders: set[Path] = {Path("/")}
+        self._journals: dict[str, list[list[Change]]] = {}
+        """Since the last durable name, per file system: steps of (name, file), (name, None) for a removal, (old, new) for a folder."""
         self.steps = 0
         self.story: list[str] = []
         self.crash_at: int | None = None
@@ -135,13 +151,12 @@ class SimDisk(Disk):
     def power_cut(self, rng: random.Random) -> SimDisk:
         """The disk that is found after the power came back. Open files of the old one mean nothing to it."""
         found = SimDisk(self.bytes_max)
-        found.folders, found.broken = set(self.folders), set(self.broken)
-        names = dict(self._durable_names)
-        for name, inode in self._name_changes[: rng.randint(0, len(self._name_changes))]:
-            if inode is None:
-                names.pop(name, None)
-            else:
-                names[name] = inode
+        found.broken = set(self.broken)
+        names, folders = dict(self._durable_names), set(self._durable_folders)
+        for journal in self._journals.values():
+            for step in journal[: rng.randint(0, len(journal))]:
+                _follow(step, names, folders)
+        found.folders, found._durable_folders = folders, set(folders)
         seen: dict[int, Inode] = {}
         for name, inode in names.items():
             if id(inode) not in seen:
@@ -162,7 +177,8 @@ class SimDisk(Disk):
         """The disk as a new process finds it after a kill -9: nothing written is lost."""
         found = SimDisk(self.bytes_max)
         found.folders, found.names, found.broken = set(self.folders), dict(self.names), set(self.broken)
-        found._durable_names, found._name_changes = dict(self._durable_names), list(self._name_changes)
+        found._durable_names, found._durable_folders = dict(self._durable_names), set(self._durable_folders)
+        found._journals = {root: list(journal) for root, journal in self._journals.items()}
         return found
 
     def room(self) -> int:
@@ -172,27 +188,26 @@ class SimDisk(Disk):
         return sum(len(i.live) for i in {id(i): i for i in self.names.values()}.values())
 
     # -- names -------------------------------------------------------------------------------------------------------
-    def _rename_to(self, name: Path, inode: Inode | None) -> None:
-        if inode is None:
-            self.names.pop(name, None)
-        else:
-            self.names[name] = inode
-        self._name_changes.append((name, inode))
+    def _journal_of(self, path: Path) -> list[list[Change]]:
+        return self._journals.setdefault(path.parts[1] if len(path.parts) > 1 else "", [])
+
+    def _change(self, *changes: Change) -> None:
+        """One step of the journal."""
+        _follow(list(changes), self.names, self.folders)
+        self._journal_of(changes[0][0]).append(list(changes))
 
     def name_is_durable(self, path: Path) -> None:
         """Everything in the journal up to the last change of this name."""
-        for i in range(len(self._name_changes) - 1, -1, -1):
-            if self._name_changes[i][0] == path:
-                self._journal(i + 1)
+        journal = self._journal_of(path)
+        for i in range(len(journal) - 1, -1, -1):
+            if any(name == path for name, _ in journal[i]):
+                self._write_journal(journal, i + 1)
                 return
 
-    def _journal(self, count: int) -> None:
-        for name, inode in self._name_changes[:count]:
-            if inode is None:
-                self._durable_names.pop(name, None)
-            else:
-                self._durable_names[name] = inode
-        del self._name_changes[:count]
+    def _write_journal(self, journal: list[list[Change]], count: int) -> None:
+        for step in journal[:count]:
+            _follow(step, self._durable_names, self._durable_folders)
+        del journal[:count]
 
     # -- the port ----------------------------------------------------------------------------------------------------
     def open(self, path: Path, *, create: bool = False) -> File:
@@ -205,7 +220,7 @@ class SimDisk(Disk):
             if self.room() <= 0:
                 raise DiskFull(f"opening {path}: no space left on the device")
             inode = Inode()
-            self._rename_to(path, inode)
+            self._change((path, inode))
         return SimFile(self, path, inode)
 
     def exists(self, path: Path) -> bool:
@@ -228,43 +243,41 @@ class SimDisk(Disk):
 
     def mkdir(self, path: Path) -> None:
         self.reach(path)
-        self.folders.update([path, *path.parents])
+        for folders in (self.folders, self._durable_folders):
+            folders.update([path, *path.parents])
 
     def rename(self, old: Path, new: Path) -> None:
         self.reach(old)
         self.step(f"rename {old.name} to {new.name}")
         if old in self.folders:
-            for folder in [f for f in self.folders if f == old or old in f.parents]:
-                self.folders.remove(folder)
-                self.folders.add(new / folder.relative_to(old))
+            step: list[Change] = [(f, new / f.relative_to(old)) for f in self.folders if f == old or old in f.parents]
             for name in [n for n in self.names if old in n.parents]:
-                inode = self.names[name]
-                self._rename_to(name, None)
-                self._rename_to(new / name.relative_to(old), inode)
+                step += [(name, None), (new / name.relative_to(old), self.names[name])]
+            self._change(*step)
             return
         inode = self.names.get(old)
         if inode is None:
             raise DiskFailed(f"renaming {old}: No such file or directory")
-        # One change of the journal in truth; as two, the new name first, no cut can lose the file.
-        self._rename_to(new, inode)
-        self._rename_to(old, None)
+        self._change((new, inode), (old, None))
 
     def unlink(self, path: Path) -> None:
         self.reach(path)
         if path in self.names:
             self.step(f"unlink {path.name}")
-            self._rename_to(path, None)
+            self._change((path, None))
 
     def rmtree(self, path: Path) -> None:
         self.step(f"rmtree {path.name}")
         for name in [n for n in self.names if path in n.parents]:
-            self._rename_to(name, None)
-        self.folders = {f for f in self.folders if f != path and path not in f.parents}
+            self._change((name, None))
+        for folders in (self.folders, self._durable_folders):
+            folders -= {f for f in folders if f == path or path in f.parents}
 
     def sync_folder(self, path: Path) -> None:
         self.reach(path)
         self.step(f"fsync {path.name}/")
-        self._journal(len(self._name_changes))
+        journal = self._journal_of(path)
+        self._write_journal(journal, len(journal))
 
     def space(self, path: Path) -> Space:
         self.reach(path)

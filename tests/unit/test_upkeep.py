@@ -32,7 +32,16 @@ class House:
 
     def new_replica(self) -> Any:
         core = SimpleNamespace(high_watermark=self.log.end_offset)
-        return SimpleNamespace(tp=TP, name="t-0", log=self.log, config=self.log.config, core=core, offline_reason=None)
+        return SimpleNamespace(
+            tp=TP,
+            name="t-0",
+            log=self.log,
+            config=self.log.config,
+            core=core,
+            offline_reason=None,
+            held=False,
+            moving=False,
+        )
 
     def fail(self, replica: Any, why: BaseException) -> None:
         replica.offline_reason = why

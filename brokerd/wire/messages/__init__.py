@@ -3,6 +3,8 @@
 from brokerd.wire.messages.admin import (
     AlterConfigsRequest,
     AlterConfigsResponse,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
@@ -70,6 +72,8 @@ from brokerd.wire.messages.transactions import (
 __all__ = [
     "AlterConfigsRequest",
     "AlterConfigsResponse",
+    "AlterReplicaLogDirsRequest",
+    "AlterReplicaLogDirsResponse",
     "ApiVersionsRequest",
     "ApiVersionsResponse",
     "CreatePartitionsRequest",

@@ -249,6 +249,43 @@ class IncrementalAlterConfigsResponse(Struct):
 
 
 @dataclass(slots=True)
+class AlterReplicaLogDirsRequest(Struct):
+    FLEXIBLE = 2
+
+    @dataclass(slots=True)
+    class AlterReplicaLogDirTopic(Struct):
+        name: str = f("string")
+        partitions: list[int] = f(array("int32"))
+
+    @dataclass(slots=True)
+    class AlterReplicaLogDir(Struct):
+        path: str = f("string")
+        topics: list[AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic] = f(array("AlterReplicaLogDirTopic"))
+
+    dirs: list[AlterReplicaLogDirsRequest.AlterReplicaLogDir] = f(array("AlterReplicaLogDir"))
+
+
+@dataclass(slots=True)
+class AlterReplicaLogDirsResponse(Struct):
+    FLEXIBLE = 2
+
+    @dataclass(slots=True)
+    class AlterReplicaLogDirPartitionResult(Struct):
+        partition_index: int = f("int32")
+        error_code: int = f("int16")
+
+    @dataclass(slots=True)
+    class AlterReplicaLogDirTopicResult(Struct):
+        topic_name: str = f("string")
+        partitions: list[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult] = f(
+            array("AlterReplicaLogDirPartitionResult")
+        )
+
+    throttle_time_ms: int = f("int32")
+    results: list[AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult] = f(array("AlterReplicaLogDirTopicResult"))
+
+
+@dataclass(slots=True)
 class DescribeLogDirsRequest(Struct):
     FLEXIBLE = 2
 
