@@ -28,7 +28,7 @@ def ran(seed: int) -> Outcome:
 def test_a_seed_runs_clean(seed: int) -> None:
     outcome = ran(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
-    assert outcome.acks > 200, "the load hardly ran: nothing was shown"
+    assert outcome.acks > 100, "the load hardly ran: nothing was shown"
 
 
 def test_the_sample_reaches_hard_states() -> None:

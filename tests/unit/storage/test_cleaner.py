@@ -227,6 +227,41 @@ def test_retention_meanwhile_wins() -> None:
     assert everything(log)[0].offset >= log.start_offset
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_compact_and_delete_together_keep_the_newest_of_what_is_young_enough(seed: int) -> None:
+    """In any order of the two, over several rounds: keys of old segments are gone, the rest is compacted, none comes back."""
+    rng = random.Random(seed)
+    disk = sim()
+    log = opened(disk, **{**COMPACT, "cleanup_policy": "compact,delete"}, retention_ms="10000", delete_retention_ms="0")
+    written: list[tuple[int, int, bytes, bytes | None]] = []
+    wall = NOW.wall_ms
+    for i in range(80):
+        wall += rng.randint(0, 800)
+        value = None if rng.random() < 0.15 else b"v%d" % i + bytes(rng.randint(0, 60))
+        key = b"key-%d" % rng.randrange(60)
+        put(log, (key, value), now=Now(0, wall))
+        written.append((wall, log.end_offset - 1, key, value))
+        for act in rng.sample(["retain", "compact", "neither"], 2):
+            if act == "retain":
+                log.retain(Now(0, wall), log.end_offset)
+            elif act == "compact":
+                cleaner.clean(log, Now(0, wall), log.end_offset)
+        if rng.random() < 0.1:
+            log.close()
+            log = Log.open(FOLDER, log.config, disk.killed(), NOW)
+            disk = log.disk  # type: ignore[assignment]
+        expected = {k: (o, v) for t, o, k, v in written}
+        found = {r.key: (r.offset, r.value) for r in everything(log) if r.key is not None}
+        for key, (offset, value) in expected.items():
+            if offset >= log.start_offset and value is not None:
+                assert found[key] == (offset, value), f"round {i}"
+            else:
+                assert found.get(key, (offset, None))[1] is None, f"round {i}: {key!r} came back"
+    assert log.start_offset > 0, "retention did nothing: nothing is shown"
+    log.retain(Now(0, wall + 10_001), log.end_offset)
+    assert log.start_offset == log.end_offset == 80 and everything(log) == []
+
+
 def test_what_retention_left_of_a_group_stays_dirty_so_that_its_tombstones_keep_their_victims_away() -> None:
     log = opened(**{**COMPACT, "segment_bytes": "300", "delete_retention_ms": "100"})
     put(log, (b"pad", bytes(230)))
