@@ -37,6 +37,7 @@ from brokerd.net.membership import Membership
 from brokerd.outside import Outside
 from brokerd.partitions import TICK_MS, Partitions, Replica
 from brokerd.relocations import Relocations
+from brokerd.storage.openfiles import OpenFiles
 from brokerd.upkeep import Upkeep
 from brokerd.waiters import Waiters
 from brokerd.wire.apis import ApiKey
@@ -61,6 +62,8 @@ class Broker:
         self.config = config
         outside = outside or Outside()
         self.loop, self.jobs, self.disk = outside.loop, outside.jobs, outside.disk
+        # Half of them, so that connections have the other half.
+        self.disk.open_files = OpenFiles(min(config["log.open.files.max"], outside.descriptors_max // 2))
         self.log_dirs = LogDirs(config["log.dirs"], self.disk)
         self.identity = Identity(self.log_dirs, config.broker_id, outside)
         self.waiters = Waiters()

@@ -77,6 +77,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("replica.alter.log.dirs.io.max.bytes.per.second", int, 2**63 - 1, "Pace of moves between log.dirs.", 1),
     Setting("replica.high.watermark.checkpoint.interval.ms", int, 5_000, "How often high watermarks are written down.", 100),
     Setting("log.retention.check.interval.ms", int, 300_000, "How often old segments are looked for.", 100),
+    Setting("log.open.files.max", int, 10_000, "Segment files kept open at once, and at most half of what the system allows.", 16),
     Setting("log.cleaner.backoff.ms", int, 15_000, "How often compacted logs are looked at.", 100),
     Setting("fetch.max.bytes", int, 55 * MIB, "Bytes of one consumer's fetch at most.", 1024),
     Setting("controlled.shutdown.timeout.ms", int, 15_000, "How long a clean stop waits for leaders to move off.", 0),

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -56,6 +58,15 @@ class Outside:
         except OSError:
             return False
         return True
+
+    @property
+    def descriptors_max(self) -> int:
+        """How many this process may have open; raised to what the system lets it have."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft < hard:
+            with suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
     @property
     def boot_id(self) -> str:

@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from brokerd.storage.openfiles import OpenFiles
+
 DISCARDED = ".deleted"
 """Suffix of files that are given up and wait to be unlinked; leftovers go at the next opening."""
 Bytes = bytes | bytearray | memoryview
@@ -77,6 +79,9 @@ class File(ABC):
 
 class Disk(ABC):
     """The port. What is not abstract is made of what is."""
+
+    open_files: OpenFiles | None = None
+    """The bound on segment files kept open; None where nobody counts (tools, tests)."""
 
     @abstractmethod
     def open(self, path: Path, *, create: bool = False) -> File:

@@ -60,15 +60,27 @@ class Segment:
     @property
     def file(self) -> File:
         self._touched = True
-        if self._file is None:
-            self._file = self.disk.open(self.path)
-        return self._file
+        file = self._file
+        if file is None:
+            file = self._file = self.disk.open(self.path)
+            if self.disk.open_files is not None:
+                self.disk.open_files.opened(self)
+        return file
+
+    def let_go(self) -> bool:
+        used, self._touched = self._touched, False
+        if not used:
+            self._file = None
+        return not used
 
     def create(self) -> None:
         """Make the file, empty. Leftovers of the same name count for nothing."""
-        self._file = self.disk.open(self.path, create=True)
-        if self._file.size():
-            self._file.truncate(0)
+        self._touched = True
+        file = self._file = self.disk.open(self.path, create=True)
+        if self.disk.open_files is not None:
+            self.disk.open_files.opened(self)
+        if file.size():
+            file.truncate(0)
 
     @property
     def index(self) -> SparseIndex:

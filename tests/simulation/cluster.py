@@ -80,6 +80,8 @@ class SimOutside:
     def connect(self, host: str, port: int, *, timeout_ms: int, frame_bytes_max: int) -> SimPeer:
         return SimPeer(self._network, self._node, host, port, timeout_ms)
 
+    descriptors_max = 1 << 10
+
     def lock(self, folder: Path) -> bool:
         return True
 
