@@ -26,17 +26,22 @@ def read_offsets(disk: Disk, path: Path) -> Offsets:
     if data is None:
         return {}
     try:
-        lines = data.decode().splitlines()
-        if lines[0] != "0" or len(lines) < 2 or len(lines) - 2 < int(lines[1]):
-            raise ValueError("header")
-        out: Offsets = {}
-        for line in lines[2 : 2 + int(lines[1])]:
-            topic, partition, offset = line.split(" ")
-            out[topic, int(partition)] = int(offset)
-        return out
+        return parse_offsets(data)
     except (ValueError, IndexError) as e:
         log.warning("%s cannot be read (%s) and is begun anew", path, e)
         return {}
+
+
+def parse_offsets(data: bytes) -> Offsets:
+    """Raises ValueError or IndexError for bytes that are no such checkpoint."""
+    lines = data.decode().splitlines()
+    if lines[0] != "0" or len(lines) < 2 or len(lines) - 2 < int(lines[1]):
+        raise ValueError("header")
+    out: Offsets = {}
+    for line in lines[2 : 2 + int(lines[1])]:
+        topic, partition, offset = line.split(" ")
+        out[topic, int(partition)] = int(offset)
+    return out
 
 
 def write_offsets(disk: Disk, path: Path, offsets: Mapping[tuple[str, int], int]) -> None:

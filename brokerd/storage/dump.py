@@ -1,7 +1,8 @@
-"""Reads a partition's folder aloud: `python -m brokerd.storage.dump [--records] FOLDER`.
+"""Reads anything of a broker's aloud: `python -m brokerd.storage.dump [--records] PATH`, PATH being a partition's folder, one of log.dirs,
+or any single file in them.
 
 Law: it looks and changes nothing, so it may be pointed at a running broker's folder; what does not fit together is said, and the
-exit status is then 1. Must not come in: recovery, repair.
+exit status is then 1, or 2 when PATH cannot be read or is nothing of a broker's. Called by people. Must not come in: recovery, repair.
 """
 
 from __future__ import annotations
@@ -11,52 +12,105 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from brokerd.storage import checkpoints
-from brokerd.storage.disk import Disk, DiskFailed, OsDisk
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC
+from brokerd.coordinator import records as group_records
+from brokerd.coordinator.group import Group
+from brokerd.storage import checkpoints, dumpfiles
+from brokerd.storage.disk import DISCARDED, Disk, DiskFailed, OsDisk
+from brokerd.storage.dumpfiles import COMPLAINT
 from brokerd.storage.index import OFFSET_ENTRY, TIME_ENTRY
-from brokerd.storage.recovery import CLEANER_OFFSET, EPOCHS, LOG_START, numbered
-from brokerd.storage.snapshots import Snapshots
+from brokerd.storage.recovery import CLEANED, CLEANER_OFFSET, DAMAGED, EPOCHS, LOG_START, SWAP, numbered
 from brokerd.wire import records
-from brokerd.wire.records import HEADER_BYTES, BatchHeader
+from brokerd.wire.records import HEADER_BYTES, BatchHeader, Record
 
-COMPLAINT = "!! "
+LEFT_BEHIND = {
+    CLEANED: "of a compaction that did not end; the next start removes it",
+    SWAP: "of a compaction that ended; the next start puts it in its place",
+    DAMAGED: "followed a damaged segment; for you to look at",
+    DISCARDED: "given up; the next start removes it",
+    ".tmp": "half written; the next start removes it",
+}
 
 
-def lines(folder: Path, disk: Disk, *, with_records: bool = False) -> Iterator[str]:
-    """The folder's story, line by line; complaints begin with `!! `."""
+def partition(folder: Path, disk: Disk, *, with_records: bool = False) -> Iterator[str]:
+    """The story of a partition's folder, line by line; complaints begin with `COMPLAINT`."""
     names = disk.listdir(folder)
     yield f"{folder}"
-    topic_id = checkpoints.read_partition_metadata(disk, folder)
-    yield f"  topic id {topic_id}" if topic_id else "  no partition.metadata"
-    for name in (LOG_START, CLEANER_OFFSET):
+    for name in (checkpoints.PARTITION_METADATA, LOG_START, CLEANER_OFFSET, EPOCHS):
         data = disk.read(folder / name)
-        if data is not None:
-            yield f"  {name} {data.decode('utf-8', 'replace').strip()}"
-    data = disk.read(folder / EPOCHS)
-    if data is not None:
-        text = data.decode("utf-8", "replace").split("\n")[2:]
-        yield f"  {EPOCHS} (epoch, first offset): " + ", ".join(f"({line})" for line in text if line)
-    snapshots = Snapshots(folder, disk)
+        if data is None:
+            if name == checkpoints.PARTITION_METADATA:
+                yield "  no partition.metadata"
+            continue
+        for line in dumpfiles.READERS[name](data):
+            yield line if line.startswith(COMPLAINT) else f"  {name}{line[1:]}"
     for offset in numbered(names, ".snapshot"):
-        snapshot = snapshots.read(offset)
-        if snapshot is None:
-            yield f"{COMPLAINT}snapshot {offset} cannot be read"
-        else:
-            flushed = ", flushed" if snapshot.flushed else ""
-            yield (
-                f"  snapshot {offset}: segment {snapshot.segment} position {snapshot.position}{flushed}, "
-                f"{len(snapshot.producers)} producers"
-            )
+        for line in dumpfiles.snapshot(disk.read(folder / f"{offset:020d}.snapshot") or b""):
+            yield f"{COMPLAINT}snapshot {offset}: {line[len(COMPLAINT) :]}" if line.startswith(COMPLAINT) else (
+                f"  snapshot{line[1:]}" if line.startswith("  before") else f"  {line}"
+            )  # fmt: skip
+    offsets = folder.name.rpartition("-")[0] == GROUP_OFFSETS_TOPIC
     expected: int | None = None
     for base in numbered(names, ".log"):
         if expected is not None and base != expected:
             yield f"{COMPLAINT}the segment before ends at {expected}, this one begins at {base}"
-        for line, end in _segment(folder / f"{base:020d}.log", base, disk, with_records):
+        for line, end in _segment(folder / f"{base:020d}.log", base, disk, with_records, offsets):
             expected = end
             yield line
+    for name in names:
+        if name.endswith((CLEANED, SWAP, DAMAGED, DISCARDED, ".tmp")):
+            yield f"  {name}, {disk.size(folder / name)} bytes: {LEFT_BEHIND[name[name.rindex('.') :]]}"
 
 
-def _segment(path: Path, base: int, disk: Disk, with_records: bool) -> Iterator[tuple[str, int]]:
+def directory(folder: Path, disk: Disk) -> Iterator[str]:
+    """One of log.dirs: whose it is, and a line for each folder in it."""
+    yield f"{folder}"
+    for name in ("meta.properties", ".kafka_cleanshutdown", checkpoints.HIGH_WATERMARKS):
+        data = disk.read(folder / name)
+        yield f"  {name}:" if data is not None else f"  no {name}"
+        for line in dumpfiles.READERS[name](data) if data is not None else ():
+            yield line if line.startswith(COMPLAINT) else f"  {line}"
+    for name in disk.listdir(folder):
+        if disk.isdir(folder / name):
+            inside = disk.listdir(folder / name)
+            size = sum(disk.size(folder / name / f"{base:020d}.log") for base in numbered(inside, ".log"))
+            topic_id = checkpoints.read_partition_metadata(disk, folder / name)
+            yield f"  {name}: {len(numbered(inside, '.log'))} segments, {size} bytes, topic id {topic_id}"
+
+
+def file(path: Path, disk: Disk, *, with_records: bool = False) -> Iterator[str]:
+    """A single file, by its name."""
+    yield f"{path}"
+    if path.name[:-4].isdigit() and path.suffix == ".log":
+        offsets = path.resolve().parent.name.rpartition("-")[0] == GROUP_OFFSETS_TOPIC
+        for line, _ in _segment(path, int(path.stem), disk, with_records, offsets):
+            yield line
+        return
+    told = dumpfiles.lines(path, disk.read(path) or b"")
+    if told is None:
+        raise DiskFailed(
+            f"{path} is none of a broker's files: segments, indexes, snapshots, checkpoints, meta.properties"
+        )
+    yield from told
+
+
+def lines(path: Path, disk: Disk, *, with_records: bool = False) -> Iterator[str]:
+    """Whatever stands at `path`. Raises DiskFailed when that cannot be read or is nothing of a broker's."""
+    if not disk.isdir(path):
+        if disk.size(path) < 0:
+            raise DiskFailed(f"{path} is not there")
+        yield from file(path, disk, with_records=with_records)
+        return
+    names = disk.listdir(path)
+    if checkpoints.PARTITION_METADATA in names or numbered(names, ".log"):
+        yield from partition(path, disk, with_records=with_records)
+    elif "meta.properties" in names or checkpoints.HIGH_WATERMARKS in names:
+        yield from directory(path, disk)
+    else:
+        raise DiskFailed(f"{path} is neither a partition's folder nor one of a broker's log.dirs")
+
+
+def _segment(path: Path, base: int, disk: Disk, with_records: bool, offsets: bool) -> Iterator[tuple[str, int]]:
     """(line, the offset reached)."""
     size = disk.size(path)
     file = disk.open(path)
@@ -80,8 +134,11 @@ def _segment(path: Path, base: int, disk: Disk, with_records: bool) -> Iterator[
         if not records.crc_is_right(data, 0, header):
             yield f"{COMPLAINT}the CRC of the batch at position {position} is wrong", header.next_offset
         elif with_records:
-            for record in records.iterate(data):
-                yield f"      {record.offset} {record.timestamp} {record.key!r} {record.value!r} {list(record.headers) or ''}", header.next_offset  # fmt: skip
+            try:
+                for record in records.iterate(data):
+                    yield f"      {_record(record, offsets)}", header.next_offset
+            except records.CorruptBatch as e:
+                yield f"{COMPLAINT}the batch at position {position} cannot be unpacked: {e}", header.next_offset
         if header.base_offset < offset:
             yield f"{COMPLAINT}offset {header.base_offset} follows {offset - 1}", header.next_offset
         edges[header.base_offset] = position
@@ -89,6 +146,42 @@ def _segment(path: Path, base: int, disk: Disk, with_records: bool) -> Iterator[
         offset, position = header.next_offset, position + header.size
     for line in _indexes(path, base, disk, edges, newest):
         yield line, offset
+
+
+def _record(r: Record, offsets: bool) -> str:
+    said = _committed(r) if offsets else f"{r.key!r} {r.value!r}"
+    return f"{r.offset} {r.timestamp} {said}" + (f" {list(r.headers)}" if r.headers else "")
+
+
+def _committed(r: Record) -> str:
+    """What a record of __consumer_offsets says, in Kafka's own formats."""
+    try:
+        key = group_records.read_key(r.key or b"")
+        if key.topic is not None:
+            where = f"group {key.group_id!r}, {key.topic}-{key.partition}"
+            if r.value is None:
+                return f"{where}: no commit any more"
+            o = group_records.read_offset(r.value)
+            epoch = f", leader epoch {o.leader_epoch}" if o.leader_epoch >= 0 else ""
+            more = f", {o.metadata!r}" if o.metadata else ""
+            return f"{where}: committed {o.offset}{epoch}{more}, at {o.commit_wall_ms}"
+        if r.value is None:
+            return f"group {key.group_id!r}: no more"
+        group = Group(key.group_id)
+        group_records.read_group(group, r.value)
+    except ValueError as e:
+        return f"{r.key!r} {r.value!r} (unread: {e})"
+    members = ", ".join(
+        f"{m.member_id} of {m.client_id!r} on {m.client_host}"
+        + (f", static {m.instance_id!r}" if m.instance_id else "")
+        for m in group.members.values()
+    )
+    about = (
+        f"generation {group.generation}, {group.protocol_type or 'no protocol type'}, {group.protocol or 'no protocol'}"
+    )
+    return f"group {key.group_id!r}: {about}, leader {group.leader}, {len(group.members)} members" + (
+        f": {members}" if members else ""
+    )
 
 
 def _batch(position: int, h: BatchHeader) -> str:
@@ -123,14 +216,16 @@ def _indexes(path: Path, base: int, disk: Disk, edges: dict[int, int], newest: i
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m brokerd.storage.dump", description="Read a partition's folder aloud."
+        prog="python -m brokerd.storage.dump", description="Read anything of a broker's aloud; nothing is changed."
     )
-    parser.add_argument("folder", type=Path, help="a partition's folder, <topic>-<partition>")
-    parser.add_argument("--records", action="store_true", help="unpack and print every record")
+    parser.add_argument("path", type=Path, help="a partition's folder, one of log.dirs, or a file in them")
+    parser.add_argument(
+        "--records", action="store_true", help="unpack and print every record (of __consumer_offsets: what it says)"
+    )
     given = parser.parse_args(arguments)
     status = 0
     try:
-        for line in lines(given.folder, OsDisk(), with_records=given.records):
+        for line in lines(given.path, OsDisk(), with_records=given.records):
             print(line)
             status = status or int(line.startswith(COMPLAINT))
     except DiskFailed as e:

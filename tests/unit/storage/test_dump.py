@@ -8,9 +8,17 @@ from uuid import UUID
 
 import pytest
 
+from brokerd.coordinator import records as group_records
+from brokerd.coordinator.events import Member, Offset
+from brokerd.coordinator.group import Group
+from brokerd.identity import Identity
+from brokerd.logdirs import LogDirs
+from brokerd.outside import Outside
 from brokerd.storage import checkpoints, dump
 from brokerd.storage.disk import OsDisk
 from brokerd.storage.log import Log
+from brokerd.wire import records
+from brokerd.wire.records import Record
 from tests.unit.storage.test_log import NOW, append, config, sequenced
 
 
@@ -47,3 +55,114 @@ def test_damage_is_pointed_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     out = capsys.readouterr().out
     assert "!! the CRC" in out and "is torn" in out and "names no batch" in out
     assert dump.main([str(tmp_path / "none")]) == 2
+
+
+def said(capsys: pytest.CaptureFixture[str], path: Path, *arguments: str, status: int = 0) -> str:
+    assert dump.main([*arguments, str(path)]) == status, path
+    out = capsys.readouterr()
+    return out.out if status < 2 else out.err
+
+
+def test_every_file_of_a_partition_is_read_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = filled(tmp_path)
+    log.flush()
+    checkpoints.write_offsets(OsDisk(), tmp_path / checkpoints.HIGH_WATERMARKS, {("t", 1): 7, ("t", 0): 5})
+    for path in sorted(p for p in tmp_path.iterdir()):
+        out = said(capsys, path)
+        assert out.startswith(f"{path}\n  ") and "!!" not in out, path.name
+    last = max(tmp_path.glob("*.snapshot"))
+    assert "before offset 18" in said(capsys, last) and "flushed with the log" in said(capsys, last)
+    assert "producer 7 epoch 0" in said(capsys, last) and "sequences 16..17 at offsets 16..17" in said(capsys, last)
+    assert "t-0 5\n  t-1 7" in said(capsys, tmp_path / checkpoints.HIGH_WATERMARKS)
+    assert "(0 3), (1 6), (2 12)" in said(capsys, tmp_path / "leader-epoch-checkpoint")
+    index = min(tmp_path.glob("*.index"))
+    assert "offset 0 @0" in said(capsys, index)
+    assert "time 1000000 offset 0" in said(capsys, min(tmp_path.glob("*.timeindex")))
+    assert "17 1000000 b'k'" in said(capsys, log.segments[-1].path, "--records")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("log-start-offset", b"minus one", "is no number"),
+        ("leader-epoch-checkpoint", b"0\n3\n1 1\n", "no list of epochs"),
+        ("leader-epoch-checkpoint", b"0\n2\n5 9\n4 10\n", "do not grow"),
+        ("replication-offset-checkpoint", b"0\n2\nt 0 5\n", "no checkpoint of offsets"),
+        ("replication-offset-checkpoint", b"", "no checkpoint of offsets"),
+        ("partition.metadata", b"version: 0\ntopic_id: seven\n", "no topic id"),
+        ("meta.properties", b"broker.id=1\nrubbish\n", "'rubbish' is no name=value"),
+        ("meta.properties", b"broker.id=1\n", "nothing is said of broker.uuid, cluster.id"),
+        (".kafka_cleanshutdown", b"\xff", "no marker"),
+        (f"{5:020d}.snapshot", b"00000000\n{}", "cannot be trusted"),
+        (f"{5:020d}.index", bytes(12), "4 bytes at the end are no entry"),
+        (f"{5:020d}.index", bytes(16), "does not grow"),
+        (f"{5:020d}.timeindex", b"\x00" * 7 + b"\x09" + bytes(16), "time 0 follows 9"),
+        (f"{5:020d}.log", bytes(20), "20 bytes at position 0 are no batch"),
+    ],
+)
+def test_rubbish_is_called_rubbish(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes, complaint: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    out = said(capsys, tmp_path / name, status=1)
+    assert any(line.startswith("!! ") and complaint in line for line in out.splitlines()), out
+
+
+def test_what_is_nothing_of_a_brokers_is_refused_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    assert "is none of a broker's files" in said(capsys, tmp_path / "notes.txt", status=2)
+    assert "is neither a partition's folder nor one of a broker's log.dirs" in said(capsys, tmp_path, status=2)
+    assert "is not there" in said(capsys, tmp_path / "none", status=2)
+
+
+def test_what_a_compaction_or_a_damage_left_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    filled(tmp_path)
+    for name in ("0-5.cleaned", "0-5.swap", f"{30:020d}.damaged", "x.deleted", "y.tmp"):
+        (tmp_path / name).write_bytes(b"123")
+    out = said(capsys, tmp_path)
+    for told in ("did not end", "puts it in its place", "for you to look at", "given up", "half written"):
+        assert told in out
+
+
+def test_commits_and_groups_are_read_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "__consumer_offsets-3"
+    folder.mkdir()
+    log = Log.open(folder, config(), OsDisk(), NOW)
+    group = Group("readers", generation=4, protocol_type="consumer", protocol="range", leader="m-1")
+    group.members["m-1"] = Member("m-1", "left-hand", "app", "/10.0.0.1", 6_000, 9_000, (("range", b"x"),))
+    pairs: list[tuple[bytes, bytes | None]] = [
+        (group_records.offset_key("readers", "flights", 2), group_records.offset_value(Offset(41, 5, "note", 123))),
+        (group_records.offset_key("readers", "flights", 2), None),
+        (group_records.group_key("readers"), group_records.group_value(group, {"m-1": b"a"}, 99)),
+        (group_records.group_key("readers"), None),
+        (b"\x00\x63\x00\x00", b"?"),
+    ]
+    append(log, bytearray(records.build([Record(i, 1, k, v) for i, (k, v) in enumerate(pairs)])))
+    log.close()
+    for path in (folder, log.segments[0].path):
+        out = said(capsys, path, "--records")
+        for told in (
+            "0 1 group 'readers', flights-2: committed 41, leader epoch 5, 'note', at 123",
+            "1 1 group 'readers', flights-2: no commit any more",
+            "2 1 group 'readers': generation 4, consumer, range, leader m-1, 1 members: m-1 of 'app' on /10.0.0.1, static 'left-hand'",
+            "3 1 group 'readers': no more",
+            "(unread: key version 99)",
+        ):
+            assert told in out, out
+
+
+def test_a_whole_directory_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outside = Outside()
+    data = tmp_path / "data"
+    identity = Identity(LogDirs([data], outside.disk), 3, outside)
+    identity.applied("cluster-1", 9, "abc")
+    (data / "t-0").mkdir()
+    filled(data / "t-0")
+    checkpoints.write_offsets(OsDisk(), data / checkpoints.HIGH_WATERMARKS, {("t", 0): 18})
+    identity.stopped_cleanly(77)
+    out = said(capsys, data)
+    for told in ("broker.id = 3", "cluster.id = cluster-1", "incarnation 77", "t-0 18", f"topic id {UUID(int=7)}"):
+        assert told in out
+    assert f"t-0: {len(list((data / 't-0').glob('*.log')))} segments" in out
