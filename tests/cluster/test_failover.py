@@ -33,6 +33,7 @@ class Verifier:
         self.failed: list[str] = []
         self.seen: set[int] = set()
         self._stop = threading.Event()
+        self._stopped_at = 0.0
         self._threads = [threading.Thread(target=self._produce), threading.Thread(target=self._consume)]
         for thread in self._threads:
             thread.start()
@@ -68,7 +69,8 @@ class Verifier:
         )  # fmt: skip
         consumer.subscribe([self.topic])
         quiet_since = time.monotonic()
-        while not self._stop.is_set() or time.monotonic() - quiet_since < 15:
+        # What happened before the stop says nothing about how long the group may still need: everybody may have been dead.
+        while not self._stop.is_set() or time.monotonic() - max(quiet_since, self._stopped_at) < 60:
             messages = [m for m in consumer.consume(1000, 0.2) if not m.error()]
             if messages:
                 quiet_since = time.monotonic()
@@ -83,6 +85,7 @@ class Verifier:
         wait_for(lambda: len(self.acked) >= before + records, f"acknowledgements {what}", 90)
 
     def finish(self) -> None:
+        self._stopped_at = time.monotonic()
         self._stop.set()
         for thread in self._threads:
             thread.join(timeout=150)
