@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -70,10 +71,19 @@ class Run:
     def __init__(self, systems: list[System], pairs: int, deadline: float, say: Say) -> None:
         self.systems, self.pairs, self.deadline, self.say = systems, pairs, deadline, say
         self.left_out: list[str] = []
+        self.failed: list[str] = []
         self._labels = itertools.count(1)
 
     def label(self) -> str:
         return str(next(self._labels))
+
+    def row(self, ask: Callable[[], None]) -> None:
+        """One row that cannot be had does not cost the others; it is told at the end."""
+        try:
+            ask()
+        except SystemExit as e:
+            print(f"a row is missing: {e}", flush=True)
+            self.failed.append(str(e))
 
     def turns(self, what: str, warm: bool) -> Iterator[tuple[System, bool]]:
         """(system, whether the pass counts): the systems in turn, `pairs` times, after a round that does not count where `warm`."""
@@ -179,25 +189,33 @@ def _house(run: Run, parts: list[str], quick: bool, say: Say) -> None:
         _memory(systems, "idle", "VmRSS", say)
     if "kill" in parts:
         terms = f"RF 3, acks=all, session {SESSION_MS} ms"
-        run.seconds(
-            kill_pass,
-            {
-                "failover": ("kill -9 of a leader", terms, "until the next acknowledgement", "s"),
-                "recovery": ("start after kill -9", "RF 1, 200 MB in the active segment", "until it acknowledges", "s"),
-                "whole": ("start after kill -9", "RF 3", "until the ISR is whole", "s"),
-            },
+        run.row(
+            lambda: run.seconds(
+                kill_pass,
+                {
+                    "failover": ("kill -9 of a leader", terms, "until the next acknowledgement", "s"),
+                    "recovery": (
+                        "start after kill -9",
+                        "RF 1, 200 MB in the active segment",
+                        "until it acknowledges",
+                        "s",
+                    ),
+                    "whole": ("start after kill -9", "RF 3", "until the ISR is whole", "s"),
+                },
+            )
         )
     if "restart" in parts:
-        run.seconds(restart_pass, {"restart": ("start after a clean stop", "RF 1", "until it acknowledges", "s")})
+        figures = {"restart": ("start after a clean stop", "RF 1", "until it acknowledges", "s")}
+        run.row(lambda: run.seconds(restart_pass, figures))
     pin_all({CORES.brokers})
     if "rate" in parts:
         for rate in RATES:
             if rate.quick or not quick:
-                run.rates(replace(rate, seconds=rate.seconds / 2) if quick else rate)
+                run.row(partial(run.rates, replace(rate, seconds=rate.seconds / 2) if quick else rate))
     if "load" in parts:
         for load in LOADS:
             if load.quick or not quick:
-                run.loads(load)
+                run.row(partial(run.loads, load))
     if "memory" in parts:
         _memory(systems, "peak after all loads", "VmHWM", say)
 
@@ -265,6 +283,7 @@ def main() -> int:
                 system.start()
             _house(run, arguments.parts, quick, say)
     conditions["left out for want of time"] = ", ".join(run.left_out) or "nothing"
+    conditions["rows that failed"] = "; ".join(run.failed) or "none"
     busy = [r.others for r in rows if r.others is not None]
     if busy:
         conditions["shared machine"] = f"others kept {median(busy):.1f} cores busy meanwhile (median of the rows)"

@@ -70,7 +70,8 @@ def _loads() -> tuple[Load, ...]:
         backlog = (replicas, acks) in ((1, "1"), (3, "all")) and (topics == 1 or size == 1024)
         quick = topics == 1 and size == 1024 and (replicas, acks) in ((1, "1"), (3, "all"))
         out.append(Load(topics, size, replicas, acks, batch, megabytes, backlog, quick))
-    return tuple(out)
+    # A run that ends early has seen the two promises that people choose in every shape.
+    return tuple(sorted(out, key=lambda load: (load.replicas, load.acks) in ((1, "all"), (3, "1"))))
 
 
 LOADS = _loads()

@@ -101,7 +101,10 @@ def drop_topics(system: System, names: list[str]) -> None:
             future.result(60)
         except KafkaException as e:
             raise SystemExit(f"{system.name} did not delete a topic: {e}") from e
-    # Freed pages are cheaper to write again than fresh ones: whoever comes next must find them free, whoever went before.
+
+
+def await_removal(system: System, names: list[str]) -> None:
+    """Freed pages are cheaper to write again than fresh ones: whoever comes next must find them free, whoever went before."""
     left = [f"*/{n}-*" for n in names]
     wait_for(lambda: not any(any(system.folder.glob(p)) for p in left), f"{system.name} to remove its files", pause=0.1)
 
@@ -125,6 +128,7 @@ def load_pass(system: System, load: Load, label: str, cores: Cores) -> dict[str,
         if load.backlog:
             out["consume"] = measured(lambda done: consume(system.bootstrap, names, load.count, done), pids)
     drop_topics(system, names)
+    await_removal(system, names)
     return out
 
 
@@ -143,4 +147,5 @@ def rate_pass(system: System, rate: Rate, label: str, cores: Cores) -> tuple[dic
     with on_cores({cores.client}):
         spent = measured(act, _counted(system, rate.replicas))
     drop_topics(system, [name])
+    await_removal(system, [name])
     return {f"p{p}": percentile(found, p) for p in (50, 99, 99.9)}, spent

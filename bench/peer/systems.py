@@ -96,8 +96,13 @@ class System:
         """Write settings; nothing runs yet."""
         raise NotImplementedError
 
+    def start_processes(self) -> None:
+        """Coordinator and brokers."""
+        self.start_coordinator()
+        for number in self.ports:
+            self.start_broker(number)
+
     def start_coordinator(self) -> None:
-        """All that is not a broker."""
         raise NotImplementedError
 
     def broker_command(self, number: int) -> list[str]:
@@ -107,9 +112,7 @@ class System:
     def start(self) -> None:
         """From an empty folder until every broker is known to a client."""
         self.prepare()
-        self.start_coordinator()
-        for number in self.ports:
-            self.start_broker(number)
+        self.start_processes()
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 100})
 
         def all_known() -> bool:
@@ -166,14 +169,17 @@ class Weir(System):
             path.write_text("\n".join([*kept, f"zookeeper.session.timeout.ms={SESSION_MS}"]) + "\n")
         self.plan = {p.name: p for p in processes.plan(self.layout, demo=None)}
 
-    def start_coordinator(self) -> None:
-        django = dict(self.plan["controller-1"].environment)
+    def start_processes(self) -> None:
+        """As `manage.py up` does: the database is brought up to date while ZooKeeper and the brokers start."""
         self.spawn("zookeeper", self.plan["zookeeper"].command)
+        for number in self.ports:
+            self.start_broker(number)
+        controller = self.plan["controller-1"]
         migrate = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity", "0"]
-        subprocess.run(migrate, cwd=ROOT, env={**os.environ, **django}, check=True, capture_output=True)
-        wait_for(lambda: zookeeper.ready(self.layout.zookeeper_port), "Weir's ZooKeeper")
-        command = [*self.plan["controller-1"].command, "--session-timeout-ms", str(SESSION_MS)]
-        self.spawn("controller-1", command, django)
+        environment = {**os.environ, **controller.environment}
+        subprocess.run(migrate, cwd=ROOT, env=environment, check=True, capture_output=True)
+        command = [*controller.command, "--session-timeout-ms", str(SESSION_MS)]
+        self.spawn("controller-1", command, controller.environment)
 
     def broker_command(self, number: int) -> list[str]:
         return self.plan[f"broker-{number}"].command
