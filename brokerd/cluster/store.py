@@ -82,7 +82,11 @@ Done = Callable[[Result], None]
 
 
 class Store(Protocol):
-    """`zk_session` is 0 while not connected. `watch` callbacks carry the path and fire once."""
+    """`zk_session` is 0 while not connected.
+
+    `watch` callbacks carry the path and fire once. While one waits for a path (for its data, or for its children), another for the same adds
+    nothing: who looks again and again is called once.
+    """
 
     on_session: Callable[[SessionState], None]
 

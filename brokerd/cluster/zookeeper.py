@@ -43,6 +43,28 @@ def _stat(stat: Any) -> Stat:
     return Stat(stat.version, stat.czxid, stat.ephemeralOwner or 0)
 
 
+class _Watch:
+    """Kazoo keeps all it is given for a path until the path changes, in a set. Here one is like another of the same connection and path, or
+    whoever looks at a quiet path every second is called as often as it has looked, and looks as often again, at the first change."""
+
+    __slots__ = ("_call", "_number", "_path", "_post")
+
+    def __init__(
+        self, number: int, path: str, call: Callable[[str], None], post: Callable[[int, Callable[[], None]], None]
+    ) -> None:
+        self._number, self._path, self._call, self._post = number, path, call, post
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Watch) and (self._number, self._path) == (other._number, other._path)
+
+    def __hash__(self) -> int:
+        return hash((self._number, self._path))
+
+    def __call__(self, event: Any) -> None:
+        if event.type is not EventType.NONE:
+            self._post(self._number, lambda: self._call(event.path))
+
+
 class ZooKeeperStore:
     """Connects in the background; `on_session` tells. After an expiry kazoo opens a new session by itself."""
 
@@ -105,16 +127,8 @@ class ZooKeeperStore:
 
         promise.rawlink(completed)
 
-    def _watcher(self, watch: Callable[[str], None] | None) -> Callable[[Any], None] | None:
-        if watch is None:
-            return None
-        number = self._number
-
-        def fired(event: Any) -> None:
-            if event.type is not EventType.NONE:
-                self._post(number, lambda: watch(event.path))
-
-        return fired
+    def _watcher(self, path: str, watch: Callable[[str], None] | None) -> _Watch | None:
+        return _Watch(self._number, path, watch, self._post) if watch is not None else None
 
     # -- the owner's thread ----------------------------------------------------------------------------------------------
     @property
@@ -122,13 +136,13 @@ class ZooKeeperStore:
         return int(self._client.client_id[0]) if self._connected and self._client.client_id else 0
 
     def get(self, path: str, done: Done, watch: Callable[[str], None] | None = None) -> None:
-        watcher = self._watcher(watch)
+        watcher = self._watcher(path, watch)
         self._submit(
             lambda: self._client.get_async(path, watch=watcher), done, lambda v: Result(Code.OK, v[0], _stat(v[1]))
         )
 
     def children(self, path: str, done: Done, watch: Callable[[str], None] | None = None) -> None:
-        watcher = self._watcher(watch)
+        watcher = self._watcher(path, watch)
         self._submit(
             lambda: self._client.get_children_async(path, watch=watcher),
             done,
@@ -136,7 +150,7 @@ class ZooKeeperStore:
         )
 
     def exists(self, path: str, done: Done, watch: Callable[[str], None] | None = None) -> None:
-        watcher = self._watcher(watch)
+        watcher = self._watcher(path, watch)
         self._submit(
             lambda: self._client.exists_async(path, watch=watcher),
             done,

@@ -41,7 +41,7 @@ class SimStore:
         self._seen = 0
         """Up to this zxid its follower has heard; `_view` is the tree there."""
         self._view = ensemble.znodes
-        self._watches: dict[tuple[str, str], list[Watch]] = {}
+        self._watches: dict[tuple[str, str], Watch] = {}
         ensemble.stores.append(self)
         node.on_death.append(self._died)
         self.reconnect()
@@ -169,7 +169,8 @@ class SimStore:
         for change in news:
             self._view = change.znodes
             for place in change.fired:
-                for watch in self._watches.pop(place, []):
+                watch = self._watches.pop(place, None)
+                if watch is not None:
                     self.hear(lambda watch=watch, path=place[1]: watch(path))  # type: ignore[misc]
 
     def _read(self, path: str) -> Result:
@@ -181,7 +182,7 @@ class SimStore:
 
     def _watch(self, kind: str, path: str, watch: Watch | None) -> None:
         if watch is not None:
-            self._watches.setdefault((kind, path), []).append(watch)
+            self._watches.setdefault((kind, path), watch)
 
     def _commit(self, operations: Sequence[Operation]) -> Result:
         """Its answer comes when its follower has heard of it, and so of everything before."""

@@ -204,6 +204,28 @@ def test_a_watch_fires_once_for_what_it_watches(ground: Ground, root: str) -> No
     assert sorted(fired) == ["child", "gone", "made", "set"]
 
 
+def test_looking_again_and_again_is_heard_once(ground: Ground, root: str) -> None:
+    """A controller looks every second regardless. Each look used to add a call, so the first change after a quiet hour was answered with
+    thousands of looks, and the election waited for them."""
+    store, other = ground.joined(), ground.joined()
+    heard: list[str] = []
+    ask = ground.ask
+    assert ask(lambda d: store.create(f"{root}/n", b"1", d)).ok
+    for _ in range(20):
+        assert ask(lambda d: store.get(f"{root}/n", d, lambda p: heard.append("data"))).ok
+        assert ask(lambda d: store.exists(f"{root}/n", d, lambda p: heard.append("data"))).ok
+        assert ask(lambda d: store.children(root, d, lambda p: heard.append("children"))).ok
+    for data in (b"2", b"3"):
+        assert ask(lambda d, data=data: other.set(f"{root}/n", data, -1, d)).ok  # type: ignore[misc]
+    assert ask(lambda d: other.create(f"{root}/m", b"", d)).ok
+    ground.until(lambda: len(heard) >= 2)
+    assert ask(lambda d: store.sync("/", d)).ok
+    assert sorted(heard) == ["children", "data"]
+    assert ask(lambda d: store.get(f"{root}/n", d, lambda p: heard.append("anew"))).ok
+    assert ask(lambda d: other.set(f"{root}/n", b"4", -1, d)).ok
+    ground.until(lambda: "anew" in heard)
+
+
 def test_a_watch_is_heard_before_an_answer_that_shows_the_change(ground: Ground, root: str) -> None:
     store, other = ground.joined(), ground.joined()
     order: list[str] = []
