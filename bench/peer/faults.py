@@ -23,7 +23,7 @@ from bench.peer.systems import System, wait_for
 
 QUICK_TO_RETRY = {
     "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50, "retry.backoff.ms": 10, "retry.backoff.max.ms": 50,
-    "topic.metadata.refresh.fast.interval.ms": 50, "topic.metadata.refresh.interval.ms": 1_000,
+    "topic.metadata.refresh.fast.interval.ms": 50, "topic.metadata.refresh.interval.ms": 50,
     "socket.connection.setup.timeout.ms": 2_000, "log_level": 0,
 }  # fmt: skip
 """The client looks again at once, so that its patience is not what is measured."""
