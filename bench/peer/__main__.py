@@ -58,7 +58,7 @@ def versions(systems: list[str], absent: dict[str, str], pairs: int) -> dict[str
         "absent": "; ".join(f"Kafka ({kind}): {why}" for kind, why in absent.items()) or "nothing",
         "python": platform.python_version(),
         "java": java.splitlines()[0] if java else "?",
-        "client": f"confluent-kafka {confluent_kafka.version()[0]}, librdkafka {confluent_kafka.libversion()[0]}",
+        "client": f"confluent-kafka {confluent_kafka.__version__}, librdkafka {confluent_kafka.libversion()[0]}",
         "pairs": pairs,
         "settings": f"each system's defaults (Kafka: -Xmx1G -Xms1G and the JVM flags of its scripts); sessions {SESSION_MS} ms everywhere; nobody flushes per produce",
         "TLS": "not compared: Weir's listener is plaintext so far",
