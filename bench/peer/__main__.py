@@ -24,6 +24,7 @@ from statistics import median
 from typing import Any
 
 import confluent_kafka
+from confluent_kafka import KafkaException
 
 from bench.kernel import cpu_seconds, pin, rss_mb
 from bench.peer import fetch, report
@@ -81,7 +82,7 @@ class Run:
         """One row that cannot be had does not cost the others; it is told at the end."""
         try:
             ask()
-        except SystemExit as e:
+        except (SystemExit, KafkaException) as e:
             print(f"a row is missing: {e}", flush=True)
             self.failed.append(str(e))
 
