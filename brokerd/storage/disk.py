@@ -7,6 +7,7 @@ Called by storage, partitions and identity. Must not come in: formats.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import shutil
@@ -21,6 +22,7 @@ from brokerd.storage.openfiles import OpenFiles
 DISCARDED = ".deleted"
 """Suffix of files that are given up and wait to be unlinked; leftovers go at the next opening."""
 Bytes = bytes | bytearray | memoryview
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 DEVICE_ERRORS = frozenset(
@@ -119,6 +121,10 @@ class Disk(ABC):
     @abstractmethod
     def sync_folder(self, path: Path) -> None:
         """Return when the names in `path` survive a power cut."""
+
+    @abstractmethod
+    def sync_all(self, path: Path) -> None:
+        """Return when everything written so far to the file system of folder `path` survives a power cut: cheaper than thousands of fsyncs."""
 
     @abstractmethod
     def space(self, path: Path) -> Space: ...
@@ -256,10 +262,22 @@ class OsDisk(Disk):
         shutil.rmtree(path, ignore_errors=True)
 
     def sync_folder(self, path: Path) -> None:
+        self._on_folder(path, os.fsync)
+
+    def sync_all(self, path: Path) -> None:
+        def syncfs(fd: int) -> None:
+            if _libc.syncfs(fd):
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number))
+
+        self._on_folder(path, syncfs)
+
+    @staticmethod
+    def _on_folder(path: Path, flush: Callable[[int], None]) -> None:
         with _translated("flushing", path):
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                os.fsync(fd)
+                flush(fd)
             finally:
                 os.close(fd)
 

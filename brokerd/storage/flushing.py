@@ -34,9 +34,13 @@ class Flush(NamedTuple):
         """Raises DiskFailed: the replica is then to be taken offline, never flushed again. A full disk costs the snapshot only."""
         for file in self.files:
             file.fsync()
+        self.prepare(flush=True)
+
+    def prepare(self, *, flush: bool) -> None:
+        """The records are on the disk: leave the snapshot beside them."""
         if self.snapshot is not None:
             try:
-                self.snapshots.prepare(self.snapshot)
+                self.snapshots.prepare(self.snapshot, flush=flush)
             except DiskFull as e:
                 log.warning("%s: flushed, but without a snapshot: %s", self.snapshots.folder.name, e)
 

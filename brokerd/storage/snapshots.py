@@ -89,11 +89,13 @@ class Snapshots:
     def _prepared(self, snapshot: Snapshot) -> Path:
         return self.folder / f"{snapshot.offset:020d}.snapshot.flushed.tmp"
 
-    def prepare(self, snapshot: Snapshot) -> None:
+    def prepare(self, snapshot: Snapshot, *, flush: bool = True) -> None:
+        """Without `flush` the caller flushes the file system before it is adopted."""
         file = self.disk.open(self._prepared(snapshot), create=True)
         file.truncate(0)
         file.pwrite(snapshot.to_bytes(), 0)
-        file.fsync()
+        if flush:
+            file.fsync()
 
     def adopt(self, snapshot: Snapshot, *, sound: bool) -> None:
         """Put what `prepare` wrote in its place, or throw it away. A power cut may take the name again, which costs time only."""

@@ -279,6 +279,17 @@ class SimDisk(Disk):
         journal = self._journal_of(path)
         self._write_journal(journal, len(journal))
 
+    def sync_all(self, path: Path) -> None:
+        self.reach(path)
+        self.step(f"syncfs {path.name}/")
+        root = path.parts[1] if len(path.parts) > 1 else ""
+        for name, inode in self.names.items():
+            if name.parts[1] == root:
+                inode.durable = bytes(inode.live)
+                inode.pending.clear()
+        journal = self._journal_of(path)
+        self._write_journal(journal, len(journal))
+
     def space(self, path: Path) -> Space:
         self.reach(path)
         return Space(self.bytes_max, max(0, self.bytes_max - self.used()))

@@ -130,3 +130,34 @@ def test_of_acknowledged_records_fewer_than_flush_messages_can_be_lost() -> None
         replica = next(iter(node.broker.partitions.hosted.values()))
         assert acks > 20
         assert acks - replica.log.end_offset < 10
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("each", [0, 64])
+def test_a_clean_stop_survives_the_loss_of_power_after_it(
+    seed: int, each: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Log by log, or (as with thousands) the whole file system at once: either way nothing is in doubt at the next start."""
+    monkeypatch.setattr("brokerd.partitions.FLUSH_EACH_MAX", each)
+    world = World(seed)
+    cluster = Cluster(world, brokers=1, controllers=1)
+    cluster.want_topic("kept", 2, 1, min_insync_replicas="1", segment_bytes="16384")
+    cluster.until(cluster.settled, 30, "the beginning")
+    history = History()
+    producers = [Producer(cluster, history, f"p{i}", "kept", i) for i in (0, 1)]
+    world.run(world.now_us + 1 * S)
+    for producer in producers:
+        producer.stopped = True
+    cluster.until(lambda: all(p.idle for p in producers), 20, "the last acknowledgements")
+    node = cluster.brokers[1]
+    node.stop()
+    cluster.until(lambda: not node.alive, 60, "the clean stop")
+    node.boot += 1
+    node.disk = node.disk.power_cut(world.rng)
+    node.start()
+    assert node.broker.identity.tail_intact
+    cluster.until(cluster.level, 60, "everything in step")
+    history.judge(cluster)
+    assert history.acks > 50
+    for replica in node.broker.partitions.hosted.values():
+        assert replica.log.batches_checked == 0, "a clean stop leaves nothing to check"

@@ -58,6 +58,7 @@ def test_names_move_and_go(place: tuple[Disk, Path]) -> None:
     disk.rename(folder / "b", folder / "a")
     assert disk.read(folder / "a") == b"3" and disk.listdir(folder) == ["a"]
     disk.sync_folder(folder)
+    disk.sync_all(folder)
     disk.unlink(folder / "a")
     assert disk.listdir(folder) == []
 
@@ -121,6 +122,19 @@ def test_a_power_cut_keeps_what_was_flushed_and_some_prefix_of_the_rest() -> Non
         assert left is not None and (b"A" * 600 + b"B" * 600 + b"C" * 600).startswith(left) and len(left) >= 600
         seen.add(len(left))
     assert {600, 600 + 512, 1200, 1800} <= seen
+
+
+def test_a_power_cut_after_a_flush_of_the_whole_file_system_takes_nothing() -> None:
+    for seed in range(20):
+        disk = SimDisk()
+        disk.mkdir(FOLDER)
+        for i in range(5):
+            disk.replace(FOLDER / f"{i}", bytes(2_000))
+        disk.rename(FOLDER / "1", FOLDER / "9")
+        disk.sync_all(FOLDER)
+        found = disk.power_cut(random.Random(seed))
+        assert found.listdir(FOLDER) == ["0", "2", "3", "4", "9"]
+        assert {found.size(FOLDER / n) for n in found.listdir(FOLDER)} == {2_000}
 
 
 def test_a_power_cut_may_take_names_that_were_not_flushed_but_never_an_older_before_a_newer() -> None:
