@@ -73,6 +73,8 @@ class SimListener:
 
     def open(self) -> None:
         self._network.doors[self._address] = self._door
+        # The next life opens when it knows the cluster; until then nobody is in, least of all the dead.
+        self._door[0].on_death.append(self.stop_accepting)
 
     def close_idle(self, idle_ms_max: int) -> None:
         pass
