@@ -21,6 +21,7 @@ from brokerd.storage.disk import Disk, DiskFailed, DiskFull
 log = logging.getLogger(__name__)
 
 META = "meta.properties"
+INTACT, LOST = b"tail.intact=true", b"tail.intact=lost"
 CLEAN = ".kafka_cleanshutdown"
 CONSEQUENCE = "this broker gives up its seats in every ISR until it has caught up"
 
@@ -126,6 +127,20 @@ class Identity:
         if self.tail_intact:
             self.tail_intact = False
             self._save()
+            if self._unsaved:
+                self._mark_in_place()
+
+    def _mark_in_place(self) -> None:
+        """Over the word that is there: a full disk takes that."""
+        path = self.folder / META
+        try:
+            at = (self._disk.read(path) or b"").find(INTACT)
+            if at >= 0:
+                file = self._disk.open(path)
+                file.pwrite(LOST, at)
+                file.fsync()
+        except (DiskFailed, DiskFull) as e:
+            log.error("nor in place: %s; the next start may take this tail for intact", e)
 
     def loss_is_known(self, losses: int) -> None:
         """The metadata log holds a registration that said so, made after `losses` I/O errors: the ISRs have been drawn without it.

@@ -166,10 +166,10 @@ def a_copy_that_goes_leaves_the_epoch_as_it_is(patch: pytest.MonkeyPatch) -> Non
         (the_high_watermark_is_the_leaders_end, 1),
         (an_earlier_life_leads_on, 1),
         (every_tail_counts_as_intact, 1),
-        (a_controller_writes_unfenced, 1),
+        (a_controller_writes_unfenced, 16),
         (the_end_is_told_before_the_watermark_has_reached_it, 1),
         (a_restart_cuts_to_the_high_watermark, 1),
-        (a_coordinator_answers_before_its_word_is_replicated, 5),
+        (a_coordinator_answers_before_its_word_is_replicated, 16),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )

@@ -193,6 +193,21 @@ def test_after_an_io_error_no_tail_is_taken_for_intact(seed: int) -> None:
     assert scene.end() == [*written, "more"]
 
 
+def test_an_io_error_is_written_down_on_a_full_disk_too(seed: int) -> None:
+    scene = Scene(seed, settings=HASTY)
+    scene.write("both")
+    _, failing = scene.pair()
+    failing.disk_room(0)
+    failing.disk_fails(1, DiskFailed("Input/output error"))
+    scene.cluster.until(lambda: failing.broker.identity.losses > 0, 10, "the error")
+    scene.pass_ms(100)
+    failing.kill()
+    failing.disk_whole()
+    failing.start()
+    assert not failing.broker.identity.tail_intact
+    assert scene.end() == ["both"]
+
+
 def test_a_full_disk_ends_no_broker(seed: int) -> None:
     scene = Scene(seed, settings=HASTY)
     scene.write("both")
