@@ -132,15 +132,16 @@ class Identity:
 
     def _mark_in_place(self) -> None:
         """Over the word that is there: a full disk takes that."""
-        path = self.folder / META
-        try:
-            at = (self._disk.read(path) or b"").find(INTACT)
-            if at >= 0:
-                file = self._disk.open(path)
-                file.pwrite(LOST, at)
-                file.fsync()
-        except (DiskFailed, DiskFull) as e:
-            log.error("nor in place: %s; the next start may take this tail for intact", e)
+        for d in self.dirs.online:
+            path = d.path / META
+            try:
+                at = (self._disk.read(path) or b"").find(INTACT)
+                if at >= 0:
+                    file = self._disk.open(path)
+                    file.pwrite(LOST, at)
+                    file.fsync()
+            except (DiskFailed, DiskFull) as e:
+                log.error("%s: nor in place: %s; the next start may take this tail for intact", path, e)
 
     def loss_is_known(self, losses: int) -> None:
         """The metadata log holds a registration that said so, made after `losses` I/O errors: the ISRs have been drawn without it.

@@ -132,9 +132,9 @@ class BrokerNode(Node):
 
     @property
     def limps(self) -> bool:
-        """It lives, but its disk has failed, or copies are offline: until it is started again."""
+        """It lives, but its disk fails, or has failed, or copies are offline: until it is started again."""
         offline = any(r.offline_reason for r in self.broker.partitions.hosted.values())
-        return self.alive and (self.disk.sick or offline)
+        return self.alive and (bool(self.disk.fail_at) or self.broker.identity.losses > 0 or offline)
 
     def disk_room(self, room: int) -> None:
         self.disk.bytes_max = self.disk.used() + room

@@ -193,6 +193,21 @@ def test_after_an_io_error_no_tail_is_taken_for_intact(seed: int) -> None:
     assert scene.end() == [*written, "more"]
 
 
+def test_an_io_error_is_written_down_where_it_is_met_first(seed: int) -> None:
+    scene = Scene(seed, settings=HASTY)
+    scene.write("both")
+    _, failing = scene.pair()
+    scene.cluster.want_topic("another", 1, 1)  # so that there is something new to note
+    scene.pass_ms(500)
+    failing.disk_fails(2, DiskFailed("Input/output error"))
+    failing.enter(failing.broker._note_metadata)
+    assert failing.broker.identity.losses == 1
+    failing.kill()
+    failing.start()
+    assert not failing.broker.identity.tail_intact
+    assert scene.end() == ["both"]
+
+
 def test_an_io_error_is_written_down_on_a_full_disk_too(seed: int) -> None:
     scene = Scene(seed, settings=HASTY)
     scene.write("both")
