@@ -37,6 +37,7 @@ from brokerd.net.membership import Membership
 from brokerd.outside import Outside
 from brokerd.partitions import TICK_MS, Partitions, Replica
 from brokerd.relocations import Relocations
+from brokerd.storage.disk import DiskFailed
 from brokerd.storage.openfiles import OpenFiles
 from brokerd.upkeep import Upkeep
 from brokerd.waiters import Waiters
@@ -277,7 +278,11 @@ class Broker:
         gc.freeze()
         threading.Thread(target=self._watchdog, name="watchdog", daemon=True).start()
         while not self.stopped:
-            self.loop.turn()
+            try:
+                self.loop.turn()
+            except DiskFailed:
+                self.identity.tail_in_doubt()  # nobody answered for it: the process ends, but not as if nothing had been
+                raise
 
     def _watchdog(self) -> None:
         """kazoo's thread keeps the session alive even when the loop hangs; a hanging leader must not stay one."""

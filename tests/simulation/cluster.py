@@ -147,7 +147,14 @@ class BrokerNode(Node):
         self.disk.fail_at.clear()
 
     def enter(self, event: Event) -> None:
-        self._guarded(lambda: super(BrokerNode, self).enter(event))
+        def turn() -> None:
+            try:
+                super(BrokerNode, self).enter(event)
+            except DiskFailed:  # as Broker.run does
+                self.broker.identity.tail_in_doubt()
+                raise
+
+        self._guarded(turn)
 
     def _guarded(self, event: Event) -> None:
         """What the broker itself does not answer ends its process."""

@@ -208,6 +208,21 @@ def test_an_io_error_is_written_down_where_it_is_met_first(seed: int) -> None:
     assert scene.end() == ["both"]
 
 
+def test_an_io_error_that_ends_the_process_is_written_down(seed: int) -> None:
+    scene = Scene(seed, settings=HASTY)
+    scene.write("both")
+    _, failing = scene.pair()
+
+    def fails() -> None:
+        raise DiskFailed("truncating: Input/output error")
+
+    failing.enter(fails)
+    assert not failing.alive
+    failing.start()
+    assert not failing.broker.identity.tail_intact
+    assert scene.end() == ["both"]
+
+
 def test_an_io_error_is_written_down_on_a_full_disk_too(seed: int) -> None:
     scene = Scene(seed, settings=HASTY)
     scene.write("both")
