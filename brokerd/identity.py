@@ -143,13 +143,13 @@ class Identity:
             except (DiskFailed, DiskFull) as e:
                 log.error("%s: nor in place: %s; the next start may take this tail for intact", path, e)
 
-    def loss_is_known(self, losses: int) -> None:
-        """The metadata log holds a registration that said so, made after `losses` I/O errors: the ISRs have been drawn without it.
+    def loss_is_known(self) -> None:
+        """The metadata log holds this life's registration: whatever was lost before, the ISRs have been drawn without it.
 
         Until then the loss stays written down. Two starts can follow it before the controller hears of the first, and the second
         has the same boot id and every folder.
         """
-        if not self.tail_intact and losses == self.losses:
+        if not self.tail_intact and not self.losses:  # what this life may have lost, the next one sees
             self.tail_intact = True
             self._save()
 

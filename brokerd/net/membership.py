@@ -65,8 +65,6 @@ class Membership:
         self.tailer = Tailer(store, self, clock)
         self.incarnation: int | None = None
         self._registering = False
-        self._losses_told = 0
-        """I/O errors that the registration knew of."""
         self._retry_at_ms: int | None = None
         self._loaded = False
         self._closing = False
@@ -137,7 +135,7 @@ class Membership:
 
     def _heard_of(self, image: Image) -> None:
         if self.incarnation is not None and image.incarnation(self.broker_id) == self.incarnation:
-            self._identity.loss_is_known(self._losses_told)
+            self._identity.loss_is_known()
 
     def caught_up(self, image: Image, now: Now) -> None:
         problem = self._identity.problem(image.cluster_id, image.seq)
@@ -165,7 +163,6 @@ class Membership:
 
     def _seat_read(self, result: Result) -> None:
         path = znodes.broker(self.broker_id)
-        self._losses_told = self._identity.losses
         me = Registration(
             self.broker_id, self._identity.broker_uuid, self._host, self._port, self._rack, self._failure_domain,
             self._identity.tail_intact, self._identity.cluster_id,

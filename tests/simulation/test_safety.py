@@ -193,6 +193,24 @@ def test_after_an_io_error_no_tail_is_taken_for_intact(seed: int) -> None:
     assert scene.end() == [*written, "more"]
 
 
+def test_a_new_session_of_the_same_process_does_not_settle_an_io_error(seed: int) -> None:
+    scene = Scene(seed, settings=HASTY)
+    scene.write("both")
+    _, failing = scene.pair()
+    failing.disk_fails(1, DiskFailed("Input/output error"))
+    scene.write("more")
+    scene.cluster.until(lambda: failing.broker.identity.losses > 0, 10, "the error")
+    scene.cluster.ensemble.expire(failing.store.zk_session)
+    first = failing.broker.membership.incarnation
+    seated = lambda: scene.cluster.image.incarnation(failing.broker_id) not in (None, first)  # noqa: E731
+    scene.cluster.until(seated, 10, "its next seat")
+    scene.pass_ms(1_000)
+    failing.kill()
+    failing.start()
+    assert not failing.broker.identity.tail_intact
+    assert scene.end() == ["both", "more"]
+
+
 def test_an_io_error_is_written_down_where_it_is_met_first(seed: int) -> None:
     scene = Scene(seed, settings=HASTY)
     scene.write("both")
