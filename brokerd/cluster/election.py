@@ -30,7 +30,9 @@ def elected(
             now = incarnation(broker_id)
             if broker_id in state.elr and now is not None:
                 seat = Seat(broker_id, now)
-                return _led(replace(state, elr=tuple(e for e in state.elr if e != broker_id)), seat, (seat,))
+                # Whoever leaves the ISR for it is away, and holds all as well: it stays electable.
+                others = dict.fromkeys([*state.isr_ids, *state.elr])
+                return _led(replace(state, elr=tuple(e for e in others if e != broker_id)), seat, (seat,))
     if not state.isr and not state.elr and state.last_isr:
         back = [b for b in state.last_isr if incarnation(b) is not None]
         if len(back) == len(state.last_isr) == 1:

@@ -273,3 +273,20 @@ def test_a_full_disk_ends_no_broker(seed: int) -> None:
     follower.start()
     scene.write("room again")
     assert scene.end() == ["both", "one alone", "room again"]
+
+
+def test_one_lost_tail_is_survived_by_the_one_that_was_merely_away(seed: int) -> None:
+    scene = Scene(seed, min_insync=2, settings=HASTY)
+    written = [f"w{i}" for i in range(6)]
+    scene.write(*written)
+    first, second = scene.pair()
+    second.kill()
+    scene.cluster.until(lambda: scene.state.elr == (second.broker_id,), 20, "the second in the ELR")
+    first.kill()
+    second.start()
+    scene.until_leads(second.broker_id)
+    second.power_cut()
+    second.start()
+    scene.pass_ms(3_000)
+    first.start()
+    assert scene.end() == written

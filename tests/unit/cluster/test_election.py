@@ -161,3 +161,12 @@ def test_when_all_have_been_away_whoever_returns_in_whatever_state_somebody_lead
         now = elected(now, alive(*living).get) or now if now.leader == NO_LEADER else now
         assert now.isr or now.elr or now.last_isr, "nobody is left who could prove to hold the data"
     assert now.leader != NO_LEADER
+
+
+def test_who_leaves_the_isr_for_one_of_the_elr_stays_electable() -> None:
+    alone = without(state(isr=(1, 2)), 2, alive(1).get, min_insync=2, tail_lost=False, unclean=False)
+    assert alone is not None and (alone.isr_ids, alone.elr) == ((1,), (2,))
+    second = without(alone, 1, alive(2).get, min_insync=2, tail_lost=False, unclean=False)
+    assert second is not None and (second.leader, second.isr_ids, second.elr) == (2, (2,), (1,))
+    back = without(second, 2, {1: 21, 2: 22}.get, min_insync=2, tail_lost=True, unclean=False)
+    assert back is not None and (back.leader, back.isr_ids, back.elr) == (1, (1,), ())
