@@ -126,7 +126,9 @@ class Groups:
                 return
             if not data:
                 led.next_offset = end
-        if led.next_offset >= end and self._log.high_watermark(partition) >= self._log.epoch_start(partition):
+        # All that was read is replicated: a group that only this log knows may be formed otherwise by a successor.
+        replicated = max(led.next_offset, self._log.epoch_start(partition))
+        if led.next_offset >= end and self._log.high_watermark(partition) >= replicated:
             led.loaded = True
             for group_id in [g for g, x in led.groups.items() if self._forgotten(x)]:
                 del led.groups[group_id]
