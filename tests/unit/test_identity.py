@@ -45,7 +45,7 @@ class House:
         self.intact = identity.tail_intact
         if heard:
             identity.applied("cluster", 1, "hash")
-            identity.loss_is_known(identity.losses)
+            identity.loss_is_known()
         if clean:
             identity.stopped_cleanly(7)
         return identity
@@ -115,7 +115,7 @@ def test_a_directory_that_failed_in_this_life_is_not_trusted_in_the_next() -> No
     identity.dirs.on_failure = lambda failed: identity.tail_in_doubt()
     identity.applied("cluster", 2, "hash-2")
     assert identity.dirs.all[1].failed
-    identity.loss_is_known(0)  # the registration knew of none
+    identity.loss_is_known()  # what this life may have lost, the next one sees
     identity.stopped_cleanly(7)
     house.disk.broken.clear()
     assert not house.found_intact(A, B)
