@@ -13,6 +13,7 @@ from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.cluster.zookeeper import ZooKeeperStore
 from brokerd.config import BrokerConfig, ConfigError
 from brokerd.identity import IdentityError
+from brokerd.storage.disk import DiskFailed, DiskFull
 
 
 def main() -> int:
@@ -33,7 +34,7 @@ def main() -> int:
     except (ConfigError, IdentityError) as e:
         print(f"brokerd: {e}", file=sys.stderr)
         return 78
-    except OSError as e:
+    except (OSError, DiskFailed, DiskFull) as e:
         print(f"brokerd: cannot start: {e}", file=sys.stderr)
         return 78
     # Signal handlers run between bytecodes of the loop's thread; the timer brings the act into a turn.

@@ -49,6 +49,8 @@ log = logging.getLogger(__name__)
 
 FLUSH_LOOK_MS = 1_000
 """How often closed segments and topics with flush settings are looked at."""
+OPEN_AGAIN_MS = 2_000
+"""How often a partition is tried again that a full disk kept closed."""
 METADATA_SEEN_MS = 5_000
 """How often `meta.properties` notes how far the metadata log was followed."""
 INTERNAL_DEFAULTS = {
@@ -72,7 +74,8 @@ class Broker:
         self.stopping = False
         self.failed: str | None = None
         self.exit_status = 0
-        self._gap_ms_max: int = config["zookeeper.session.timeout.ms"]
+        # The session ends a whole time-out after its last ping, and the last ping may lie a third of it before the standstill.
+        self._gap_ms_max: int = config["zookeeper.session.timeout.ms"] // 2
         self.loop.gap_ms_max, self.loop.stood_still = self._gap_ms_max, self._stood_still
         self.partitions = Partitions(
             config.broker_id, self.log_dirs, self.disk, self.waiters,
@@ -104,6 +107,7 @@ class Broker:
         )  # fmt: skip
         self.partitions.leadership = self
         self.log_dirs.on_error = self.identity.tail_in_doubt
+        self.log_dirs.lost = self.identity.lost
         self.partitions.on_directory_failed = self._directory_failed
         self.partitions.current = lambda: self.membership.head_read
         self.upkeep = Upkeep(self.partitions, self.jobs, lambda: self.loop.now)
@@ -123,6 +127,7 @@ class Broker:
         self.loop.every(config["log.cleaner.backoff.ms"], self.upkeep.compact)
         self.loop.every(FLUSH_LOOK_MS, self.upkeep.flush)
         self.loop.every(METADATA_SEEN_MS, lambda now: self._note_metadata())
+        self.loop.every(OPEN_AGAIN_MS, self.partitions.open_again)
         self.loop.every(60_000, lambda now: self.listener.close_idle(config["connections.max.idle.ms"]))
         self.loop.after_turn.append(self._after_turn)
 
@@ -178,6 +183,8 @@ class Broker:
         self.relocations.resume(now)
         log.info("metadata loaded up to entry %d: %d topics, %d partitions here",
                  image.seq, len(image.topics), len(self.partitions.hosted))  # fmt: skip
+        # Not before: to a client, a broker that knows nothing yet is a cluster without topics.
+        self.listener.open()
 
         # Not before: to a client, a broker that knows nothing yet is a cluster without topics.
         self.listener.open()
@@ -289,7 +296,7 @@ class Broker:
         while not self.stopped:
             time.sleep(1)
             silent = time.monotonic_ns() // 1_000_000 - self.loop.turned_mono_ms
-            if silent > max(30_000, 2 * self._gap_ms_max) and not self.stopping:
+            if silent > max(30_000, 4 * self._gap_ms_max) and not self.stopping:
                 log.critical("the loop has not turned for %d ms: giving up, so that others may lead", silent)
                 os._exit(70)
 

@@ -15,6 +15,7 @@ from brokerd.partition import Role
 from brokerd.partitions import Partitions, Replica
 from brokerd.replication import Position, truncation_point
 from brokerd.storage.disk import DiskFailed, DiskFull
+from brokerd.storage.slices import FetchRefused
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class Followers:
 
     @contextmanager
     def _held(self, tp: TopicPartition) -> Iterator[Replica]:
-        """The replica; what its disk refuses ends it. A full disk cannot be waited for: the follower would spin on the same fetch."""
+        """The replica; what its disk refuses in mid-cut ends it: only opening it anew brings it into order."""
         replica = self._partitions.hosted[tp]
         try:
             yield replica
@@ -45,14 +46,21 @@ class Followers:
 
     def append_fetched(
         self, tp: TopicPartition, records: bytes | memoryview, hw: int, log_start: int, now: Now
-    ) -> None:
+    ) -> bool:
+        """False when the same is to be asked for again later: the disk is full, or what came is damaged and may be sound next time."""
         with self._held(tp) as replica:
             if len(records):
-                replica.log.append_fetched(memoryview(records), now)
+                try:
+                    replica.log.append_fetched(memoryview(records), now)
+                except (DiskFull, FetchRefused) as e:
+                    self._partitions.trouble(replica, str(e))
+                    return False
+                self._partitions.trouble(replica, None)
                 self._partitions.want_flush(replica)
             replica.core.told_high_watermark(hw, replica.log.end_offset)
             if log_start > replica.log.start_offset:
                 replica.log.raise_start(min(log_start, replica.log.end_offset))
+        return True
 
     def diverged(self, tp: TopicPartition, epoch: int, end_offset: int, now: Now) -> None:
         with self._held(tp) as replica:

@@ -87,7 +87,7 @@ class Identity:
         if not dirs.any_failed:
             self._absent = set()
         self.losses = 0
-        """I/O errors of this life: after one the kernel may have dropped pages that it had taken."""
+        """Logs found short, and I/O errors, after which the kernel may have dropped pages that it had taken."""
         self._unsaved = False
         for d in list(metas):
             try:
@@ -124,6 +124,14 @@ class Identity:
     def tail_in_doubt(self) -> None:
         """An I/O error. Written down at once: the next start, on the same kernel, would find an intact tail otherwise."""
         self.losses += 1
+        self._distrust()
+
+    def lost(self, what: str) -> None:
+        """A log, opened before the registration, lacks records that may have been acknowledged. Returns once that is written down."""
+        log.error("%s%s", what, f": {CONSEQUENCE}" if self.tail_intact else "")
+        self._distrust()
+
+    def _distrust(self) -> None:
         if self.tail_intact:
             self.tail_intact = False
             self._save()
@@ -170,12 +178,13 @@ class Identity:
 
     def _save(self) -> None:
         """What cannot be written now is written with the next note of how far the metadata log was followed: no reason to end a broker."""
-        self._unsaved = False
+        told, self._unsaved = self._unsaved, False
         for d in self.dirs.online:
             try:
                 self._write_meta(d)
             except (DiskFailed, DiskFull) as e:
-                log.warning("%s could not be written: %s", d.path / META, e)
+                if not told:
+                    log.warning("%s could not be written, so that it tells of an earlier time: %s", d.path / META, e)
                 self._unsaved = True
                 if isinstance(e, DiskFailed):
                     self.tail_in_doubt()  # saved again, where it can be
@@ -184,7 +193,10 @@ class Identity:
 
     def stopped_cleanly(self, incarnation: int | None) -> None:
         for d in self.dirs.online:
-            self._disk.replace(d.path / CLEAN, json.dumps({"incarnation": incarnation}).encode(), durable=True)
+            try:
+                self._disk.replace(d.path / CLEAN, json.dumps({"incarnation": incarnation}).encode(), durable=True)
+            except (DiskFailed, DiskFull) as e:
+                log.warning("the clean stop is not written down, so that the next start is one as after a kill: %s", e)
 
 
 def read_meta(disk: Disk, folder: Path) -> dict[str, str]:

@@ -42,12 +42,13 @@ def future_of(name: str) -> TopicPartition | None:
 class LogDir:
     """One of them. `failed` is why it is offline. `deep`: after a power cut, what was not flushed in it is not trusted."""
 
-    __slots__ = ("deep", "failed", "high_watermarks", "path")
+    __slots__ = ("checkpointed", "deep", "failed", "high_watermarks", "path")
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.failed: str | None = None
         self.deep = False
+        self.checkpointed = True
         self.high_watermarks: checkpoints.Offsets = {}
         """As last written down."""
 
@@ -58,6 +59,8 @@ class LogDirs:
         self.disk = disk
         self.on_error: Callable[[], None] = lambda: None
         """An I/O error: what was written and not flushed may be gone, of any file."""
+        self.lost: Callable[[str], None] = lambda what: None
+        """Told when a copy turns out to lack what may have been acknowledged: it must not keep its place in the ISR."""
         self.preferred: dict[str, LogDir] = {}
         """Where a partition is to be, by its name, if somebody asked before it came here."""
         self.on_failure: Callable[[LogDir], None] = lambda failed: None
@@ -126,7 +129,7 @@ class LogDirs:
             if owner is not None and owner != topic_id:
                 self.set_aside(folder, f"belongs to topic id {owner}, not {topic_id}")
             else:
-                found.append(Log.open(folder, config, self.disk, now, deep=self.of(folder).deep))
+                found.append(Log.open(folder, config, self.disk, now, deep=self.of(folder).deep, damaged=self.lost))
         if found:
             # A directory that comes back may hold a copy that was replaced in another meanwhile: of two, the one that knows more.
             found.sort(key=lambda opened: (opened.last_epoch, opened.end_offset))
@@ -203,8 +206,12 @@ class LogDirs:
         try:
             checkpoints.write_offsets(self.disk, d.path / checkpoints.HIGH_WATERMARKS, offsets)
         except (DiskFailed, DiskFull) as e:
-            log.warning("high watermarks not written down, which costs a restart some fetching: %s", e)
+            if d.checkpointed:
+                log.warning("high watermarks not written down, which costs a restart some fetching: %s", e)
+            d.checkpointed = False
             if isinstance(e, DiskFailed):
                 self.on_error()
                 if e.of_device:
                     self.fail(d, str(e))
+        else:
+            d.checkpointed = True

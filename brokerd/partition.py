@@ -183,6 +183,14 @@ class Partition:
         accepted = frozenset(self.state.isr)
         return accepted | frozenset(self.proposal.isr) if self.proposal is not None else accepted
 
+    def silent(self, now: Now) -> list[int]:
+        """Members of the accepted ISR that have asked a leader for nothing for longer than they may: nothing can be committed."""
+        assert self.state is not None
+        followers = (
+            (seat, self.followers.get(seat.broker_id)) for seat in self.state.isr if seat.broker_id != self.broker_id
+        )
+        return [s.broker_id for s, f in followers if f is None or now.mono_ms - f.fetched_ms > self.lag_ms_max]
+
     # -- handling --------------------------------------------------------------------------------------------------
     def handle(self, event: Event, now: Now) -> list[Effect]:
         match event:
@@ -218,7 +226,9 @@ class Partition:
                 if old is not None and old.partition_epoch != new.partition_epoch:
                     self.proposal = None  # answered, or overtaken: either way it was bound to the old partition epoch
                 self._forget_strangers()
-                return [*self._propose(now), *self._raise_high_watermark()]
+                # Raised first: who has just left stands at the old watermark, and would be proposed, and count, again at once.
+                raised = self._raise_high_watermark()
+                return [*self._propose(now), *raised]
             if was_leader:
                 effects.append(FailWaiters())
             if was_following != NO_LEADER:
@@ -295,12 +305,12 @@ class Partition:
                 current = follower is not None and follower.incarnation == seat.incarnation
                 if current and follower is not None and now.mono_ms - follower.caught_up_ms <= self.lag_ms_max:
                     wanted.append(seat)
-                elif follower is not None and follower.incarnation != seat.incarnation and self._complete(follower):
+                elif (
+                    follower is not None and follower.incarnation != seat.incarnation and self._complete(follower, now)
+                ):
                     wanted.append(Seat(broker_id, follower.incarnation))
-            elif follower is not None and self._complete(follower):
-                recent = now.mono_ms - follower.fetched_ms <= self.lag_ms_max
-                if recent:
-                    wanted.append(Seat(broker_id, follower.incarnation))
+            elif follower is not None and self._complete(follower, now):
+                wanted.append(Seat(broker_id, follower.incarnation))
         return tuple(wanted)
 
     def _all_in_step(self, now: Now) -> bool:
@@ -318,10 +328,13 @@ class Partition:
                 return False
         return True
 
-    def _complete(self, follower: Follower) -> bool:
-        """May it enter? Log end at or above HW and this epoch's start, log start not above the leader's."""
+    def _complete(self, follower: Follower, now: Now) -> bool:
+        """May it enter? Log end at or above HW and this epoch's start, log start not above the leader's, and in step of late: one that
+        takes no records may stand at a watermark that waits for it."""
         return (
-            follower.log_end >= self.high_watermark
+            follower.caught_up_ms > 0
+            and now.mono_ms - follower.caught_up_ms <= self.lag_ms_max
+            and follower.log_end >= self.high_watermark
             and follower.log_end >= self.epoch_start
             and follower.log_start <= self.log_start
         )

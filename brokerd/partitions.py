@@ -75,11 +75,14 @@ class LeadershipListener(Protocol):
 class Replica:
     """One partition that this broker holds."""
 
-    __slots__ = ("_end_key", "_hw_key", "config", "core", "held", "log", "moving", "offline_reason", "topic", "tp")
+    __slots__ = (
+        "_end_key", "_hw_key", "config", "core", "held", "log", "moving", "offline_reason", "topic", "tp", "trouble",
+    )  # fmt: skip
 
     def __init__(self, tp: TopicPartition, topic: str, config: TopicConfig, log_: Log, core_: Partition) -> None:
         self.tp, self.topic, self.config, self.log, self.core = tp, topic, config, log_, core_
         self.offline_reason: str | None = None
+        self.trouble: str | None = None
         self.moving = self.held = False
         """To another directory: no compaction; about to change over: no flush either (`relocations`)."""
         self._hw_key, self._end_key = object(), object()
@@ -134,6 +137,7 @@ class Partitions:
         """Copies that no online directory holds: they are on one that failed, so that a new one would be an empty one."""
         self._loaded = False
         self._doomed: list[Replica] = []
+        self._no_room: set[TopicPartition] = set()
         self._round_ms = max(TICK_MS, min(lag_ms_max // 8, ROUND_MS_MAX))
         self._round_not_before_ms = self._share = 0
         self._unlooked: list[Replica] = []
@@ -217,17 +221,32 @@ class Partitions:
         if replica is None:
             try:
                 replica = self._open(tp, topic, now)
-            except (DiskFailed, DiskFull, OSError) as e:
+            except DiskFull as e:
+                if tp not in self._no_room:
+                    log.error("%s-%d cannot be opened until there is room: %s", topic.name, tp.partition, e)
+                self._no_room.add(tp)
+                return
+            except (DiskFailed, OSError) as e:
                 log.error("%s-%d cannot be opened and stays offline: %s", topic.name, tp.partition, e)
                 if isinstance(e, DiskFailed):
                     self.log_dirs.on_error()
                 self._nowhere.add(tp)
                 self.offline_changed = True
                 return
+            self._no_room.discard(tp)
         if (
             replica.offline_reason is None or state.leader != self.broker_id
         ):  # else the controller has not heard of it yet
             self.run(replica, self._changed(replica, state), now)
+
+    def open_again(self, now: Now) -> None:
+        """What a full disk kept closed."""
+        for tp in list(self._no_room):
+            state = self.image.partition(tp)
+            if state is None or self.broker_id not in state.replicas:
+                self._no_room.discard(tp)
+            else:
+                self.sync(tp, now)
 
     def _changed(self, replica: Replica, state: PartitionState) -> core.Changed:
         leads = (
@@ -252,11 +271,13 @@ class Partitions:
         taken = (r.log.folder for r in self.hosted.values())
         opened, fresh = self.log_dirs.open(topic.name, tp, self._topic_config(topic), now, taken)
         opened.producer_expiration_ms = self._producer_expiration_ms
+        committed = 0 if fresh else self.log_dirs.high_watermark((topic.name, tp.partition))
+        if opened.end_offset < committed:
+            self.log_dirs.lost(
+                f"the log of {topic.name}-{tp.partition} ends at {opened.end_offset}, below its high watermark {committed}"
+            )
         machine = Partition(self.broker_id, tp, self._lag_ms_max)
-        machine.high_watermark = max(
-            opened.start_offset,
-            min(0 if fresh else self.log_dirs.high_watermark((topic.name, tp.partition)), opened.end_offset),
-        )
+        machine.high_watermark = max(opened.start_offset, min(committed, opened.end_offset))
         replica = self.hosted[tp] = Replica(tp, topic.name, opened.config, opened, machine)
         return replica
 
@@ -384,6 +405,14 @@ class Partitions:
         self.run(replica, core.Appended(end, sure_end), now)
         self.waiters.check(replica.end_key())
 
+    def trouble(self, replica: Replica, why: str | None) -> None:
+        """What may pass by itself, and that it has passed (None): said once each, however often it is met."""
+        if why is not None and replica.trouble is None:
+            log.error("%s takes no records for now: %s", replica.name, why)
+        elif why is None and replica.trouble is not None:
+            log.info("%s takes records again", replica.name)
+        replica.trouble = why
+
     def want_flush(self, replica: Replica) -> None:
         if replica.log.flushing.sure_end < replica.log.end_offset:
             self.unflushed[replica.tp] = replica
@@ -468,6 +497,8 @@ class Partitions:
                 if replica.leads:
                     replica.log.retain(now, replica.core.high_watermark)
                     self.run(replica, core.LogStartRaised(replica.log.start_offset), now)
+            except DiskFull as e:
+                self.trouble(replica, str(e))
             except DiskFailed as e:
                 self.fail(replica, e)
 

@@ -18,6 +18,8 @@ from brokerd.cluster.model import Now, TopicPartition
 ERROR_NONE = 0
 ERROR_OFFSET_OUT_OF_RANGE = 1
 
+REFUSED_MS = 1_000
+"""Pause after an answer that the log did not take: nothing is gained by asking a damaged leader, or for a full disk, more often."""
 FETCH_PARTITIONS_MAX = 2_000
 """Partitions in one fetch; the rest take their turn in the next one. Bounds the size of a request."""
 
@@ -131,6 +133,13 @@ class Replication:
 
     def unfollow(self, tp: TopicPartition) -> None:
         self.followed.pop(tp, None)
+
+    def refused(self, tp: TopicPartition, now: Now) -> None:
+        """The log did not take an answer: damaged on its way or at the leader, or the disk is full. Asked again after a pause."""
+        followed = self.followed.get(tp)
+        if followed is not None:
+            followed.errors += 1
+            followed.not_before_ms = now.mono_ms + REFUSED_MS
 
     def handle(self, event: Answered | Failed | Ready, now: Now) -> list[Effect]:
         match event:

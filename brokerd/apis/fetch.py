@@ -152,8 +152,13 @@ class FetchApi:
         epoch, end = replica.log.epochs.end_offset_for(last)
         if epoch == last and wanted.fetch_offset <= end:
             return None
-        if epoch < 0 and wanted.fetch_offset <= replica.log.start_offset:
-            return None  # older than all that is kept: OFFSET_OUT_OF_RANGE or a read from the start, not a divergence
+        if epoch < 0:
+            if wanted.fetch_offset <= replica.log.start_offset:
+                return (
+                    None  # older than all that is kept: OFFSET_OUT_OF_RANGE or a read from the start, not a divergence
+                )
+            # Nothing here is that old: a leader that was emptied. An epoch of -1 would say "no divergence" on the wire.
+            return 0, replica.log.start_offset
         return epoch, end
 
     @staticmethod

@@ -98,6 +98,12 @@ class ProduceApi:
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{machine.isr_size} replicas are in sync, min.insync.replicas is {machine.min_insync}",
             )
+        if not partitions.current() and (silent := machine.silent(now)):
+            # It would wait for nothing until the client gives up; so the client asks who leads now, which is somebody else as like as not.
+            return Outcome(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"cut off from the metadata log, and brokers {silent} of the ISR are silent",
+            )
         if data is None or len(data) == 0:
             return Outcome(ErrorCode.NONE, base_offset=replica.log.end_offset, log_start=replica.log.start_offset)
         try:
@@ -147,10 +153,12 @@ class ProduceApi:
         except records.CorruptBatch as e:  # only where the topic's own compression unpacks it
             return Outcome(ErrorCode.CORRUPT_MESSAGE, str(e))
         except DiskFull as e:
+            partitions.trouble(replica, str(e))
             return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, str(e))
         except DiskFailed as e:
             partitions.fail(replica, e)
             return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, str(e))
+        partitions.trouble(replica, None)
         epoch = machine.leader_epoch
         partitions.appended(replica, now)
         return Outcome(

@@ -113,9 +113,10 @@ class Fetchers:
                 case SendFetch():
                     self._send(leader, source, effect)
                 case AppendFetched():
-                    self._followers.append_fetched(
+                    if not self._followers.append_fetched(
                         effect.tp, effect.records, effect.high_watermark, effect.log_start, now
-                    )
+                    ):
+                        source.replication.refused(effect.tp, now)
                 case Diverged():
                     self._followers.diverged(effect.tp, effect.epoch, effect.end_offset, now)
                 case OutOfRange():

@@ -58,13 +58,21 @@ class Log:
 
     # -- opening -----------------------------------------------------------------------------------------------------------
     @staticmethod
-    def open(folder: Path, config: TopicConfig, disk: Disk, now: Now, *, deep: bool = False) -> Log:
+    def open(
+        folder: Path,
+        config: TopicConfig,
+        disk: Disk,
+        now: Now,
+        *,
+        deep: bool = False,
+        damaged: Callable[[str], None] = lambda why: None,
+    ) -> Log:
         """Open and recover: cut a torn tail, rebuild what is missing. `deep` (after a power cut) trusts only what was flushed.
 
-        Raises DiskFailed, DiskFull.
+        `damaged` hears of cuts that an unfinished write does not explain, before they are made. Raises DiskFailed, DiskFull.
         """
         self = Log(folder, config, disk)
-        found = recovery.recover(folder, disk, now, config.index_interval_bytes, deep=deep)
+        found = recovery.recover(folder, disk, now, config.index_interval_bytes, deep=deep, damaged=damaged)
         for segment in found.segments:
             self._attach(segment)
         self.epochs, self.producers, self.snapshots = found.epochs, found.producers, found.snapshots
@@ -370,7 +378,11 @@ class Log:
             self._bases.pop(0)
             removed.append(self.segments.pop(0))
         if self.start_offset > self.segments[0].base_offset:
-            self.disk.replace(self.folder / recovery.LOG_START, str(self.start_offset).encode())
+            # Without room for it the records below come back at the next start, which is better than keeping whole segments now.
+            self._try(
+                "log start",
+                lambda: self.disk.replace(self.folder / recovery.LOG_START, str(self.start_offset).encode()),
+            )
         self.epochs.raise_start(self.start_offset)
         for segment in removed:
             segment.remove()

@@ -9,7 +9,7 @@ so there is none. Called by `log`. Must not come in: roles.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,8 +49,13 @@ def numbered(names: Sequence[str], suffix: str) -> list[int]:
     return sorted(int(n[:-cut]) for n in names if n.endswith(suffix) and n[:-cut].isdigit())
 
 
-def recover(folder: Path, disk: Disk, now: Now, interval: int, *, deep: bool) -> Recovered:
-    """Bring the folder into order and read what it holds. The segments may be empty: the log then begins at `start_offset`."""
+def recover(
+    folder: Path, disk: Disk, now: Now, interval: int, *, deep: bool, damaged: Callable[[str], None] = lambda why: None
+) -> Recovered:
+    """Bring the folder into order and read what it holds. The segments may be empty: the log then begins at `start_offset`.
+
+    `damaged` hears of each cut that may take away what was acknowledged, before the cut is made.
+    """
     out = Recovered(Snapshots(folder, disk))
     names = finish_compaction(folder, disk, disk.listdir(folder))
     bases = numbered(names, ".log")
@@ -78,6 +83,10 @@ def recover(folder: Path, disk: Disk, now: Now, interval: int, *, deep: bool) ->
         # A segment always ends where the next one begins (compaction keeps its last batch, if need be without records): a
         # power cut that lost whole batches at a file's end shows as a hole.
         if size > segment.size or (i + 1 < len(bases) and segment.end_offset != bases[i + 1]):
+            if size <= segment.size or any(disk.size(folder / f"{b:020d}.log") for b in bases[i + 1 :]):
+                damaged(f"{segment.path} lacks the records from offset {segment.end_offset} on")
+            elif not segment.unfinished(segment.size):
+                damaged(f"{segment.path} is damaged at offset {segment.end_offset}")
             _cut(out, folder, disk, segment, size, bases[i + 1 :])
             break
     first = out.segments[0].base_offset if out.segments else 0

@@ -333,6 +333,18 @@ class Segment:
             yield position, header
             position += header.size
 
+    def unfinished(self, position: int) -> bool:
+        """Whether only the beginning of a batch stands from `position` on: a write that was killed, and so never acknowledged."""
+        data = self.file.pread(HEADER_BYTES, position)
+        if len(data) < HEADER_BYTES:
+            return True
+        header = peek(data)
+        return (
+            header.magic == MAGIC
+            and header.base_offset == self.end_offset
+            and position + header.size > self.file.size()
+        )
+
     def remove(self) -> None:
         """Take the files away; a region under way keeps its content."""
         self._file = self._index = None

@@ -221,10 +221,19 @@ class Core:
             return
         before = self.image.partition(tp)
         if before is not None:
+            self._tell_of_loss(tp, before, state)
             state = replace(state, partition_epoch=before.partition_epoch + 1)
         self._work[tp] = state
         at = self._places_in_out.setdefault(tp, len(self._out))
         self._out[at : at + 1] = [PartitionChanged(tp.topic_id, tp.partition, state)]
+
+    def _tell_of_loss(self, tp: TopicPartition, before: PartitionState, after: PartitionState) -> None:
+        """A leader that could not prove to hold what was acknowledged: somebody allowed it, and somebody should know."""
+        proven = {*before.isr_ids, *before.elr, *before.last_isr}
+        if after.leader != NO_LEADER and after.leader != before.leader and after.leader not in proven:
+            name = self.image.topics[tp.topic_id].name
+            text = f"broker {after.leader} was elected uncleanly; what only {sorted(proven) or 'others'} held is lost"
+            self._effects.append(Report("unclean", f"partition {name}-{tp.partition}", text))
 
     def _incarnation(self, broker_id: int) -> int | None:
         """Of a broker that may lead: registered, of this cluster, not on its way out."""

@@ -149,7 +149,7 @@ class WriteDesired:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Something a person should see; `kind` is drift, refused or offline."""
+    """Something a person should see; `kind` is drift, refused, offline or unclean."""
 
     kind: str
     subject: str

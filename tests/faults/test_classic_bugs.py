@@ -6,130 +6,34 @@ replicas' segments byte for byte. Random faults under load are test_failover's.
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from uuid import UUID
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, TopicPartition
 from kazoo.client import KazooClient
 
-from brokerd.cluster.model import PartitionState
 from brokerd.coordinator.groups import partition_of
-from brokerd.storage import checkpoints
-from brokerd.storage.disk import OsDisk
 from brokerd.wire import records
 from tests.cluster.local import LocalCluster, wait_for
+from tests.faults.scene import (
+    cluster,
+    create,
+    freeze,
+    high_watermark_on_disk,
+    leader,
+    produce,
+    read,
+    state,
+    thaw,
+    values_of,
+    wait_for_equal_logs,
+)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 PATIENT = {"zookeeper.session.timeout.ms": "8000", "replica.lag.time.max.ms": "60000"}
 """A broker may be away for some seconds and keep its seat: that is the window in which these bugs live."""
-
-
-@contextlib.contextmanager
-def cluster(folder: Path, brokers: int, **settings: str) -> Iterator[LocalCluster]:
-    with LocalCluster(folder, brokers, settings) as running:
-        yield running
-
-
-def create(cluster: LocalCluster, name: str, *, min_insync: int = 1) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    topic = NewTopic(name, 1, cluster.count, config={"min.insync.replicas": str(min_insync)})
-    admin.create_topics([topic])[name].result(30)
-    wait_for(lambda: state(cluster, name).leader >= 0, "a leader")
-
-
-def topic_id(cluster: LocalCluster, name: str) -> UUID:
-    topic = cluster.image.topic_named(name)
-    assert topic is not None
-    return topic.topic_id
-
-
-def state(cluster: LocalCluster, name: str) -> PartitionState:
-    topic = cluster.image.topic_named(name)
-    assert topic is not None
-    return topic.partitions[0]
-
-
-def produce(cluster: LocalCluster, name: str, values: list[str], acks: str = "all") -> None:
-    """Write and wait for each acknowledgement."""
-    producer = Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "acks": acks,
-            "linger.ms": 0,
-            "message.timeout.ms": 60_000,
-            "log_level": 0,
-        }
-    )
-    errors: list[object] = []
-    for value in values:
-        producer.produce(name, value, partition=0, on_delivery=lambda e, m: errors.append(e) if e else None)
-        producer.poll(0)
-    assert producer.flush(60) == 0
-    assert not errors, errors
-
-
-def read(cluster: LocalCluster, name: str) -> list[str]:
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "truth", "log_level": 0})
-    try:
-        end = wait_for(lambda: _end(consumer, name), "an end offset")[1]
-        consumer.assign([TopicPartition(name, 0, 0)])
-        out: list[str] = []
-        deadline = time.monotonic() + 60
-        while len(out) < end:
-            assert time.monotonic() < deadline, f"{len(out)} of {end} records"
-            out += [m.value().decode() for m in consumer.consume(500, 0.5) if not m.error()]
-        return out
-    finally:
-        consumer.close()
-
-
-def _end(consumer: Consumer, name: str) -> tuple[int, int] | None:
-    try:
-        return consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=5)  # type: ignore[no-any-return]
-    except Exception:
-        return None
-
-
-def segments(cluster: LocalCluster, broker_id: int, name: str) -> bytes:
-    folder = cluster.folder / f"data-{broker_id}" / f"{name}-0"
-    return b"".join(p.read_bytes() for p in sorted(folder.glob("*.log")))
-
-
-def high_watermark_on_disk(cluster: LocalCluster, broker_id: int, name: str) -> int:
-    disk, folder = OsDisk(), cluster.folder / f"data-{broker_id}"
-    return checkpoints.read_offsets(disk, folder / checkpoints.HIGH_WATERMARKS).get((name, 0), 0)
-
-
-def values_of(data: bytes) -> list[str]:
-    return [(r.value or b"").decode() for r in records.iterate(memoryview(data))]
-
-
-def wait_for_equal_logs(cluster: LocalCluster, name: str) -> bytes:
-    def equal() -> bytes | None:
-        logs = [segments(cluster, i, name) for i in cluster.ports]
-        return logs[0] if all(one == logs[0] for one in logs) else None
-
-    wait_for(lambda: len(state(cluster, name).isr) == cluster.count, "the full ISR")
-    return wait_for(equal, "replicas equal byte for byte")  # type: ignore[no-any-return]
-
-
-def leader(cluster: LocalCluster, name: str) -> int:
-    return state(cluster, name).leader
-
-
-def freeze(cluster: LocalCluster, name: str) -> None:
-    cluster.processes[name].send_signal(signal.SIGSTOP)
-
-
-def thaw(cluster: LocalCluster, name: str) -> None:
-    cluster.processes[name].send_signal(signal.SIGCONT)
 
 
 def test_r1_a_follower_that_restarts_does_not_cut_to_its_high_watermark_and_then_lead(tmp_path: Path) -> None:

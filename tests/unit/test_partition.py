@@ -1,0 +1,81 @@
+"""One partition's machine: who may stand in the ISR, and how far the watermark may go. (The rest of its laws: tests/simulation.)"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from brokerd.cluster.model import Now, PartitionState, Seat, TopicPartition
+from brokerd.partition import Appended, Changed, Event, FollowerFetched, Partition, ProposeIsr, Tick
+
+SEATS = (Seat(1, 11), Seat(2, 12), Seat(3, 13))
+LAG_MS = 1000
+
+
+class Leader:
+    """Broker 1 leads 1, 2 and 3 from offset 0."""
+
+    def __init__(self, min_insync: int = 1) -> None:
+        self.machine = Partition(1, TopicPartition(UUID(int=7), 0), LAG_MS)
+        self.min_insync, self.ms, self.end = min_insync, 10_000, 0
+        self.accepted(SEATS)
+
+    def hears(self, event: Event) -> list[object]:
+        return list(self.machine.handle(event, Now(self.ms, 0)))
+
+    def accepted(self, isr: tuple[Seat, ...]) -> list[object]:
+        epoch = self.machine.state.partition_epoch + 1 if self.machine.state is not None else 0
+        state = PartitionState((1, 2, 3), isr, 1, 11, 5, epoch)
+        return self.hears(Changed(state, True, self.min_insync, self.end, 0))
+
+    def appends(self, count: int) -> None:
+        self.end += count
+        self.hears(Appended(self.end))
+
+    def fetched(self, seat: Seat, offset: int) -> list[object]:
+        return self.hears(FollowerFetched(seat, offset, 0))
+
+    def passes(self, ms: int, *following: Seat) -> list[object]:
+        """Time; `following` go on fetching all there is, the third asks for offset 10 over and over."""
+        said: list[object] = []
+        for _ in range(ms // 100):
+            self.ms += 100
+            for seat in following:
+                said += self.fetched(seat, self.end)
+            said += self.fetched(SEATS[2], 10)
+            said += self.hears(Tick())
+        return said
+
+
+def stuck(min_insync: int) -> Leader:
+    """Broker 3 has 10 records of 20 and takes no more (its disk is full); it has just been put out."""
+    leader = Leader(min_insync)
+    leader.appends(10)
+    for seat in SEATS[1:]:
+        leader.fetched(seat, 10)
+    assert leader.machine.high_watermark == 10
+    leader.appends(10)
+    said = leader.passes(LAG_MS + 500, SEATS[1])
+    assert [e.isr for e in said if isinstance(e, ProposeIsr)] == [SEATS[:2]]
+    assert leader.machine.high_watermark == 10
+    return leader
+
+
+def test_the_watermark_rises_when_who_held_it_has_left_and_does_not_let_it_in_again() -> None:
+    leader = stuck(min_insync=2)
+    said = leader.accepted(SEATS[:2])
+    assert leader.machine.high_watermark == 20
+    assert not [e for e in said + leader.passes(5_000, SEATS[1]) if isinstance(e, ProposeIsr)]
+
+
+def test_who_takes_no_records_stays_out_even_at_a_watermark_that_cannot_rise() -> None:
+    """Below min.insync.replicas the watermark stands still, and the stuck one stands at it."""
+    leader = stuck(min_insync=3)
+    said = leader.accepted(SEATS[:2])
+    assert leader.machine.high_watermark == 10
+    assert not [e for e in said + leader.passes(5_000, SEATS[1]) if isinstance(e, ProposeIsr)]
+
+
+def test_who_is_in_step_again_comes_in() -> None:
+    leader = stuck(min_insync=2)
+    leader.accepted(SEATS[:2])
+    assert [e.isr for e in leader.fetched(SEATS[2], 20) if isinstance(e, ProposeIsr)] == [SEATS]
