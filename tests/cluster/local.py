@@ -112,6 +112,8 @@ class LocalCluster:
 
     def __init__(self, folder: Path, brokers: int = 3, settings: dict[str, str] | None = None) -> None:
         self.folder, self.count, self.settings = folder, brokers, settings or {}
+        self.own_settings: dict[int, dict[str, str]] = {}
+        """Of single brokers; they count from the next start on."""
         self.zookeeper_port = free_port()
         self.ports = {i: free_port() for i in range(1, brokers + 1)}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -126,6 +128,11 @@ class LocalCluster:
     @property
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{p}" for p in self.ports.values())
+
+    @property
+    def hosts(self) -> str:
+        """Of ZooKeeper."""
+        return f"127.0.0.1:{self.zookeeper_port}"
 
     @property
     def image(self) -> Image:
@@ -164,7 +171,7 @@ class LocalCluster:
         wait_for(lambda: zookeeper.ready(self.zookeeper_port), "ZooKeeper")
 
     def start_controller(self) -> None:
-        store = ZooKeeperStore(f"127.0.0.1:{self.zookeeper_port}", 3000)
+        store = ZooKeeperStore(self.hosts, 3000)
         self.controller = Controller(store, f"controller-{uuid4().hex[:6]}", self.rows)
         self._thread = threading.Thread(target=self.controller.run, daemon=True)
         self._thread.start()
@@ -180,12 +187,13 @@ class LocalCluster:
             "broker.id": str(broker_id),
             "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[broker_id]}",
             "log.dirs": str(self.folder / f"data-{broker_id}"),
-            "zookeeper.connect": f"127.0.0.1:{self.zookeeper_port}",
+            "zookeeper.connect": self.hosts,
             "zookeeper.session.timeout.ms": "3000",
             "replica.lag.time.max.ms": "3000",
             "default.replication.factor": str(min(3, self.count)),
             "num.partitions": "3",
             **self.settings,
+            **self.own_settings.get(broker_id, {}),
         }
         path.write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
         self._spawn(f"broker-{broker_id}", [sys.executable, "-m", "brokerd", "--config", str(path)])

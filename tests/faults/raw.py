@@ -1,0 +1,75 @@
+"""One connection that speaks for itself: requests a client library would not send, or not to this broker."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from brokerd.wire import framing, records
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.messages import FetchRequest, ProduceRequest
+from brokerd.wire.records import Record
+from tests.cluster.local import LocalCluster
+from tests.faults.scene import topic_id
+
+PRODUCE_VERSION, FETCH_VERSION = 9, 15
+
+
+class Raw:
+    """`ask` is `send` and `receive`; a request may be sent while nobody is awake to read it."""
+
+    def __init__(self, cluster: LocalCluster, broker_id: int) -> None:
+        self.cluster = cluster
+        self._socket = socket.create_connection(("127.0.0.1", cluster.ports[broker_id]), timeout=60)
+
+    def send(self, api: ApiKey, version: int, body: Any) -> None:
+        self._socket.sendall(framing.encode_request(api, version, 1, "raw", body))
+
+    def receive(self, api: ApiKey, version: int) -> Any:
+        length = int.from_bytes(self._exactly(4), "big")
+        return framing.decode_response(api, version, memoryview(self._exactly(length)))[1]
+
+    def _exactly(self, count: int) -> bytes:
+        out = b""
+        while len(out) < count:
+            more = self._socket.recv(count - len(out))
+            assert more, "the broker hung up"
+            out += more
+        return out
+
+    def close(self) -> None:
+        self._socket.close()
+
+    # -- the two requests that matter here -------------------------------------------------------------------------------
+    def send_produce(self, name: str, values: list[str], acks: int, timeout_ms: int = 2_000, **producer: int) -> None:
+        """One batch into partition 0; `producer` may name producer_id, producer_epoch and base_sequence."""
+        batch = records.build(
+            [Record(i, 1_700_000_000_000, None, v.encode()) for i, v in enumerate(values)], **producer
+        )
+        part = ProduceRequest.PartitionProduceData(index=0, records=bytes(batch))
+        body = ProduceRequest(
+            acks=acks,
+            timeout_ms=timeout_ms,
+            topic_data=[ProduceRequest.TopicProduceData(name=name, partition_data=[part])],
+        )
+        self.send(ApiKey.PRODUCE, PRODUCE_VERSION, body)
+
+    def produced(self) -> Any:
+        """error_code, base_offset and what else the answer says of partition 0."""
+        return self.receive(ApiKey.PRODUCE, PRODUCE_VERSION).responses[0].partition_responses[0]
+
+    def fetch(
+        self, name: str, offset: int, *, epoch: int = -1, last_epoch: int = -1, replica: tuple[int, int] = (-1, -1)
+    ) -> Any:
+        """The whole answer. `replica` is (broker id, incarnation) of a follower."""
+        part = FetchRequest.FetchPartition(
+            partition=0, current_leader_epoch=epoch, fetch_offset=offset, last_fetched_epoch=last_epoch,
+            log_start_offset=-1, partition_max_bytes=1 << 20,
+        )  # fmt: skip
+        body = FetchRequest(
+            replica_state=FetchRequest.ReplicaState(replica_id=replica[0], replica_epoch=replica[1]),
+            max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, session_id=0, session_epoch=-1,
+            topics=[FetchRequest.FetchTopic(topic_id=topic_id(self.cluster, name), partitions=[part])],
+        )  # fmt: skip
+        self.send(ApiKey.FETCH, FETCH_VERSION, body)
+        return self.receive(ApiKey.FETCH, FETCH_VERSION)
