@@ -6,6 +6,7 @@ STAMP := $(VENV)/.installed
 ARGS ?=
 SEED ?= 1
 N ?= 200
+ROUNDS ?= 20
 
 .DEFAULT_GOAL := help
 .PHONY: help setup tools up down status check test simulate faults browser pipeline bench bench-peer clean
@@ -53,8 +54,10 @@ test: setup tools  ## every test (pytest options in ARGS)
 simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000
 	$(BIN)/python -m tests.simulation --seed $(SEED) --n $(N)
 
-faults: setup tools  ## kill -9, SIGSTOP, full disk, on real processes
-	$(BIN)/python -m pytest tests/faults tests/cluster $(ARGS)
+# Tests marked `long` (a real minute without ZooKeeper and the like) are left out of `make test` by `-m "not long"` in pyproject.toml.
+faults: setup tools  ## all faults on real processes, then ROUNDS of random kills under load (SEED=1) with a count of what was lost
+	$(BIN)/python -m pytest tests/faults tests/cluster -m "long or not long" $(ARGS)
+	$(BIN)/python -m tests.faults.rounds --rounds $(ROUNDS) --seed $(SEED)
 
 browser: setup tools  ## the console in Chromium; screenshots in build/
 	$(BIN)/python -m pytest tests/browser $(ARGS)

@@ -1,0 +1,117 @@
+"""`make faults ROUNDS=n`: random processes are killed, frozen and started again under load, round after round; then the count is made.
+
+The verifier owns the truth (what an idempotent acks=all producer saw acknowledged, tests/cluster/test_failover.py). Does not check time to
+recover. Each round is drawn from SEED, but processes run as they like: a seed repeats the faults, not the story.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.cluster.local import LocalCluster, wait_for
+from tests.cluster.test_failover import Verifier, verified
+from tests.faults.scene import freeze, recovered, thaw
+
+SETTINGS = {"replica.lag.time.max.ms": "2000", "replica.high.watermark.checkpoint.interval.ms": "500"}
+
+RECORDS_PER_SECOND = 2_000
+"""Two shared cores have processes to start as well."""
+
+
+class Rounds:
+    def __init__(self, cluster: LocalCluster, verifier: Verifier, seed: int) -> None:
+        self.cluster, self.verifier, self.random = cluster, verifier, random.Random(seed)
+        self.done: dict[str, int] = {}
+
+    def one(self) -> str:
+        faults = (
+            self.kill_a_broker,
+            self.kill_two,
+            self.kill_all,
+            self.freeze_a_broker,
+            self.kill_zookeeper,
+            self.change_controllers,
+        )
+        fault = self.random.choices(faults, weights=(6, 2, 1, 3, 1, 2))[0]
+        time.sleep(self.random.uniform(0, 1.5))  # at any moment of the load
+        fault()
+        recovered(self.cluster)
+        self.verifier.progress(f"after {fault.__name__}", 500)
+        self.done[fault.__name__] = self.done.get(fault.__name__, 0) + 1
+        return fault.__name__
+
+    def _kill(self, count: int) -> None:
+        victims = self.random.sample(sorted(self.cluster.ports), count)
+        for i in victims:
+            self.cluster.kill(f"broker-{i}")
+            time.sleep(self.random.choice((0, 0, 0.3)))
+        time.sleep(self.random.choice((0, 0.5, 4)))  # back before or after the session's end
+        for i in victims:
+            self.cluster.start_broker(i)
+
+    def kill_a_broker(self) -> None:
+        self._kill(1)
+
+    def kill_two(self) -> None:
+        self._kill(2)
+
+    def kill_all(self) -> None:
+        self._kill(3)
+
+    def freeze_a_broker(self) -> None:
+        name = f"broker-{self.random.choice(sorted(self.cluster.ports))}"
+        freeze(self.cluster, name)
+        time.sleep(self.random.choice((1, 4, 6)))
+        thaw(self.cluster, name)
+
+    def kill_zookeeper(self) -> None:
+        self.cluster.kill("zookeeper")
+        time.sleep(self.random.choice((0, 5)))
+        self.cluster.start_zookeeper()
+
+    def change_controllers(self) -> None:
+        self.cluster.stop_controller()
+        time.sleep(self.random.choice((0, 2)))
+        self.cluster.start_controller()
+        wait_for(lambda: self.cluster.controller is not None and self.cluster.controller.core.acting, "a controller")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.rounds", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    began = time.monotonic()
+    with (
+        tempfile.TemporaryDirectory(prefix="weir-faults-") as folder,
+        LocalCluster(Path(folder), 3, SETTINGS) as cluster,
+    ):
+        verifier = verified(cluster, RECORDS_PER_SECOND)
+        rounds = Rounds(cluster, verifier, arguments.seed)
+        failure = ""
+        try:
+            verifier.progress("before anything happens")
+            for number in range(1, arguments.rounds + 1):
+                name = rounds.one()
+                print(f"round {number}: {name}, {len(verifier.acked)} acknowledged", flush=True)
+        except AssertionError as e:
+            failure = str(e)
+        count = verifier.count()
+    kinds = ", ".join(f"{name} {n}" for name, n in sorted(rounds.done.items()))
+    print(
+        f"rounds {sum(rounds.done.values())} ({kinds}), seconds {time.monotonic() - began:.0f}, seed {arguments.seed}"
+    )
+    print(f"acked {count.acked}, lost {count.lost}, doubled {count.doubled}, out of order {count.disordered}, "
+          f"given up {count.failed}, never delivered {count.undelivered}")  # fmt: skip
+    if failure:
+        print(f"a round failed: {failure}")
+    return 1 if failure or count.lost or count.doubled or count.disordered or count.failed or count.undelivered else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
