@@ -87,7 +87,7 @@ class Identity:
         if not dirs.any_failed:
             self._absent = set()
         self.losses = 0
-        """Logs found short, and I/O errors, after which the kernel may have dropped pages that it had taken."""
+        """I/O errors of this life: after one the kernel may have dropped pages that it had taken."""
         self._unsaved = False
         for d in list(metas):
             try:

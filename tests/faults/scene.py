@@ -31,11 +31,17 @@ def cluster(folder: Path, brokers: int, **settings: str) -> Iterator[LocalCluste
 
 # -- topics and records ----------------------------------------------------------------------------------------------------
 def create(
-    cluster: LocalCluster, name: str, *, min_insync: int = 1, replicas: Sequence[int] = (), **configs: object
+    cluster: LocalCluster,
+    name: str,
+    *,
+    min_insync: int = 1,
+    replicas: Sequence[int] = (),
+    at: str = "",
+    **configs: object,
 ) -> None:
-    """One partition on every broker, or on `replicas`, whose first leads. `configs` with `_` for `.`."""
+    """One partition on every broker, or on `replicas`, whose first leads. Asked `at` any broker. `configs` with `_` for `.`."""
     settings = {"min.insync.replicas": str(min_insync), **{k.replace("_", "."): str(v) for k, v in configs.items()}}
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": at or cluster.bootstrap, "log_level": 0})
     topic = (
         NewTopic(name, 1, replica_assignment=[list(replicas)], config=settings)
         if replicas
