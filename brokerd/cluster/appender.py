@@ -55,6 +55,8 @@ class Appender:
         self._written: list[Record] = []
         self._entry: tuple[Entry, bytes, tuple[str, ...]] | None = None
         self._unknown = False
+        self._attempt = 0
+        """Of settling and writing: answers to an earlier one are void, a later one finds out what became of it."""
         self._head_version = -1
         self._stopped = False
         self.appended_bytes = 0
@@ -77,7 +79,17 @@ class Appender:
     def reconnected(self) -> None:
         """The store is connected again: settle what is unknown."""
         if self._unknown and not self._stopped:
-            self._store.sync("/", lambda r: self._settle() if r.ok else None)
+            self._attempt += 1
+            self._store.sync("/", self._now(lambda r: self._settle() if r.ok else None))
+
+    def tick(self) -> None:
+        """Now and then: a loss may be told after the connection is back already, and then nobody else comes back to it."""
+        if self._unknown and self._store.zk_session:
+            self.reconnected()
+
+    def _now(self, done: Callable[[Result], None]) -> Callable[[Result], None]:
+        attempt = self._attempt
+        return lambda result: done(result) if attempt == self._attempt else None
 
     def _next(self) -> None:
         if self._entry is not None or not self._queue or self._stopped:
@@ -96,7 +108,8 @@ class Appender:
             self._next()
             return
         self._entry = (entry, data, write.deletes)
-        self._store.exists(znodes.HEAD, self._head_known)
+        self._attempt += 1
+        self._store.exists(znodes.HEAD, self._now(self._head_known))
 
     def _head_known(self, result: Result) -> None:
         if self._stopped or self._entry is None:
@@ -123,7 +136,7 @@ class Appender:
             head,
             *(Delete(path) for path in deletes[:DELETES_PER_ENTRY]),
         ]
-        self._store.multi(operations, self._sent)
+        self._store.multi(operations, self._now(self._sent))
 
     def _sent(self, result: Result) -> None:
         if self._stopped or self._entry is None:
@@ -148,7 +161,7 @@ class Appender:
     def _settle(self) -> None:
         if self._entry is not None and not self._stopped:
             self._unknown = True
-            self._store.get(znodes.entry(self._entry[0].seq), self._settled)
+            self._store.get(znodes.entry(self._entry[0].seq), self._now(self._settled))
 
     def _settled(self, result: Result) -> None:
         if self._stopped or self._entry is None:
@@ -156,7 +169,7 @@ class Appender:
         entry, data, _ = self._entry
         if result.code is Code.NO_NODE:
             self._unknown = False
-            self._store.exists(znodes.HEAD, self._head_known)
+            self._store.exists(znodes.HEAD, self._now(self._head_known))
         elif not result.ok:
             return  # reconnected() comes back to it
         elif result.data == data:

@@ -47,6 +47,8 @@ from controlplane.controller.events import (
 log = logging.getLogger(__name__)
 
 TICK_MS = 100
+SETTLE_AGAIN_MS = 2_000
+"""How often a write of unknown outcome is asked after again while the connection stands."""
 
 
 class Database(Protocol):
@@ -95,6 +97,7 @@ class Controller:
         self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stopping = False
         self._seat: tuple[int, int] | None = None
+        self._settled_ms = 0
         store.on_session = self._session
         database.start(self._post)
 
@@ -123,6 +126,9 @@ class Controller:
             self._hear(self._posted.popleft())
         self.tailer.tick(now)
         self.ensemble.tick(now)
+        if self.appender is not None and now.mono_ms - self._settled_ms >= SETTLE_AGAIN_MS:
+            self._settled_ms = now.mono_ms
+            self.appender.tick()
         self._hear(Tick())
 
     def _post(self, event: DesiredRead | DesiredFailed) -> None:
