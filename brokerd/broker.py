@@ -107,7 +107,7 @@ class Broker:
         )  # fmt: skip
         self.partitions.leadership = self
         self.log_dirs.on_error = self.identity.tail_in_doubt
-        self.log_dirs.lost = self.identity.lost
+        self.partitions.lost = self.identity.lost
         self.partitions.on_directory_failed = self._directory_failed
         self.partitions.current = lambda: self.membership.head_read
         self.upkeep = Upkeep(self.partitions, self.jobs, lambda: self.loop.now)
@@ -183,9 +183,6 @@ class Broker:
         self.relocations.resume(now)
         log.info("metadata loaded up to entry %d: %d topics, %d partitions here",
                  image.seq, len(image.topics), len(self.partitions.hosted))  # fmt: skip
-        # Not before: to a client, a broker that knows nothing yet is a cluster without topics.
-        self.listener.open()
-
         # Not before: to a client, a broker that knows nothing yet is a cluster without topics.
         self.listener.open()
 

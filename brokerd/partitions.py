@@ -143,6 +143,9 @@ class Partitions:
         self._unlooked: list[Replica] = []
         log_dirs.read_high_watermarks()
         log_dirs.on_failure = self._directory_failed
+        self.lost: Callable[[str], None] = lambda what: None
+        """Told, before the registration, of a copy that lacks what may have been acknowledged: it must not keep its place in the ISR."""
+        log_dirs.lost = self._lost
 
     # -- finding -----------------------------------------------------------------------------------------------------
     def find(self, topic: TopicState, partition: int) -> Replica | None:
@@ -166,12 +169,12 @@ class Partitions:
                 self.log_dirs.fail(d, str(e))
         if not self._loaded and self.log_dirs.any_failed:
             self._miss(image)
-        self._loaded = True
         for tp in list(self.hosted):
             if image.partition(tp) is None:
                 self._close(tp)
         for topic, index, _ in image.each_partition():
             self.sync(TopicPartition(topic.topic_id, index), now)
+        self._loaded = True
         self._bury()
 
     def apply(self, image: Image, records: Sequence[Record], now: Now) -> None:
@@ -273,13 +276,23 @@ class Partitions:
         opened.producer_expiration_ms = self._producer_expiration_ms
         committed = 0 if fresh else self.log_dirs.high_watermark((topic.name, tp.partition))
         if opened.end_offset < committed:
-            self.log_dirs.lost(
-                f"the log of {topic.name}-{tp.partition} ends at {opened.end_offset}, below its high watermark {committed}"
-            )
+            try:
+                self._lost(
+                    f"the log of {topic.name}-{tp.partition} ends at {opened.end_offset}, below its high watermark {committed}"
+                )
+            except DiskFailed:
+                opened.close()
+                raise
         machine = Partition(self.broker_id, tp, self._lag_ms_max)
         machine.high_watermark = max(opened.start_offset, min(committed, opened.end_offset))
         replica = self.hosted[tp] = Replica(tp, topic.name, opened.config, opened, machine)
         return replica
+
+    def _lost(self, what: str) -> None:
+        """Raises DiskFailed once this broker may have a seat, which rests on the belief that nothing is missing: the next start settles it."""
+        if self._loaded:
+            raise DiskFailed(f"{what}; found too late for this life, the next start settles it")
+        self.lost(what)
 
     def _close(self, tp: TopicPartition) -> None:
         replica = self.hosted.pop(tp)

@@ -41,7 +41,14 @@ class House:
     """One broker's partitions, their upkeep and their moves; jobs run when told to."""
 
     def __init__(
-        self, disk: SimDisk, *, deep: bool = False, name: str = "t", configs: dict[str, str] | None = None, at: Path = A
+        self,
+        disk: SimDisk,
+        *,
+        deep: bool = False,
+        name: str = "t",
+        configs: dict[str, str] | None = None,
+        at: Path = A,
+        lost: Callable[[str], None] = lambda what: None,
     ) -> None:
         self.disk, self.name = disk, name
         self.now = Now(1_000_000, 2_000_000)
@@ -55,6 +62,9 @@ class House:
             1, dirs, disk, Waiters(), lag_ms_max=10_000,
             topic_config=lambda t: TopicConfig.from_overrides(t.configs),
         )  # fmt: skip
+        self.partitions.lost = lost
+        self.doubted = 0
+        dirs.on_error = self._doubt
         self.relocations = Relocations(self.partitions, self, lambda: self.now, bytes_per_s_max=1 << 62)
         self.upkeep = Upkeep(self.partitions, self, lambda: self.now)
         self.image = Image()
@@ -68,6 +78,9 @@ class House:
         self.partitions.registered(11, self.now)
         self.partitions.load(self.image, self.now)
         self.relocations.resume(self.now)
+
+    def _doubt(self) -> None:
+        self.doubted += 1
 
     def submit(
         self, run: Callable[[], object], done: Callable[[BaseException | None], None], *, urgent: bool = False
