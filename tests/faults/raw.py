@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import time
 from typing import Any
 
 from brokerd.wire import framing, records
 from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest, ProduceRequest
 from brokerd.wire.records import Record
 from tests.cluster.local import LocalCluster
@@ -57,6 +59,16 @@ class Raw:
     def produced(self) -> Any:
         """error_code, base_offset and what else the answer says of partition 0."""
         return self.receive(ApiKey.PRODUCE, PRODUCE_VERSION).responses[0].partition_responses[0]
+
+    def produce(self, name: str, values: list[str], **producer: int) -> Any:
+        """With acks=all. Asked again while this broker has not yet read in the metadata log that it leads."""
+        deadline = time.monotonic() + 60
+        while True:
+            self.send_produce(name, values, -1, **producer)
+            answer = self.produced()
+            if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or time.monotonic() > deadline:
+                return answer
+            time.sleep(0.1)
 
     def fetch(
         self, name: str, offset: int, *, epoch: int = -1, last_epoch: int = -1, replica: tuple[int, int] = (-1, -1)

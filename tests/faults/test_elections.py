@@ -185,8 +185,7 @@ def test_r13_a_producer_is_remembered_when_all_its_records_are_gone(c: LocalClus
     me = {"producer_id": 4711, "producer_epoch": 0}
     client = Raw(c, 1)
     for i in range(60):
-        client.send_produce("r13", ["x" * 1000], -1, **me, base_sequence=i)
-        answer = client.produced()
+        answer = client.produce("r13", ["x" * 1000], **me, base_sequence=i)
         assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, i)
     admin = AdminClient({"bootstrap.servers": c.bootstrap, "log_level": 0})
     deleted = admin.delete_records([TopicPartition("r13", 0, 60)])
@@ -195,11 +194,9 @@ def test_r13_a_producer_is_remembered_when_all_its_records_are_gone(c: LocalClus
     c.start_broker(1)
     recovered(c)
     client = Raw(c, 1)
-    client.send_produce("r13", ["x" * 1000], -1, **me, base_sequence=59)
-    answer = client.produced()
+    answer = client.produce("r13", ["x" * 1000], **me, base_sequence=59)
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 59), "the repeat was not recognised"
-    client.send_produce("r13", ["next"], -1, **me, base_sequence=60)
-    answer = client.produced()
+    answer = client.produce("r13", ["next"], **me, base_sequence=60)
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 60)
 
 
