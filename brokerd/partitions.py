@@ -201,6 +201,11 @@ class Partitions:
                     pass
         self._bury()
 
+    @property
+    def seat(self) -> int | None:
+        """This life's incarnation, once it has been read in the metadata log."""
+        return self.incarnation if self.image.incarnation(self.broker_id) == self.incarnation else None
+
     def registered(self, incarnation: int, now: Now) -> None:
         """This broker has a (new) seat number: what it led under the old one it leads no more."""
         self.incarnation = incarnation
@@ -252,12 +257,7 @@ class Partitions:
                 self.sync(tp, now)
 
     def _changed(self, replica: Replica, state: PartitionState) -> core.Changed:
-        leads = (
-            state.leader == self.broker_id
-            and self.incarnation is not None
-            and state.leader_incarnation == self.incarnation
-            and self.image.incarnation(self.broker_id) == self.incarnation
-        )
+        leads = state.leader == self.broker_id and self.seat is not None and state.leader_incarnation == self.seat
         return core.Changed(
             state,
             leads,

@@ -126,7 +126,8 @@ class Fetchers:
 
     def _send(self, leader: int, source: Source, fetch: SendFetch) -> None:
         address = self._address_of(leader)
-        incarnation = self.partitions.incarnation
+        # Not before its seat was read: what an earlier life lost is settled then, and until it is settled this life must not enter an ISR.
+        incarnation = self.partitions.seat
         if address is None or incarnation is None:
             self._run(leader, source, source.replication.handle(Failed(), self.loop.now))
             return

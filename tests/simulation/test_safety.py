@@ -110,6 +110,31 @@ def test_a_lost_tail_is_not_forgotten_by_the_next_start(seed: int) -> None:
     assert scene.end() == written
 
 
+def test_who_has_not_heard_that_its_loss_is_known_enters_no_isr(seed: int) -> None:
+    """It would tell of the same loss once more at its next start, when others may have lost theirs in between."""
+    scene = Scene(seed, min_insync=2)
+    scene.write("r0", "r1")
+    keeper, loser = scene.pair()
+    loser.power_cut()
+    loser.start()
+    scene.cluster.until(lambda: loser.broker.membership.incarnation is not None, 20, "its registration")
+    seat = Seat(loser.broker_id, loser.broker.membership.incarnation)
+    loser.store.cut()
+    scene.pass_ms(1_500)
+    assert loser.broker.identity.tail_intact or seat not in scene.state.isr
+    loser.store.heal()
+    scene.cluster.until(scene.cluster.settled, 20, "its return")
+    scene.pass_ms(500)
+    scene.write("r2", "r3")
+    loser.kill()
+    scene.cluster.until(lambda: scene.state.elr == (loser.broker_id,), 20, "its place in the ELR")
+    keeper.power_cut()
+    keeper.start()
+    scene.pass_ms(1_000)
+    loser.start()
+    assert scene.end() == ["r0", "r1", "r2", "r3"]
+
+
 def test_a_leader_deposed_unheard_ends_no_idempotent_producer(seed: int) -> None:
     scene = Scene(seed)
     old, new = scene.pair()
