@@ -9,7 +9,7 @@ N ?= 200
 ROUNDS ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools up down status check test simulate faults browser pipeline bench bench-peer clean
+.PHONY: help setup tools up down status check test simulate faults browser pipeline bench bench-peer bench-console clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -70,6 +70,9 @@ bench: setup  ## produce and consume with librdkafka; broker CPU per GB (options
 
 bench-peer: setup  ## the same beside Apache Kafka from Maven, in alternating pairs (options: make bench-peer ARGS='--quick')
 	$(BIN)/python -m bench.peer $(ARGS)
+
+bench-console: setup  ## the console's pages with 10,000 topics, 100,000 partitions and a dead broker
+	$(BIN)/python -m bench.console $(ARGS)
 
 clean:  ## remove what was built, not what was stored
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .import_linter_cache

@@ -5,6 +5,8 @@ read, `selectors.topics.drift_list`).
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +20,8 @@ from brokerd.cluster.model import NO_LEADER, BrokerState, PartitionState, TopicS
 from controlplane.models import Broker, Cluster, ObservedTopic, Partition, Replica
 from controlplane.services.topic_configs import min_insync
 
+BLOCKERS_KEPT = 50
+"""Partitions that are named as saying no to a broker's restart; the rest is counted."""
 BATCH = 500
 """Rows per statement: SQLite allows 32,766 values in one."""
 
@@ -59,6 +63,9 @@ class BrokerSums:
     leaders: int
     replicas: int
     replicas_out_of_sync: int
+    restart_blocked: int
+    restart_blockers: list[tuple[str, int, list[int], int]]
+    """The first by name: (topic, index, brokers in sync, min.insync.replicas)."""
 
 
 class Mirror:
@@ -170,12 +177,14 @@ class Mirror:
                 "pk", "topic_id", "index"
             ):
                 self.partition_ids[topic_id, index] = pk
-        self._write_replicas(changed, wanted, now)
+        self._write_replicas(changed, wanted, {i: t.name for i, t in self._topics.items()}, now)
         for spot in changed:
             self._partitions[spot] = wanted[spot]
             difference.partitions.setdefault(spot[0], []).append(spot[1])
 
-    def _write_replicas(self, changed: Iterable[Spot], wanted: dict[Spot, PartitionState], now: Any) -> None:
+    def _write_replicas(
+        self, changed: Iterable[Spot], wanted: dict[Spot, PartitionState], names: Mapping[UUID, str], now: Any
+    ) -> None:
         rows: list[Replica] = []
         for spot in changed:
             state, pk = wanted[spot], self.partition_ids[spot]
@@ -183,7 +192,14 @@ class Mirror:
             if before is None or set(before.replicas) - set(state.replicas):
                 Replica.objects.filter(partition_id=pk).exclude(broker_id__in=state.replicas).delete()
             rows += [
-                Replica(partition_id=pk, broker_id=b, in_isr=b in state.isr_ids, observed_at=now)
+                Replica(
+                    partition_id=pk,
+                    broker_id=b,
+                    topic_name=names[spot[0]],
+                    index=spot[1],
+                    in_isr=b in state.isr_ids,
+                    observed_at=now,
+                )
                 for b in state.replicas
             ]
         Replica.objects.bulk_create(
@@ -191,7 +207,7 @@ class Mirror:
             batch_size=BATCH,
             update_conflicts=True,
             unique_fields=["partition", "broker_id"],
-            update_fields=["in_isr", "observed_at"],
+            update_fields=["topic_name", "index", "in_isr", "observed_at"],
         )
 
     def _write_brokers(self, image: Image, difference: Difference, now: Any) -> None:
@@ -202,7 +218,7 @@ class Mirror:
         columns = (
             "broker_uuid", "host", "port", "rack", "failure_domain", "incarnation", "alive",
         )  # fmt: skip
-        counts = ("leaders", "replicas", "replicas_out_of_sync")
+        counts = ("leaders", "replicas", "replicas_out_of_sync", "restart_blocked", "restart_blockers")
         Broker.objects.bulk_create(
             [
                 Broker(
@@ -253,18 +269,28 @@ def topic_sums(topic: TopicState, alive: set[int]) -> TopicSums:
 
 
 def broker_sums(image: Image) -> dict[int, BrokerSums]:
-    leaders: dict[int, int] = {}
-    replicas: dict[int, int] = {}
-    out_of_sync: dict[int, int] = {}
-    for _, _, state in image.each_partition():
-        leaders[state.leader] = leaders.get(state.leader, 0) + 1
-        isr = state.isr_ids
-        for b in state.replicas:
-            replicas[b] = replicas.get(b, 0) + 1
-            if b not in isr and b not in state.adding:
-                out_of_sync[b] = out_of_sync.get(b, 0) + 1
+    leaders: Counter[int] = Counter()
+    replicas: Counter[int] = Counter()
+    out_of_sync: Counter[int] = Counter()
+    blockers: dict[int, list[tuple[str, int, list[int], int]]] = defaultdict(list)
+    for topic in image.topics.values():
+        least = min_insync(topic.configs)
+        for index, state in topic.partitions.items():
+            leaders[state.leader] += 1
+            isr = state.isr_ids
+            replicas.update(state.replicas)
+            for b in state.replicas:
+                if b not in isr and b not in state.adding:
+                    out_of_sync[b] += 1
+            if len(isr) <= max(1, least):
+                for b in state.replicas:
+                    if len(isr) - (b in isr) < max(1, least):
+                        blockers[b].append((topic.name, index, list(isr), least))
     return {
-        i: BrokerSums(b, leaders.get(i, 0), replicas.get(i, 0), out_of_sync.get(i, 0)) for i, b in image.brokers.items()
+        i: BrokerSums(
+            b, leaders[i], replicas[i], out_of_sync[i], len(blockers[i]), heapq.nsmallest(BLOCKERS_KEPT, blockers[i])
+        )
+        for i, b in image.brokers.items()
     }
 
 

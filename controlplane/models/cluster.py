@@ -37,6 +37,8 @@ class Broker(models.Model):
     leaders = models.PositiveIntegerField(default=0)
     replicas = models.PositiveIntegerField(default=0)
     replicas_out_of_sync = models.PositiveIntegerField(default=0)
+    restart_blocked = models.PositiveIntegerField(default=0)
+    restart_blockers = models.JSONField(default=list)
     size_bytes = models.BigIntegerField(null=True)
     answered = models.BooleanField(null=True)
     sampled_at = models.DateTimeField(null=True)
@@ -99,10 +101,13 @@ class Partition(models.Model):
 
 
 class Replica(models.Model):
-    """One copy of a partition. `lag_records` and `size_bytes` are what its own broker answered; null = it did not."""
+    """One copy of a partition. `lag_records` and `size_bytes` are what its own broker answered; null = it did not. Topic and index are its
+    partition's, kept here so that a page of one broker's replicas is read in order among hundreds of thousands."""
 
     partition = models.ForeignKey(Partition, on_delete=models.CASCADE, related_name="replica_rows")
-    broker_id = models.IntegerField(db_index=True)
+    broker_id = models.IntegerField()
+    topic_name = models.CharField(max_length=249, default="")
+    index = models.PositiveIntegerField(default=0)
     in_isr = models.BooleanField()
     end_offset = models.BigIntegerField(null=True)
     size_bytes = models.BigIntegerField(null=True)
@@ -113,6 +118,7 @@ class Replica(models.Model):
     class Meta:
         ordering = ["partition_id", "broker_id"]
         constraints = [models.UniqueConstraint(fields=["partition", "broker_id"], name="one_row_per_replica")]
+        indexes = [models.Index(fields=["broker_id", "topic_name", "index"], name="replicas_of_a_broker")]
 
 
 class ConsumerGroup(models.Model):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controlplane.models import Broker, ObservedTopic, Partition, Replica
+from controlplane.models import Broker, Replica
 from controlplane.selectors.common import Page, age_s, cluster_row, paged
-from controlplane.services.topic_configs import min_insync
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ def broker(broker_id: int) -> BrokerRow | None:
 
 
 REPLICA_COLUMNS = {
-    "topic": "partition__topic__name",
+    "topic": "topic_name",
     "size_bytes": "size_bytes",
     "lag_records": "lag_records",
     "in_isr": "in_isr",
@@ -107,15 +106,15 @@ def broker_replicas(
     broker_id: int, *, query: str = "", sort: str = "topic", page: int = 1, per_page: int = 50
 ) -> Page[ReplicaRow]:
     """The replicas on one broker. Sort columns: REPLICA_COLUMNS."""
-    rows = Replica.objects.filter(broker_id=broker_id).select_related("partition__topic")
+    rows = Replica.objects.filter(broker_id=broker_id).select_related("partition")
     if query:
-        rows = rows.filter(partition__topic__name__icontains=query)
+        rows = rows.filter(topic_name__icontains=query)
     return paged(
         rows,
         lambda found: [
             ReplicaRow(
-                topic=r.partition.topic.name,
-                index=r.partition.index,
+                topic=r.topic_name,
+                index=r.index,
                 role="leader" if r.partition.leader == broker_id else "follower" if r.in_isr else "out_of_sync",
                 leader=r.partition.leader,
                 replicas=r.partition.replicas,
@@ -130,32 +129,25 @@ def broker_replicas(
         sort=sort,
         columns=REPLICA_COLUMNS,
         query=query,
-        tie="partition__index",
+        tie="index",
     )
 
 
-BLOCKERS_SHOWN_MAX = 50
-
-
 def safe_to_restart(broker_id: int) -> RestartVerdict:
-    """Would acks=all traffic go on and every partition keep a leader while this broker is away? The first BLOCKERS_SHOWN_MAX reasons
-    are spelled out, the rest counted."""
-    minima = {t.id: (t.name, min_insync(t.configs)) for t in ObservedTopic.objects.all()}
-    blockers: list[str] = []
-    leaders = 0
-    hosted = Partition.objects.filter(replica_rows__broker_id=broker_id).order_by("topic__name", "index")
-    for row in hosted:
-        leaders += row.leader == broker_id
-        name, needed = minima[row.topic_id]
-        rest = [b for b in row.isr if b != broker_id]
-        if not rest:
-            blockers.append(f"{name}-{row.index}: no other replica is in sync (in sync: {row.isr}).")
-        elif len(rest) < needed:
-            blockers.append(f"{name}-{row.index}: {len(rest)} would stay in sync, min.insync.replicas is {needed}.")
-    if len(blockers) > BLOCKERS_SHOWN_MAX:
-        more = len(blockers) - BLOCKERS_SHOWN_MAX
-        blockers = [*blockers[:BLOCKERS_SHOWN_MAX], f"... and {more} more partitions."]
+    """Would acks=all traffic go on and every partition keep a leader while this broker is away? The first reasons are spelled out, the rest
+    counted."""
+    row = Broker.objects.filter(broker_id=broker_id).first()
+    blockers = [_blocker(broker_id, *b) for b in row.restart_blockers] if row is not None else []
+    if row is not None and row.restart_blocked > len(blockers):
+        blockers.append(f"... and {row.restart_blocked - len(blockers)} more partitions.")
     age = age_s(cluster_row().observed_at)
     if age is None or age > 15:
         blockers.insert(0, "What is known of the cluster is older than 15 s; the answer may be wrong.")
-    return RestartVerdict(not blockers, blockers, leaders, age)
+    return RestartVerdict(not blockers, blockers, row.leaders if row is not None else 0, age)
+
+
+def _blocker(broker_id: int, topic: str, index: int, isr: list[int], needed: int) -> str:
+    rest = len([b for b in isr if b != broker_id])
+    if not rest:
+        return f"{topic}-{index}: no other replica is in sync (in sync: {isr})."
+    return f"{topic}-{index}: {rest} would stay in sync, min.insync.replicas is {needed}."

@@ -1,0 +1,234 @@
+"""`python -m bench.console`: the console's pages on a large seeded cluster with one broker dead, over HTTP: milliseconds per page.
+
+Rows are written by the mirror from an image built by hand, so that they are what the observer would have written. One browser's worth of load:
+a page at a time. What it does not show: the observer's own work, which in one house shares the process with the pages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import logging
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[1]
+BROKERS = 6
+DEAD = 6
+MS_MAX = 100.0
+"""Milliseconds of server time, 95th percentile, for any page (the budget)."""
+GZIP_KB_MAX = 150.0
+USER, PASSWORD = "bench", "a long password"
+
+PAGES = (
+    "/", "/brokers/", "/brokers/1/", "/brokers/1/?sort=-size_bytes", "/brokers/1/?q=0077", f"/brokers/{DEAD}/", "/topics/", "/topics/?q=00077", "/topics/?sort=-size_bytes", "/topics/?page=100",
+    "/topics/?only=problems", "/topics/app-000777.events/", "/topics/app-000777.events/?tab=groups", "/topics/app-000777.events/0/",
+    "/topics/app-000777.events/delete/", "/groups/", "/groups/?sort=-lag_records", "/groups/?q=00123", "/groups/reader-00123/", "/moves/",
+    "/moves/new/?kind=partitions&topic=app-000777.events", "/audit/", "/audit/?q=create", "/search/?q=077", "/acls/", "/pipeline/", "/messages/",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    page: str
+    ms_p50: float
+    ms_p95: float
+    ms_max: float
+    kb_gzip: float
+    status: int
+
+
+def seed(topics: int, partitions: int, groups: int) -> None:
+    """The rows of such a cluster, one broker of it dead: half of all partitions lack a replica."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.site.settings")
+    import django
+
+    django.setup()
+    from django.contrib.auth import get_user_model
+    from django.core.management import call_command
+    from django.db.models import F
+    from django.utils import timezone
+
+    from brokerd.cluster.metadata import Image
+    from brokerd.cluster.model import BrokerState, PartitionState, Seat, TopicState
+    from controlplane.mirror import Mirror
+    from controlplane.models import (
+        Broker,
+        Change,
+        ConsumerGroup,
+        GroupPartition,
+        ObservedTopic,
+        Partition,
+        Replica,
+        Topic,
+    )
+
+    call_command("migrate", verbosity=0)
+    get_user_model().objects.create_user(USER, password=PASSWORD, is_staff=True)
+    draw, now = random.Random(7), timezone.now()
+    image = Image(seq=1, cluster_id="bench", controller_epoch=1)
+    for b in range(1, BROKERS + 1):
+        image.brokers[b] = BrokerState(b, 100 + b, f"uuid-{b}", "127.0.0.1", 9000 + b, alive=b != DEAD)
+    rows = []
+    for n in range(topics):
+        topic_id, name = uuid.UUID(int=n + 1), f"app-{n:06d}.events"
+        state = TopicState(topic_id, name, 1, {}, partitions, ready=True)
+        for i in range(partitions):
+            replicas = tuple((n + i + j) % BROKERS + 1 for j in range(3))
+            seats = tuple(Seat(b, 100 + b) for b in replicas if b != DEAD)
+            state.partitions[i] = PartitionState(replicas, seats, seats[0].broker_id, 100 + seats[0].broker_id)
+        image.topics[topic_id] = state
+        image.topic_ids[name] = topic_id
+        rows.append(
+            Topic(id=topic_id, name=name, partitions=partitions, replication_factor=3, configs={}, applied_generation=1)
+        )
+    Topic.objects.bulk_create(rows, batch_size=2000)
+    mirror = Mirror()
+    mirror.write(image)
+    mirror.touch(image, controller_id=1, connected=True, fresh=True, sampled=True)
+    Partition.objects.update(
+        start_offset=0, end_offset=F("id") * 37 % 100_000, size_bytes=F("id") * 911 % 10**9, sampled_at=now
+    )
+    Replica.objects.update(end_offset=1000, lag_records=0, size_bytes=F("id") * 911 % 10**9, sampled_at=now)
+    ObservedTopic.objects.update(size_bytes=F("partition_count") * 10**6, records=10**6, records_per_s=3.5)
+    Broker.objects.update(answered=True, sampled_at=now, size_bytes=61_000_000)
+    Broker.objects.filter(broker_id=DEAD).update(answered=False)
+    ConsumerGroup.objects.bulk_create(
+        [
+            ConsumerGroup(
+                group_id=f"reader-{g:05d}", state="Stable", protocol_type="consumer", assignor="range", coordinator=g % BROKERS + 1,
+                member_count=2, lag_records=draw.randrange(10_000), lag_ms_max=draw.randrange(60_000), verdict="OK", observed_at=now,
+            )
+            for g in range(groups)
+        ],
+        batch_size=2000,
+    )  # fmt: skip
+    GroupPartition.objects.bulk_create(
+        [
+            GroupPartition(
+                group_id=f"reader-{g:05d}", topic=f"app-{g % topics:06d}.events", index=i, committed=900, end_offset=1000,
+                lag_records=100, lag_ms=50, verdict="OK", observed_at=now,
+            )
+            for g in range(groups)
+            for i in range(partitions)
+        ],
+        batch_size=2000,
+    )  # fmt: skip
+    Change.objects.bulk_create(
+        [
+            Change(
+                who="bench",
+                verb="topic.create",
+                object_kind="topic",
+                object_name=f"app-{n:06d}.events",
+                outcome="confirmed",
+            )
+            for n in range(topics)
+        ],
+        batch_size=2000,
+    )
+
+
+@contextmanager
+def console(folder: Path) -> Iterator[httpx.Client]:
+    """A browser that is logged in to a web process of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port = s.getsockname()[1]
+    environment = {**os.environ, "WEIR_DATA_DIR": str(folder), "WEIR_OBSERVER": "off", "WEIR_LOG_LEVEL": "WARNING"}
+    command = [
+        sys.executable,
+        "-m",
+        "uvicorn",
+        "controlplane.site.asgi:application",
+        "--port",
+        str(port),
+        "--log-level",
+        "warning",
+    ]
+    process = subprocess.Popen(command, cwd=ROOT, env=environment)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client:
+            for _ in range(300):
+                try:
+                    form = client.get("/login/").text
+                    break
+                except httpx.TransportError:
+                    time.sleep(0.1)
+            else:
+                raise SystemExit("the console did not come up")
+            found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', form)
+            token = found.group(1) if found else ""
+            answer = client.post("/login/", data={"username": USER, "password": PASSWORD, "csrfmiddlewaretoken": token})
+            assert answer.status_code == 302, answer.status_code
+            yield client
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def measure(client: httpx.Client, page: str, times: int) -> Result:
+    took: list[float] = []
+    answer = client.get(page)  # the first one fills the database's and the templates' caches
+    for _ in range(times):
+        began = time.perf_counter()
+        answer = client.get(page)
+        took.append((time.perf_counter() - began) * 1000)
+    took.sort()
+    weight = len(gzip.compress(answer.content, 6)) / 1000
+    return Result(
+        page, round(took[len(took) // 2], 1), round(took[int(len(took) * 0.95)], 1), round(took[-1], 1), round(weight, 1), answer.status_code
+    )  # fmt: skip
+
+
+def main() -> int:
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--topics", type=int, default=10_000)
+    options.add_argument("--partitions", type=int, default=10, help="of each topic")
+    options.add_argument("--groups", type=int, default=5_000)
+    options.add_argument("--times", type=int, default=30, help="readings of each page")
+    asked = options.parse_args()
+    with tempfile.TemporaryDirectory(prefix="weir-bench-") as folder:
+        os.environ["WEIR_DATA_DIR"] = folder
+        began = time.monotonic()
+        seed(asked.topics, asked.partitions, asked.groups)
+        print(
+            f"{asked.topics:,} topics, {asked.topics * asked.partitions:,} partitions, {asked.groups:,} groups, 1 of {BROKERS} brokers dead; "
+            f"seeded in {time.monotonic() - began:.0f} s; each page {asked.times} times"
+        )
+        results = []
+        with console(Path(folder)) as client:
+            print(f"{'page':58}{'p50 ms':>9}{'p95 ms':>9}{'max ms':>9}{'gzip kB':>9}")
+            for page in PAGES:
+                r = measure(client, page, asked.times)
+                over = "  OVER" if r.ms_p95 > MS_MAX or r.kb_gzip > GZIP_KB_MAX or r.status != 200 else ""
+                print(f"{r.page:58}{r.ms_p50:9.1f}{r.ms_p95:9.1f}{r.ms_max:9.1f}{r.kb_gzip:9.1f}{over}", flush=True)
+                results.append(r)
+    build = ROOT / "build"
+    build.mkdir(exist_ok=True)
+    said = {
+        "topics": asked.topics,
+        "partitions": asked.topics * asked.partitions,
+        "groups": asked.groups,
+        "times": asked.times,
+    }
+    (build / "bench-console.json").write_text(json.dumps({**said, "pages": [asdict(r) for r in results]}, indent=1))
+    return int(any(r.ms_p95 > MS_MAX or r.kb_gzip > GZIP_KB_MAX or r.status != 200 for r in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
