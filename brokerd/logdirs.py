@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from uuid import UUID
 
@@ -42,13 +42,15 @@ def future_of(name: str) -> TopicPartition | None:
 class LogDir:
     """One of them. `failed` is why it is offline. `deep`: after a power cut, what was not flushed in it is not trusted."""
 
-    __slots__ = ("checkpointed", "deep", "failed", "high_watermarks", "path")
+    __slots__ = ("checkpointed", "deep", "failed", "held", "high_watermarks", "path")
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.failed: str | None = None
         self.deep = False
         self.checkpointed = True
+        self.held = 0
+        """Partitions that are open here. Counted as they come and go: to count them at each new one is quadratic."""
         self.high_watermarks: checkpoints.Offsets = {}
         """As last written down."""
 
@@ -86,18 +88,14 @@ class LogDirs:
         """Where a partition's folder is: one place, two after a directory came back that was replaced meanwhile."""
         return [d.path / name for d in self.online if self.disk.exists(d.path / name)]
 
-    def place(self, name: str, folders: Iterable[Path]) -> LogDir:
-        """Where a new partition goes, `folders` being those of all that are here: the fewest, the first of equals."""
+    def place(self, name: str) -> LogDir:
+        """Where a new partition goes: where the fewest are, the first of equals."""
         preferred = self.preferred.pop(name, None)
         if preferred is not None and preferred.failed is None:
             return preferred
-        counts = {d.path: 0 for d in self.online}
-        for folder in folders:
-            if folder.parent in counts:
-                counts[folder.parent] += 1
-        if not counts:
+        if not self.online:
             raise DiskFailed("no directory of log.dirs is left")
-        return min(self.online, key=lambda d: counts[d.path])
+        return min(self.online, key=lambda d: d.held)
 
     def fail(self, failed: LogDir, why: str) -> None:
         if failed.failed is None:
@@ -113,13 +111,8 @@ class LogDirs:
             self.on_failure(failed)
 
     # -- folders ---------------------------------------------------------------------------------------------------------
-    def open(
-        self, topic: str, tp: TopicPartition, config: TopicConfig, now: Now, taken: Iterable[Path]
-    ) -> tuple[Log, bool]:
-        """A partition's log, and whether it was begun just now. `taken`: the folders of all partitions here.
-
-        Raises DiskFailed, DiskFull.
-        """
+    def open(self, topic: str, tp: TopicPartition, config: TopicConfig, now: Now) -> tuple[Log, bool]:
+        """A partition's log, and whether it was begun just now. Raises DiskFailed, DiskFull."""
         name, topic_id = f"{topic}-{tp.partition}", tp.topic_id
         found: list[Log] = []
         if not self.any_failed and not self.folders(name):
@@ -137,7 +130,7 @@ class LogDirs:
                 older.close()
                 self.set_aside(older.folder, f"{found[-1].folder} is the newer copy")
             return found[-1], False
-        folder = self.place(name, taken).path / name
+        folder = self.place(name).path / name
         self.disk.mkdir(folder)
         checkpoints.write_partition_metadata(self.disk, folder, topic_id)
         return Log.open(folder, config, self.disk, now), True

@@ -271,8 +271,7 @@ class Partitions:
     # -- opening, closing, deleting ----------------------------------------------------------------------------------
     def _open(self, tp: TopicPartition, topic: TopicState, now: Now) -> Replica:
         self._bury()  # a topic of the same name may have had this folder
-        taken = (r.log.folder for r in self.hosted.values())
-        opened, fresh = self.log_dirs.open(topic.name, tp, self._topic_config(topic), now, taken)
+        opened, fresh = self.log_dirs.open(topic.name, tp, self._topic_config(topic), now)
         opened.producer_expiration_ms = self._producer_expiration_ms
         committed = 0 if fresh else self.log_dirs.high_watermark((topic.name, tp.partition))
         if opened.end_offset < committed:
@@ -286,6 +285,12 @@ class Partitions:
         machine = Partition(self.broker_id, tp, self._lag_ms_max)
         machine.high_watermark = max(opened.start_offset, min(committed, opened.end_offset))
         replica = self.hosted[tp] = Replica(tp, topic.name, opened.config, opened, machine)
+        self.log_dirs.of(opened.folder).held += 1
+        return replica
+
+    def _let_go(self, tp: TopicPartition) -> Replica:
+        replica = self.hosted.pop(tp)
+        self.log_dirs.of(replica.log.folder).held -= 1
         return replica
 
     def _lost(self, what: str) -> None:
@@ -295,7 +300,7 @@ class Partitions:
         self.lost(what)
 
     def _close(self, tp: TopicPartition) -> None:
-        replica = self.hosted.pop(tp)
+        replica = self._let_go(tp)
         self._withdraw(tp)
         if self.following is not None:
             self.following.unfollow(tp)
@@ -315,7 +320,7 @@ class Partitions:
             self.leadership.resigned(replica.topic, replica.tp.partition, now)
 
     def _delete(self, tp: TopicPartition, now: Now) -> None:
-        replica = self.hosted.pop(tp)
+        replica = self._let_go(tp)
         self._retire(replica, now)
         log.info("deleting %s: the metadata log says it lives here no more", replica.name)
         self._doomed.append(replica)

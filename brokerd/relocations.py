@@ -250,6 +250,8 @@ class Relocations:
         future.config, future.producers, future.epochs = replica.config, live.producers, live.epochs
         future.producer_expiration_ms = live.producer_expiration_ms
         replica.log = future
+        self._dirs.of(old).held -= 1
+        move.target.held += 1
         log.info("%s has moved from %s to %s", replica.name, old.parent, move.target.path)
         self._partitions.checkpoint()
         self._disk.discard_tree(gone)
