@@ -243,6 +243,8 @@ class Broker:
         self.loop.call_later(TICK_MS, self._tick)
 
     def _after_turn(self) -> None:
+        if self.partitions.turn_over(self.loop.now):
+            self.loop.call_later(0, lambda now: None)  # a turn at once, after the sockets
         if self.partitions.unflushed:
             self.upkeep.commit(self.loop.now)
         if self.partitions.offline_changed:

@@ -39,6 +39,9 @@ TICK_MS = 100
 ROUND_MS_MAX = 1_000
 """Within this every leader looks once whether a follower has fallen behind (an eighth of replica.lag.time.max.ms where that is less)."""
 
+OPENINGS_PER_TURN = 32
+"""Logs opened in one turn of the loop after the start, at half a millisecond each and more on a slow disk; clients have their turn in between."""
+
 FLUSH_EACH_MAX = 64
 """Logs that a stop flushes one by one; of more, the whole file system is flushed: three fsyncs each took minutes for ten thousand."""
 
@@ -138,6 +141,10 @@ class Partitions:
         self._loaded = False
         self._doomed: list[Replica] = []
         self._no_room: set[TopicPartition] = set()
+        self.openings_per_turn = OPENINGS_PER_TURN
+        self._openings_left = OPENINGS_PER_TURN
+        self._unopened: dict[TopicPartition, None] = {}
+        """Assigned here and opened in one of the next turns. Until then this broker answers as one that has not read of them yet."""
         self._round_ms = max(TICK_MS, min(lag_ms_max // 8, ROUND_MS_MAX))
         self._round_not_before_ms = self._share = 0
         self._unlooked: list[Replica] = []
@@ -227,6 +234,10 @@ class Partitions:
             return
         replica = self.hosted.get(tp)
         if replica is None:
+            if self._loaded and self._openings_left <= 0:
+                self._unopened[tp] = None
+                return
+            self._openings_left -= 1
             try:
                 replica = self._open(tp, topic, now)
             except DiskFull as e:
@@ -246,6 +257,15 @@ class Partitions:
             replica.offline_reason is None or state.leader != self.broker_id
         ):  # else the controller has not heard of it yet
             self.run(replica, self._changed(replica, state), now)
+
+    def turn_over(self, now: Now) -> bool:
+        """A turn of the loop ends: open what this one may still open. True when something is left for the next."""
+        while self._unopened and self._openings_left > 0:
+            tp = next(iter(self._unopened))
+            del self._unopened[tp]
+            self.sync(tp, now)
+        self._openings_left = self.openings_per_turn
+        return bool(self._unopened)
 
     def open_again(self, now: Now) -> None:
         """What a full disk kept closed."""

@@ -118,6 +118,7 @@ class BrokerNode(Node):
 
         self.loop.now = self.clock()
         self.broker = Broker(config, connect, outside)
+        self.broker.partitions.openings_per_turn = 1  # a topic's partitions open in different turns
 
     def kill(self) -> None:
         if self.alive:

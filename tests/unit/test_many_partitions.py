@@ -7,19 +7,19 @@ from pathlib import Path
 from uuid import UUID
 
 from brokerd.cluster.metadata import PartitionChanged, Record, TopicCreated, TopicDeleted, TopicReady
-from brokerd.cluster.model import PartitionState, Seat
+from brokerd.cluster.model import PartitionState, Seat, TopicPartition
 from brokerd.wire.errors import ErrorCode
 from tests.simulation.disk import SimDisk
 from tests.unit.test_relocations import A, B, House
 
 MANY = UUID(int=8)
+LED = PartitionState((1,), (Seat(1, 11),), 1, 11)
 
 
 def created(count: int) -> list[Record]:
-    state = PartitionState((1,), (Seat(1, 11),), 1, 11)
     return [
         TopicCreated(MANY, "m", count, {}, 1),
-        *(PartitionChanged(MANY, i, state) for i in range(count)),
+        *(PartitionChanged(MANY, i, LED) for i in range(count)),
         TopicReady(MANY),
     ]
 
@@ -45,3 +45,41 @@ def test_what_a_directory_holds_is_counted_as_it_comes_moves_and_goes() -> None:
     applied(house, [TopicDeleted(MANY, "m", 2)])
     assert {d.path: d.held for d in dirs.all} == {A: 0, B: 1}
     assert counted(house) == {B: 1}
+
+
+def test_partitions_made_by_the_hundred_are_opened_in_shares() -> None:
+    house = House(SimDisk())
+    house.partitions.openings_per_turn = 10
+    house.partitions.turn_over(house.now)
+    applied(house, created(25))
+    assert len(house.partitions.hosted) == 1 + 10, "the loop stood still for all of them"
+    assert house.partitions.turn_over(house.now), "nobody asks for the rest"
+    turns = 0
+    while house.partitions.turn_over(house.now):
+        turns += 1
+    assert turns == 1 and len(house.partitions.hosted) == 1 + 25
+    assert all(r.leads for r in house.partitions.hosted.values())
+
+
+def test_what_waits_to_be_opened_is_what_the_metadata_log_says_by_then() -> None:
+    """Moved away, made another's to lead, or deleted while it waited."""
+    house = House(SimDisk())
+    house.partitions.openings_per_turn = 1
+    house.partitions.turn_over(house.now)
+    applied(house, created(3))
+    elsewhere = PartitionState((2,), (Seat(2, 12),), 2, 12, 1, 1)
+    theirs = PartitionState((2, 1), (Seat(2, 12),), 2, 12, 1, 1)
+    applied(house, [PartitionChanged(MANY, 1, elsewhere), PartitionChanged(MANY, 2, theirs)])
+    while house.partitions.turn_over(house.now):
+        pass
+    assert {tp.partition for tp in house.partitions.hosted if tp.topic_id == MANY} == {0, 2}
+    assert not house.partitions.hosted[TopicPartition(MANY, 2)].leads
+    applied(house, [TopicDeleted(MANY, "m", 2)])
+    applied(
+        house, [TopicCreated(UUID(int=9), "n", 2, {}, 1), *(PartitionChanged(UUID(int=9), i, LED) for i in range(2))]
+    )
+    applied(house, [TopicDeleted(UUID(int=9), "n", 2)])
+    while house.partitions.turn_over(house.now):
+        pass
+    assert {tp.topic_id for tp in house.partitions.hosted} == {house.replica.tp.topic_id}
+    assert not [f for f in house.folders() if f.name.startswith("n-") and not f.name.endswith("-delete")]
