@@ -340,8 +340,9 @@ class SimStore:
                 stale()
 
     def close(self) -> None:
-        """End the session at once, if it can be reached."""
+        """End the session at once, if it can be reached. What was asked just before is lost: only ephemeral nodes are written by those who close."""
         self._closed = True
+        self._under_way.clear()
         if self.number_at_server and self.ensemble.up:
             session = self.number_at_server
             self.ensemble.expire(session)
