@@ -9,7 +9,7 @@ N ?= 200
 ROUNDS ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools up down status check test simulate faults browser pipeline bench bench-peer bench-console clean
+.PHONY: help setup tools up down status check test simulate faults browser pipeline bench bench-many bench-peer bench-console clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -67,6 +67,9 @@ pipeline: setup  ## the Spark jobs on a real cluster
 
 bench: setup  ## produce and consume with librdkafka; broker CPU per GB (options: make bench ARGS='--quick')
 	$(BIN)/python -m bench $(ARGS)
+
+bench-many: setup  ## ten thousand partitions on one broker: starts, stop, memory, produce beside ten; some minutes (options: make bench-many ARGS='--passes 2')
+	$(BIN)/python -m bench.many $(ARGS)
 
 bench-peer: setup  ## the same beside Apache Kafka from Maven, in alternating pairs (options: make bench-peer ARGS='--quick')
 	$(BIN)/python -m bench.peer $(ARGS)

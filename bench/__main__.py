@@ -78,13 +78,13 @@ class Pass:
 
 
 @contextmanager
-def house(port_base: int) -> Iterator[tuple[dict[str, Any], dict[int, int], float]]:
-    """What `up` printed, the brokers' pids by their ids, the seconds until ready."""
+def house(port_base: int, *options: str) -> Iterator[tuple[dict[str, Any], dict[int, int], float]]:
+    """What `up` printed (and its `folder`), the brokers' pids by their ids, the seconds until ready."""
     with tempfile.TemporaryDirectory(prefix="weir-bench-") as folder:
         manage = [sys.executable, "manage.py"]
         began = time.monotonic()
         up = subprocess.run(
-            [*manage, "up", "--data-dir", folder, "--port-base", str(port_base), "--no-demo", "--detach", "--json"],
+            [*manage, "up", "--data-dir", folder, "--port-base", str(port_base), "--no-demo", "--detach", "--json", *options],
             cwd=ROOT, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if up.returncode:
@@ -100,7 +100,7 @@ def house(port_base: int) -> Iterator[tuple[dict[str, Any], dict[int, int], floa
             )
             processes = json.loads(status.stdout)["processes"]
             brokers = {int(p["name"][7:]): p["pid"] for p in processes if p["name"].startswith("broker-")}
-            yield json.loads(up.stdout), brokers, seconds
+            yield {**json.loads(up.stdout), "folder": folder}, brokers, seconds
         finally:
             subprocess.run([*manage, "down", "--data-dir", folder], cwd=ROOT, capture_output=True, check=False)
 
