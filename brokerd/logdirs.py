@@ -63,6 +63,7 @@ class LogDirs:
         """An I/O error: what was written and not flushed may be gone, of any file."""
         self.lost: Callable[[str], None] = lambda what: None
         """Told when a copy turns out to lack what may have been acknowledged: it must not keep its place in the ISR."""
+        self._owners: dict[Path, UUID] = {}
         self.preferred: dict[str, LogDir] = {}
         """Where a partition is to be, by its name, if somebody asked before it came here."""
         self.on_failure: Callable[[LogDir], None] = lambda failed: None
@@ -115,10 +116,11 @@ class LogDirs:
         """A partition's log, and whether it was begun just now. Raises DiskFailed, DiskFull."""
         name, topic_id = f"{topic}-{tp.partition}", tp.topic_id
         found: list[Log] = []
-        if not self.any_failed and not self.folders(name):
-            self._finish_move(name, future_name(topic, tp))
-        for folder in self.folders(name):
-            owner = checkpoints.read_partition_metadata(self.disk, folder)
+        folders = self.folders(name)
+        if not self.any_failed and not folders and self._finish_move(name, future_name(topic, tp)):
+            folders = self.folders(name)
+        for folder in folders:
+            owner = self._owners.get(folder) or checkpoints.read_partition_metadata(self.disk, folder)
             if owner is not None and owner != topic_id:
                 self.set_aside(folder, f"belongs to topic id {owner}, not {topic_id}")
             else:
@@ -135,12 +137,13 @@ class LogDirs:
         checkpoints.write_partition_metadata(self.disk, folder, topic_id)
         return Log.open(folder, config, self.disk, now), True
 
-    def _finish_move(self, name: str, future: str) -> None:
+    def _finish_move(self, name: str, future: str) -> bool:
         """The live copy went away for the future one to take its place, and then the process ended."""
         for folder in self.folders(future):
             log.info("%s takes the place of %s, as was under way", folder, name)
             self.disk.rename(folder, folder.with_name(name))
-            return
+            return True
+        return False
 
     def remove_folder(self, folder: Path) -> None:
         gone = self.aside(folder, "-delete")
@@ -165,7 +168,8 @@ class LogDirs:
             log.warning("%s is left behind: %s", log_.folder, e)
 
     def sort(self, d: LogDir, image: Image, hosted: Set[UUID]) -> None:
-        """Folders of topics that the image does not know are set aside; of deleted topics, removed (safety section 1)."""
+        """Folders of topics that the image does not know are set aside; of deleted topics, removed (safety section 1). Whose the others
+        are is remembered for their opening, until `sorted_out`."""
         for name in self.disk.listdir(d.path):
             folder = d.path / name
             if name.endswith("-stray") or not self.disk.isdir(folder):
@@ -174,12 +178,18 @@ class LogDirs:
                 self.disk.discard_tree(folder)  # given up before the last end, whosever it was
                 continue
             topic_id = checkpoints.read_partition_metadata(self.disk, folder)
-            if topic_id is None or topic_id in image.topics:
+            if topic_id is None:
+                continue
+            if topic_id in image.topics:
+                self._owners[folder] = topic_id
                 continue
             if topic_id in image.deleted:
                 self.disk.rmtree(folder)
             elif topic_id not in hosted:
                 self.set_aside(folder, f"topic id {topic_id} is unknown to the metadata log")
+
+    def sorted_out(self) -> None:
+        self._owners.clear()
 
     def set_aside(self, folder: Path, why: str) -> None:
         log.warning("%s set aside as -stray: %s", folder.name, why)

@@ -181,6 +181,7 @@ class Partitions:
                 self._close(tp)
         for topic, index, _ in image.each_partition():
             self.sync(TopicPartition(topic.topic_id, index), now)
+        self.log_dirs.sorted_out()
         self._loaded = True
         self._bury()
 
