@@ -21,6 +21,7 @@ from brokerd.storage.disk import Disk, DiskFailed, DiskFull
 log = logging.getLogger(__name__)
 
 META = "meta.properties"
+META_VERSION = 1
 INTACT, LOST = b"tail.intact=true", b"tail.intact=lost"
 CLEAN = ".kafka_cleanshutdown"
 CONSEQUENCE = "this broker gives up its seats in every ISR until it has caught up"
@@ -52,6 +53,10 @@ class Identity:
         known = [m for m in metas.values() if m]
         self.fresh = not known and len(metas) == len(dirs.all)
         for d, meta in metas.items():
+            if int(meta.get("version", META_VERSION)) > META_VERSION:
+                raise IdentityError(
+                    f"{d.path / META} has version {meta['version']}: it was written by a newer program; upgrade this one"
+                )
             if meta and int(meta.get("broker.id", broker_id)) != broker_id:
                 raise IdentityError(
                     f"{d.path} belongs to broker {meta['broker.id']}, not {broker_id}: fix broker.id or log.dirs"
@@ -112,7 +117,7 @@ class Identity:
 
     def _write_meta(self, d: LogDir) -> None:
         lines = {
-            "version": "1", "broker.id": str(self.broker_id), "broker.uuid": self.broker_uuid,
+            "version": str(META_VERSION), "broker.id": str(self.broker_id), "broker.uuid": self.broker_uuid,
             "cluster.id": self.cluster_id or "", "directory.id": self._ids[d],
             "directory.ids": ",".join(sorted({*self._ids.values(), *self._absent})), "boot.id": self._boot,
             "metadata.seq": str(self.seq), "metadata.hash": self.chain_hash,

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from uuid import UUID
 
+from brokerd.cluster.levels import FEATURE, LEVEL_MAX, LEVEL_MIN
 from brokerd.cluster.metadata import Image, RequestAnswered
 from brokerd.cluster.model import NO_LEADER, PartitionState, TopicState, topic_name_problem
 from brokerd.config import BrokerConfig
@@ -18,6 +19,7 @@ from brokerd.wire import apis
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import (
     ApiVersionsRequest,
+    ApiVersionsResponse,
     DescribeClusterResponse,
     MetadataRequest,
     MetadataResponse,
@@ -50,7 +52,22 @@ class MetadataApi:
         named = version < 3 or all(
             SOFTWARE_NAME.fullmatch(w) for w in (body.client_software_name, body.client_software_version)
         )
-        request.reply(apis.api_versions_response(version, ErrorCode.NONE if named else ErrorCode.INVALID_REQUEST))
+        answer = apis.api_versions_response(version, ErrorCode.NONE if named else ErrorCode.INVALID_REQUEST)
+        if version >= 3:
+            self._features(answer)
+        request.reply(answer)
+
+    def _features(self, answer: ApiVersionsResponse) -> None:
+        """The metadata log's level, in force and possible (KIP-584)."""
+        image = self._image()
+        answer.supported_features = [
+            ApiVersionsResponse.SupportedFeatureKey(name=FEATURE, min_version=LEVEL_MIN, max_version=LEVEL_MAX)
+        ]
+        if (level := image.metadata_version) > 0:
+            answer.finalized_features_epoch = image.seq
+            answer.finalized_features = [
+                ApiVersionsResponse.FinalizedFeatureKey(name=FEATURE, max_version_level=level, min_version_level=level)
+            ]
 
     def metadata(self, request: Request) -> None:
         body: MetadataRequest = request.body

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from brokerd.cluster import znodes
+from brokerd.cluster.levels import level_of, too_new
 from brokerd.cluster.metadata import ENTRY_BYTES_MAX, Entry, Image, MetadataError, Record, entry_hash
 from brokerd.cluster.store import Check, Code, Create, Delete, Operation, Result, Set, Store
 
@@ -66,6 +67,13 @@ class Appender:
         return self._entry is None and not self._queue
 
     def submit(self, records: Sequence[Record], deletes: Sequence[str] = ()) -> None:
+        """Raises MetadataError for a record that some reader of the log's present level would not know."""
+        strange = too_new(records, self._image.metadata_version)
+        if strange is not None:
+            raise MetadataError(
+                f"{type(strange).__name__} is written from level {level_of(strange)} on, "
+                f"the log is at {self._image.metadata_version}"
+            )
         step = self._records_per_entry
         for start in range(0, max(1, len(records)), step):
             part = tuple(records[start : start + step])

@@ -2,7 +2,7 @@
 
 Law: the image changes by `apply` alone, in log order; after every entry `validate` holds. Written by the acting controller,
 read by brokers, standby controllers and the console. Must not come in: ZooKeeper, sockets, decisions.
-Safety: docs/flows.md; absence never deletes (only TopicDeleted does); an unknown record type halts the reader.
+Safety: docs/flows.md; absence never deletes (only TopicDeleted does); an unknown type, version, field or level halts the reader (`levels`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 from uuid import UUID
 
+from brokerd.cluster.levels import LEVEL_MIN, level_problem, version_of
 from brokerd.cluster.model import NO_LEADER, BrokerState, PartitionState, Seat, TopicPartition, TopicState
 
-METADATA_VERSION = 1
 ENTRY_BYTES_MAX = 64 * 1024
 """Bytes, compressed. ZooKeeper keeps hundreds of recent proposals in its heap; larger entries killed small servers."""
 
@@ -33,13 +33,37 @@ class MetadataError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Record:
+    """`VERSION` is the highest that is read; a field that a later one brought says so: `field(default=.., metadata={"version": 2, "level": 3})`.
+
+    `LEVEL`: from which level of the log on this type is written.
+    """
+
     VERSION: ClassVar[int] = 1
+    LEVEL: ClassVar[int] = LEVEL_MIN
+
+    @property
+    def raises_to(self) -> int:
+        return LEVEL_MIN
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterCreated(Record):
+    """`metadata_version` is the level that the log begins at; what raises it says so to who cannot follow, by its type."""
+
     cluster_id: str
-    metadata_version: int = METADATA_VERSION
+    metadata_version: int = LEVEL_MIN
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataLevelRaised(Record):
+    """From here on records of `level` may follow. Its type is unknown to programs of level 1: they halt here rather than at the first of those."""
+
+    LEVEL: ClassVar[int] = 2
+    level: int
+
+    @property
+    def raises_to(self) -> int:
+        return self.level
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +184,12 @@ RECORD_TYPES: dict[str, type[Record]] = {
     cls.__name__: cls
     for cls in (
         ClusterCreated, BrokerUp, BrokerDown, TopicCreated, TopicReady, TopicDeleted, PartitionsGrown, PartitionChanged,
-        TopicConfigChanged, BrokerConfigChanged, IsrRefused, ReplicaReset, RequestAnswered,
+        TopicConfigChanged, BrokerConfigChanged, IsrRefused, ReplicaReset, RequestAnswered, MetadataLevelRaised,
     )
 }  # fmt: skip
+
+
+ENTRY_KEYS = frozenset({"seq", "epoch", "batch", "previous", "records", "unfinished"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +220,8 @@ class Entry:
     def decode(data: bytes) -> Entry:
         try:
             body = json.loads(zlib.decompress(data))
+            if strange := body.keys() - ENTRY_KEYS:
+                raise MetadataError(f"metadata log entry {body['seq']} says {sorted(strange)}: newer than this program")
             return Entry(
                 body["seq"], body["epoch"], body["batch"], body["previous"],
                 tuple(record_from_json(r) for r in body["records"]), body.get("unfinished", False),
@@ -207,9 +236,11 @@ def entry_hash(data: bytes) -> str:
 
 
 def record_to_json(record: Record) -> dict[str, Any]:
-    out: dict[str, Any] = {"type": type(record).__name__, "version": record.VERSION}
+    version = version_of(record)
+    out: dict[str, Any] = {"type": type(record).__name__, "version": version}
     for f in fields(record):
-        out[f.name] = _to_json(getattr(record, f.name))
+        if f.metadata.get("version", 1) <= version:
+            out[f.name] = _to_json(getattr(record, f.name), version)
     return out
 
 
@@ -229,29 +260,39 @@ def record_from_json(data: Mapping[str, Any]) -> Record:
         elif f.name == "state":
             value = partition_state_from_json(value)
         values[f.name] = value
-    return cls(**values)
+    if len(values) + 2 < len(data):
+        strange = sorted(data.keys() - values.keys() - {"type", "version"})
+        raise MetadataError(f"record {data['type']} says {strange}, which this program does not know; upgrade it")
+    try:
+        return cls(**values)
+    except TypeError as e:
+        raise MetadataError(f"record {data['type']} cannot be read: {e}") from e
 
 
-def _to_json(value: Any) -> Any:
+def _to_json(value: Any, version: int) -> Any:
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, PartitionState):
-        return partition_state_to_json(value)
+        return partition_state_to_json(value, version)
     if isinstance(value, Mapping):
         return dict(value)
     return value
 
 
-def partition_state_to_json(state: PartitionState) -> dict[str, Any]:
-    out = {f.name: getattr(state, f.name) for f in fields(state)}
+def partition_state_to_json(state: PartitionState, version: int = PartitionChanged.VERSION) -> dict[str, Any]:
+    """`version` is the record's around it."""
+    out = {f.name: getattr(state, f.name) for f in fields(state) if f.metadata.get("version", 1) <= version}
     out["isr"] = [list(seat) for seat in state.isr]
     return out
 
 
 def partition_state_from_json(data: Mapping[str, Any]) -> PartitionState:
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
-    values["isr"] = tuple(Seat(*seat) for seat in data["isr"])
-    return PartitionState(**values)
+    try:
+        values["isr"] = tuple(Seat(*seat) for seat in data["isr"])
+        return PartitionState(**values)
+    except (TypeError, KeyError) as e:
+        raise MetadataError(f"the state of a partition cannot be read: {e}") from e
 
 
 @dataclass(slots=True)
@@ -331,7 +372,10 @@ class Image:
     def apply(self, record: Record) -> None:
         match record:
             case ClusterCreated():
-                self.cluster_id, self.metadata_version = record.cluster_id, record.metadata_version
+                self._reach(record.metadata_version)
+                self.cluster_id = record.cluster_id
+            case MetadataLevelRaised():
+                self._reach(record.level)
             case BrokerUp():
                 self.brokers[record.broker_id] = BrokerState(
                     record.broker_id, record.incarnation, record.broker_uuid, record.host, record.port,
@@ -373,6 +417,12 @@ class Image:
             case _:
                 raise MetadataError(f"no rule for record {type(record).__name__}")
 
+    def _reach(self, level: int) -> None:
+        problem = level_problem(level)
+        if problem is not None:
+            raise MetadataError(problem)
+        self.metadata_version = level
+
     def _topic(self, topic_id: UUID) -> TopicState:
         topic = self.topics.get(topic_id)
         if topic is None:
@@ -411,7 +461,9 @@ class Image:
     # -- snapshots -------------------------------------------------------------------------------------------------
     def records(self) -> Iterator[Record]:
         """The shortest list of records that rebuilds this image (without seq, hash and epoch)."""
-        yield ClusterCreated(self.cluster_id, self.metadata_version)
+        yield ClusterCreated(self.cluster_id)
+        if self.metadata_version > LEVEL_MIN:
+            yield MetadataLevelRaised(self.metadata_version)
         for b in self.brokers.values():
             yield BrokerUp(b.broker_id, b.incarnation, b.broker_uuid, b.host, b.port, b.rack, b.failure_domain)
             if not b.alive:

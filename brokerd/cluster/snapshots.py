@@ -17,6 +17,8 @@ from brokerd.cluster.store import Check, Code, Create, Delete, Operation, Result
 log = logging.getLogger(__name__)
 
 LOG_BYTES_PER_SNAPSHOT = 8 * 1024 * 1024
+POINTER_KEYS = frozenset({"seq", "hash", "epoch", "chunks", "folder"})
+"""What the pointer says, and all that it may say: another key wants another reader."""
 CUT_AT_ONCE = 200
 """Znodes deleted in one multi."""
 

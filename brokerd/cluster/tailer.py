@@ -15,6 +15,7 @@ from typing import Protocol
 from brokerd.cluster import znodes
 from brokerd.cluster.metadata import Entry, Image, MetadataError, Record, entry_hash, unpack_chunks
 from brokerd.cluster.model import Now
+from brokerd.cluster.snapshots import POINTER_KEYS
 from brokerd.cluster.store import Code, Result, Store
 
 log = logging.getLogger(__name__)
@@ -170,6 +171,9 @@ class Tailer:
                 self._rest()
             return
         pointer = json.loads(result.data)
+        if strange := pointer.keys() - POINTER_KEYS:
+            self._halt(f"the snapshot's pointer says {sorted(strange)}: newer than this program; upgrade it")
+            return
         if pointer["seq"] < self.image.seq:
             self._halt(f"the snapshot ends at {pointer['seq']}, before entry {self.image.seq} that was applied here")
             return

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from brokerd.cluster.levels import UNSAID, Range
 from brokerd.cluster.model import Seat, TopicPartition
 
 CONTROLLER = "/controller"
@@ -25,6 +26,9 @@ SNAPSHOTS = "/metadata/snapshots"
 
 PERSISTENT = ("/brokers", BROKERS, PROPOSALS, OFFLINE, REQUESTS, METADATA, LOG, SNAPSHOTS)
 """Created once, in this order, by whoever comes first."""
+
+RAISE_LEVEL = "raise_metadata_level"
+"""Kind of the request, by a person, to raise the log's level: {"level": n}, or {} for the highest."""
 
 PROPOSALS_MAX = 2_000
 """ISR proposals in one znode; the rest follows when these are answered. Keeps the node far below ZooKeeper's 1 MB."""
@@ -56,7 +60,10 @@ def to_json(value: Any) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a broker says of itself in `/brokers/ids/<id>`; `incarnation` is the node's czxid, filled in by the reader."""
+    """What a broker says of itself in `/brokers/ids/<id>`; `incarnation` is the node's czxid, filled in by the reader.
+
+    `metadata_levels`: the lowest and the highest level of the metadata log that it reads.
+    """
 
     broker_id: int
     broker_uuid: str
@@ -67,23 +74,25 @@ class Registration:
     tail_intact: bool
     cluster_id: str | None = None
     incarnation: int = -1
+    metadata_levels: Range = UNSAID
 
     def encode(self) -> bytes:
         return to_json(
             {
                 "broker_id": self.broker_id, "broker_uuid": self.broker_uuid, "host": self.host, "port": self.port,
                 "rack": self.rack, "failure_domain": self.failure_domain, "tail_intact": self.tail_intact,
-                "cluster_id": self.cluster_id,
+                "cluster_id": self.cluster_id, "metadata_levels": list(self.metadata_levels),
             }
         )  # fmt: skip
 
     @staticmethod
     def decode(data: bytes, incarnation: int) -> Registration:
-        """Raises ValueError or KeyError for bytes that no broker of ours wrote."""
+        """Raises ValueError or KeyError for bytes that no broker of ours wrote. What a newer one says besides is passed over."""
         body = json.loads(data)
+        low, high = body.get("metadata_levels", UNSAID)
         return Registration(
             body["broker_id"], body["broker_uuid"], body["host"], body["port"], body["rack"], body["failure_domain"],
-            body["tail_intact"], body.get("cluster_id"), incarnation,
+            body["tail_intact"], body.get("cluster_id"), incarnation, (low, high),
         )  # fmt: skip
 
 

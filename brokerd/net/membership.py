@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from brokerd.cluster import znodes
+from brokerd.cluster.levels import SPOKEN
 from brokerd.cluster.metadata import Image, Record, RequestAnswered
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.cluster.store import Code, Create, Delete, Result, SessionState, Store
@@ -165,7 +166,7 @@ class Membership:
         path = znodes.broker(self.broker_id)
         me = Registration(
             self.broker_id, self._identity.broker_uuid, self._host, self._port, self._rack, self._failure_domain,
-            self._identity.tail_intact, self._identity.cluster_id,
+            self._identity.tail_intact, self._identity.cluster_id, metadata_levels=SPOKEN,
         )  # fmt: skip
         if result.code is Code.NO_NODE:
             self._store.create(path, me.encode(), self._seat_taken, ephemeral=True)

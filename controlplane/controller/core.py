@@ -15,12 +15,14 @@ from uuid import UUID
 
 from brokerd.cluster import election
 from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.levels import LEVEL_MAX, LEVEL_MIN
 from brokerd.cluster.metadata import (
     BrokerDown,
     BrokerUp,
     ClusterCreated,
     Image,
     IsrRefused,
+    MetadataLevelRaised,
     PartitionChanged,
     PartitionsGrown,
     Record,
@@ -42,7 +44,7 @@ from brokerd.cluster.model import (
     TopicState,
 )
 from brokerd.cluster.placement import PlacementError, place
-from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration
+from brokerd.cluster.znodes import RAISE_LEVEL, ForwardedRequest, IsrProposal, Registration
 from controlplane.controller import requests
 from controlplane.controller.events import (
     Appended,
@@ -65,7 +67,7 @@ from controlplane.controller.events import (
     WriteDesired,
 )
 
-REQUEST_TIMED_OUT, INVALID_REQUEST = 7, 42
+REQUEST_TIMED_OUT, INVALID_REQUEST, INVALID_UPDATE_VERSION = 7, 42, 95
 REQUEST_MS_MAX = 15_000
 """A forwarded request that the database has not settled by then is answered with a time-out."""
 PREFERRED_EVERY_MS = 5_000
@@ -192,10 +194,14 @@ class Core:
 
     # -- one look ------------------------------------------------------------------------------------------------------
     def _look(self, now: Now) -> list[Effect]:
+        assert self.registrations is not None
         self._work, self._out, self._places_in_out, self._load = {}, [], {}, None
         self._answered, self._effects = [], []
         if not self.image.cluster_id:
             self._out.append(ClusterCreated(self.cluster_id))
+            spoken = min((r.metadata_levels[1] for r in self.registrations.values()), default=LEVEL_MAX)
+            if (level := min(LEVEL_MAX, spoken)) > LEVEL_MIN:
+                self._out.append(MetadataLevelRaised(level))
         self._brokers()
         self._offline_replicas()
         self._isr_proposals()
@@ -278,7 +284,12 @@ class Core:
             self._effects.append(
                 Report("refused", f"broker {r.broker_id}", f"its folder belongs to cluster {r.cluster_id}")
             )
-        self.registrations = {i: r for i, r in self.registrations.items() if r not in foreign}
+        deaf = requests.deaf(self.registrations.values(), self.image.metadata_version)
+        for r in deaf:
+            low, high = r.metadata_levels
+            text = f"it reads levels {low} to {high} of the metadata log, which is at {self.image.metadata_version}: upgrade it"
+            self._effects.append(Report("refused", f"broker {r.broker_id}", text))
+        self.registrations = {i: r for i, r in self.registrations.items() if r not in foreign and r not in deaf}
         gone = [b for b in self.image.live_brokers() if b.broker_id not in self.registrations]
         came = [
             r for _, r in sorted(self.registrations.items())
@@ -381,6 +392,8 @@ class Core:
         for request in fresh:
             if request.kind == "controlled_shutdown":
                 self._leave(request)
+            elif request.kind == RAISE_LEVEL:
+                self._raise_level(request)
             elif requests.known(request.kind):
                 results = requests.verdicts(request.kind, request.payload, self.image, self._live())
                 good = {r["name"] for r in results if not r["error"]}
@@ -395,6 +408,15 @@ class Core:
                     RequestAnswered(request.request_id, INVALID_REQUEST, f"unknown request {request.kind!r}", {})
                 )
                 self._answered.append(request.request_id)
+
+    def _raise_level(self, request: ForwardedRequest) -> None:
+        assert self.registrations is not None
+        level, problem = requests.wanted_level(request.payload, self.image, self.registrations.values())
+        if problem is None and level > self.image.metadata_version:
+            self._out.append(MetadataLevelRaised(level))
+        error = 0 if problem is None else INVALID_UPDATE_VERSION
+        self._out.append(RequestAnswered(request.request_id, error, problem, {"level": level}))
+        self._answered.append(request.request_id)
 
     def _leave(self, request: ForwardedRequest) -> None:
         """Controlled shutdown: leaders move off and the broker leaves every ISR that can do without it."""

@@ -5,14 +5,16 @@ Law: pure; each topic of a request gets one verdict with Kafka's code and a sent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from uuid import UUID, uuid5
 
 from brokerd.cluster.configs import TOPIC_CONFIGS, contradiction, topic_config_problem
+from brokerd.cluster.levels import LEVEL_MAX, level_problem
 from brokerd.cluster.metadata import Image
 from brokerd.cluster.model import BrokerState, TopicState, topic_name_problem, topic_names_collide
 from brokerd.cluster.placement import PlacementError, place
+from brokerd.cluster.znodes import Registration
 
 Result = dict[str, Any]
 
@@ -43,6 +45,30 @@ def verdicts(kind: str, payload: Mapping[str, Any], image: Image, live: list[Bro
 
 def known(kind: str) -> bool:
     return kind in _CHECKS
+
+
+def deaf(registrations: Iterable[Registration], level: int) -> list[Registration]:
+    """Who could not follow a log of this level. (Level 0: no log yet, and nothing that anybody could misread.)"""
+    return [r for r in registrations if level and level_problem(level, r.metadata_levels) is not None]
+
+
+def wanted_level(
+    payload: Mapping[str, Any], image: Image, registrations: Iterable[Registration]
+) -> tuple[int, str | None]:
+    """The level that the metadata log is to be raised to (none given: the highest), and why it cannot be."""
+    given = payload.get("level")
+    level = LEVEL_MAX if given is None else int(given)
+    if level < image.metadata_version:
+        return (
+            level,
+            f"the metadata log is at level {image.metadata_version} and is never lowered; restore a backup instead",
+        )
+    if level > LEVEL_MAX:
+        return level, f"the acting controller writes up to level {LEVEL_MAX}; upgrade it first"
+    old = sorted(r.broker_id for r in deaf(registrations, level))
+    if old:
+        return level, f"brokers {old} do not read level {level} of the metadata log; upgrade them first"
+    return level, None
 
 
 def _ok(topic: Mapping[str, Any], name: str | None = None) -> Result:
