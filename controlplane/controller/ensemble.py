@@ -40,6 +40,8 @@ class Ensemble:
         self._store, self._name, self._listener, self._clock = store, name, listener, clock
         self._round = 0
         self.acting = False
+        self.able = True
+        """Whether it reads the log. One that does not would win the seat, find out, lose it, and win it again."""
         self._electing = False
         self._looked_ms = 0
         self._brokers: dict[int, Registration] = {}
@@ -65,6 +67,16 @@ class Ensemble:
     def deposed(self) -> None:
         self.acting = False
         self._seen_requests.clear()
+
+    def resign(self) -> None:
+        """Stand no more until `able` again, and give back the seat if it is ours."""
+        self.able = False
+
+        def held(result: Result) -> None:
+            if result.ok and result.stat is not None and result.stat.owner == self._store.zk_session and not self.able:
+                self._store.delete(znodes.CONTROLLER, result.stat.version, lambda r: None)
+
+        self._store.get(znodes.CONTROLLER, held)
 
     def tick(self, now: Now) -> None:
         if self._ready and now.mono_ms - self._looked_ms >= LOOK_EVERY_MS:
@@ -96,7 +108,7 @@ class Ensemble:
     # -- election --------------------------------------------------------------------------------------------------------
     def stand(self) -> None:
         """Try to become the acting controller."""
-        if self._electing or self.acting or not self._ready:
+        if self._electing or self.acting or not self._ready or not self.able:
             return
         self._electing = True
         round_ = self._round

@@ -155,6 +155,7 @@ class Controller:
         self.tailer.connected()
 
     def caught_up(self, image: Image, now: Now) -> None:
+        self.ensemble.able = True
         if self._seat is None or not self.ensemble.acting:
             return
         (epoch, version), self._seat = self._seat, None
@@ -175,7 +176,9 @@ class Controller:
             self._depose("an entry of another controller appeared in the log")
 
     def halted(self, reason: str) -> None:
+        """It cannot read the log, so it cannot act: the seat is left to one who can (a candidate that was not upgraded, say)."""
         self._depose(reason)
+        self.ensemble.resign()
 
     def brokers(self, registrations: dict[int, Registration], now: Now) -> None:
         self._hear(BrokersSeen(registrations))
