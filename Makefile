@@ -56,7 +56,7 @@ simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000
 
 # Tests marked `long` (a real minute without ZooKeeper and the like) are left out of `make test` by `-m "not long"` in pyproject.toml.
 faults: setup tools  ## all faults on real processes, then ROUNDS of random kills under load (SEED=1) with a count of what was lost
-	$(BIN)/python -m pytest tests/faults tests/cluster -m "long or not long" $(ARGS)
+	$(BIN)/python -m pytest tests/faults tests/cluster tests/upgrade -m "long or not long" $(ARGS)
 	$(BIN)/python -m tests.faults.rounds --rounds $(ROUNDS) --seed $(SEED)
 
 browser: setup tools  ## the console in Chromium; screenshots in build/

@@ -97,10 +97,13 @@ class Verifier:
         before = len(self.acked)
         wait_for(lambda: len(self.acked) >= before + records, f"acknowledgements {what}", 90)
 
-    def count(self) -> Count:
-        """Stop, read every partition from its beginning, and compare."""
+    def stop(self) -> None:
         self._stopped_at = time.monotonic()
         self._stop.set()
+
+    def count(self) -> Count:
+        """Stop, read every partition from its beginning, and compare."""
+        self.stop()
         for thread in self._threads:
             thread.join(timeout=150)
         logs = {p: self._log(p) for p in range(PARTITIONS)}

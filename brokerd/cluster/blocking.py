@@ -1,0 +1,106 @@
+"""A store that waits: for commands that a person runs, one step after the other.
+
+Law: an answer that does not come in time, or a lost connection, is an error and never a guess; nothing is tried twice. Called by the
+control plane's commands. Must not come in: loops that serve somebody.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from brokerd.cluster.store import Code, Create, Delete, Done, Operation, Result, Set, Store
+
+WAIT_SECONDS = 20.0
+MULTI_BYTES_MAX = 512 * 1024
+"""Of one multi: ZooKeeper refuses 1 MiB."""
+MULTI_OPERATIONS_MAX = 200
+
+
+class Unreachable(Exception):
+    """ZooKeeper did not answer; what was asked may have happened or not."""
+
+
+class BlockingStore:
+    def __init__(self, store: Store, seconds: float = WAIT_SECONDS) -> None:
+        self._store, self._seconds = store, seconds
+
+    def _turn(self, deadline: float, what: str) -> None:
+        if not select.select([self._store.fileno()], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            raise Unreachable(f"ZooKeeper did not answer in {self._seconds:.0f} s ({what})")
+        self._store.pump()
+
+    def connect(self) -> None:
+        deadline = time.monotonic() + self._seconds
+        while self._store.zk_session == 0:
+            self._turn(deadline, "connecting")
+
+    def _ask(self, what: str, call: Callable[[Done], None]) -> Result:
+        answers: list[Result] = []
+        deadline = time.monotonic() + self._seconds
+        call(answers.append)
+        while not answers:
+            self._turn(deadline, what)
+        if answers[0].code in (Code.CONNECTION_LOSS, Code.OTHER):
+            raise Unreachable(f"the connection to ZooKeeper was lost ({what})")
+        return answers[0]
+
+    def sync(self) -> None:
+        self._ask("sync", lambda done: self._store.sync("/", done))
+
+    def get(self, path: str) -> Result:
+        return self._ask(path, lambda done: self._store.get(path, done))
+
+    def children(self, path: str) -> tuple[str, ...]:
+        """Empty also where there is no such node."""
+        return self._ask(path, lambda done: self._store.children(path, done)).children
+
+    def create(self, path: str, data: bytes, *, ephemeral: bool = False) -> Result:
+        return self._ask(path, lambda done: self._store.create(path, data, done, ephemeral=ephemeral))
+
+    def delete(self, path: str) -> Result:
+        return self._ask(path, lambda done: self._store.delete(path, -1, done))
+
+    def multi(self, operations: Sequence[Operation]) -> Result:
+        return self._ask("multi", lambda done: self._store.multi(operations, done))
+
+    def in_pieces(self, operations: Sequence[Operation]) -> None:
+        """Many operations in as many multis as they need, in their order. Raises Unreachable also when one of them is refused."""
+        piece: list[Operation] = []
+        size = 0
+        for op in [*operations, None]:
+            bytes_ = len(op.data) if isinstance(op, Create | Set) else 0
+            if piece and (op is None or len(piece) >= MULTI_OPERATIONS_MAX or size + bytes_ > MULTI_BYTES_MAX):
+                result = self.multi(piece)
+                if not result.ok:
+                    raise Unreachable(f"ZooKeeper refused a step ({result.code.value}): somebody else writes there")
+                piece, size = [], 0
+            if op is not None:
+                piece.append(op)
+                size += bytes_
+
+    def remove_tree(self, path: str) -> None:
+        """`path` and all below it; nothing where there is nothing."""
+        for name in self.children(path):
+            self.remove_tree(f"{path}/{name}")
+        self.delete(path)
+
+    def remove_leaves(self, path: str) -> None:
+        """The children of `path`, which have none themselves: many at once."""
+        self.in_pieces([Delete(f"{path}/{name}") for name in self.children(path)])
+
+    def close(self) -> None:
+        self._store.close()
+
+
+@contextmanager
+def connected(store: Store, seconds: float = WAIT_SECONDS) -> Iterator[BlockingStore]:
+    """Raises Unreachable."""
+    blocking = BlockingStore(store, seconds)
+    try:
+        blocking.connect()
+        yield blocking
+    finally:
+        blocking.close()

@@ -1,0 +1,239 @@
+"""A house of two programs: the one from before there were levels beside this one, one process after the other, under load, there and back.
+
+The old program is a commit of this repository, unpacked; a clone without it fails here with a sentence.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from brokerd.cluster import znodes
+from brokerd.cluster.blocking import connected
+from brokerd.cluster.levels import FEATURE, LEVEL_MAX
+from brokerd.cluster.store import Create, Set
+from brokerd.cluster.zookeeper import ZooKeeperStore
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.messages import ApiVersionsRequest
+from controlplane.disaster.metalog import read_log
+from tests.cluster.local import ROOT, LocalCluster, wait_for
+from tests.cluster.test_failover import PARTITIONS, Verifier
+from tests.faults.raw import Raw
+from tests.faults.scene import all_in_sync, seated
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+OLD = "e4e53bbfd40aa2477ba74934c2c501f1a34f7e8f"
+"""The last commit of main whose brokers and controllers know no levels."""
+MIN_INSYNC = 2
+
+
+@pytest.fixture(scope="session")
+def old_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("old")
+    done = subprocess.run(["git", "archive", OLD, "brokerd", "controlplane", "tests/__init__.py", "tests/cluster"],
+                          cwd=ROOT, capture_output=True, check=False)  # fmt: skip
+    assert done.returncode == 0, (
+        f"commit {OLD[:12]}, the program that is upgraded from, is not in this clone ({done.stderr.decode().strip()}): "
+        "a shallow one wants `git fetch --unshallow`"
+    )
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+class MixedHouse(LocalCluster):
+    """Each process is of one of two trees. The controller is a process here, and what is known of the log is read from ZooKeeper."""
+
+    def __init__(self, folder: Path, old: Path) -> None:
+        super().__init__(folder, 3)
+        self.trees = {"old": old, "new": ROOT}
+        self.tree = "old"
+        self.offsets_id = str(uuid4())
+        self._number = 0
+
+    def _spawn(self, name: str, command: list[str]) -> None:
+        tree = self.trees[self.tree] if name != "zookeeper" else ROOT
+        with open(self.folder / f"{name}.log", "ab") as log:
+            self.processes[name] = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=tree, env={**os.environ, "PYTHONPATH": str(tree)}
+            )
+
+    def start_controller(self) -> None:
+        self._number += 1
+        script = str(Path(__file__).with_name("controller.py"))
+        name = f"controller-{self._number}"
+        self._spawn("controller", [sys.executable, script, name, self.hosts, self.offsets_id])
+
+    def stop_controller(self) -> None:
+        self.kill("controller", signal.SIGTERM)
+
+    @property
+    def image(self):  # type: ignore[no-untyped-def]
+        return self.read_image()
+
+    def read_image(self):  # type: ignore[no-untyped-def]
+        with connected(ZooKeeperStore(self.hosts, 6000)) as zk:
+            return read_log(zk).image
+
+    def runs(self, name: str) -> str:
+        """Of which tree a running process is."""
+        folder = os.readlink(f"/proc/{self.processes[name].pid}/cwd")
+        return next(n for n, tree in self.trees.items() if Path(folder) == tree)
+
+
+class Watch:
+    """Reads the whole log of a house while it is upgraded: the fewest in sync of each partition that was led."""
+
+    def __init__(self, house: MixedHouse) -> None:
+        self._house, self._stop = house, threading.Event()
+        self.least: dict[str, int] = {}
+        self.looks = 0
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with connected(ZooKeeperStore(self._house.hosts, 6000)) as zk:
+            while not self._stop.wait(0.1):
+                read = read_log(zk)
+                self.looks += 1
+                for topic, index, state in read.image.each_partition():
+                    name = f"{topic.name}-{index}"
+                    self.least[name] = min(len(state.isr), self.least.get(name, 9))
+
+    def end(self) -> None:
+        self._stop.set()
+        self._thread.join(60)
+
+
+@pytest.fixture
+def house(tmp_path: Path, old_tree: Path) -> Iterator[MixedHouse]:
+    with MixedHouse(tmp_path, old_tree) as running:
+        yield running
+
+
+def one_after_the_other(house: MixedHouse, tree: str, verifier: Verifier, brokers: Sequence[int] = (1, 2, 3)) -> None:
+    """The documented order: each broker stopped cleanly and back in every ISR before the next, the controller last."""
+    house.tree = tree
+    for broker_id in brokers:
+        assert house.kill(f"broker-{broker_id}", signal.SIGTERM) == 0
+        house.start_broker(broker_id)
+        wait_for(lambda i=broker_id: house.listening(i) and seated(house, i), f"broker {broker_id} back")  # type: ignore[misc]
+        wait_for(lambda: all_in_sync(house), f"full ISR after broker {broker_id}")
+        assert house.runs(f"broker-{broker_id}") == tree
+        verifier.progress(f"with broker {broker_id} of the {tree} program", 500)
+    house.stop_controller()
+    house.start_controller()
+    epoch = house.read_image().controller_epoch
+    wait_for(lambda: "acts as controller" in house.log("controller"), "a controller")
+    verifier.progress(f"with the {tree} controller", 500)
+    assert house.read_image().controller_epoch >= epoch
+
+
+def raise_level(house: MixedHouse) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", "upgrade_metadata", "--zookeeper", house.hosts],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def finalised(house: MixedHouse, broker_id: int) -> list[tuple[str, int]]:
+    raw = Raw(house, broker_id)
+    try:
+        raw.send(ApiKey.API_VERSIONS, 3, ApiVersionsRequest(client_software_name="t", client_software_version="1"))
+        answer = raw.receive(ApiKey.API_VERSIONS, 3)
+        return [(f.name, f.max_version_level) for f in answer.finalized_features]
+    finally:
+        raw.close()
+
+
+@pytest.mark.parametrize("tried", [(1,), pytest.param((1, 2, 3), marks=pytest.mark.long)], ids=["one", "all"])
+def test_a_house_is_upgraded_and_taken_back_and_upgraded_under_load_and_its_level_is_raised_last(
+    house: MixedHouse, tried: tuple[int, ...]
+) -> None:
+    """`tried`: the brokers that see the new program, and go back, before all are upgraded."""
+    assert {house.runs(p) for p in house.processes if p != "zookeeper"} == {"old"}
+    admin = AdminClient({"bootstrap.servers": house.bootstrap})
+    admin.create_topics([NewTopic("verified", PARTITIONS, 3, config={"min.insync.replicas": str(MIN_INSYNC)})])[
+        "verified"
+    ].result(30)
+    wait_for(lambda: all_in_sync(house), "full ISR")
+    verifier, watch = Verifier(house, "verified", 2_000), Watch(house)
+    try:
+        there_and_back(house, verifier, watch, tried)
+    finally:
+        watch.end()
+        verifier.stop()
+    verifier.finish()
+
+
+def there_and_back(house: MixedHouse, verifier: Verifier, watch: Watch, tried: tuple[int, ...]) -> None:
+    verifier.progress("before anything happens", 500)
+
+    one_after_the_other(house, "new", verifier, tried)
+    if len(tried) < len(house.ports):
+        refused = raise_level(house)
+        assert refused.returncode != 0 and "brokers [2, 3]" in refused.stderr, refused.stderr
+        assert house.read_image().metadata_version == 1
+    one_after_the_other(house, "old", verifier, tried)  # back, while the level has not been raised
+
+    one_after_the_other(house, "new", verifier)
+    done = raise_level(house)
+    assert done.returncode == 0 and f"level {LEVEL_MAX}" in done.stdout, done.stderr
+    for broker_id in house.ports:
+        wait_for(lambda i=broker_id: finalised(house, i) == [(FEATURE, LEVEL_MAX)], f"the level at broker {broker_id}")  # type: ignore[misc]
+    verifier.progress("at the new level", 500)
+    watch.end()
+    assert watch.looks > 20 and min(watch.least.values()) >= MIN_INSYNC, watch.least
+
+    # Too late to go back: an old program refuses itself, harms nothing, and the new one takes its place again.
+    house.tree = "old"
+    assert house.kill("broker-3", signal.SIGTERM) == 0
+    said = len(house.log("broker-3"))
+    house.start_broker(3)
+    wait_for(
+        lambda: "MetadataLevelRaised" in house.log("broker-3")[said:], "the old program to say what it cannot read"
+    )
+    assert not house.listening(3)
+    verifier.progress("beside an old broker that stays out", 500)
+    house.kill("broker-3")
+    house.tree = "new"
+    house.start_broker(3)
+    wait_for(lambda: seated(house, 3) and all_in_sync(house), "broker 3 back with the new program")
+
+
+def test_a_controller_that_cannot_read_the_log_leaves_the_seat_to_one_that_can(tmp_path: Path) -> None:
+    """What a candidate does that was forgotten in the upgrade. (This program's, before a record of a later one.)"""
+    with LocalCluster(tmp_path, 1) as cluster:
+        assert cluster.controller is not None
+        with connected(ZooKeeperStore(cluster.hosts, 6000)) as zk:
+            read = read_log(zk)
+            later = {"seq": read.image.seq + 1, "epoch": read.image.controller_epoch, "batch": "later",
+                     "previous": read.image.chain_hash, "records": [{"type": "OfALaterProgram", "version": 1}]}  # fmt: skip
+            head = zk.get(znodes.HEAD)
+            assert head.stat is not None
+            zk.in_pieces(
+                [
+                    Create(znodes.entry(later["seq"]), zlib.compress(json.dumps(later).encode())),
+                    Set(znodes.HEAD, str(later["seq"]).encode(), head.stat.version),
+                ]
+            )
+            wait_for(lambda: cluster.controller and cluster.controller.tailer.halted, "the controller to halt")
+            wait_for(lambda: not zk.get(znodes.CONTROLLER).ok, "the seat to be given back")
+            epoch = zk.get(znodes.CONTROLLER_EPOCH).data
+            time.sleep(3)  # three looks of a candidate
+            assert zk.get(znodes.CONTROLLER_EPOCH).data == epoch and not zk.get(znodes.CONTROLLER).ok
+            wait_for(lambda: "OfALaterProgram" in cluster.log("broker-1"), "the broker to say what it cannot read")
