@@ -1,10 +1,11 @@
-"""Compaction: of each key the newest record stays, in closed segments below the high watermark.
+"""Compaction: of each key the newest record stays, in closed segments in which every transaction is decided.
 
 Laws: offsets stay as they are; a tombstone stays readable for `delete.retention.ms` after the pass that removed what it deletes
 (the time is written into its batch, KIP-534); the last batch of a rewritten file and the last of each live producer stay, if need
 be without records, so that ends and sequences are not forgotten; files change places so that a crash at any step leaves one whole
-truth (`.cleaned` -> `.swap` -> `.log`, see `recovery`). Records without a key go. Transactional batches are left alone until
-transactions are served.
+truth (`.cleaned` -> `.swap` -> `.log`, see `recovery`). Records without a key go. What was aborted goes, and hides nothing. A marker
+stays while a pass meets a batch of its transaction, and then for `delete.retention.ms` more: a slow reader may hold what it decides;
+an entry of the .txnindex stays exactly as long as its marker, or later records of that producer would pass for aborted.
 
 `plan` and `finish` belong to the log's thread; `Cleaning.run` (or `steps`, in slices) touches nothing of the log and may run on
 another. Must not come in: when to look (the broker's upkeep).
@@ -13,6 +14,7 @@ another. Must not come in: when to look (the broker's upkeep).
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -20,6 +22,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 
 from brokerd.cluster.model import Now
+from brokerd.storage.aborted import Aborted
 from brokerd.storage.disk import Disk, DiskFull, File
 from brokerd.storage.index import RELATIVE_MAX
 from brokerd.storage.log import Log
@@ -54,6 +57,7 @@ class Group:
 
     sources: list[Source]
     result: Segment
+    aborted: list[Aborted] = field(default_factory=list)
 
     @property
     def stem(self) -> str:
@@ -75,12 +79,19 @@ class Cleaning:
     interval: int
     truncations: int
     last_of_producer: dict[int, int]
+    aborted: list[Aborted]
     groups: list[Group] = field(default_factory=list)
     upto: int = 0
     """Everything below this offset is clean when the pass is finished."""
     records_kept: int = 0
     records_dropped: int = 0
     _newest: dict[bytes, int] = field(default_factory=dict)
+    _aborted: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
+    """{producer id: (first offsets, last offsets)} of its aborted transactions, growing."""
+    _entries: dict[int, list[Aborted]] = field(default_factory=dict)
+    """{offset of a marker: its entry}."""
+    _met: set[int] = field(default_factory=set)
+    """Producers of which a batch was met since their last marker."""
 
     def run(self) -> None:
         """Raises DiskFull, DiskFailed, CorruptBatch; nothing of the log has changed then."""
@@ -89,6 +100,11 @@ class Cleaning:
 
     def steps(self) -> Iterator[None]:
         """The same in slices of about a megabyte read."""
+        for entry in self.aborted:
+            firsts, lasts = self._aborted.setdefault(entry.producer_id, ([], []))
+            firsts.append(entry.first_offset)
+            lasts.append(entry.last_offset)
+            self._entries[entry.last_offset] = [entry]
         yield from self._learn()
         self._form_groups()
         for group in self.groups:
@@ -102,13 +118,20 @@ class Cleaning:
                 for data, pos, header in _batches(source):
                     if not pos:
                         yield
-                    if not header.is_control and not header.is_transactional:
+                    if not header.is_control and not self._was_aborted(header):
                         for record in records.records_of(data, pos, header):
                             if record.key is not None:
                                 self._newest[_digest(record.key)] = record.offset
             self.upto = source.end
             if len(self._newest) > KEYS_MAX:
                 break
+
+    def _was_aborted(self, header: BatchHeader) -> bool:
+        if not header.is_transactional or header.producer_id not in self._aborted:
+            return False
+        firsts, lasts = self._aborted[header.producer_id]
+        i = bisect_right(firsts, header.last_offset) - 1
+        return i >= 0 and header.base_offset <= lasts[i]
 
     def _form_groups(self) -> None:
         size = 0
@@ -134,7 +157,7 @@ class Cleaning:
         waiting: tuple[bytes, int, BatchHeader] | None = None
         for item in chain.from_iterable(_batches(source) for source in group.sources):
             if waiting is not None:
-                out += self._into(result, *waiting)
+                out += self._into(group, *waiting)
             waiting = item
             if len(out) >= COPY_BYTES:
                 file.pwrite(out, result.size - len(out))
@@ -142,26 +165,48 @@ class Cleaning:
             if not item[1]:
                 yield
         if waiting is not None:
-            out += self._into(result, *waiting, must_stay=True)
+            out += self._into(group, *waiting, must_stay=True)
         if out:
             file.pwrite(out, result.size - len(out))
         file.fsync()
 
-    def _into(self, result: Segment, data: bytes, pos: int, header: BatchHeader, *, must_stay: bool = False) -> bytes:
-        batch = self._thinned(data, pos, header, must_stay=must_stay)
+    def _into(self, group: Group, data: bytes, pos: int, header: BatchHeader, *, must_stay: bool = False) -> bytes:
+        must_stay = must_stay or self.last_of_producer.get(header.producer_id) == header.last_offset
+        if header.is_control:
+            batch = self._marker(group, data, pos, header, must_stay=must_stay)
+        else:
+            batch = self._thinned(data, pos, header, must_stay=must_stay)
         if batch:
-            result.note(records.peek(batch), header.base_offset, result.size)
+            group.result.note(records.peek(batch), header.base_offset, group.result.size)
         return batch
+
+    def _marker(self, group: Group, data: bytes, pos: int, header: BatchHeader, *, must_stay: bool) -> bytes:
+        """What stays of a control batch."""
+        whole = data[pos : pos + header.size]
+        needed = header.producer_id in self._met
+        self._met.discard(header.producer_id)
+        horizon = header.base_timestamp if header.attributes & records.DELETE_HORIZON else None
+        if not needed and horizon is not None and self.wall_ms >= horizon:
+            self.records_dropped += header.record_count
+            return records.pack(header, []) if must_stay else b""
+        self.records_kept += header.record_count
+        group.aborted += self._entries.get(header.base_offset, ())
+        if needed or horizon is not None:
+            return whole
+        header = header._replace(
+            attributes=header.attributes | records.DELETE_HORIZON,
+            base_timestamp=self.wall_ms + self.delete_retention_ms,
+        )
+        return records.pack(header, list(records.records_of(data, pos, header)))
 
     def _thinned(self, data: bytes, pos: int, header: BatchHeader, *, must_stay: bool) -> bytes:
         """What stays of a batch; nothing when it may go altogether."""
         whole = data[pos : pos + header.size]
-        if header.is_control or header.is_transactional:
-            return whole
-        must_stay = must_stay or self.last_of_producer.get(header.producer_id) == header.last_offset
+        if header.is_transactional:
+            self._met.add(header.producer_id)
         horizon = header.base_timestamp if header.attributes & records.DELETE_HORIZON else None
         kept: list[Record] = []
-        if header.last_offset >= self.start_offset:
+        if header.last_offset >= self.start_offset and not self._was_aborted(header):
             kept = [r for r in records.records_of(data, pos, header) if self._stays(r, horizon)]
         self.records_kept += len(kept)
         self.records_dropped += header.record_count - len(kept)
@@ -228,10 +273,11 @@ def plan(log_: Log, now: Now, high_watermark: int, *, force: bool = False) -> Cl
     ):
         log_.roll(now)
     sources: list[Source] = []
+    stable = log_.last_stable(high_watermark)
     dirty = total = 0
     overdue = False
     for segment, following in pairwise(log_.segments):
-        if following.base_offset > high_watermark:
+        if following.base_offset > stable:
             break
         if config.min_compaction_lag_ms and now.wall_ms - segment.sure_newest() < config.min_compaction_lag_ms:
             break
@@ -245,6 +291,7 @@ def plan(log_: Log, now: Now, high_watermark: int, *, force: bool = False) -> Cl
     return Cleaning(
         log_.disk, log_.folder, sources, log_.cleaned_offset, log_.start_offset, now.wall_ms, config.delete_retention_ms,
         config.segment_bytes, config.index_interval_bytes, log_.flushing.cuts, log_.producers.last_offsets(),
+        log_.aborted.between(sources[0].base, sources[-1].end),
     )  # fmt: skip
 
 
@@ -269,7 +316,7 @@ def finish(log_: Log, done: Cleaning) -> bool:
         log_.disk.rename(cleaned, swap)
         log_.disk.sync_folder(done.folder)  # for file systems that do not keep the order of renames and removals
         swap_in(done.folder, log_.disk, swap, group.sources[0].base, [s.base for s in group.sources])
-        log_.segments_replaced(i, len(group.sources), group.result, group.sources[-1].end)
+        log_.segments_replaced(i, len(group.sources), group.result, group.sources[-1].end, group.aborted)
     log_.note_cleaned(upto)
     log.info(
         "%s: compacted up to %d, %d records kept, %d dropped",

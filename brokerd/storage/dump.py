@@ -15,7 +15,7 @@ from pathlib import Path
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC
 from brokerd.coordinator import records as group_records
 from brokerd.coordinator.group import Group
-from brokerd.storage import checkpoints, dumpfiles
+from brokerd.storage import aborted, checkpoints, dumpfiles
 from brokerd.storage.disk import DISCARDED, Disk, DiskFailed, OsDisk
 from brokerd.storage.dumpfiles import COMPLAINT
 from brokerd.storage.index import OFFSET_ENTRY, TIME_ENTRY
@@ -130,7 +130,7 @@ def _segment(path: Path, base: int, disk: Disk, with_records: bool, offsets: boo
                 offset,
             )
             break
-        yield "    " + _batch(position, header), header.next_offset
+        yield "    " + _batch(position, header, data), header.next_offset
         if not records.crc_is_right(data, 0, header):
             yield f"{COMPLAINT}the CRC of the batch at position {position} is wrong", header.next_offset
         elif with_records:
@@ -184,7 +184,7 @@ def _committed(r: Record) -> str:
     )
 
 
-def _batch(position: int, h: BatchHeader) -> str:
+def _batch(position: int, h: BatchHeader, data: bytes) -> str:
     words = [
         f"@{position}", f"offsets {h.base_offset}..{h.last_offset}", f"{h.record_count} records", f"{h.size} bytes",
         f"epoch {h.partition_leader_epoch}", f"times {h.base_timestamp}..{h.max_timestamp}",
@@ -192,7 +192,17 @@ def _batch(position: int, h: BatchHeader) -> str:
     ]  # fmt: skip
     if h.producer_id >= 0:
         words.append(f"producer {h.producer_id} epoch {h.producer_epoch} sequence {h.base_sequence}")
-    words += [word for word, given in (("transactional", h.is_transactional), ("control", h.is_control)) if given]
+    words += ["transactional"] * h.is_transactional
+    if h.is_control:
+        try:
+            said = records.marker_of(data, 0, h)
+        except records.CorruptBatch:
+            said = None
+        words.append(
+            f"{'COMMIT' if said.commit else 'ABORT'} by coordinator epoch {said.coordinator_epoch}"
+            if said
+            else "control"
+        )
     if h.attributes & records.DELETE_HORIZON:
         words.append("tombstones with a horizon")
     return ", ".join(words)
@@ -212,6 +222,10 @@ def _indexes(path: Path, base: int, disk: Disk, edges: dict[int, int], newest: i
         yield f"    time index: {len(times)} entries" + (f", newest {times[-1][0]}" if times else "")
         if times and times[-1][0] > newest:
             yield f"{COMPLAINT}time index entry {times[-1][0]} is newer than every record"
+    data = disk.read(path.with_suffix(aborted.SUFFIX))
+    if data is not None:
+        for line in dumpfiles.aborted_index(data, base):
+            yield line if line.startswith(COMPLAINT) else f"    aborted transactions:{line[1:]}"
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import UUID
 
-from brokerd.storage import checkpoints
+from brokerd.storage import aborted, checkpoints
 from brokerd.storage.epochs import EpochCache
 from brokerd.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from brokerd.storage.producers import Producers
@@ -88,7 +88,10 @@ def snapshot(data: bytes) -> Lines:
     yield f"  {len(producers.known)} producers"
     for producer_id, p in producers.known.items():
         batches = ", ".join(f"sequences {a}..{b} at offsets {c}..{d}" for a, b, c, d in p.batches) or "no batches"
-        yield f"    producer {producer_id} epoch {p.epoch}, heard {p.wall_ms}: {batches}"
+        undecided = f", a transaction undecided since offset {p.first_offset}" if p.first_offset >= 0 else ""
+        yield f"    producer {producer_id} epoch {p.epoch}, heard {p.wall_ms}: {batches}{undecided}"
+    for base, count, _ in found.aborted:
+        yield f"    {count} aborted transactions in segment {base}"
 
 
 def offset_index(data: bytes, base: int) -> Lines:
@@ -109,6 +112,15 @@ def time_index(data: bytes, base: int) -> Lines:
         if time < last:
             yield f"{COMPLAINT}time {time} follows {last}"
         last = time
+
+
+def aborted_index(data: bytes, base: int) -> Lines:
+    yield from _entries(data, aborted.ENTRY.size)
+    try:
+        for e in aborted.parse(data, base, 1 << 62):
+            yield f"  producer {e.producer_id} offsets {e.first_offset}..{e.last_offset}, stable below {e.stable}"
+    except aborted.Misfit as e:
+        yield f"{COMPLAINT}{e}"
 
 
 def _entries(data: bytes, size: int) -> Lines:
@@ -140,6 +152,8 @@ def lines(path: Path, data: bytes) -> Lines | None:
         return snapshot(data)
     if suffix == "index":
         return offset_index(data, int(stem))
+    if suffix == aborted.SUFFIX[1:]:
+        return aborted_index(data, int(stem))
     if suffix == "timeindex":
         return time_index(data, int(stem))
     return None

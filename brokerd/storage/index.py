@@ -61,6 +61,11 @@ class SparseIndex:
             - 1
         )
 
+    def at_or_after(self, position: int) -> int:
+        """The first batch known to begin at or beyond `position`."""
+        i = bisect_left(self.positions, min(position, RELATIVE_MAX))
+        return i if i < len(self.positions) else -1
+
     def before_time(self, timestamp: int) -> int:
         """The last entry up to which every timestamp is smaller than `timestamp`."""
         return bisect_left(self.times, timestamp) - 1

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
-from brokerd.storage import recovery, retention, times
+from brokerd.storage import aborted, recovery, retention, times
+from brokerd.storage.aborted import Aborted, AbortedIndex
 from brokerd.storage.disk import Disk, DiskFull
 from brokerd.storage.epochs import EpochCache
 from brokerd.storage.flushing import Flushing
@@ -26,7 +27,8 @@ from brokerd.storage.segment import Segment
 from brokerd.storage.slices import NOTHING, Appended, FetchRefused, Slice
 from brokerd.storage.snapshots import Snapshot, Snapshots
 from brokerd.wire import records
-from brokerd.wire.records import BatchHeader
+from brokerd.wire.framing import FileRegion
+from brokerd.wire.records import CONTROL, BatchHeader, Marker
 
 __all__ = ["NOTHING", "Appended", "FetchRefused", "Log", "Slice"]
 
@@ -45,6 +47,7 @@ class Log:
         self._bases: list[int] = []
         self.epochs = EpochCache()
         self.producers = Producers()
+        self.aborted = AbortedIndex(folder, disk, self.segments)
         self.producer_expiration_ms = EXPIRATION_MS
         self.start_offset = 0
         self.flushing = Flushing(self)
@@ -76,6 +79,8 @@ class Log:
         for segment in found.segments:
             self._attach(segment)
         self.epochs, self.producers, self.snapshots = found.epochs, found.producers, found.snapshots
+        self.aborted = found.aborted
+        self.aborted.segments = self.segments
         self.batches_checked, self.bytes_cut = found.batches_checked, found.bytes_cut
         if not self.segments:
             self._attach(self._new_segment(found.start_offset, now))
@@ -84,6 +89,7 @@ class Log:
         if found.state_offset > self.end_offset:
             self.epochs.truncate(self.end_offset)
             self._rebuild_producers()
+            self.aborted.find_anew()
         self.epochs.drop_above(self.end_offset)
         self.epochs.raise_start(self.start_offset)
         self.cleaned_offset = recovery.read_number(disk, folder / recovery.CLEANER_OFFSET)
@@ -196,7 +202,10 @@ class Log:
             epoch = header.partition_leader_epoch if leader_epoch is None else leader_epoch
             self.epochs.assign(epoch, offset)
             if header.producer_id >= 0:
-                self.producers.appended(header, offset, now.wall_ms)
+                if header.attributes & CONTROL:
+                    self._note_marker(header, offset, records.marker_of(data, pos, header), now)
+                else:
+                    self.producers.appended(header, offset, now.wall_ms)
         self.epochs.log_end = segment.end_offset
         edges = self._edges
         edges[segment.end_offset] = segment.size
@@ -231,6 +240,26 @@ class Log:
         self._attach(segment)
         return segment
 
+    # -- transactions ------------------------------------------------------------------------------------------------------
+    def _note_marker(self, header: BatchHeader, offset: int, said: Marker | None, now: Now) -> None:
+        ended = self.producers.appended(header, offset, now.wall_ms, said)
+        if ended is not None and not ended.committed:
+            self.aborted.add(Aborted(*ended[:4]))
+
+    def last_stable(self, high_watermark: int) -> int:
+        """Where read_committed readers stop: the first undecided transaction, or the high watermark."""
+        if self.producers.closing:
+            self.producers.replicated(high_watermark)
+        first = self.producers.first_unstable()
+        return high_watermark if first is None else max(self.start_offset, min(first, high_watermark))
+
+    def bound_after(self, offset: int, region: FileRegion) -> int:
+        """An offset that no record of `region`, read from `offset` on, reaches; not far beyond the last."""
+        for segment in self.segments[max(0, bisect_right(self._bases, offset) - 1) :]:
+            if segment.file is region.file:
+                return segment.bound_after(region.position + region.length)
+        return self.end_offset
+
     # -- shortcuts: snapshots and indexes ----------------------------------------------------------------------------------
     def _try(self, what: str, write: Callable[[], None]) -> None:
         """The log is whole without its shortcuts: a full disk costs time at the next start, not the append."""
@@ -245,6 +274,7 @@ class Log:
 
     def snapshot(self, *, flushed: bool) -> Snapshot:
         active = self.segments[-1]
+        self._try(aborted.SUFFIX, self.aborted.save)
         return Snapshot(
             self.end_offset,
             active.base_offset,
@@ -252,6 +282,8 @@ class Log:
             flushed,
             list(self.epochs.entries),
             self.producers.to_json(),
+            [list(c) for c in self.producers.closing],
+            self.aborted.to_json(),
         )
 
     def _write_snapshot(self) -> None:
@@ -319,6 +351,7 @@ class Log:
         self._edges.clear()
         self._not_clean_above(offset)
         self._drop_snapshots_above(offset)
+        self.aborted.cut(offset)
         while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
             self._bases.pop()
             self.segments.pop().remove()
@@ -341,10 +374,9 @@ class Log:
         self.producers, since = Producers(), self.start_offset
         snapshot = next(self.snapshots.newest_first(), None)
         if snapshot is not None:
-            self.producers, since = Producers.from_json(snapshot.producers), snapshot.offset
-        if since < self.end_offset:
-            for header in self.headers(since):
-                self.producers.appended(header, header.base_offset, heard.get(header.producer_id, 0))
+            self.producers, since = Producers.from_json(snapshot.producers, snapshot.closing), snapshot.offset
+        for _, header, said in aborted.walk(self.segments, since, self.end_offset):
+            self.producers.appended(header, header.base_offset, heard.get(header.producer_id, 0), said)
 
     def reset_to(self, offset: int, now: Now | None = None) -> None:
         """Empty the log and begin anew at `offset`."""
@@ -352,6 +384,7 @@ class Log:
         self._edges.clear()
         self._not_clean_above(0)
         self._drop_snapshots_above(-1)
+        self.aborted.clear()
         while self.segments:
             self.segments.pop().remove()
         self._bases.clear()
@@ -384,6 +417,7 @@ class Log:
                 lambda: self.disk.replace(self.folder / recovery.LOG_START, str(self.start_offset).encode()),
             )
         self.epochs.raise_start(self.start_offset)
+        self.aborted.drop(s.base_offset for s in removed)
         for segment in removed:
             segment.remove()
         return removed
@@ -391,6 +425,7 @@ class Log:
     def rest(self, now: Now) -> None:
         """Forget silent producers, give back what closed segments hold."""
         self.producers.expire(now.wall_ms, self.producer_expiration_ms)
+        self.aborted.rest(self.segments[-1].base_offset)
         for segment in self.segments[:-1]:
             segment.rest()
 
@@ -410,14 +445,19 @@ class Log:
         return removed
 
     # -- compaction (see `cleaner`) --------------------------------------------------------------------------------------------
-    def segments_replaced(self, index: int, count: int, result: Segment, end_offset: int) -> None:
+    def segments_replaced(
+        self, index: int, count: int, result: Segment, end_offset: int, aborted_left: list[Aborted]
+    ) -> None:
         """The files of `count` segments from `index` on have become one; it ends where they ended."""
+        self.aborted.drop(s.base_offset for s in self.segments[index : index + count])
+        self.aborted.put(result.base_offset, aborted_left)
         for old in self.segments[index : index + count]:
             old.forget()
         result.end_offset = end_offset
         self.segments[index : index + count] = [result]
         self._bases[index : index + count] = [result.base_offset]
         self._try("index", result.save_indexes)
+        self._try(aborted.SUFFIX, self.aborted.save)
 
     def note_cleaned(self, offset: int) -> None:
         self.cleaned_offset = offset
@@ -452,6 +492,6 @@ class Log:
         """The folder gets another name. Raises DiskFailed."""
         self.close_files()
         self.disk.rename(self.folder, folder)
-        self.folder = self.snapshots.folder = folder
+        self.folder = self.snapshots.folder = self.aborted.folder = folder
         for segment in self.segments:
             segment.moved(folder)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from brokerd.cluster.model import Now
+from brokerd.storage import aborted
+from brokerd.storage.aborted import Aborted, AbortedIndex
 from brokerd.storage.disk import DISCARDED, Disk
 from brokerd.storage.epochs import EpochCache
 from brokerd.storage.producers import Producers
@@ -34,6 +36,7 @@ class Recovered:
     """Unusable snapshots were removed. `bytes_cut` and `batches_checked` are for the log and the tests."""
 
     snapshots: Snapshots
+    aborted: AbortedIndex
     segments: list[Segment] = field(default_factory=list)
     epochs: EpochCache = field(default_factory=EpochCache)
     producers: Producers = field(default_factory=Producers)
@@ -56,17 +59,20 @@ def recover(
 
     `damaged` hears of each cut that may take away what was acknowledged, before the cut is made.
     """
-    out = Recovered(Snapshots(folder, disk))
+    out = Recovered(Snapshots(folder, disk), AbortedIndex(folder, disk, []))
+    out.aborted.segments = out.segments
     names = finish_compaction(folder, disk, disk.listdir(folder))
     bases = numbered(names, ".log")
     snapshot = _newest_snapshot(out, folder, disk, names, bases, deep)
     if snapshot is not None:
         out.epochs.entries = snapshot.epochs
-        out.producers, out.state_offset = Producers.from_json(snapshot.producers), snapshot.offset
+        out.producers = Producers.from_json(snapshot.producers, snapshot.closing)
+        out.state_offset = snapshot.offset
     else:
         out.epochs.entries = _epochs_of_empty_log(disk, folder) if not any(
             disk.size(folder / f"{b:020d}.log") for b in bases
         ) else []  # fmt: skip
+    fits = out.aborted.adopt(names, bases, snapshot)
     for i, base in enumerate(bases):
         segment = Segment(folder, base, disk, interval, now.wall_ms)
         size = disk.size(segment.path)
@@ -89,6 +95,8 @@ def recover(
                 damaged(f"{segment.path} is damaged at offset {segment.end_offset}")
             _cut(out, folder, disk, segment, size, bases[i + 1 :])
             break
+    if not fits:
+        out.aborted.find_anew(out.state_offset)
     first = out.segments[0].base_offset if out.segments else 0
     out.start_offset = max(first, read_number(disk, folder / LOG_START))
     return out
@@ -107,7 +115,10 @@ def _check(out: Recovered, segment: Segment, now: Now) -> None:
         out.batches_checked += 1
         if header.base_offset >= out.state_offset:
             out.epochs.assign(header.partition_leader_epoch, header.base_offset)
-            out.producers.appended(header, header.base_offset, now.wall_ms)
+            said = aborted.marker_at(segment, at, header)
+            ended = out.producers.appended(header, header.base_offset, now.wall_ms, said)
+            if ended is not None and not ended.committed:
+                out.aborted.add(Aborted(*ended[:4]))
 
 
 def _cut(out: Recovered, folder: Path, disk: Disk, segment: Segment, size: int, later: Sequence[int]) -> None:
@@ -180,6 +191,6 @@ def finish_compaction(folder: Path, disk: Disk, names: Sequence[str]) -> list[st
 def swap_in(folder: Path, disk: Disk, swap: Path, base: int, replaced: Sequence[int]) -> None:
     """From the moment `swap` has its name it is the truth; every step may be repeated."""
     for old in replaced:
-        for suffix in (".index", ".timeindex", ".log"):
+        for suffix in (".index", ".timeindex", aborted.SUFFIX, ".log"):
             disk.discard(folder / f"{old:020d}{suffix}")
     disk.rename(swap, folder / f"{base:020d}.log")

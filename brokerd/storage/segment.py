@@ -260,6 +260,11 @@ class Segment:
         i = index.before_time(timestamp)
         return self.headers(index.positions[i] if i >= 0 else 0)
 
+    def bound_after(self, position: int) -> int:
+        """An offset at or beyond every record below `position`: an index entry's, or the end."""
+        i = self.index.at_or_after(position)
+        return self.end_offset if i < 0 else self.base_offset + self.index.offsets[i]
+
     def sure_newest(self) -> int:
         """The largest timestamp, checked against the batches: nothing is deleted because an index file lies."""
         if not self._times_sure:

@@ -4,7 +4,7 @@ Laws: a snapshot counts if its own checksum holds; after a power cut only if it 
 above the log's end is removed before the end is cut: later, when the log has grown again, it would vouch for other bytes.
 
 Files, `<offset as 20 digits>.snapshot`: a line with the CRC-32C of the rest in hex, then JSON: offset, segment (base offset),
-position (bytes), flushed, epochs, producers. This project's own format; Kafka's holds producers only. Called by `log`, `recovery`.
+position (bytes), flushed, epochs, producers, closing (of transactions), aborted (entries per segment). This project's own format; Kafka's holds producers only. Called by `log`, `recovery`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,9 @@ class Snapshot:
     flushed: bool
     epochs: list[tuple[int, int]]
     producers: list[Any]
+    closing: list[Any] = field(default_factory=list)
+    aborted: list[Any] = field(default_factory=list)
+    """[base offset of a segment, entries of its .txnindex, their CRC-32C], where there are any."""
 
     def to_bytes(self) -> bytes:
         body = json.dumps({name: getattr(self, name) for name in self.__slots__}, separators=(",", ":")).encode()

@@ -20,6 +20,7 @@ from brokerd.storage.log import Log
 from brokerd.wire import records
 from brokerd.wire.records import Record
 from tests.unit.storage.test_log import NOW, append, config, sequenced
+from tests.unit.storage.test_transactions import end, write
 
 
 def filled(folder: Path) -> Log:
@@ -40,6 +41,23 @@ def test_a_sound_log_is_read_without_complaint(tmp_path: Path, capsys: pytest.Ca
     for said in (str(UUID(int=7)), "log-start-offset 3", "(1 6)", "producer 7 epoch 0 sequence 4", "17 1000000 b'k'"):
         assert said in out
     assert {p: p.read_bytes() for p in tmp_path.iterdir()} == before, "it changes nothing"
+
+
+def test_transactions_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = Log.open(tmp_path, config(), OsDisk(), NOW)
+    checkpoints.write_partition_metadata(OsDisk(), tmp_path, UUID(int=7))
+    for producer in (1, 2):
+        write(log, producer)
+    end(log, 1, False, coordinator_epoch=5)
+    log.close()
+    out = said(capsys, tmp_path)
+    assert "transactional, ABORT by coordinator epoch 5" in out
+    assert "aborted transactions: producer 1 offsets 0..2, stable below 1" in out
+    assert "a transaction undecided since offset 1" in out
+    index = next(tmp_path.glob("*.txnindex"))
+    assert "offsets 0..2" in said(capsys, index)
+    index.write_bytes(index.read_bytes()[:-1])
+    assert "!!" in said(capsys, tmp_path, status=1)
 
 
 def test_damage_is_pointed_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
