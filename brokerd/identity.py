@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 from brokerd.cluster.metadata import GENESIS_HASH
@@ -83,8 +84,7 @@ class Identity:
                       len(self._absent), ", ".join(str(d.path) for d in metas), CONSEQUENCE)  # fmt: skip
         whole = True
         for d, meta in metas.items():
-            intact = disk.exists(d.path / CLEAN) or (bool(self._boot) and meta.get("boot.id") == self._boot)
-            trusted = intact and meta.get("tail.intact", "true") == "true"
+            trusted = tail_trusted(disk, d.path, meta, self._boot)
             d.deep = bool(meta) and not trusted
             # One without a history is no loss: it is new, or its earlier self is among the absent.
             whole = whole and (trusted or not meta)
@@ -202,6 +202,12 @@ class Identity:
                 self._disk.replace(d.path / CLEAN, json.dumps({"incarnation": incarnation}).encode(), durable=True)
             except (DiskFailed, DiskFull) as e:
                 log.warning("the clean stop is not written down, so that the next start is one as after a kill: %s", e)
+
+
+def tail_trusted(disk: Disk, folder: Path, meta: Mapping[str, str], boot: str) -> bool:
+    """Whether all that was written into `folder` is still there: a clean stop, or the same kernel, and no loss that nobody knows of."""
+    intact = disk.exists(folder / CLEAN) or (bool(boot) and meta.get("boot.id") == boot)
+    return intact and meta.get("tail.intact", "true") == "true"
 
 
 def read_meta(disk: Disk, folder: Path) -> dict[str, str]:
