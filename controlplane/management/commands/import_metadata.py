@@ -1,0 +1,44 @@
+"""`manage.py import_metadata`: the database is lost; its topics are taken over from the metadata log.
+
+Law: only adds rows; the cluster goes on meanwhile and nothing in it changes. docs/how-to/disaster.md.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from brokerd.cluster.blocking import Unreachable
+from brokerd.cluster.metadata import MetadataError
+from controlplane.disaster import metalog, reach, rows
+from controlplane.house.zookeeper import JavaMissing
+
+
+class Command(BaseCommand):
+    help = "Make rows for the topics of the metadata log that have none, with partitions, configs and generation."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--data-dir", type=Path, default=Path("data"), help="the house's folder")
+        parser.add_argument(
+            "--zookeeper", help="host:port[,host:port..]; default: the house's, started if it does not run"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            with reach.reached(options["data_dir"].resolve(), options["zookeeper"]) as zk:
+                image = metalog.read_log(zk).image
+        except (MetadataError, Unreachable, JavaMissing) as e:
+            raise CommandError(str(e)) from e
+        if not image.seq:
+            raise CommandError("ZooKeeper holds no metadata log; there is nothing to import (`manage.py rebuild`?)")
+        call_command("migrate", verbosity=0, interactive=False)
+        imported, notes = rows.import_topics(image, who="import")
+        for note in notes:
+            self.stdout.write(f"note: {note}")
+        self.stdout.write(
+            f"Imported {len(imported)} topics of cluster {image.cluster_id}, read up to entry {image.seq}."
+        )

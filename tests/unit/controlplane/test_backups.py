@@ -1,0 +1,164 @@
+"""A backup vouches for itself: what is not whole is not restored, and a row that is newer than the log is applied again."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from types import SimpleNamespace
+from uuid import UUID, uuid4
+
+import pytest
+
+from brokerd.cluster.metadata import Image
+from brokerd.cluster.model import PartitionState, Seat, TopicState
+from controlplane.disaster import backups, rows
+from controlplane.models import Cluster, HandledRequest, Topic
+
+pytestmark = pytest.mark.django_db
+T = UUID(int=3)
+
+
+def image() -> Image:
+    out = Image(seq=12, chain_hash="abc", controller_epoch=4, cluster_id="c", metadata_version=2)
+    state = PartitionState((1, 2), (Seat(1, 5), Seat(2, 6)), leader=1, leader_incarnation=5, leader_epoch=7)
+    out.topics[T] = TopicState(T, "t", 2, {"retention.ms": "9"}, 1, True, {0: state})
+    out.topic_ids["t"] = T
+    return out
+
+
+@pytest.fixture
+def backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of a database in a file: the tests' own is in memory."""
+    source = tmp_path / "live.sqlite3"
+    with sqlite3.connect(source) as live:
+        live.execute("CREATE TABLE anything (n)")
+    monkeypatch.setattr(backups, "newest_migrations", lambda: {"controlplane": "0002"})
+    file = SimpleNamespace(vendor="sqlite", settings_dict={"NAME": str(source)}, close=lambda: None)
+    monkeypatch.setattr(backups, "connection", file)
+    folder = tmp_path / "backup"
+    with backups.begun(folder) as partial:
+        assert not folder.exists()
+        backups.write_metadata(partial, image())
+        backups.write_database(partial)
+        backups.write_manifest(partial, image())
+    return folder
+
+
+def test_what_was_written_is_read_back(backup: Path) -> None:
+    manifest, found = backups.opened(backup)
+    assert found == image()
+    assert (manifest.cluster_id, manifest.metadata["seq"], manifest.database) == ("c", 12, "sqlite")
+    assert manifest.migrations == {"controlplane": "0002"}
+    assert backup.stat().st_mode & 0o077 == 0, "it holds password hashes"
+
+
+def test_the_manifest_names_the_newest_migration_of_each_app() -> None:
+    assert backups.newest_migrations()["controlplane"] >= "0002"
+
+
+@pytest.mark.parametrize("name", [backups.METADATA, "db.sqlite3"])
+def test_a_flipped_bit_or_a_missing_file_is_found(backup: Path, name: str) -> None:
+    data = bytearray((backup / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (backup / name).write_bytes(data)
+    with pytest.raises(backups.BadBackup, match="checksum"):
+        backups.opened(backup)
+    (backup / name).unlink()
+    with pytest.raises(backups.BadBackup, match="missing"):
+        backups.opened(backup)
+
+
+def test_a_folder_without_manifest_or_of_another_format_is_no_backup(backup: Path) -> None:
+    body = json.loads((backup / backups.MANIFEST).read_text())
+    (backup / backups.MANIFEST).write_text(json.dumps({**body, "format": 2}))
+    with pytest.raises(backups.BadBackup, match="format 2"):
+        backups.opened(backup)
+    (backup / backups.MANIFEST).unlink()
+    with pytest.raises(backups.BadBackup, match="did not end"):
+        backups.opened(backup)
+
+
+def test_a_folder_that_holds_something_is_not_written_into(backup: Path) -> None:
+    with pytest.raises(backups.BadBackup, match="not empty"), backups.begun(backup):
+        pass
+
+
+def test_the_database_is_put_back_and_the_one_before_is_set_aside(backup: Path) -> None:
+    path = Path(str(backups.connection.settings_dict["NAME"]))
+    with sqlite3.connect(path) as live:
+        live.execute("INSERT INTO anything VALUES (1)")
+    aside = backups.put_back_database(backup, backups.opened(backup)[0])
+    assert aside is not None
+    with sqlite3.connect(path) as now, sqlite3.connect(aside) as before:
+        assert now.execute("SELECT count(*) FROM anything").fetchone() == (0,)
+        assert before.execute("SELECT count(*) FROM anything").fetchone() == (1,)
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------------
+def row(topic_id: UUID = T, name: str = "t", generation: int = 2, **more: object) -> Topic:
+    values = {
+        "partitions": 1,
+        "replication_factor": 2,
+        "generation": generation,
+        "applied_generation": generation,
+        **more,
+    }
+    return Topic.objects.create(id=topic_id, name=name, **values)
+
+
+def test_a_row_that_the_log_does_not_hold_waits_again_and_requests_of_old_incarnations_are_forgotten() -> None:
+    row(generation=5)
+    row(uuid4(), "kept", generation=1, applied_generation=0)
+    HandledRequest.objects.create(request_id="57-3", kind="create_topics")
+    notes = rows.begin_anew(image())
+    assert Topic.objects.get(id=T).applied_generation == 2 and len(notes) == 1
+    assert not HandledRequest.objects.exists()
+
+
+def test_a_row_that_was_applied_and_is_not_in_the_backups_log_comes_with_its_own_configs() -> None:
+    later = row(uuid4(), "later", generation=3, partitions=2, configs={"cleanup.policy": "compact"})
+    known = image()
+    rows.add_wished(known, [1, 2, 3])
+    topic = known.topics[later.id]
+    assert (topic.configs, topic.generation, topic.partition_count) == ({"cleanup.policy": "compact"}, 3, 2)
+    assert {len(s.replicas) for s in topic.partitions.values()} == {2}
+    assert known.topic_named("later") is topic
+
+
+def test_a_deleted_row_is_a_tombstone_and_one_that_was_never_applied_is_nothing() -> None:
+    row(generation=4, deleted_at="2026-01-01T00:00:00Z")
+    never = row(uuid4(), "never", generation=1, applied_generation=0)
+    known = image()
+    rows.add_wished(known, [1])
+    assert known.deleted == {T: 4} and not known.topics and known.topic_named("t") is None
+    assert never.id not in known.topics
+
+
+def test_a_change_that_was_not_applied_yet_leaves_the_logs_own_configs() -> None:
+    row(generation=3, applied_generation=2, configs={"retention.ms": "1"})
+    known = image()
+    rows.add_wished(known, [1, 2])
+    assert known.topics[T].configs == {"retention.ms": "9"} and known.topics[T].generation == 2
+
+
+def test_the_mirror_of_another_cluster_tells_nothing() -> None:
+    Cluster.objects.create(pk=1, cluster_id="begun-by-mistake", metadata_seq=9)
+    assert rows.known_image("c", [1]).seq == 0
+    assert rows.known_image("", [1]).cluster_id == "begun-by-mistake"
+
+
+def test_import_makes_rows_once_and_leaves_others_alone() -> None:
+    assert rows.import_topics(image(), who="import") == (["t"], [])
+    made = Topic.objects.get(id=T)
+    assert (made.configs, made.generation, made.applied_generation, made.replication_factor) == (
+        {"retention.ms": "9"},
+        2,
+        2,
+        2,
+    )
+    assert rows.import_topics(image(), who="import") == ([], [])
+    made.delete()
+    row(uuid4(), "t")
+    imported, notes = rows.import_topics(image(), who="import")
+    assert imported == [] and "another topic of this name" in notes[0]
