@@ -99,6 +99,8 @@ class Core:
     """Per broker: its incarnation, and the copies that it says it cannot serve."""
     pending: dict[str, Pending] = field(default_factory=dict)
     fresh: list[ForwardedRequest] = field(default_factory=list)
+    rows_of: str | None = None
+    """The cluster that the database belongs to, "" for none; None until it has said so in this term."""
     topics: dict[UUID, DesiredTopic] = field(default_factory=dict)
     assignments: dict[TopicPartition, DesiredAssignment] = field(default_factory=dict)
     resets: dict[str, DesiredReset] = field(default_factory=dict)
@@ -119,7 +121,7 @@ class Core:
         match event:
             case Elected():
                 self.acting, self.controller_epoch, self.in_flight = True, event.controller_epoch, False
-                self.registrations = None
+                self.registrations = self.rows_of = None
                 for store in (self.proposals, self.offline, self.pending, self.topics, self.assignments, self.resets):
                     store.clear()
                 self.fresh.clear()
@@ -185,6 +187,8 @@ class Core:
         }  # fmt: skip
 
     def _desired(self, event: DesiredRead) -> None:
+        if event.complete:
+            self.rows_of = event.cluster_id
         for topic in event.topics:
             self.topics[topic.topic_id] = topic
         for a in event.assignments:
@@ -198,6 +202,8 @@ class Core:
         self._work, self._out, self._places_in_out, self._load = {}, [], {}, None
         self._answered, self._effects = [], []
         if not self.image.cluster_id:
+            if self.rows_of != "":
+                return self._not_founded()
             self._out.append(ClusterCreated(self.cluster_id))
             spoken = min((r.metadata_levels[1] for r in self.registrations.values()), default=LEVEL_MAX)
             if (level := min(LEVEL_MAX, spoken)) > LEVEL_MIN:
@@ -217,6 +223,17 @@ class Core:
         if self.in_flight:
             effects.append(AppendMetadata(out, tuple(self._answered)))
         return effects
+
+    def _not_founded(self) -> list[Effect]:
+        """An empty ZooKeeper under a database of a cluster is a loss, not a beginning: a new cluster would be one that no broker's disk knows."""
+        self._stirred = False
+        if self.rows_of is None:
+            return []
+        text = (
+            f"ZooKeeper is empty, the database is of cluster {self.rows_of}: no new cluster is begun; stop everything and "
+            "`manage.py rebuild` (docs/how-to/disaster.md)"
+        )
+        return [Report("refused", "cluster", text)]
 
     # -- reading through what this look has decided already --------------------------------------------------------------
     def _state(self, tp: TopicPartition) -> PartitionState | None:

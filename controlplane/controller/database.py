@@ -40,7 +40,7 @@ from controlplane.controller.events import (
     Report,
 )
 from controlplane.dbcare import drop_if_replaced
-from controlplane.models import HandledRequest, Move, ObservedTopic, Topic
+from controlplane.models import Cluster, HandledRequest, Move, ObservedTopic, Topic
 from controlplane.services import Refused, moves, recovery
 from controlplane.services import topics as topic_services
 
@@ -116,6 +116,8 @@ class DatabaseThread:
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="controller-database", daemon=True)
         self._epoch: int | None = None
+        self._first = False
+        """Nothing was posted yet in this term."""
         self._resets: list[tuple[str, int]] = []
         self._resets_handed: dict[str, float] = {}
         self._reports: dict[str, tuple[str, float]] = {}
@@ -188,7 +190,7 @@ class DatabaseThread:
     def _handle(self, command: Command) -> None:
         match command:
             case Begin():
-                self._epoch = command.controller_epoch
+                self._epoch, self._first = command.controller_epoch, True
                 self._resets_handed.clear()
             case End():
                 self._epoch = None
@@ -230,7 +232,11 @@ class DatabaseThread:
             if now - self._resets_handed.get(str(r.reset_id), -RESET_AGAIN_SECONDS) >= RESET_AGAIN_SECONDS:
                 self._resets_handed[str(r.reset_id)] = now
                 resets.append(DesiredReset(r.topic_id, r.partition, r.broker_id, str(r.reset_id)))
-        if topics or assignments or resets:
+        if self._first:
+            known = Cluster.objects.filter(pk=1).values_list("cluster_id", flat=True).first() or ""
+            self._first = False
+            self._post(DesiredRead(tuple(topics), assignments, tuple(resets), complete=True, cluster_id=known))
+        elif topics or assignments or resets:
             self._post(DesiredRead(tuple(topics), assignments, tuple(resets)))
 
     def _deleted(self, topic_id: UUID) -> bool:

@@ -54,7 +54,9 @@ class DesiredRead:
     assignments: tuple[DesiredAssignment, ...] = ()
     resets: tuple[DesiredReset, ...] = ()
     complete: bool = False
-    """True when every row was read, not only the newer ones. Absence never deletes either way."""
+    """True when every row was read, not only the newer ones: the first of a term. Absence never deletes either way."""
+    cluster_id: str = ""
+    """Of a complete one: the cluster that these rows are of, "" for none yet."""
 
 
 # -- events --------------------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from brokerd.cluster.metadata import (
 from brokerd.cluster.model import Now, PartitionState, Seat
 from brokerd.cluster.znodes import RAISE_LEVEL, ForwardedRequest, Registration
 from controlplane.controller.core import Core
-from controlplane.controller.events import AppendMetadata, BrokersSeen, Elected, Report, Requested
+from controlplane.controller.events import AppendMetadata, BrokersSeen, DesiredRead, Elected, Report, Requested
 
 TOPIC = UUID(int=7)
 
@@ -185,6 +185,7 @@ def test_a_new_cluster_begins_at_the_highest_level_that_everybody_reads() -> Non
     def first(*spoken: tuple[int, int]) -> Image:
         core = Core(Image(), "c")
         core.handle(Elected(1), Now(0, 0))
+        core.handle(DesiredRead(complete=True), Now(0, 0))
         seen = BrokersSeen({i: registration(i, s) for i, s in enumerate(spoken, 1)})
         (effect,) = [e for e in core.handle(seen, Now(0, 0)) if isinstance(e, AppendMetadata)]
         assert levels.too_new(effect.records, 0) is None

@@ -10,7 +10,7 @@ from brokerd.cluster.model import BrokerState, TopicState
 from brokerd.cluster.znodes import ForwardedRequest
 from controlplane.controller.database import Begin, DatabaseThread
 from controlplane.controller.events import DesiredFailed, DesiredRead, Report
-from controlplane.models import Change, HandledRequest, ReplicaRecovery, Topic
+from controlplane.models import Change, Cluster, HandledRequest, ReplicaRecovery, Topic
 from controlplane.services import moves, recovery, topics
 from tests.unit.controlplane.world import World
 
@@ -27,6 +27,7 @@ class Desk:
         self.posted: list[DesiredRead | DesiredFailed] = []
         self.thread._post = self.posted.append
         self.thread._handle(Begin(5))
+        self.thread._first = False  # what a term begins with has a test of its own
 
     def request(self, kind: str, *asked: dict[str, Any], request_id: str = "r1") -> Any:
         self.thread._handle(ForwardedRequest(request_id, 1, 101, kind, {"topics": list(asked)}))
@@ -207,3 +208,14 @@ def test_deleting_a_row_of_a_topic_that_the_log_deleted_long_ago_ends(world: Wor
     assert desk.poll() == []
     row.refresh_from_db()
     assert row.applied_generation == row.generation == 2
+
+
+@pytest.mark.parametrize("known", ["", "c"])
+def test_a_term_begins_with_the_cluster_that_the_rows_are_of(db: None, known: str) -> None:
+    if known:
+        Cluster.objects.create(pk=1, cluster_id=known)
+    desk = Desk()
+    desk.thread._handle(Begin(6))
+    (read,) = desk.poll()
+    assert isinstance(read, DesiredRead) and (read.complete, read.cluster_id) == (True, known)
+    assert desk.poll() == []

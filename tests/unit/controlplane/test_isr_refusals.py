@@ -48,6 +48,7 @@ class Desk:
     def take_office(self, epoch: int) -> None:
         self.core = Core(self.image, "cluster")
         self.hear(Elected(epoch))
+        self.hear(DesiredRead(complete=True))
         self.hear(BrokersSeen(dict(self.seen)))
 
     @property
