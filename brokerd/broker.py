@@ -15,6 +15,7 @@ from typing import Any
 
 from brokerd.apis.admin import AdminApi
 from brokerd.apis.fetch import FetchApi
+from brokerd.apis.fetchsessions import Sessions
 from brokerd.apis.groups import GroupsApi
 from brokerd.apis.logdirs import LogDirsApi
 from brokerd.apis.metadata import MetadataApi
@@ -63,7 +64,7 @@ INTERNAL_DEFAULTS = {
 class Broker:
     def __init__(self, config: BrokerConfig, store: Callable[[], Store], outside: Outside | None = None) -> None:
         self.config = config
-        outside = outside or Outside()
+        self._outside = outside = outside or Outside()
         self.loop, self.jobs, self.disk = outside.loop, outside.jobs, outside.disk
         # Half of them, so that connections have the other half.
         self.disk.open_files = OpenFiles(min(config["log.open.files.max"], outside.descriptors_max // 2))
@@ -132,7 +133,10 @@ class Broker:
         self.loop.after_turn.append(self._after_turn)
 
     def _handlers(self) -> dict[int, Handler]:
-        fetch = FetchApi(self.loop, self.partitions, bytes_max=self.config["fetch.max.bytes"])
+        self.fetch_sessions = Sessions(
+            self.waiters, self._outside.draw_producer_id, slots=self.config["max.incremental.fetch.session.cache.slots"]
+        )
+        fetch = FetchApi(self.loop, self.partitions, self.fetch_sessions, bytes_max=self.config["fetch.max.bytes"])
         offsets = OffsetsApi(self.loop, self.partitions)
         metadata = MetadataApi(self.loop, self.config, lambda: self.partitions.image, self._ask)
         admin = AdminApi(self.config, self.partitions, lambda: self.partitions.image, self._ask)

@@ -53,13 +53,31 @@ class Appended:
     sure_end: int | None = None
 
 
+@dataclass(slots=True)
+class Pulse:
+    """When (mono) a follower's fetch session was last heard. Whoever is in the session and not named says the same again."""
+
+    ms: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class FollowerFetched:
-    """Follower `seat` asks for `fetch_offset`, so it holds everything below it. The shell has checked that the seat is current."""
+    """Follower `seat` asks for `fetch_offset`, so it holds everything below it. The shell has checked that the seat is current.
+
+    `pulse`: the session in which it goes on asking for the same, until the partition is named again, forgotten (`Unheard`), or the session ends.
+    """
 
     seat: Seat
     fetch_offset: int
     log_start: int
+    pulse: Pulse | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unheard:
+    """From here on the session's fetches say nothing of this partition. Told before the session is heard again."""
+
+    seat: Seat
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +137,7 @@ class Lead:
     epoch_start: int
 
 
-Event = Changed | Appended | FollowerFetched | IsrRefused | LogStartRaised | Tick
+Event = Changed | Appended | FollowerFetched | Unheard | IsrRefused | LogStartRaised | Tick
 Effect = RaiseHighWatermark | ProposeIsr | FailWaiters | Follow | StopFollowing | Lead
 
 
@@ -133,6 +151,21 @@ class Follower:
     caught_up_ms: int = 0
     fetched_ms: int = 0
     leader_end_at_fetch: int = 0
+    pulse: Pulse | None = None
+
+    def heard(self, leader_end: int) -> None:
+        """Take over what its session's fetches have said without naming this partition: that it stands where it stood.
+
+        Who holds all there is has been caught up at each of them. Of who does not, nothing is taken over: what it held at its last
+        fetch that named the partition is older, and errs on the safe side.
+        """
+        if self.pulse is not None and self.log_end >= leader_end:
+            self.caught_up_ms = max(self.caught_up_ms, self.pulse.ms)
+            self.fetched_ms, self.leader_end_at_fetch = self.pulse.ms, leader_end
+
+    @property
+    def asked_ms(self) -> int:
+        return self.fetched_ms if self.pulse is None else max(self.fetched_ms, self.pulse.ms)
 
 
 @dataclass(slots=True)
@@ -189,7 +222,7 @@ class Partition:
         followers = (
             (seat, self.followers.get(seat.broker_id)) for seat in self.state.isr if seat.broker_id != self.broker_id
         )
-        return [s.broker_id for s, f in followers if f is None or now.mono_ms - f.fetched_ms > self.lag_ms_max]
+        return [s.broker_id for s, f in followers if f is None or now.mono_ms - f.asked_ms > self.lag_ms_max]
 
     # -- handling --------------------------------------------------------------------------------------------------
     def handle(self, event: Event, now: Now) -> list[Effect]:
@@ -199,11 +232,18 @@ class Partition:
             case Appended():
                 if self.role is not Role.LEADER:
                     return []
+                self._hear_sessions()  # while they still hold all there is
                 self.log_end = event.log_end
                 self.sure_end = event.log_end if event.sure_end is None else event.sure_end
                 return self._raise_high_watermark()
             case FollowerFetched():
                 return self._follower_fetched(event, now)
+            case Unheard():
+                follower = self.followers.get(event.seat.broker_id)
+                if follower is not None and follower.incarnation == event.seat.incarnation:
+                    follower.heard(self.log_end)
+                    follower.pulse = None
+                return []
             case IsrRefused():
                 return self._refused(event, now)
             case LogStartRaised():
@@ -211,6 +251,11 @@ class Partition:
                 return []
             case Tick():
                 return self._propose(now) if self.role is Role.LEADER else []
+
+    def _hear_sessions(self) -> None:
+        for follower in self.followers.values():
+            if follower.pulse is not None:
+                follower.heard(self.log_end)
 
     def _changed(self, event: Changed, now: Now) -> list[Effect]:
         old, new = self.state, event.state
@@ -273,12 +318,14 @@ class Partition:
         follower = self.followers.get(event.seat.broker_id)
         if follower is None or follower.incarnation != event.seat.incarnation:
             follower = self.followers[event.seat.broker_id] = Follower(event.seat.incarnation)
+        follower.heard(self.log_end)
         if event.fetch_offset >= self.log_end:
             follower.caught_up_ms = now.mono_ms
         elif follower.fetched_ms and event.fetch_offset >= follower.leader_end_at_fetch:
             follower.caught_up_ms = max(follower.caught_up_ms, follower.fetched_ms)
         follower.log_end, follower.log_start = event.fetch_offset, event.log_start
         follower.fetched_ms, follower.leader_end_at_fetch = now.mono_ms, self.log_end
+        follower.pulse = event.pulse
         # Proposed before the watermark rises: from here on the newcomer counts.
         return [*self._propose(now), *self._raise_high_watermark()]
 
@@ -341,6 +388,7 @@ class Partition:
 
     def _propose(self, now: Now) -> list[Effect]:
         assert self.state is not None
+        self._hear_sessions()
         if self.proposal is not None or now.mono_ms < self.proposal_not_before_ms or self._all_in_step(now):
             return []
         wanted = self._wanted_isr(now)

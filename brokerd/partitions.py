@@ -326,6 +326,9 @@ class Partitions:
         if self.following is not None:
             self.following.unfollow(tp)
         replica.log.close()
+        replica.offline_reason = "closed"  # to whoever still has it in a fetch session
+        self.waiters.check(replica.hw_key())
+        self.waiters.check(replica.end_key())
 
     def _retire(self, replica: Replica, now: Now) -> None:
         """Give up every role before the log goes."""
@@ -417,6 +420,8 @@ class Partitions:
             self._withdraw(replica.tp)
         if led_before and not replica.leads:
             self.waiters.check(replica.end_key())
+        if isinstance(event, core.LogStartRaised):
+            self.waiters.check(replica.hw_key())  # fetch sessions tell it
 
     def _withdraw(self, tp: TopicPartition) -> None:
         if self.proposals.pop(tp, None) is not None:

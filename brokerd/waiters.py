@@ -31,6 +31,7 @@ class Waiter:
 class Waiters:
     def __init__(self) -> None:
         self._by_key: dict[Hashable, dict[int, Waiter]] = {}
+        self._watchers: dict[Hashable, dict[Hashable, Callable[[], None]]] = {}
         self._deadlines: list[tuple[int, int, Waiter]] = []
         self._number = count()
         self._live = 0
@@ -52,8 +53,23 @@ class Waiters:
         heapq.heappush(self._deadlines, (deadline_mono_ms, number, waiter))
         self._live += 1
 
+    def watch(self, key: Hashable, who: Hashable, changed: Callable[[], None]) -> None:
+        """Tell `who` of every change at `key` until `unwatch`: no promise, and none is kept here."""
+        self._watchers.setdefault(key, {})[who] = changed
+
+    def unwatch(self, key: Hashable, who: Hashable) -> None:
+        watchers = self._watchers.get(key)
+        if watchers is not None:
+            watchers.pop(who, None)
+            if not watchers:
+                del self._watchers[key]
+
     def check(self, key: Hashable) -> None:
         """Something changed at `key`: complete whom it makes complete."""
+        watchers = self._watchers.get(key)
+        if watchers:
+            for changed in list(watchers.values()):
+                changed()
         waiting = self._by_key.get(key)
         if not waiting:
             return

@@ -6,14 +6,16 @@ batch goes out whole even above the byte limits (KIP-74). Answers are file regio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from brokerd import partition as core
+from brokerd.apis.fetchsessions import FULL_EPOCH, LAST_EPOCH, NO_SESSION, Ask, Key, Session, Sessions, Told
 from brokerd.cluster.model import Seat, TopicPartition, TopicState
 from brokerd.dispatch import Request
 from brokerd.net.loop import Loop
+from brokerd.partition import Pulse
 from brokerd.partitions import Partitions, Replica
 from brokerd.storage.disk import DiskFailed
 from brokerd.waiters import Waiter
@@ -26,70 +28,153 @@ WAIT_MS_MAX = 60_000
 """A client may ask to wait longer; a promise older than this is more likely forgotten than kept."""
 
 
-@dataclass(slots=True)
-class Ask:
-    """One partition of a fetch, looked up."""
+FIRST_BY_ID = 13
+"""Fetch names topics by id from here on."""
 
-    topic_name: str
-    topic_id: UUID
-    wanted: FetchRequest.FetchPartition
-    replica: Replica | None
-    error: ErrorCode
+
+@dataclass(slots=True)
+class Read:
+    """What is told of one partition. `more`: there are records beyond what the asker has; `served`: some of them are in it."""
+
+    key: Key
+    ask: Ask
+    data: FetchResponse.PartitionData
+    more: bool = False
+    served: bool = False
 
 
 class FetchApi:
-    def __init__(self, loop: Loop, partitions: Partitions, *, bytes_max: int) -> None:
+    def __init__(self, loop: Loop, partitions: Partitions, sessions: Sessions, *, bytes_max: int) -> None:
         self._loop, self._partitions, self._bytes_max = loop, partitions, bytes_max
+        self.sessions = sessions
 
     def handle(self, request: Request) -> None:
         body: FetchRequest = request.body
         version = request.header.api_version
         follower = self._follower(body, version)
-        if body.session_id != 0 and body.session_epoch > 0:
-            # No sessions are kept: the client starts over with a full request.
-            request.reply(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
-            return
+        if body.session_epoch not in (FULL_EPOCH, LAST_EPOCH):
+            session = self.sessions.find(body.session_id, body.session_epoch, follower, version >= FIRST_BY_ID)
+            if isinstance(session, ErrorCode):
+                request.reply(FetchResponse(error_code=session))
+                return
+        else:
+            session = None
         if follower is not None and self._partitions.image.incarnation(follower.broker_id) != follower.incarnation:
             request.reply(FetchResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
             return
+        if session is not None:
+            self._incremental(request, session)
+            return
+        if body.session_id != NO_SESSION:
+            self.sessions.end(body.session_id)
         asks = self._look_up(body, version)
+        pulse = Pulse(self._loop.now.mono_ms) if follower is not None and body.session_epoch == FULL_EPOCH else None
         if follower is not None:
-            self._heard_from(follower, asks)
-        key = Replica.end_key if follower is not None else Replica.hw_key
-        epochs = [a.replica.core.leader_epoch if a.replica is not None else -1 for a in asks]
-
-        def try_complete() -> bool:
-            if request.abandoned:
-                return True
-            total = 0
-            for ask, epoch in zip(asks, epochs, strict=True):
-                replica = ask.replica
-                if ask.error or replica is None or not replica.leads or replica.core.leader_epoch != epoch:
-                    return True
-                limit = replica.log.end_offset if follower is not None else replica.core.high_watermark
-                offset = ask.wanted.fetch_offset
-                if offset < replica.log.start_offset or offset > replica.log.end_offset:
-                    return True
-                if offset < limit:
-                    if body.min_bytes <= 1:
-                        return True
-                    total += self._size(replica, offset, limit, ask.wanted.partition_max_bytes)
-                    if total >= body.min_bytes:
-                        return True
-                elif self._diverging(replica, ask.wanted) is not None:
-                    return True
-            return False
+            self._heard_from(follower, asks.values(), pulse)
 
         def complete(expired: bool) -> None:
-            if not request.abandoned:
-                request.reply(self._read(body, asks, follower, version))
+            if request.abandoned:
+                return
+            session = None
+            if body.session_epoch == FULL_EPOCH:
+                session = self.sessions.begin(asks, follower, version >= FIRST_BY_ID, self._loop.now.mono_ms, pulse)
+            read = self._read(body, asks, follower, version)
+            if session is not None:
+                _settle(session, read)
+            request.reply(_response(read, session.session_id if session is not None else NO_SESSION))
 
-        if body.max_wait_ms <= 0 or body.min_bytes <= 0 or not asks:
+        key = Replica.end_key if follower is not None else Replica.hw_key
+        keys = tuple(key(a.replica) for a in asks.values() if a.replica is not None)
+        self._wait(body, request, keys, lambda: asks, follower, complete)
+
+    def _incremental(self, request: Request, session: Session) -> None:
+        """What the request names takes effect now; then whatever there is to tell of the whole session is waited for, and told."""
+        body: FetchRequest = request.body
+        version = request.header.api_version
+        follower = session.follower
+        self.sessions.used(session, self._loop.now.mono_ms)
+        epoch = session.epoch
+        named = self._look_up(body, version)
+        forgotten: dict[Key, None] = {
+            (t.topic_id if session.by_id else t.topic, p): None
+            for t in body.forgotten_topics_data
+            for p in t.partitions
+        }
+        # What could not be served before is looked up again: it may be by now.
+        for key, ask in [(k, session.asks[k]) for k in session.unheard if session.asks[k].error]:
+            if key not in named:
+                named[key] = self._looked_up(ask.topic_name, ask.topic_id, ask.wanted, version)
+        if follower is not None:
+            for key in [*named, *forgotten]:
+                old = session.asks.get(key)
+                if old is not None and old.replica is not None:
+                    self._partitions.run(old.replica, core.Unheard(follower), self._loop.now)
+        for key in forgotten:
+            session.drop(key)
+            named.pop(key, None)  # named as well: Kafka forgets it
+        for key, ask in named.items():
+            session.put(key, ask)
+        if session.pulse is not None:
+            session.pulse.ms = self._loop.now.mono_ms
+        if follower is not None:
+            self._heard_from(follower, named.values(), session.pulse)
+        if not session.asks:
+            self.sessions.end(session.session_id)
+            request.reply(FetchResponse())
+            return
+
+        def complete(expired: bool) -> None:
+            if request.abandoned:
+                return
+            if session.epoch != epoch:
+                request.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
+                return
+            read = self._read(body, unheard(), follower, version)
+            request.reply(_response(_settle(session, read), session.session_id))
+
+        def unheard() -> dict[Key, Ask]:
+            return {key: session.asks[key] for key in session.unheard}
+
+        self._wait(body, request, (session,), unheard, follower, complete)
+
+    def _wait(
+        self,
+        body: FetchRequest,
+        request: Request,
+        keys: tuple[Hashable, ...],
+        asks: Callable[[], Mapping[Key, Ask]],
+        follower: Seat | None,
+        complete: Callable[[bool], None],
+    ) -> None:
+        def try_complete() -> bool:
+            return request.abandoned or self._enough(body, asks().values(), follower)
+
+        if body.max_wait_ms <= 0 or body.min_bytes <= 0 or not keys:
             complete(False)
             return
-        keys = tuple(key(a.replica) for a in asks if a.replica is not None)
         deadline = self._loop.now.mono_ms + min(body.max_wait_ms, WAIT_MS_MAX)
         self._partitions.waiters.add(Waiter(keys, try_complete, complete), deadline)
+
+    def _enough(self, body: FetchRequest, asks: Iterable[Ask], follower: Seat | None) -> bool:
+        """Whether there is something to tell at once: records enough, or anything that is not as it was asked for."""
+        total = 0
+        for ask in asks:
+            replica = ask.replica
+            if ask.error or replica is None or not replica.leads or replica.core.leader_epoch != ask.epoch:
+                return True
+            limit = replica.log.end_offset if follower is not None else replica.core.high_watermark
+            offset = ask.wanted.fetch_offset
+            if offset < replica.log.start_offset or offset > replica.log.end_offset:
+                return True
+            if offset < limit:
+                if body.min_bytes <= 1:
+                    return True
+                total += self._size(replica, offset, limit, ask.wanted.partition_max_bytes)
+                if total >= body.min_bytes:
+                    return True
+            elif self._diverging(replica, ask.wanted) is not None:
+                return True
+        return False
 
     # -- looking up --------------------------------------------------------------------------------------------------
     @staticmethod
@@ -103,34 +188,32 @@ class FetchApi:
             return Seat(body.replica_id, -1)
         return None
 
-    def _look_up(self, body: FetchRequest, version: int) -> list[Ask]:
-        image = self._partitions.image
-        asks: dict[tuple[object, int], Ask] = {}  # a partition named twice is read once, as it was named last
+    def _look_up(self, body: FetchRequest, version: int) -> dict[Key, Ask]:
+        asks: dict[Key, Ask] = {}  # a partition named twice is read once, as it was named last
         for topic in body.topics:
-            state: TopicState | None
-            if version >= 13:
-                state, missing = image.topics.get(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
-            else:
-                state, missing = image.topic_named(topic.topic), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             for wanted in topic.partitions:
-                replica = None
-                error = ErrorCode.NONE
-                if state is None or not state.ready:
-                    error = missing
-                elif wanted.partition not in state.partitions:
-                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                else:
-                    replica = self._partitions.find(state, wanted.partition)
-                    error = epoch_error(replica, wanted.current_leader_epoch)
-                    if error:
-                        replica = None
-                name = state.name if state is not None else topic.topic
-                topic_id = state.topic_id if state is not None else topic.topic_id
-                key = (topic_id if version >= 13 else name, wanted.partition)
-                asks[key] = Ask(name, topic_id, wanted, replica, error)
-        return list(asks.values())
+                key = (topic.topic_id if version >= FIRST_BY_ID else topic.topic, wanted.partition)
+                asks[key] = self._looked_up(topic.topic, topic.topic_id, wanted, version)
+        return asks
 
-    def _heard_from(self, follower: Seat, asks: Sequence[Ask]) -> None:
+    def _looked_up(self, name: str, topic_id: UUID, wanted: FetchRequest.FetchPartition, version: int) -> Ask:
+        image = self._partitions.image
+        state: TopicState | None
+        if version >= FIRST_BY_ID:
+            state, missing = image.topics.get(topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            state, missing = image.topic_named(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if state is None or not state.ready:
+            return Ask(name, topic_id, wanted, None, missing)
+        if wanted.partition not in state.partitions:
+            return Ask(state.name, state.topic_id, wanted, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        replica = self._partitions.find(state, wanted.partition)
+        error = epoch_error(replica, wanted.current_leader_epoch)
+        if error or replica is None:
+            return Ask(state.name, state.topic_id, wanted, None, error)
+        return Ask(state.name, state.topic_id, wanted, replica, error, replica.core.leader_epoch)
+
+    def _heard_from(self, follower: Seat, asks: Iterable[Ask], pulse: Pulse | None) -> None:
         now = self._loop.now
         for ask in asks:
             if ask.replica is None or self._diverging(ask.replica, ask.wanted) is not None:
@@ -139,7 +222,7 @@ class FetchApi:
                 continue
             self._partitions.run(
                 ask.replica,
-                core.FollowerFetched(follower, ask.wanted.fetch_offset, ask.wanted.log_start_offset),
+                core.FollowerFetched(follower, ask.wanted.fetch_offset, ask.wanted.log_start_offset, pulse),
                 now,
             )
 
@@ -166,11 +249,11 @@ class FetchApi:
         return sum(r.length for r in replica.log.read(offset, bytes_max, limit).regions)
 
     # -- answering -----------------------------------------------------------------------------------------------------
-    def _read(self, body: FetchRequest, asks: Sequence[Ask], follower: Seat | None, version: int) -> FetchResponse:
+    def _read(self, body: FetchRequest, asks: Mapping[Key, Ask], follower: Seat | None, version: int) -> list[Read]:
         left = min(body.max_bytes, self._bytes_max) if follower is None else body.max_bytes
         nothing_yet = True
-        topics: dict[tuple[str, UUID], list[FetchResponse.PartitionData]] = {}
-        for ask in asks:
+        out: list[Read] = []
+        for key, ask in asks.items():
             data = FetchResponse.PartitionData(
                 partition_index=ask.wanted.partition,
                 error_code=ask.error,
@@ -181,13 +264,15 @@ class FetchApi:
                 preferred_read_replica=-1,
                 records=b"",
             )
-            topics.setdefault((ask.topic_name, ask.topic_id), []).append(data)
+            read = Read(key, ask, data)
+            out.append(read)
             replica = ask.replica
             if replica is None:
                 continue
             if error := epoch_error(replica, ask.wanted.current_leader_epoch):
                 data.error_code = error
                 continue
+            ask.epoch = replica.core.leader_epoch
             offset = ask.wanted.fetch_offset
             data.high_watermark = data.last_stable_offset = replica.core.high_watermark
             data.log_start_offset = replica.log.start_offset
@@ -199,7 +284,10 @@ class FetchApi:
                 data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
                 continue
             limit = replica.log.end_offset if follower is not None else replica.core.high_watermark
-            if offset >= limit or (left <= 0 and not nothing_yet):
+            if offset >= limit:
+                continue
+            read.more = True
+            if left <= 0 and not nothing_yet:
                 continue
             bytes_max = min(left, ask.wanted.partition_max_bytes)
             try:
@@ -211,13 +299,38 @@ class FetchApi:
             if regions:
                 data.records = regions_of(regions)
                 left -= sum(r.length for r in regions)
-                nothing_yet = False
-        return FetchResponse(
-            responses=[
-                FetchResponse.FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=parts)
-                for (name, topic_id), parts in topics.items()
-            ]
-        )
+                nothing_yet, read.served = False, True
+        return out
+
+
+def _settle(session: Session, read: Sequence[Read]) -> list[Read]:
+    """Remember what is told; of what was read, that which is news to the session."""
+    news = []
+    for r in read:
+        told = Told(r.data.high_watermark, r.data.last_stable_offset, r.data.log_start_offset)
+        failed = bool(r.data.error_code) or r.data.diverging_epoch is not None
+        if failed:
+            r.ask.error = ErrorCode(
+                r.data.error_code
+            )  # looked up again by the next fetch, and told until it has passed
+        if failed or r.served or told != r.ask.told:
+            news.append(r)
+        r.ask.told = None if failed else told
+        session.heard(r.key, served=r.served, more=r.more or failed)
+    return news
+
+
+def _response(read: Sequence[Read], session_id: int) -> FetchResponse:
+    topics: dict[tuple[str, UUID], list[FetchResponse.PartitionData]] = {}
+    for r in read:
+        topics.setdefault((r.ask.topic_name, r.ask.topic_id), []).append(r.data)
+    return FetchResponse(
+        session_id=session_id,
+        responses=[
+            FetchResponse.FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=parts)
+            for (name, topic_id), parts in topics.items()
+        ],
+    )
 
 
 def regions_of(regions: Sequence[FileRegion]) -> FileRegion | list[FileRegion]:
