@@ -3,7 +3,9 @@
 Laws (safety.md section 3; KIP-101, KIP-279, KIP-595's diverging epochs):
   - an answer that belongs to another epoch than the follower's present one is dropped;
   - a log is truncated by epoch only, never to the high watermark;
-  - one fetch is in flight per leader; a partition with an error waits, the others go on.
+  - one fetch is in flight per leader; a partition with an error waits, the others go on;
+  - a fetch names what has changed since the leader was last told (a fetch session, KIP-227): who is not named says that its log stands where
+    it stood. So whoever cuts or resets a log outside an answer calls `look`.
 Called by `net/fetcher` and the simulation. Must not come in: sockets, files, clocks, the wire.
 """
 
@@ -21,7 +23,11 @@ ERROR_OFFSET_OUT_OF_RANGE = 1
 REFUSED_MS = 1_000
 """Pause after an answer that the log did not take: nothing is gained by asking a damaged leader, or for a full disk, more often."""
 FETCH_PARTITIONS_MAX = 2_000
-"""Partitions in one fetch; the rest take their turn in the next one. Bounds the size of a request."""
+"""Partitions named in one fetch; the rest take their turn in the next one. Bounds the size of a request."""
+SESSION_LOST = frozenset({70, 71, 106})
+"""FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR: begin anew at once."""
+NO_SESSION = 0
+EPOCH_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,11 @@ class PartitionAnswer:
 # -- what it hears -----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Answered:
+    """`error` and `session_id` are of the whole answer; a leader that keeps no session says NO_SESSION."""
+
     answers: tuple[PartitionAnswer, ...]
+    error: int = ERROR_NONE
+    session_id: int = NO_SESSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +81,14 @@ class Ready:
 # -- what it says ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class SendFetch:
+    """`session_epoch` 0 names everything and begins a session, ending that of `session_id`. `wait`: whether the leader may wait for
+    something to tell; not while there is more to name."""
+
     partitions: tuple[PartitionFetch, ...]
+    forgotten: tuple[TopicPartition, ...] = ()
+    session_id: int = NO_SESSION
+    session_epoch: int = 0
+    wait: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +135,34 @@ class Followed:
 class Replication:
     """All partitions this broker follows at one leader broker.
 
-    `position(tp)` reads where the local log stands; it is asked when a fetch is built, so it is never remembered.
+    `position(tp)` reads where the local log stands; it is asked when a fetch is built and when its answer comes.
     """
 
     position: Callable[[TopicPartition], Position | None]
     backoff_ms: int = 200
     followed: dict[TopicPartition, Followed] = field(default_factory=dict)
-    in_flight: dict[TopicPartition, tuple[int, int]] | None = None
-    """(leader epoch, fetch offset) per partition of the request under way; None when there is none."""
-    _cursor: int = 0
+    in_flight: bool = False
+    session_id: int = NO_SESSION
+    session_epoch: int = 0
+    """Of the next fetch; 0 begins anew."""
+    held: dict[TopicPartition, tuple[int, Position] | None] = field(default_factory=dict)
+    """(leader epoch, position) as the leader was last told; None is to be told again in any case."""
+    _unsure: dict[TopicPartition, None] = field(default_factory=dict)
+    """Where what the leader was told may not hold any more; the longest unnamed first."""
 
     def follow(self, tp: TopicPartition, leader_epoch: int) -> None:
         self.followed[tp] = Followed(leader_epoch)
+        if tp in self.held:
+            self.held[tp] = None  # an answer may have been dropped meanwhile: all of it is to be heard again
+        self.look(tp)
 
     def unfollow(self, tp: TopicPartition) -> None:
-        self.followed.pop(tp, None)
+        if self.followed.pop(tp, None) is not None:
+            self.look(tp)
+
+    def look(self, tp: TopicPartition) -> None:
+        """Its position may be another, or known again."""
+        self._unsure[tp] = None
 
     def refused(self, tp: TopicPartition, now: Now) -> None:
         """The log did not take an answer: damaged on its way or at the leader, or the disk is full. Asked again after a pause."""
@@ -140,50 +170,80 @@ class Replication:
         if followed is not None:
             followed.errors += 1
             followed.not_before_ms = now.mono_ms + REFUSED_MS
+            self.look(tp)
 
     def handle(self, event: Answered | Failed | Ready, now: Now) -> list[Effect]:
         match event:
             case Ready():
                 return self._send(now)
             case Failed():
-                self.in_flight = None
-                return [WakeAt(now.mono_ms + self.backoff_ms)]
+                return self._failed(now)
             case Answered():
-                return self._answered(event.answers, now)
+                return self._answered(event, now)
+
+    def _begin_anew(self) -> None:
+        self.in_flight, self.session_epoch = False, 0
+        self.held.clear()
+        self._unsure.update(dict.fromkeys(self.followed))
+
+    def _failed(self, now: Now) -> list[Effect]:
+        """Whether the leader heard the request is not known, so neither is what its session holds."""
+        self._begin_anew()
+        return [WakeAt(now.mono_ms + self.backoff_ms)]
 
     def _send(self, now: Now) -> list[Effect]:
-        if self.in_flight is not None or not self.followed:
+        if self.in_flight or not self.followed:
             return []
-        fetches: list[PartitionFetch] = []
+        named: list[PartitionFetch] = []
+        forgotten: list[TopicPartition] = []
         soonest: int | None = None
-        everyone = list(self.followed.items())
-        start = self._cursor % len(everyone)
-        for tp, followed in everyone[start:] + everyone[:start]:
-            if followed.not_before_ms > now.mono_ms:
+        wait = True
+        for tp in list(self._unsure):
+            followed = self.followed.get(tp)
+            position = None
+            if followed is not None and followed.not_before_ms <= now.mono_ms:
+                position = self.position(tp)
+            if followed is not None and position is not None:
+                asked = (followed.leader_epoch, position)
+                if self.held.get(tp) != asked:
+                    if len(named) >= FETCH_PARTITIONS_MAX:
+                        wait = False
+                        break
+                    named.append(PartitionFetch(tp, followed.leader_epoch, position))
+                    self.held[tp] = asked
+                del self._unsure[tp]
+                continue
+            if tp in self.held:  # to ask for more is to say that one holds what came before
+                del self.held[tp]
+                forgotten.append(tp)
+            if followed is None:
+                del self._unsure[tp]
+            elif followed.not_before_ms > now.mono_ms:
                 soonest = min(soonest or followed.not_before_ms, followed.not_before_ms)
-                continue
-            position = self.position(tp)
-            if position is None:
-                continue
-            fetches.append(PartitionFetch(tp, followed.leader_epoch, position))
-            if len(fetches) >= FETCH_PARTITIONS_MAX:
-                self._cursor = start + FETCH_PARTITIONS_MAX
-                break
-        if not fetches:
-            return [WakeAt(soonest)] if soonest is not None else []
-        self.in_flight = {f.tp: (f.leader_epoch, f.position.fetch_offset) for f in fetches}
-        return [SendFetch(tuple(fetches))]
+        if not self.held:
+            self.session_epoch = 0  # a session of nothing is none
+            return [] if soonest is None else [WakeAt(soonest)]
+        self.in_flight = True
+        if not self.session_epoch:
+            forgotten.clear()
+        return [SendFetch(tuple(named), tuple(forgotten), self.session_id, self.session_epoch, wait)]
 
-    def _answered(self, answers: tuple[PartitionAnswer, ...], now: Now) -> list[Effect]:
-        asked, self.in_flight = self.in_flight or {}, None
+    def _answered(self, event: Answered, now: Now) -> list[Effect]:
+        self.in_flight = False
+        if event.error in SESSION_LOST and self.session_epoch:
+            self._begin_anew()
+            return []
+        if event.error != ERROR_NONE or (self.session_epoch and event.session_id != self.session_id):
+            return self._failed(now)
         effects: list[Effect] = []
-        for answer in answers:
+        for answer in event.answers:
+            self.look(answer.tp)
             followed = self.followed.get(answer.tp)
-            want = asked.get(answer.tp)
-            if followed is None or want is None or want[0] != followed.leader_epoch:
+            asked = self.held.get(answer.tp)
+            if followed is None or asked is None or asked[0] != followed.leader_epoch:
                 continue  # of another epoch: the follower has moved on since it asked
             position = self.position(answer.tp)
-            if position is None or position.fetch_offset != want[1]:
+            if position is None or position.fetch_offset != asked[1].fetch_offset:
                 continue  # the log was cut or reset while the fetch was under way
             if answer.error == ERROR_OFFSET_OUT_OF_RANGE:
                 effects.append(OutOfRange(answer.tp, answer.log_start))
@@ -196,14 +256,20 @@ class Replication:
             else:
                 followed.errors = 0
                 effects.append(AppendFetched(answer.tp, answer.records, answer.high_watermark, answer.log_start))
+        self.session_id = event.session_id
+        if event.session_id == NO_SESSION:
+            self.held.clear()  # the leader remembers nothing: all take turns in full fetches
+            self._unsure.update(dict.fromkeys(self.followed))
+        else:
+            self.session_epoch = 1 if self.session_epoch == EPOCH_MAX else self.session_epoch + 1
         return effects
 
     def validate(self) -> None:
-        if self.in_flight is not None:
-            assert len(self.in_flight) <= FETCH_PARTITIONS_MAX, "a fetch beyond its bound"
+        if not self.session_epoch and self.in_flight:
+            assert len(self.held) <= FETCH_PARTITIONS_MAX, "a fetch beyond its bound"
 
     def describe(self) -> Mapping[str, Any]:
-        return {"followed": len(self.followed), "in_flight": len(self.in_flight or ())}
+        return {"followed": len(self.followed), "held": len(self.held), "session": self.session_id}
 
 
 def truncation_point(

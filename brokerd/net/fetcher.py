@@ -85,6 +85,7 @@ class Fetchers:
     def resume(self, tp: TopicPartition) -> None:
         leader = self._where.get(tp)
         if leader is not None:
+            self._sources[leader].replication.look(tp)
             self._soon(leader, self._sources[leader])
 
     def kick(self) -> None:
@@ -152,14 +153,20 @@ class Fetchers:
                     partition_max_bytes=self.config["replica.fetch.max.bytes"],
                 )
             )
+        forgotten: dict[UUID, list[int]] = {}
+        for tp in fetch.forgotten:
+            forgotten.setdefault(tp.topic_id, []).append(tp.partition)
         body = FetchRequest(
             replica_state=FetchRequest.ReplicaState(replica_id=self.partitions.broker_id, replica_epoch=incarnation),
-            max_wait_ms=self.config["replica.fetch.wait.max.ms"],
+            max_wait_ms=self.config["replica.fetch.wait.max.ms"] if fetch.wait else 0,
             min_bytes=1,
             max_bytes=self.config["replica.fetch.response.max.bytes"],
-            session_id=0,
-            session_epoch=-1,
+            session_id=fetch.session_id,
+            session_epoch=fetch.session_epoch,
             topics=[FetchRequest.FetchTopic(topic_id=t, partitions=ps) for t, ps in topics.items()],
+            forgotten_topics_data=[
+                FetchRequest.ForgottenTopic(topic_id=t, partitions=ps) for t, ps in forgotten.items()
+            ],
         )
         request = framing.encode_request(ApiKey.FETCH, FETCH_VERSION, 0, f"broker-{self.partitions.broker_id}", body)
         source.peer.ask(request, lambda frame: self._answered(leader, source, frame))
@@ -169,7 +176,7 @@ class Fetchers:
         if frame is not None:
             try:
                 _, body = framing.decode_response(ApiKey.FETCH, FETCH_VERSION, frame)
-                event = Answered(tuple(_partition_answers(body)))
+                event = Answered(tuple(_partition_answers(body)), body.error_code, body.session_id)
             except framing.WireError as e:
                 log.warning("broker %d answered a fetch with nonsense: %s", leader, e)
                 assert source.peer is not None

@@ -158,7 +158,8 @@ class Producer(Client):
 class Reader(Client):
     """Reads one partition from its start, over and over from where it is, up to what it is shown.
 
-    A `careful` one names the leader epoch it knows of and asks for the end now and then: that may never go back (KIP-207).
+    A `careful` one names the leader epoch it knows of and asks for the end now and then: that may never go back (KIP-207). It reads in fetch
+    sessions, and names its partition only when it asks for something else than before.
     """
 
     def __init__(
@@ -169,6 +170,8 @@ class Reader(Client):
         self.offset = 0
         self.end = 0
         self.ends_told = 0
+        self.session, self.named = (-1, 0, 0), (-1, -1)
+        """(leader, session id, epoch of the next fetch); (offset, leader epoch) as that session knows them."""
         self.enter(self._fetch)
 
     def _fetch(self) -> None:
@@ -188,9 +191,15 @@ class Reader(Client):
             last_fetched_epoch=-1,
             partition_max_bytes=4096,
         )
+        if self.session[0] != leader:
+            self.session = (leader, 0, 0)
+        _, session_id, session_epoch = self.session
+        same = session_epoch > 0 and self.named == (self.offset, self._epoch)
+        self.named = (self.offset, self._epoch)
         body = FetchRequest(
-            replica_id=-1, max_wait_ms=300, min_bytes=1, max_bytes=1 << 20, session_id=0, session_epoch=-1,
-            topics=[FetchRequest.FetchTopic(topic=self.topic, partitions=[part])],
+            replica_id=-1, max_wait_ms=300, min_bytes=1, max_bytes=1 << 20,
+            session_id=session_id, session_epoch=session_epoch if self.careful else -1,
+            topics=[] if same else [FetchRequest.FetchTopic(topic=self.topic, partitions=[part])],
         )  # fmt: skip
         self.ask(leader, ApiKey.FETCH, 11, body, self._answered)
 
@@ -221,6 +230,18 @@ class Reader(Client):
         self.later(self._fetch)
 
     def _answered(self, body: Any) -> None:
+        if body is not None and self.careful:
+            leader, _, session_epoch = self.session
+            self.session = (leader, body.session_id, session_epoch + 1 if body.session_id else 0)
+            if body.error_code:
+                self.world.reached["fetch session not found"] += 1
+            elif session_epoch and not body.responses:
+                self.world.reached["nothing new in a fetch session"] += 1
+            if body.error_code or (session_epoch and not body.responses):
+                self.later(self._fetch, self.world.between(1, 40))
+                return
+        elif body is None:
+            self.session = (-1, 0, 0)
         part = body.responses[0].partitions[0] if body is not None and body.responses else None
         if part is None or part.error_code:
             self.leaders.pop((self.topic, self.partition), None)

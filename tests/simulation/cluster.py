@@ -36,6 +36,11 @@ SETTINGS = {
 }  # fmt: skip
 
 
+SESSION_SLOTS = ("2", "1000", "1")
+"""Of fetch sessions: a broker that keeps enough, and two where followers and readers push each other out or get none."""
+SESSIONS_LAST_US = (300 * MS, 8_000 * MS)
+
+
 class SimJobs:
     """Work of the other thread, done when the world says so."""
 
@@ -106,7 +111,8 @@ class BrokerNode(Node):
 
     def _start(self) -> None:
         given = {
-            **SETTINGS, "log.dirs": "/data", **self.cluster.settings, "broker.id": str(self.broker_id),
+            **SETTINGS, "log.dirs": "/data", "max.incremental.fetch.session.cache.slots": SESSION_SLOTS[self.broker_id % 3],
+            **self.cluster.settings, "broker.id": str(self.broker_id),
             "listeners": f"PLAINTEXT://{self.address[0]}:{self.address[1]}",
         }  # fmt: skip
         config = BrokerConfig.parse(given, BROKER_SYNONYMS.__contains__)
@@ -119,6 +125,14 @@ class BrokerNode(Node):
         self.loop.now = self.clock()
         self.broker = Broker(config, connect, outside)
         self.broker.partitions.openings_per_turn = 1  # a topic's partitions open in different turns
+        self.post(self.world.between(*SESSIONS_LAST_US), self._lose_sessions)
+
+    def _lose_sessions(self) -> None:
+        """As if others had pushed them out."""
+        if len(self.broker.fetch_sessions):
+            self.world.reached["fetch sessions lost"] += 1
+            self.broker.fetch_sessions.end_all()
+        self.post(self.world.between(*SESSIONS_LAST_US), self._lose_sessions)
 
     def kill(self) -> None:
         if self.alive:
