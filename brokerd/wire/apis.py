@@ -71,7 +71,7 @@ APIS: dict[int, Api] = {
         Api(ApiKey.PRODUCE, "Produce", 3, 11, m.ProduceRequest, m.ProduceResponse,
             "no transactions; 12+ wants transaction.version 2", advertised_min=0),
         Api(ApiKey.FETCH, "Fetch", 4, 17, m.FetchRequest, m.FetchResponse,
-            "no sessions: session id 0 always; no closest-replica reads"),
+            "no closest-replica reads"),
         Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 9, m.ListOffsetsRequest, m.ListOffsetsResponse, "nothing is tiered"),
         Api(ApiKey.METADATA, "Metadata", 0, 12, m.MetadataRequest, m.MetadataResponse, "authorised operations unknown"),
         Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", 2, 9, m.OffsetCommitRequest, m.OffsetCommitResponse),

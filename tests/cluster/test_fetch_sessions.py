@@ -1,0 +1,69 @@
+"""Fetch sessions with a client that nobody here wrote: kafka-python keeps them by default, as the Java client does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaConsumer
+from kafka import TopicPartition as Tp
+
+from tests.cluster.local import LocalCluster, wait_for
+
+pytestmark = pytest.mark.cluster
+PARTITIONS = 30
+
+
+def test_kafka_python_reads_in_sessions_through_a_brokers_death_and_a_changed_assignment(cluster: LocalCluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic("sessions", PARTITIONS, 3)])["sessions"].result(60)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap.split(","), auto_offset_reset="earliest")
+    tps = [Tp("sessions", i) for i in range(PARTITIONS)]
+    consumer.assign(tps)
+    sent: list[bytes] = []
+    got: list[bytes] = []
+
+    def send(*partitions: int) -> None:
+        for partition in partitions:
+            sent.append(b"%d" % len(sent))
+            producer.produce("sessions", sent[-1], partition=partition)
+        assert not producer.flush(60)
+
+    def all_read() -> bool:
+        for found in consumer.poll(200).values():
+            got.extend(record.value for record in found)
+        return len(got) >= len(sent)
+
+    def sessions() -> dict[Any, Any]:
+        return {node: h.next_metadata for node, h in consumer._fetcher._session_handlers.items()}
+
+    send(*range(PARTITIONS))
+    wait_for(all_read, "one record of each partition")
+    for _ in range(5):
+        send(3)
+        wait_for(all_read, "a record of one among many")
+    wait_for(lambda: all_read() and sum(s.id > 0 and s.epoch > 1 for s in sessions().values()) == 3, "three sessions")
+    consumer.assign(tps[:10])
+    send(7)
+    wait_for(all_read, "a record after partitions were forgotten")
+    consumer.assign(tps)
+    send(*range(PARTITIONS))
+    wait_for(all_read, "records after they were named again")
+    state = cluster.image.topic_named("sessions")
+    assert state is not None
+    leader = state.partitions[3].leader
+    cluster.kill(f"broker-{leader}")
+    send(*range(PARTITIONS))
+    wait_for(all_read, "records of the other leaders")
+    cluster.start_broker(leader)
+    wait_for(
+        lambda: all(len(s.isr) == 3 for s in cluster.image.topic_named("sessions").partitions.values()),  # type: ignore[union-attr]
+        "all copies in step, most of which nobody writes to",
+    )
+    send(*range(PARTITIONS))
+    wait_for(all_read, "records with the broker back")
+    assert sorted(got, key=int) == sent
+    consumer.close()
