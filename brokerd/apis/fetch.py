@@ -107,8 +107,9 @@ class FetchApi:
         if follower is not None:
             for key in [*named, *forgotten]:
                 old = session.asks.get(key)
-                if old is not None and old.replica is not None:
-                    self._partitions.run(old.replica, core.Unheard(follower), self._loop.now)
+                replica = old.replica if old is not None else None
+                if replica is not None and self._partitions.hosted.get(replica.tp) is replica:
+                    self._partitions.run(replica, core.Unheard(follower), self._loop.now)
         for key in forgotten:
             session.drop(key)
             named.pop(key, None)  # named as well: Kafka forgets it
@@ -157,12 +158,12 @@ class FetchApi:
 
     def _enough(self, body: FetchRequest, asks: Iterable[Ask], follower: Seat | None) -> bool:
         """Whether there is something to tell at once: records enough, or anything that is not as it was asked for."""
-        total = 0
+        total, limit_of = 0, self._limit(follower)
         for ask in asks:
             replica = ask.replica
             if ask.error or replica is None or not replica.leads or replica.core.leader_epoch != ask.epoch:
                 return True
-            limit = replica.log.end_offset if follower is not None else replica.core.high_watermark
+            limit = limit_of(replica)
             offset = ask.wanted.fetch_offset
             if offset < replica.log.start_offset or offset > replica.log.end_offset:
                 return True
@@ -175,6 +176,13 @@ class FetchApi:
             elif self._diverging(replica, ask.wanted) is not None:
                 return True
         return False
+
+    @staticmethod
+    def _limit(follower: Seat | None) -> Callable[[Replica], int]:
+        """Where the asker's reading ends."""
+        if follower is not None:
+            return lambda replica: replica.log.end_offset
+        return lambda replica: replica.core.high_watermark
 
     # -- looking up --------------------------------------------------------------------------------------------------
     @staticmethod
@@ -251,7 +259,7 @@ class FetchApi:
     # -- answering -----------------------------------------------------------------------------------------------------
     def _read(self, body: FetchRequest, asks: Mapping[Key, Ask], follower: Seat | None, version: int) -> list[Read]:
         left = min(body.max_bytes, self._bytes_max) if follower is None else body.max_bytes
-        nothing_yet = True
+        nothing_yet, limit_of = True, self._limit(follower)
         out: list[Read] = []
         for key, ask in asks.items():
             data = FetchResponse.PartitionData(
@@ -283,7 +291,7 @@ class FetchApi:
             if offset < replica.log.start_offset or offset > replica.log.end_offset:
                 data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
                 continue
-            limit = replica.log.end_offset if follower is not None else replica.core.high_watermark
+            limit = limit_of(replica)
             if offset >= limit:
                 continue
             read.more = True

@@ -328,6 +328,23 @@ def test_a_new_leader_epoch_is_asked_for_anew() -> None:
     assert client.replica(0).core.followers[2].log_end == 0
 
 
+def test_a_session_that_knows_an_earlier_copy_leaves_the_present_one_alone() -> None:
+    """Deleted and made anew under the same id (moved away and back): the new copy's proposal is not the old one's to withdraw."""
+    client = Client(1, followed=True)
+    tp = TopicPartition(M, 0)
+    client.asks({0: 0}, follower=FOLLOWER)
+    elsewhere = PartitionState((2,), (FOLLOWER,), 2, 12, 1, 1)
+    both = PartitionState((1, 2), (Seat(1, 11),), 1, 11, 2, 2)
+    old = client.replica(0)
+    client.applied(PartitionChanged(M, 0, elsewhere))
+    client.applied(PartitionChanged(M, 0, both))
+    assert client.replica(0) is not old
+    other = client.asks({0: 0}, session=(0, -1), follower=FOLLOWER)
+    assert not other.error_code and tp in client.house.partitions.proposals, "it is complete, and may enter"
+    client.asks({}, forget=(0,), follower=FOLLOWER)
+    assert tp in client.house.partitions.proposals
+
+
 def test_only_the_present_incarnation_has_a_session() -> None:
     client = Client(1, followed=True)
     client.asks({0: 0}, follower=FOLLOWER)
