@@ -152,3 +152,13 @@ def test_a_settings_file_that_is_full_of_rubbish_says_nothing() -> None:
     disk.mkdir(A)
     disk.replace(A / META, b"#x=1\nno equals\nbroker.id = 3\n\xff=\xfe\n")
     assert read_meta(disk, A)["broker.id"] == "3"
+
+
+def test_a_folder_that_a_newer_program_wrote_is_refused_rather_than_read_half() -> None:
+    house = House()
+    house.start(A)
+    meta = house.disk.read(A / META) or b""
+    assert b"version=1\n" in meta
+    house.disk.replace(A / META, meta.replace(b"version=1\n", b"version=2\n"))
+    with pytest.raises(IdentityError, match="newer program"):
+        house.start(A)
