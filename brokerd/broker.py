@@ -33,6 +33,7 @@ from brokerd.dispatch import Dispatch, Handler
 from brokerd.identity import Identity
 from brokerd.logdirs import LogDirs
 from brokerd.net.fetcher import Fetchers
+from brokerd.net.listeners import Listeners
 from brokerd.net.loop import READ
 from brokerd.net.membership import Membership
 from brokerd.outside import Outside
@@ -84,17 +85,12 @@ class Broker:
             topic_config=self._topic_config,
             producer_expiration_ms=config["producer.id.expiration.ms"],
         )  # fmt: skip
-        host, port = config["listeners"]
         self.dispatch = Dispatch({})
-        self.listener = outside.listen(
-            host, port, self.dispatch.on_frame,
-            frame_bytes_max=config["socket.request.max.bytes"], connections_max=config["max.connections"],
-        )  # fmt: skip
-        told_host, told_port = config["advertised.listeners"]
+        self.listeners = Listeners(config, self.dispatch.door, outside)
         self.store = store()
         self.membership = Membership(
             self.store, self.identity, self, lambda: self.loop.now,
-            host=told_host, port=told_port or self.listener.port, rack=config["broker.rack"],
+            endpoints=self.listeners.endpoints, inter_broker=self.listeners.inter_broker, rack=config["broker.rack"],
             failure_domain=config["failure.domain"],
         )  # fmt: skip
         self.fetchers = Fetchers(self.loop, config, self.partitions, self._address_of, outside.connect)
@@ -129,7 +125,7 @@ class Broker:
         self.loop.every(FLUSH_LOOK_MS, self.upkeep.flush)
         self.loop.every(METADATA_SEEN_MS, lambda now: self._note_metadata())
         self.loop.every(OPEN_AGAIN_MS, self.partitions.open_again)
-        self.loop.every(60_000, lambda now: self.listener.close_idle(config["connections.max.idle.ms"]))
+        self.loop.every(60_000, lambda now: self.listeners.close_idle(config["connections.max.idle.ms"]))
         self.loop.after_turn.append(self._after_turn)
 
     def _handlers(self) -> dict[int, Handler]:
@@ -174,7 +170,7 @@ class Broker:
 
     def _address_of(self, broker_id: int) -> tuple[str, int] | None:
         broker = self.partitions.image.brokers.get(broker_id)
-        return (broker.host, broker.port) if broker is not None and broker.alive else None
+        return broker.address(self.listeners.inter_broker.listener) if broker is not None and broker.alive else None
 
     def _ask(
         self, kind: str, payload: dict[str, Any], timeout_ms: int, done: Callable[[RequestAnswered | None], None]
@@ -188,7 +184,7 @@ class Broker:
         log.info("metadata loaded up to entry %d: %d topics, %d partitions here",
                  image.seq, len(image.topics), len(self.partitions.hosted))  # fmt: skip
         # Not before: to a client, a broker that knows nothing yet is a cluster without topics.
-        self.listener.open()
+        self.listeners.open()
 
     def entry_applied(self, image: Image, records: Sequence[Record], now: Now) -> None:
         self.partitions.apply(image, records, now)
@@ -206,14 +202,15 @@ class Broker:
         if topic == GROUP_OFFSETS_TOPIC:
             self.groups.resigned(partition, now)
 
-    def _coordinator(self, group_id: str) -> tuple[int, str, int] | None:
+    def _coordinator(self, group_id: str, listener: str) -> tuple[int, str, int] | None:
         image = self.partitions.image
         topic = image.topic_named(GROUP_OFFSETS_TOPIC)
         if topic is None or not topic.ready:
             return None
         state = topic.partitions.get(partition_of(group_id, topic.partition_count))
         broker = image.brokers.get(state.leader) if state is not None else None
-        return (broker.broker_id, broker.host, broker.port) if broker is not None and broker.alive else None
+        address = broker.address(listener) if broker is not None and broker.alive else None
+        return (broker.broker_id, *address) if broker is not None and address is not None else None
 
     def registered(self, incarnation: int, now: Now) -> None:
         self.partitions.registered(incarnation, now)
@@ -276,8 +273,8 @@ class Broker:
 
     def _give_up(self) -> None:
         """Nothing can be written any more: the seat is given back at once."""
-        self.listener.stop_accepting()
-        self.listener.close()
+        self.listeners.stop_accepting()
+        self.listeners.close()
         self.fetchers.close()
         self.membership.close()
         self.stopped = True
@@ -316,8 +313,8 @@ class Broker:
         self.loop.call_later(200, lambda now: self._end())
 
     def _end(self) -> None:
-        self.listener.stop_accepting()
-        self.listener.close()
+        self.listeners.stop_accepting()
+        self.listeners.close()
         self.fetchers.close()
         incarnation = self.membership.incarnation
         self._note_metadata()

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from brokerd.listeners import Door, doors, inter_broker_door, parse_listeners, parse_protocol_map
+
 MIB = 1024 * 1024
 
 
@@ -33,17 +35,6 @@ def _bool(text: str) -> bool:
     return text.lower() == "true"
 
 
-def _listener(text: str) -> tuple[str, int]:
-    """`PLAINTEXT://host:port` (or host:port) -> (host, port). Several listeners come with security."""
-    if "," in text:
-        raise ValueError("one listener is supported so far")
-    scheme, _, rest = text.rpartition("://")
-    if scheme not in ("", "PLAINTEXT"):
-        raise ValueError(f"security protocol {scheme} is not served yet; use PLAINTEXT")
-    host, _, port = rest.rpartition(":")
-    return host, int(port)
-
-
 def _paths(text: str) -> tuple[Path, ...]:
     paths = tuple(Path(p.strip()) for p in text.split(",") if p.strip())
     if not paths:
@@ -55,8 +46,10 @@ def _paths(text: str) -> tuple[Path, ...]:
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("broker.id", int, None, "This broker's number, unique in the cluster.", 0),
-    Setting("listeners", _listener, ("127.0.0.1", 9092), "Where to listen: PLAINTEXT://host:port."),
-    Setting("advertised.listeners", _listener, None, "What clients are told; an IPv4 address rather than a name. Default: listeners."),
+    Setting("listeners", parse_listeners, (("PLAINTEXT", "127.0.0.1", 9092),), "Where to listen: NAME://host:port, several by commas."),
+    Setting("advertised.listeners", parse_listeners, None, "What clients are told, by listener; an IPv4 address rather than a name. Default: listeners."),
+    Setting("listener.security.protocol.map", parse_protocol_map, {}, "NAME:PROTOCOL by commas, where a listener's name is not its protocol."),
+    Setting("inter.broker.listener.name", str, None, "The listener brokers use among themselves. Default: the PLAINTEXT one, or the only one."),
     Setting("log.dirs", _paths, None, "The folders that hold this broker's logs, separated by commas: one per disk."),
     Setting("zookeeper.connect", str, "127.0.0.1:2181", "ZooKeeper's host:port list, with an optional chroot."),
     Setting("zookeeper.session.timeout.ms", int, 6_000, "Silence after which the broker counts as dead.", 400),
@@ -100,6 +93,8 @@ class BrokerConfig:
 
     values: Mapping[str, Any]
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
+    doors: tuple[Door, ...] = ()
+    inter_broker: Door | None = None
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -150,6 +145,8 @@ class BrokerConfig:
         for name in ("broker.id", "log.dirs"):
             if values[name] is None:
                 raise ConfigError(f"{where}: {name} is missing. {_BY_NAME[name].doc}")
-        if values["advertised.listeners"] is None:
-            values["advertised.listeners"] = values["listeners"]
-        return BrokerConfig(values, topic_defaults)
+        try:
+            listening = doors(values)
+            return BrokerConfig(values, topic_defaults, listening, inter_broker_door(values, listening))
+        except ValueError as e:
+            raise ConfigError(f"{where}: {e}") from e

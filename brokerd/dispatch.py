@@ -12,21 +12,42 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from brokerd.listeners import Door
 from brokerd.net.listener import Connection, Slot
 from brokerd.wire import apis, framing
 
 log = logging.getLogger(__name__)
 
 
+ANONYMOUS = "User:ANONYMOUS"
+
+
+class Session:
+    """What is known of whoever is at the other end of a connection."""
+
+    __slots__ = ("listener", "principal")
+
+    def __init__(self, listener: str, principal: str = ANONYMOUS) -> None:
+        self.listener, self.principal = listener, principal
+
+
 class Request:
     """One request on its way. `reply(body)` exactly once; `reply(None)` for a request that gets no answer (acks=0)."""
 
-    __slots__ = ("_connection", "_slot", "body", "header", "principal")
+    __slots__ = ("_connection", "_slot", "body", "header", "session")
 
-    def __init__(self, connection: Connection, slot: Slot, header: Any, body: Any) -> None:
-        self._connection, self._slot = connection, slot
+    def __init__(self, connection: Connection, slot: Slot, header: Any, body: Any, session: Session) -> None:
+        self._connection, self._slot, self.session = connection, slot, session
         self.header, self.body = header, body
-        self.principal = "User:ANONYMOUS"
+
+    @property
+    def principal(self) -> str:
+        return self.session.principal
+
+    @property
+    def listener(self) -> str:
+        """The name of the one it came by."""
+        return self.session.listener
 
     @property
     def client_host(self) -> str:
@@ -75,7 +96,16 @@ class Dispatch:
         self.failures = 0
         self.malformed = 0
 
-    def on_frame(self, connection: Connection, frame: memoryview) -> None:
+    def door(self, door: Door) -> Callable[[Connection, memoryview], None]:
+        """What hears the frames that come by this listener."""
+        session = Session(door.name)  # without security all its clients are the same to us
+
+        def on_frame(connection: Connection, frame: memoryview) -> None:
+            self.on_frame(connection, frame, session)
+
+        return on_frame
+
+    def on_frame(self, connection: Connection, frame: memoryview, session: Session) -> None:
         self.requests += 1
         try:
             header, body = framing.decode_request(frame)
@@ -96,7 +126,7 @@ class Dispatch:
             self._refuse(connection, f"API {header.api_key} is not served here")
             return
         slot = connection.open_slot()
-        request = Request(connection, slot, header, body)
+        request = Request(connection, slot, header, body, session)
         try:
             handler(request)
         except Exception:

@@ -15,6 +15,7 @@ from brokerd.cluster.metadata import Image
 from brokerd.cluster.model import TopicState
 from brokerd.config import SETTINGS, BrokerConfig
 from brokerd.dispatch import Request
+from brokerd.listeners import show_listeners
 from brokerd.partitions import Partitions
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import (
@@ -292,7 +293,9 @@ class AdminApi:
                 continue
             value = self._config[setting.name]
             if isinstance(value, tuple) and setting.name.endswith("listeners"):
-                value = f"PLAINTEXT://{value[0]}:{value[1]}"
+                value = show_listeners(value)
+            elif isinstance(value, dict):
+                value = ",".join(f"{k}:{v}" for k, v in value.items())
             elif isinstance(value, tuple):
                 value = ",".join(str(v) for v in value)
             elif isinstance(value, bool):

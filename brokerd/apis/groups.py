@@ -28,13 +28,13 @@ GROUP_SUBSCRIBED_TO_TOPIC = 86
 
 
 class GroupsApi:
-    """`find_leader(group_id)` gives (broker id, host, port) of the coordinator, or None while there is none."""
+    """`find_leader(group_id, listener)` gives (broker id, host, port) of the coordinator, or None while there is none."""
 
     def __init__(
         self,
         groups: Groups,
         clock: Callable[[], Now],
-        find_leader: Callable[[str], tuple[int, str, int] | None],
+        find_leader: Callable[[str, str], tuple[int, str, int] | None],
         *,
         session_ms_min: int,
         session_ms_max: int,
@@ -69,23 +69,23 @@ class GroupsApi:
                             error_message=message,
                         )
                         for key in body.coordinator_keys
-                        for node, host, port, error, message in [self._coordinator(body.key_type, key)]
+                        for node, host, port, error, message in [self._coordinator(body.key_type, key, request.listener)]
                     ]
                 )
             )  # fmt: skip
             return
-        node, host, port, error, message = self._coordinator(body.key_type, body.key)
+        node, host, port, error, message = self._coordinator(body.key_type, body.key, request.listener)
         request.reply(
             m.FindCoordinatorResponse(error_code=error, error_message=message, node_id=node, host=host, port=port)
         )
 
-    def _coordinator(self, key_type: int, key: str) -> tuple[int, str, int, int, str | None]:
+    def _coordinator(self, key_type: int, key: str, listener: str) -> tuple[int, str, int, int, str | None]:
         """(broker id, host, port, error, sentence)."""
         if key_type == TRANSACTION_KEY:
             return -1, "", -1, NO_TRANSACTIONS, NO_TRANSACTIONS_TEXT
         if key_type != GROUP_KEY:
             return -1, "", -1, ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not known"
-        found = self._find_leader(key)
+        found = self._find_leader(key, listener)
         if found is None:
             return -1, "", -1, COORDINATOR_NOT_AVAILABLE, "the group's partition has no leader"
         return (*found, 0, None)

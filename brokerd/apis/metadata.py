@@ -11,7 +11,7 @@ from uuid import UUID
 
 from brokerd.cluster.levels import FEATURE, LEVEL_MAX, LEVEL_MIN
 from brokerd.cluster.metadata import Image, RequestAnswered
-from brokerd.cluster.model import NO_LEADER, PartitionState, TopicState, topic_name_problem
+from brokerd.cluster.model import NO_LEADER, BrokerState, PartitionState, TopicState, topic_name_problem
 from brokerd.config import BrokerConfig
 from brokerd.dispatch import Request
 from brokerd.net.loop import Loop
@@ -73,17 +73,18 @@ class MetadataApi:
         body: MetadataRequest = request.body
         image, version = self._image(), request.header.api_version
         wanted = body.topics
+        listener = request.listener
         if wanted is None or (version == 0 and not wanted):
-            topics = [self._topic(image, t, version) for t in image.topics.values() if t.ready]
+            topics = [self._topic(image, t, version, listener) for t in image.topics.values() if t.ready]
         else:
             allow = body.allow_auto_topic_creation if version >= 4 else True
             once = {(w.topic_id, w.name): w for w in wanted}  # an answer may be a thousand times its question
-            topics = [self._wanted(image, w, version, allow) for w in once.values()]
+            topics = [self._wanted(image, w, version, allow, listener) for w in once.values()]
         request.reply(
             MetadataResponse(
                 brokers=[
-                    MetadataResponse.MetadataResponseBroker(node_id=b.broker_id, host=b.host, port=b.port, rack=b.rack)
-                    for b in image.live_brokers()
+                    MetadataResponse.MetadataResponseBroker(node_id=b.broker_id, host=host, port=port, rack=b.rack)
+                    for b, host, port in reachable(image, listener)
                 ],
                 cluster_id=image.cluster_id or None,
                 # Any live broker forwards admin requests to the controller; clients need one they can reach.
@@ -94,7 +95,12 @@ class MetadataApi:
         )
 
     def _wanted(
-        self, image: Image, wanted: MetadataRequest.MetadataRequestTopic, version: int, allow_create: bool
+        self,
+        image: Image,
+        wanted: MetadataRequest.MetadataRequestTopic,
+        version: int,
+        allow_create: bool,
+        listener: str,
     ) -> MetadataResponse.MetadataResponseTopic:
         if version >= 10 and wanted.topic_id != NO_ID:
             topic = image.topics.get(wanted.topic_id)
@@ -102,11 +108,11 @@ class MetadataApi:
                 return MetadataResponse.MetadataResponseTopic(
                     error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None if version >= 12 else "", topic_id=wanted.topic_id
                 )
-            return self._topic(image, topic, version)
+            return self._topic(image, topic, version, listener)
         name = wanted.name or ""
         topic = image.topic_named(name)
         if topic is not None and topic.ready:
-            return self._topic(image, topic, version)
+            return self._topic(image, topic, version, listener)
         if topic_name_problem(name) is not None:
             error = ErrorCode.INVALID_TOPIC_EXCEPTION
         elif topic is not None:
@@ -138,11 +144,15 @@ class MetadataApi:
         return ErrorCode.LEADER_NOT_AVAILABLE
 
     @staticmethod
-    def _topic(image: Image, topic: TopicState, version: int) -> MetadataResponse.MetadataResponseTopic:
+    def _topic(image: Image, topic: TopicState, version: int, listener: str) -> MetadataResponse.MetadataResponseTopic:
         def partition(index: int, state: PartitionState) -> MetadataResponse.MetadataResponsePartition:
-            led = state.leader != NO_LEADER and image.alive(state.leader)
+            leader = image.brokers.get(state.leader) if state.leader != NO_LEADER else None
+            led = leader is not None and leader.alive
+            error = ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE
+            if leader is not None and led and leader.address(listener) is None:
+                led, error = False, ErrorCode.LISTENER_NOT_FOUND if version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE
             return MetadataResponse.MetadataResponsePartition(
-                error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
+                error_code=error,
                 partition_index=index,
                 leader_id=state.leader if led else NO_LEADER,
                 leader_epoch=state.leader_epoch,
@@ -169,10 +179,15 @@ class MetadataApi:
                 controller_id=self._config.broker_id,
                 brokers=[
                     DescribeClusterResponse.DescribeClusterBroker(
-                        broker_id=b.broker_id, host=b.host, port=b.port, rack=b.rack
+                        broker_id=b.broker_id, host=host, port=port, rack=b.rack
                     )
-                    for b in image.live_brokers()
+                    for b, host, port in reachable(image, request.listener)
                 ],
                 cluster_authorized_operations=AUTHORIZED_OPERATIONS_UNKNOWN,
             )
         )
+
+
+def reachable(image: Image, listener: str) -> list[tuple[BrokerState, str, int]]:
+    """The live brokers that have this listener, with its host and port: whoever came by it can reach the others by it too."""
+    return [(b, *address) for b in image.live_brokers() if (address := b.address(listener)) is not None]

@@ -11,12 +11,20 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 from uuid import UUID
 
 from brokerd.cluster.levels import LEVEL_MIN, level_problem, version_of
-from brokerd.cluster.model import NO_LEADER, BrokerState, PartitionState, Seat, TopicPartition, TopicState
+from brokerd.cluster.model import (
+    NO_LEADER,
+    BrokerState,
+    Endpoint,
+    PartitionState,
+    Seat,
+    TopicPartition,
+    TopicState,
+)
 
 ENTRY_BYTES_MAX = 64 * 1024
 """Bytes, compressed. ZooKeeper keeps hundreds of recent proposals in its heap; larger entries killed small servers."""
@@ -78,6 +86,7 @@ class BrokerUp(Record):
     rack: str | None = None
     failure_domain: str | None = None
     tail_intact: bool = True
+    endpoints: tuple[Endpoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +268,8 @@ def record_from_json(data: Mapping[str, Any]) -> Record:
             value = UUID(value)
         elif f.name == "state":
             value = partition_state_from_json(value)
+        elif f.name == "endpoints":
+            value = tuple(Endpoint(*e) for e in value)
         values[f.name] = value
     if len(values) + 2 < len(data):
         strange = sorted(data.keys() - values.keys() - {"type", "version"})
@@ -379,15 +390,12 @@ class Image:
             case BrokerUp():
                 self.brokers[record.broker_id] = BrokerState(
                     record.broker_id, record.incarnation, record.broker_uuid, record.host, record.port,
-                    record.rack, record.failure_domain, True,
+                    record.rack, record.failure_domain, True, record.endpoints,
                 )  # fmt: skip
             case BrokerDown():
                 old = self.brokers.get(record.broker_id)
                 if old is not None and old.incarnation == record.incarnation:
-                    self.brokers[record.broker_id] = BrokerState(
-                        old.broker_id, old.incarnation, old.broker_uuid, old.host, old.port,
-                        old.rack, old.failure_domain, False,
-                    )  # fmt: skip
+                    self.brokers[record.broker_id] = replace(old, alive=False)
             case TopicCreated():
                 self.topics[record.topic_id] = TopicState(
                     record.topic_id, record.name, record.generation, dict(record.configs), record.partition_count
@@ -465,7 +473,9 @@ class Image:
         if self.metadata_version > LEVEL_MIN:
             yield MetadataLevelRaised(self.metadata_version)
         for b in self.brokers.values():
-            yield BrokerUp(b.broker_id, b.incarnation, b.broker_uuid, b.host, b.port, b.rack, b.failure_domain)
+            yield BrokerUp(
+                b.broker_id, b.incarnation, b.broker_uuid, b.host, b.port, b.rack, b.failure_domain, True, b.endpoints
+            )
             if not b.alive:
                 yield BrokerDown(b.broker_id, b.incarnation)
         for topic_id, generation in self.deleted.items():

@@ -47,9 +47,21 @@ class Seat(NamedTuple):
     incarnation: int
 
 
+class Endpoint(NamedTuple):
+    """Where a broker is reached by one of its listeners, and how (Kafka's security protocols)."""
+
+    listener: str
+    host: str
+    port: int
+    protocol: str = "PLAINTEXT"
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """A broker as the metadata log knows it. `alive` is false after BrokerDown; the last endpoint is kept for display."""
+    """A broker as the metadata log knows it. `alive` is false after BrokerDown; the last endpoint is kept for display.
+
+    `host` and `port` are of the listener that brokers use among themselves; `endpoints` are all of them (none: an older broker with one).
+    """
 
     broker_id: int
     incarnation: int
@@ -59,6 +71,13 @@ class BrokerState:
     rack: str | None = None
     failure_domain: str | None = None
     alive: bool = True
+    endpoints: tuple[Endpoint, ...] = ()
+
+    def address(self, listener: str) -> tuple[str, int] | None:
+        """(host, port) for whoever comes by `listener`; None when this broker has none of that name."""
+        if not self.endpoints:
+            return self.host, self.port
+        return next(((e.host, e.port) for e in self.endpoints if e.listener == listener), None)
 
 
 @dataclass(frozen=True, slots=True)

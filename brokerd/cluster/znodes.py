@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from brokerd.cluster.levels import UNSAID, Range
-from brokerd.cluster.model import Seat, TopicPartition
+from brokerd.cluster.model import Endpoint, Seat, TopicPartition
 
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
@@ -75,6 +75,7 @@ class Registration:
     cluster_id: str | None = None
     incarnation: int = -1
     metadata_levels: Range = UNSAID
+    endpoints: tuple[Endpoint, ...] = ()
 
     def encode(self) -> bytes:
         return to_json(
@@ -82,6 +83,7 @@ class Registration:
                 "broker_id": self.broker_id, "broker_uuid": self.broker_uuid, "host": self.host, "port": self.port,
                 "rack": self.rack, "failure_domain": self.failure_domain, "tail_intact": self.tail_intact,
                 "cluster_id": self.cluster_id, "metadata_levels": list(self.metadata_levels),
+                "endpoints": [list(e) for e in self.endpoints],
             }
         )  # fmt: skip
 
@@ -93,6 +95,7 @@ class Registration:
         return Registration(
             body["broker_id"], body["broker_uuid"], body["host"], body["port"], body["rack"], body["failure_domain"],
             body["tail_intact"], body.get("cluster_id"), incarnation, (low, high),
+            tuple(Endpoint(*e) for e in body.get("endpoints", ())),
         )  # fmt: skip
 
 

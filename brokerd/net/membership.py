@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from brokerd.cluster import znodes
 from brokerd.cluster.levels import SPOKEN
 from brokerd.cluster.metadata import Image, Record, RequestAnswered
-from brokerd.cluster.model import Now, TopicPartition
+from brokerd.cluster.model import Endpoint, Now, TopicPartition
 from brokerd.cluster.store import Code, Create, Delete, Result, SessionState, Store
 from brokerd.cluster.tailer import Tailer
 from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration
@@ -55,13 +55,14 @@ class Membership:
         listener: Listener,
         clock: Callable[[], Now],
         *,
-        host: str,
-        port: int,
+        endpoints: Sequence[Endpoint],
+        inter_broker: Endpoint,
         rack: str | None,
         failure_domain: str | None,
     ) -> None:
         self._store, self._identity, self._listener, self._clock = store, identity, listener, clock
-        self._host, self._port, self._rack, self._failure_domain = host, port, rack, failure_domain
+        self._endpoints, self._inter_broker = tuple(endpoints), inter_broker
+        self._rack, self._failure_domain = rack, failure_domain
         self.broker_id = identity.broker_id
         self.tailer = Tailer(store, self, clock)
         self.incarnation: int | None = None
@@ -165,8 +166,9 @@ class Membership:
     def _seat_read(self, result: Result) -> None:
         path = znodes.broker(self.broker_id)
         me = Registration(
-            self.broker_id, self._identity.broker_uuid, self._host, self._port, self._rack, self._failure_domain,
-            self._identity.tail_intact, self._identity.cluster_id, metadata_levels=SPOKEN,
+            self.broker_id, self._identity.broker_uuid, self._inter_broker.host, self._inter_broker.port, self._rack,
+            self._failure_domain, self._identity.tail_intact, self._identity.cluster_id, endpoints=self._endpoints,
+            metadata_levels=SPOKEN,
         )  # fmt: skip
         if result.code is Code.NO_NODE:
             self._store.create(path, me.encode(), self._seat_taken, ephemeral=True)

@@ -285,7 +285,9 @@ class Core:
     def _live(self) -> list[BrokerState]:
         assert self.registrations is not None
         return [
-            BrokerState(r.broker_id, r.incarnation, r.broker_uuid, r.host, r.port, r.rack, r.failure_domain)
+            BrokerState(
+                r.broker_id, r.incarnation, r.broker_uuid, r.host, r.port, r.rack, r.failure_domain, True, r.endpoints
+            )
             for _, r in sorted(self.registrations.items())
             if self._incarnation(r.broker_id) is not None
         ]
@@ -317,7 +319,15 @@ class Core:
         for r in came:
             self._out.append(
                 BrokerUp(
-                    r.broker_id, r.incarnation, r.broker_uuid, r.host, r.port, r.rack, r.failure_domain, r.tail_intact
+                    r.broker_id,
+                    r.incarnation,
+                    r.broker_uuid,
+                    r.host,
+                    r.port,
+                    r.rack,
+                    r.failure_domain,
+                    r.tail_intact,
+                    r.endpoints,
                 )
             )
         if not gone and not came:

@@ -57,7 +57,7 @@ def test_what_is_advertised_has_a_handler_and_the_other_way_round(tmp_path: Path
     try:
         assert set(broker.dispatch.handlers) == set(APIS)
     finally:
-        broker.listener.stop_accepting()
+        broker.listeners.stop_accepting()
         broker.jobs.close()
         broker.loop.close()
 

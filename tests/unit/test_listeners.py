@@ -1,0 +1,79 @@
+"""Several listeners: each client hears of the others by the name it came by, and registrations carry all of them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from brokerd.apis.metadata import MetadataApi, reachable
+from brokerd.cluster.metadata import BrokerUp, Image, record_from_json, record_to_json
+from brokerd.cluster.model import Endpoint, PartitionState, Seat, TopicState
+from brokerd.cluster.znodes import Registration
+from brokerd.config import BrokerConfig
+from brokerd.listeners import parse_listeners, show_listeners
+
+INSIDE, OUTSIDE = Endpoint("INSIDE", "10.0.0.1", 9092), Endpoint("OUTSIDE", "broker.example.org", 19092, "SASL_SSL")
+GIVEN = {
+    "broker.id": "1", "log.dirs": "/tmp/x", "listeners": "INSIDE://10.0.0.1:9092, OUTSIDE://[::]:19092",
+    "advertised.listeners": "INSIDE://10.0.0.1:9092,OUTSIDE://broker.example.org:19092",
+    "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:SASL_SSL", "inter.broker.listener.name": "inside",
+}  # fmt: skip
+
+
+def test_each_listener_has_its_name_its_protocol_and_its_address_for_others() -> None:
+    config = BrokerConfig.parse(GIVEN)
+    inside, outside = config.doors
+    assert (inside.endpoint(9092), outside.endpoint(19092)) == (INSIDE, OUTSIDE)
+    assert (inside.tls, inside.sasl, outside.tls, outside.sasl) == (False, False, True, True)
+    assert config.inter_broker is inside
+    assert outside.host == "::"
+
+
+def test_a_port_left_to_the_system_is_told_as_it_was_given() -> None:
+    (door,) = BrokerConfig.parse({"broker.id": "1", "log.dirs": "/x", "listeners": "127.0.0.1:0"}).doors
+    assert door.endpoint(41234) == Endpoint("PLAINTEXT", "127.0.0.1", 41234)
+
+
+@pytest.mark.parametrize("text", ["PLAINTEXT://127.0.0.1:9092", "A://[::1]:1,B://host:2"])
+def test_what_is_described_reads_back(text: str) -> None:
+    assert show_listeners(parse_listeners(text)) == text
+
+
+def up(broker_id: int, *endpoints: Endpoint) -> BrokerUp:
+    return BrokerUp(broker_id, 1, "uuid", f"10.0.0.{broker_id}", 9092, endpoints=endpoints)
+
+
+def test_a_client_hears_of_the_brokers_by_the_listener_it_came_by() -> None:
+    image = Image()
+    image.apply(up(1, INSIDE, OUTSIDE))
+    image.apply(up(2, INSIDE._replace(host="10.0.0.2")))
+    image.apply(up(3))  # an older broker: one listener without a name
+    assert [(b.broker_id, host, port) for b, host, port in reachable(image, "OUTSIDE")] == [
+        (1, "broker.example.org", 19092), (3, "10.0.0.3", 9092),
+    ]  # fmt: skip
+    assert [host for _, host, _ in reachable(image, "INSIDE")] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
+
+
+@pytest.mark.parametrize(("version", "error"), [(5, 5), (6, 72)])
+def test_a_leader_without_this_listener_is_no_leader_for_its_clients(version: int, error: int) -> None:
+    image = Image()
+    image.apply(up(2, INSIDE))
+    topic = TopicState(UUID(int=1), "t", 1, {}, 1, True, {0: PartitionState((2,), (Seat(2, 1),), 2, 1)})
+    shown = MetadataApi._topic(image, topic, version, "OUTSIDE").partitions[0]
+    assert (shown.error_code, shown.leader_id) == (error, -1)
+    assert MetadataApi._topic(image, topic, version, "INSIDE").partitions[0].leader_id == 2
+
+
+def test_registrations_and_records_carry_all_endpoints_and_are_read_without_them() -> None:
+    me = Registration(1, "uuid", "10.0.0.1", 9092, None, None, True, endpoints=(INSIDE, OUTSIDE))
+    assert Registration.decode(me.encode(), -1) == me
+    record = up(1, INSIDE, OUTSIDE)
+    assert record_from_json(cast("dict[str, Any]", record_to_json(record))) == record
+    older = {k: v for k, v in record_to_json(record).items() if k != "endpoints"}
+    assert record_from_json(older) == up(1)
+    image = Image()
+    image.apply(record)
+    again = Image.from_records(image.records(), 1, "", 1)
+    assert again.brokers[1].endpoints == (INSIDE, OUTSIDE)
