@@ -8,6 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
+from brokerd.access.certificates import CertificateError
 from brokerd.broker import Broker
 from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.cluster.zookeeper import ZooKeeperStore
@@ -31,7 +32,7 @@ def main() -> int:
             config,
             lambda: ZooKeeperStore(config["zookeeper.connect"], config["zookeeper.session.timeout.ms"]),
         )
-    except (ConfigError, IdentityError) as e:
+    except (ConfigError, IdentityError, CertificateError) as e:
         print(f"brokerd: {e}", file=sys.stderr)
         return 78
     except (OSError, DiskFailed, DiskFull) as e:

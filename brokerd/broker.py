@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from brokerd.apis.admin import AdminApi
@@ -85,7 +86,7 @@ class Broker:
             topic_config=self._topic_config,
             producer_expiration_ms=config["producer.id.expiration.ms"],
         )  # fmt: skip
-        self.dispatch = Dispatch({})
+        self.dispatch = Dispatch(config)
         self.listeners = Listeners(config, self.dispatch.door, outside)
         self.store = store()
         self.membership = Membership(
@@ -93,7 +94,9 @@ class Broker:
             endpoints=self.listeners.endpoints, inter_broker=self.listeners.inter_broker, rack=config["broker.rack"],
             failure_domain=config["failure.domain"],
         )  # fmt: skip
-        self.fetchers = Fetchers(self.loop, config, self.partitions, self._address_of, outside.connect)
+        self.fetchers = Fetchers(
+            self.loop, config, self.partitions, self._address_of, partial(self.listeners.connect, outside.connect)
+        )
         self.partitions.following = self.fetchers
         self.produce = ProduceApi(self.loop, self.partitions)
         self.groups = Groups(

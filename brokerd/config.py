@@ -11,28 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from brokerd.access.settings import SSL_SETTINGS
 from brokerd.listeners import Door, doors, inter_broker_door, parse_listeners, parse_protocol_map
+from brokerd.setting import Setting, parse_bool
 
 MIB = 1024 * 1024
 
 
 class ConfigError(Exception):
     """A setting that cannot be used; the text says which, why and what would help."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    name: str
-    parse: Callable[[str], Any]
-    default: Any
-    doc: str
-    low: int | None = None
-
-
-def _bool(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("expected true or false")
-    return text.lower() == "true"
 
 
 def _paths(text: str) -> tuple[Path, ...]:
@@ -57,7 +44,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("failure.domain", str, None, "The host: replicas of one partition never share it."),
     Setting("num.partitions", int, 1, "Partitions of an auto-created topic.", 1),
     Setting("default.replication.factor", int, 1, "Replicas of an auto-created topic.", 1),
-    Setting("auto.create.topics.enable", _bool, True, "Create a topic when a producer or consumer first names it."),
+    Setting("auto.create.topics.enable", parse_bool, True, "Create a topic when a producer or consumer first names it."),
     Setting("socket.request.max.bytes", int, 100 * MIB, "Largest request; a larger one closes the connection.", 1024),
     Setting("max.connections", int, 10_000, "Connections at once; bounds descriptors and buffers.", 1),
     Setting("connections.max.idle.ms", int, 600_000, "A connection silent for longer is closed.", 1),
@@ -82,6 +69,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("offsets.retention.minutes", int, 10_080, "Committed offsets of an empty group are kept for this long.", 1),
     Setting("offset.metadata.max.bytes", int, 4_096, "Largest metadata string of a commit.", 0),
     Setting("producer.id.expiration.ms", int, 86_400_000, "A producer silent for longer is forgotten.", 1),
+    *SSL_SETTINGS,
 )  # fmt: skip
 
 _BY_NAME = {s.name: s for s in SETTINGS}
@@ -95,9 +83,16 @@ class BrokerConfig:
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
     doors: tuple[Door, ...] = ()
     inter_broker: Door | None = None
+    per_listener: Mapping[tuple[str, str], Any] = field(default_factory=dict)
+    """What is set for one listener alone, by its name and the setting's."""
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
+
+    def of(self, door: Door, name: str) -> Any:
+        """A setting as it is in force for one listener."""
+        own = self.per_listener.get((door.name, name))
+        return self.values[name] if own is None else own
 
     @property
     def broker_id(self) -> int:
@@ -129,24 +124,50 @@ class BrokerConfig:
     ) -> BrokerConfig:
         values: dict[str, Any] = {s.name: s.default for s in SETTINGS}
         topic_defaults: dict[str, str] = {}
+        per_listener: dict[tuple[str, str], Any] = {}
         for name, text in given.items():
             setting = _BY_NAME.get(name)
+            if setting is None and (own := _own(name)) is not None:
+                listener, setting = own
+                per_listener[listener, setting.name] = _read(setting, name, text, where)
+                continue
             if setting is None:
                 if not known_topic_default(name):
                     raise ConfigError(f"{where}: unknown setting {name!r}; see brokerd/config.py for the list")
                 topic_defaults[name] = text
                 continue
-            try:
-                values[name] = setting.parse(text)
-            except ValueError as e:
-                raise ConfigError(f"{where}: {name}={text!r} cannot be used: {e}. {setting.doc}") from e
-            if setting.low is not None and values[name] < setting.low:
-                raise ConfigError(f"{where}: {name}={text} is below its least value {setting.low}. {setting.doc}")
+            values[name] = _read(setting, name, text, where)
         for name in ("broker.id", "log.dirs"):
             if values[name] is None:
                 raise ConfigError(f"{where}: {name} is missing. {_BY_NAME[name].doc}")
         try:
             listening = doors(values)
-            return BrokerConfig(values, topic_defaults, listening, inter_broker_door(values, listening))
+            inter_broker = inter_broker_door(values, listening)
+            strange = {listener for listener, _ in per_listener} - {door.name for door in listening}
+            if strange:
+                raise ValueError(f"listener.name.{min(strange).lower()}: no listener has this name")
+            return BrokerConfig(values, topic_defaults, listening, inter_broker, per_listener)
         except ValueError as e:
             raise ConfigError(f"{where}: {e}") from e
+
+
+def _own(name: str) -> tuple[str, Setting] | None:
+    """`listener.name.<listener>.<setting>` -> the listener and the setting; None for anything else."""
+    if not name.startswith("listener.name."):
+        return None
+    rest = name.removeprefix("listener.name.")
+    for setting in SETTINGS:
+        if setting.per_listener and rest.endswith("." + setting.name):
+            return rest.removesuffix("." + setting.name).upper(), setting
+    return None
+
+
+def _read(setting: Setting, name: str, text: str, where: str) -> Any:
+    shown = "(hidden)" if setting.secret else repr(text)
+    try:
+        value = setting.parse(text)
+    except ValueError as e:
+        raise ConfigError(f"{where}: {name}={shown} cannot be used: {e}. {setting.doc}") from e
+    if setting.low is not None and value < setting.low:
+        raise ConfigError(f"{where}: {name}={text} is below its least value {setting.low}. {setting.doc}")
+    return value

@@ -9,17 +9,16 @@ Must not come in: what any request means.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
+from brokerd.access.principals import ANONYMOUS, user_of
+from brokerd.config import BrokerConfig
 from brokerd.listeners import Door
-from brokerd.net.listener import Connection, Slot
+from brokerd.net.connection import Connection, Slot
 from brokerd.wire import apis, framing
 
 log = logging.getLogger(__name__)
-
-
-ANONYMOUS = "User:ANONYMOUS"
 
 
 class Session:
@@ -90,20 +89,27 @@ Handler = Callable[[Request], None]
 class Dispatch:
     """`handlers` by API key. Counters are plain numbers, read by the metrics."""
 
-    def __init__(self, handlers: Mapping[int, Handler]) -> None:
-        self.handlers = dict(handlers)
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self.handlers: dict[int, Handler] = {}
         self.requests = 0
         self.failures = 0
         self.malformed = 0
 
     def door(self, door: Door) -> Callable[[Connection, memoryview], None]:
         """What hears the frames that come by this listener."""
-        session = Session(door.name)  # without security all its clients are the same to us
+        anonymous = Session(door.name)  # without security all its clients are the same to us
 
         def on_frame(connection: Connection, frame: memoryview) -> None:
-            self.on_frame(connection, frame, session)
+            self.on_frame(connection, frame, anonymous)
 
-        return on_frame
+        def on_sealed_frame(connection: Connection, frame: memoryview) -> None:
+            if connection.session is None:
+                rules = self._config.of(door, "ssl.principal.mapping.rules")
+                connection.session = Session(door.name, user_of(connection.distinguished_name, rules))
+            self.on_frame(connection, frame, connection.session)
+
+        return on_sealed_frame if door.tls else on_frame
 
     def on_frame(self, connection: Connection, frame: memoryview, session: Session) -> None:
         self.requests += 1

@@ -10,12 +10,14 @@ import fcntl
 import os
 import resource
 import secrets
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from brokerd.net.listener import Connection, Listener
+from brokerd.net.connection import Connection
+from brokerd.net.listener import Listener
 from brokerd.net.loop import Loop
 from brokerd.net.peers import Peer
 from brokerd.storage.disk import Disk, OsDisk
@@ -42,13 +44,24 @@ class Outside:
         *,
         frame_bytes_max: int,
         connections_max: int,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        proves: bool = False,
     ) -> Listener:
         return Listener(
-            self.loop, host, port, on_frame, frame_bytes_max=frame_bytes_max, connections_max=connections_max
-        )
+            self.loop, host, port, on_frame,
+            frame_bytes_max=frame_bytes_max, connections_max=connections_max, tls=tls, proves=proves,
+        )  # fmt: skip
 
-    def connect(self, host: str, port: int, *, timeout_ms: int, frame_bytes_max: int) -> Peer:
-        return Peer(self.loop, host, port, timeout_ms=timeout_ms, frame_bytes_max=frame_bytes_max)
+    def connect(
+        self,
+        host: str,
+        port: int,
+        *,
+        timeout_ms: int,
+        frame_bytes_max: int,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+    ) -> Peer:
+        return Peer(self.loop, host, port, timeout_ms=timeout_ms, frame_bytes_max=frame_bytes_max, tls=tls)
 
     def lock(self, folder: Path) -> bool:
         """Take the folder for this process; False when another one has it. Let go when the process ends."""

@@ -291,7 +291,7 @@ class AdminApi:
         for setting in SETTINGS:
             if keys is not None and setting.name not in keys:
                 continue
-            value = self._config[setting.name]
+            value = None if setting.secret else self._config[setting.name]
             if isinstance(value, tuple) and setting.name.endswith("listeners"):
                 value = show_listeners(value)
             elif isinstance(value, dict):
@@ -308,6 +308,7 @@ class AdminApi:
                     read_only=True,
                     config_source=SOURCE_DEFAULT if default else SOURCE_STATIC,
                     is_default=default,
+                    is_sensitive=setting.secret,
                     documentation=setting.doc if documented else None,
                 )
             )

@@ -7,12 +7,15 @@ Must not come in: what a request means, who may ask it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from brokerd.access.certificates import LOOK_MS, Certificates
 from brokerd.cluster.model import Endpoint
 from brokerd.config import BrokerConfig
 from brokerd.listeners import Door
-from brokerd.net.listener import Connection
+from brokerd.net.connection import Connection
+from brokerd.net.peers import Peer
 
 if TYPE_CHECKING:
     from brokerd.outside import Outside
@@ -24,18 +27,43 @@ class Listeners:
     """`on_frame(door)` gives what handles the frames of connections by that door."""
 
     def __init__(self, config: BrokerConfig, on_frame: Callable[[Door], OnFrame], outside: Outside) -> None:
+        self._certificates = {d.name: Certificates(partial(config.of, d)) for d in config.doors if d.tls}
         self._open = [
             outside.listen(
                 door.host, door.port, on_frame(door),
                 frame_bytes_max=config["socket.request.max.bytes"], connections_max=config["max.connections"],
+                **self._security(door),
             )
             for door in config.doors
         ]  # fmt: skip
+        if self._certificates:
+            outside.loop.every(LOOK_MS, lambda now: self._look_at_certificates())
         ports = [listener.port for listener in self._open]
         self.endpoints = tuple(d.endpoint(port) for d, port in zip(config.doors, ports, strict=True))
         inter_broker = config.inter_broker
         assert inter_broker is not None
         self.inter_broker: Endpoint = next(e for e in self.endpoints if e.listener == inter_broker.name)
+
+    def _security(self, door: Door) -> dict[str, Any]:
+        """Nothing for a listener without: its clients prove nothing."""
+        security: dict[str, Any] = {}
+        if door.tls:
+            security["tls"] = lambda: self._certificates[door.name].server
+        if door.sasl:
+            security["proves"] = True
+        return security
+
+    def _look_at_certificates(self) -> None:
+        for certificates in self._certificates.values():
+            certificates.look()
+
+    def connect(self, connect: Callable[..., Peer], host: str, port: int, **limits: int) -> Peer:
+        """A connection to another broker, secured as the listener is that they use among themselves."""
+        security: dict[str, Any] = {}
+        certificates = self._certificates.get(self.inter_broker.listener)
+        if certificates is not None:
+            security["tls"] = lambda: certificates.client
+        return connect(host, port, **limits, **security)
 
     def open(self) -> None:
         """Let clients in. Once is enough."""

@@ -7,12 +7,17 @@ Law: every request is answered exactly once: by its answer, or by None when the 
 from __future__ import annotations
 
 import errno
+import logging
 import socket
+import ssl
 from collections import deque
 from collections.abc import Callable
 
 from brokerd.net.buffers import SPARE_BYTES_MAX, spares
 from brokerd.net.loop import HANGUP, READ, WRITE, Loop, Timer
+from brokerd.net.tls import TlsSocket
+
+log = logging.getLogger(__name__)
 
 LENGTH = 4
 
@@ -20,11 +25,22 @@ LENGTH = 4
 class Peer:
     """Lazily connected. `ask(request, done)`: `done(frame | None)`; the frame's memory is valid during the call only."""
 
-    def __init__(self, loop: Loop, host: str, port: int, *, timeout_ms: int, frame_bytes_max: int) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        host: str,
+        port: int,
+        *,
+        timeout_ms: int,
+        frame_bytes_max: int,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+    ) -> None:
         self.loop, self.host, self.port = loop, host, port
         self._timeout_ms, self._frame_bytes_max = timeout_ms, frame_bytes_max
-        self._sock: socket.socket | None = None
-        self._connected = False
+        self._tls = tls
+        self._sock: socket.socket | TlsSocket | None = None
+        self._secured = tls is None
+        self._connected, self._secured = False, self._tls is None
         self._output = bytearray()
         self._input = bytearray()  # frames under way; kept between them
         self._filled = 0
@@ -38,7 +54,7 @@ class Peer:
             self._timer = self.loop.call_later(self._timeout_ms, lambda now: self.close())
         if self._sock is None:
             self._connect()
-        elif self._connected:
+        elif self._connected and self._secured:
             self._flush()
 
     def _connect(self) -> None:
@@ -46,6 +62,8 @@ class Peer:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock, self._connected = sock, False
+        if self._tls is not None:
+            self._sock, self._secured = TlsSocket(sock, self._tls(), server_side=False, hostname=self.host), False
         code = sock.connect_ex((self.host, self.port))
         if code not in (0, errno.EINPROGRESS):
             # Told later: nobody expects an answer while asking.
@@ -58,7 +76,8 @@ class Peer:
         if sock is None:
             return
         if not self._connected:
-            if sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0:
+            plain = sock.sock if isinstance(sock, TlsSocket) else sock
+            if plain.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0:
                 self.close()
                 return
             if events & WRITE:
@@ -66,23 +85,45 @@ class Peer:
         if events & HANGUP and not events & READ:
             self.close()
             return
-        if events & WRITE:
+        if not self._secured:
+            self._handshake(sock)
+            if not self._secured or self._sock is None:
+                return
+            self._flush()
+        elif events & WRITE:
             self._flush()
         if events & READ and self._sock is not None:
             self._receive()
+            while isinstance(sock, TlsSocket) and self._sock is sock and not sock.drained:
+                self._receive()  # opened or not, it is here already: the poll will not speak of it
+
+    def _handshake(self, sock: socket.socket | TlsSocket) -> None:
+        assert isinstance(sock, TlsSocket)
+        try:
+            self._secured = sock.handshake()
+        except OSError as e:
+            log.warning("no TLS with %s:%d: %s", self.host, self.port, e)
+            self.close()
+            return
+        if not self._secured:
+            self.loop.modify(sock.fileno(), READ | (WRITE if sock.unsent else 0))
 
     def _flush(self) -> None:
-        assert self._sock is not None
+        sock = self._sock
+        assert sock is not None
         try:
             while self._output:
-                n = self._sock.send(self._output)
+                n = sock.send(self._output)
                 del self._output[:n]
+            if isinstance(sock, TlsSocket):
+                sock.push()
         except BlockingIOError:
             pass
         except OSError:
             self.close()
             return
-        self.loop.modify(self._sock.fileno(), READ | (WRITE if self._output else 0))
+        waiting = self._output or (isinstance(sock, TlsSocket) and sock.unsent)
+        self.loop.modify(sock.fileno(), READ | (WRITE if waiting else 0))
 
     def _receive(self) -> None:
         sock = self._sock
@@ -101,7 +142,7 @@ class Peer:
         self._filled += n
         self._split(sock)
 
-    def _split(self, sock: socket.socket) -> None:
+    def _split(self, sock: socket.socket | TlsSocket) -> None:
         """Hand over the whole frames that are here; what is left of the next moves to the front."""
         data, filled = self._input, self._filled
         pos, wanted = 0, LENGTH

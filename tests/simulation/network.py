@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from brokerd.net.listener import Slot
+from brokerd.net.connection import Slot
 from brokerd.net.loop import Timer
 from brokerd.wire.framing import FileRegion
 from tests.simulation.world import MS, Node, World

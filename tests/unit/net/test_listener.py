@@ -11,8 +11,10 @@ from itertools import pairwise
 
 import pytest
 
-from brokerd.net import buffers, listener
-from brokerd.net.listener import Connection, Listener, Slot
+from brokerd.net import buffers
+from brokerd.net import connection as listener
+from brokerd.net.connection import Connection, Slot
+from brokerd.net.listener import Listener
 from brokerd.net.loop import Loop
 from brokerd.wire.framing import FileRegion
 

@@ -1,0 +1,321 @@
+"""TLS on the loop: every byte arrives once and in order, however requests and answers are cut; strangers cost a bounded time and memory."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import ssl
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brokerd.access.certificates import CertificateError, Certificates
+from brokerd.access.principals import distinguished_name, parse_mapping_rules, user_of
+from brokerd.config import BrokerConfig
+from brokerd.net import listener as listeners
+from brokerd.net.connection import Connection
+from brokerd.net.listener import Listener
+from brokerd.net.loop import Loop
+from brokerd.net.peers import Peer
+from brokerd.wire.framing import FileRegion
+from tests.pki import Authority
+
+LIMIT = 8 << 20
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture(scope="module")
+def server_pem(authority: Authority) -> Path:
+    return authority.issue("broker", "/O=Weir/OU=test/CN=broker")
+
+
+def certificates(given: dict[str, str]) -> Certificates:
+    config = BrokerConfig.parse({"broker.id": "1", "log.dirs": "/x", "listeners": "SSL://127.0.0.1:0", **given})
+    return Certificates(lambda name: config.of(config.doors[0], name))
+
+
+class Served:
+    """A listener on a loop that turns while somebody waits: one thread for both ends."""
+
+    def __init__(self, given: dict[str, str], handle: Callable[[Connection, bytes], None], **more: Any) -> None:
+        self.loop = Loop()
+        self.certificates = certificates(given)
+        self.listener = Listener(
+            self.loop, "127.0.0.1", 0, lambda c, frame: handle(c, bytes(frame)),
+            frame_bytes_max=LIMIT, connections_max=1_000, tls=lambda: self.certificates.server, **more,
+        )  # fmt: skip
+        self.listener.open()
+        self.loop.every(1, lambda now: None)  # no turn waits for long
+
+    @property
+    def port(self) -> int:
+        return self.listener.port
+
+    def close(self) -> None:
+        self.listener.stop_accepting()
+        self.listener.close()
+        self.loop.close()
+
+
+class Client:
+    """Of another make: Python's own SSLSocket, not blocking, so that the other end has its turns."""
+
+    def __init__(
+        self, served: Served, authority: Authority, pem: Path | None = None, version: ssl.TLSVersion | None = None
+    ) -> None:
+        context = ssl.create_default_context(cafile=str(authority.ca))
+        if version is not None:
+            context.minimum_version = context.maximum_version = version
+        if pem is not None:
+            context.load_cert_chain(pem)
+        self._served, self._received = served, b""
+        plain = socket.create_connection(("127.0.0.1", served.port), 30)
+        self.sock = context.wrap_socket(plain, server_hostname="localhost", do_handshake_on_connect=False)
+        self.sock.setblocking(False)
+        while self._try(self.sock.do_handshake) is WAIT:
+            pass
+
+    def _try(self, act: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return act(*arguments)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            self._served.loop.turn()
+            return WAIT
+
+    def exchange(self, stream: bytes, count: int, piece: Callable[[], int] = lambda: 100_000) -> list[bytes]:
+        """Send all of `stream` in pieces while `count` answers are read."""
+        out: list[bytes] = []
+        view, data, size = memoryview(stream), bytearray(), piece()
+        while view or len(out) < count:
+            # OpenSSL wants to see the same bytes again where it could not send them.
+            if view and (n := self._try(self.sock.send, view[:size])) is not WAIT:
+                view, size = view[n:], piece()
+            if (more := self._try(self.sock.recv, 1 << 20)) is not WAIT:
+                if not more:
+                    raise ConnectionResetError
+                data += more
+            while len(data) >= 4 and len(data) >= 4 + (length := int.from_bytes(data[:4], "big")):
+                out.append(bytes(data[4 : 4 + length]))
+                del data[: 4 + length]
+        return out
+
+    def ask(self, body: bytes) -> bytes:
+        return self.exchange(framed(body), 1)[0]
+
+
+WAIT = object()
+
+
+def framed(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+@pytest.fixture
+def echo(server_pem: Path) -> Iterator[Served]:
+    """Answers each frame with itself: half from memory, half out of a file."""
+    with tempfile.TemporaryFile() as file:
+
+        def handle(connection: Connection, frame: bytes) -> None:
+            half = len(frame) // 2
+            position = os.fstat(file.fileno()).st_size
+            os.pwrite(file.fileno(), frame[half:], position)
+            region = FileRegion(file, position, len(frame) - half)
+            connection.answer(connection.open_slot(), [len(frame).to_bytes(4, "big"), frame[:half], region])
+
+        served = Served({"ssl.keystore.location": str(server_pem)}, handle)
+        yield served
+        served.close()
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_whatever_is_sent_comes_back_whole_and_in_order(
+    echo: Served, authority: Authority, version: ssl.TLSVersion
+) -> None:
+    rng = random.Random(5)
+    bodies = [rng.randbytes(rng.choice((1, 3, 40, 16_384, 70_000, 400_000, 3_000_000))) for _ in range(30)]
+    stream = b"".join(map(framed, bodies))
+    sizes = (1, 7, 1_000, 100_000, 1_000_000)
+    assert Client(echo, authority, version=version).exchange(stream, len(bodies), lambda: rng.choice(sizes)) == bodies
+
+
+def test_a_slow_reader_gets_everything(echo: Served, authority: Authority) -> None:
+    """Longer than all buffers between: what is sealed waits for the socket, and what waits behind it is not lost."""
+    bodies = [bytes([i]) * 2_000_000 for i in range(12)]
+    client = Client(echo, authority)
+    for body in bodies:
+        view = memoryview(framed(body))
+        for _ in range(200):  # nobody reads; at some point the broker does not either
+            if view and (n := client._try(client.sock.send, view)) is not WAIT:
+                view = view[n:]
+        if view:
+            break
+    else:
+        raise AssertionError("24 MB were taken without an answer read")
+    rest = bytes(view) + b"".join(map(framed, bodies[bodies.index(body) + 1 :]))
+    assert client.exchange(rest, len(bodies), lambda: len(rest)) == bodies
+
+
+def test_a_broker_talks_to_another_one_over_tls(echo: Served, authority: Authority) -> None:
+    loop = echo.loop
+    mine = certificates(
+        {"ssl.keystore.location": str(authority.folder / "broker.pem"), "ssl.truststore.location": str(authority.ca)}
+    )
+    peer = Peer(loop, "127.0.0.1", echo.port, timeout_ms=30_000, frame_bytes_max=LIMIT, tls=lambda: mine.client)
+    heard: list[bytes | None] = []
+    bodies = [b"a" * n for n in (1, 100_000, 4_000_000, 5)]
+    for body in bodies:
+        peer.ask(framed(body), lambda frame: heard.append(None if frame is None else bytes(frame)))
+    while len(heard) < len(bodies):
+        loop.turn()
+    assert heard == bodies
+    peer.close()
+
+
+def test_a_broker_does_not_talk_to_one_it_does_not_trust(echo: Served, tmp_path: Path) -> None:
+    other = Authority(tmp_path, "somebody else")
+    mine = certificates({"ssl.keystore.location": str(other.issue("me")), "ssl.truststore.location": str(other.ca)})
+    loop = echo.loop
+    peer = Peer(loop, "127.0.0.1", echo.port, timeout_ms=30_000, frame_bytes_max=LIMIT, tls=lambda: mine.client)
+    heard: list[bytes | None] = []
+    peer.ask(framed(b"secret"), lambda frame: heard.append(None if frame is None else bytes(frame)))
+    while not heard:
+        loop.turn()
+    assert heard == [None]
+
+
+def refused(served: Served, authority: Authority, pem: Path | None) -> bool:
+    try:
+        Client(served, authority, pem).ask(b"hello")
+        return False
+    except (ssl.SSLError, ConnectionError):
+        return True
+
+
+# -- who is it -----------------------------------------------------------------------------------------------------------
+def test_a_required_certificate_names_its_client_and_nobody_else_gets_in(
+    authority: Authority, server_pem: Path, tmp_path: Path
+) -> None:
+    names: list[str | None] = []
+
+    def handle(connection: Connection, frame: bytes) -> None:
+        names.append(connection.distinguished_name)
+        connection.answer(connection.open_slot(), [framed(b"ok")])
+
+    given = {
+        "ssl.keystore.location": str(server_pem),
+        "ssl.truststore.location": str(authority.ca),
+        "ssl.client.auth": "required",
+    }
+    served = Served(given, handle)
+    try:
+        alice = Client(served, authority, authority.issue("alice", "/C=DE/O=Weir, Ltd/OU=Ops/CN=alice"))
+        assert alice.ask(b"hello") == b"ok"
+        assert names == ["CN=alice,OU=Ops,O=Weir\\, Ltd,C=DE"]
+        for pem in (None, Authority(tmp_path / "other").issue("mallory")):
+            assert refused(served, authority, pem)
+    finally:
+        served.close()
+    assert len(names) == 1
+
+
+@pytest.mark.parametrize(
+    ("rules", "name", "user"),
+    [
+        ("", "CN=a,O=x", "User:CN=a,O=x"),
+        ("DEFAULT", "CN=a,O=x", "User:CN=a,O=x"),
+        (r"RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/,DEFAULT", "CN=svc,OU=ServiceUsers,O=x", "User:svc"),
+        (r"RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/,DEFAULT", "CN=svc,OU=Others", "User:CN=svc,OU=Others"),
+        (r"RULE:^CN=(.*?),OU=(.*?),O=(.*?),L=(.*?),ST=(.*?),C=(.*?)$/$1@$2/L", "CN=Ad,OU=Ad,O=o,L=l,ST=s,C=c", "User:ad@ad"),
+        (r"RULE:^.*[Cc][Nn]=([a-zA-Z0-9.]*).*$/$1/U", "CN=alice,O=x", "User:ALICE"),
+        (r"RULE:^CN=(.*),O=a\/b$/$1/L", "CN=Bob,O=a/b", "User:bob"),
+    ],
+)  # fmt: skip
+def test_rules_make_the_users_that_kafka_makes(rules: str, name: str, user: str) -> None:
+    assert user_of(name, parse_mapping_rules(rules)) == user
+
+
+@pytest.mark.parametrize("rules", ["RULE:a", "RULE:(/x/", "default", "RULE:a/b/X"])
+def test_rules_that_are_none_are_refused(rules: str) -> None:
+    with pytest.raises(ValueError):
+        parse_mapping_rules(rules)
+
+
+def test_a_name_is_written_as_java_writes_it() -> None:
+    subject = ((("countryName", "DE"),), (("emailAddress", "a@b"),), (("commonName", ' #a+b" '),))
+    assert distinguished_name(subject) == 'CN=\\ #a\\+b\\"\\ ,1.2.840.113549.1.9.1=#1603614062,C=DE'
+
+
+# -- keys ----------------------------------------------------------------------------------------------------------------
+def test_a_key_may_stand_in_the_settings_and_may_be_encrypted(authority: Authority) -> None:
+    authority.issue("inline", encrypted="a pass phrase")
+    key, chain = ((authority.folder / f"inline.{x}").read_text().replace("\n", "\\n") for x in ("key", "crt"))
+    given = {"ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain}
+    assert certificates({**given, "ssl.key.password": "a pass phrase"}).server
+    with pytest.raises(CertificateError, match="cannot be used") as e:
+        certificates({**given, "ssl.key.password": "wrong"})
+    assert "wrong" not in str(e.value)
+    with pytest.raises(CertificateError, match=r"ssl\.key\.password is not set"):
+        certificates(given)
+
+
+def test_a_new_certificate_is_used_without_a_restart_and_a_broken_one_is_not(
+    authority: Authority, tmp_path: Path, echo: Served
+) -> None:
+    pem = tmp_path / "keystore.pem"
+    pem.write_text(authority.issue("first").read_text())
+    echo.certificates = certificates({"ssl.keystore.location": str(pem)})
+
+    def shown() -> str:
+        certificate: Any = Client(echo, authority).sock.getpeercert()
+        return str(certificate["subject"][-1][0][1])
+
+    old = Client(echo, authority)
+    assert (shown(), echo.certificates.look()) == ("first", False)
+    pem.write_text(authority.issue("second").read_text())
+    assert (echo.certificates.look(), shown()) == (True, "second")
+    pem.write_text("half a fi")
+    assert (echo.certificates.look(), echo.certificates.look(), shown()) == (False, False, "second")
+    assert old.ask(b"still here") == b"still here"
+
+
+# -- strangers -----------------------------------------------------------------------------------------------------------
+def test_a_stranger_who_says_nothing_is_sent_away(
+    server_pem: Path, monkeypatch: pytest.MonkeyPatch, authority: Authority
+) -> None:
+    monkeypatch.setattr(listeners, "UNPROVEN_MS_MAX", 300)
+    monkeypatch.setattr(listeners, "STRANGERS_LOOK_MS", 50)
+    served = Served({"ssl.keystore.location": str(server_pem)}, lambda c, f: c.answer(c.open_slot(), [framed(f)]))
+    try:
+        known = Client(served, authority)
+        strangers = [socket.create_connection(("127.0.0.1", served.port), 60) for _ in range(3)]
+        for sock, beginning in zip(strangers, (b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"), strict=True):
+            sock.sendall(beginning)
+        served.loop.turn()
+        while len(served.listener.connections) > 1:
+            served.loop.turn()
+        assert known.ask(b"I have shown who I am") == b"I have shown who I am"
+    finally:
+        served.close()
+
+
+def test_a_crowd_of_strangers_keeps_nobody_out(
+    server_pem: Path, monkeypatch: pytest.MonkeyPatch, authority: Authority
+) -> None:
+    monkeypatch.setattr(listeners, "UNPROVEN_MAX", 8)
+    served = Served({"ssl.keystore.location": str(server_pem)}, lambda c, f: c.answer(c.open_slot(), [framed(f)]))
+    try:
+        crowd = [socket.create_connection(("127.0.0.1", served.port), 60) for _ in range(40)]
+        assert Client(served, authority).ask(b"let me in") == b"let me in"
+        assert len(served.listener.connections) <= 9
+        for one in crowd:
+            one.close()
+    finally:
+        served.close()
