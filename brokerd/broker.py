@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from brokerd.access.sasl import Authenticator
+from brokerd.access.scram import Credential
 from brokerd.apis.admin import AdminApi
 from brokerd.apis.fetch import FetchApi
 from brokerd.apis.fetchsessions import Sessions
@@ -23,6 +25,7 @@ from brokerd.apis.metadata import MetadataApi
 from brokerd.apis.offsets import OffsetsApi
 from brokerd.apis.produce import ProduceApi
 from brokerd.apis.producers import ProducersApi
+from brokerd.apis.security import SecurityApi
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.metadata import Image, Record, RequestAnswered, TopicDeleted
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now, TopicState
@@ -117,6 +120,12 @@ class Broker:
         )  # fmt: skip
         self.producers = ProducersApi(outside.draw_producer_id)
         self.dispatch.handlers.update(self._handlers())
+        guarded = [d for d in config.doors if d.sasl]
+        if guarded:
+            mechanisms = frozenset(m for d in guarded for m in config.of(d, "sasl.enabled.mechanisms"))
+            self.dispatch.authenticator = Authenticator(
+                config.values, mechanisms, self._credential, self.jobs, lambda: self.loop.now, self.loop.call_later
+            )
         self.loop.register(self.store.fileno(), READ, lambda events: self.store.pump())
         self.loop.call_later(TICK_MS, self._tick)
         self.loop.every(
@@ -145,8 +154,10 @@ class Broker:
             session_ms_min=self.config["group.min.session.timeout.ms"],
             session_ms_max=self.config["group.max.session.timeout.ms"],
         )  # fmt: skip
+        security = SecurityApi(lambda: self.partitions.image, self._ask)
         return {
             **groups.handlers(),
+            **security.handlers(),
             ApiKey.PRODUCE: self.produce.handle,
             ApiKey.FETCH: fetch.handle,
             ApiKey.LIST_OFFSETS: offsets.list_offsets,
@@ -174,6 +185,10 @@ class Broker:
     def _address_of(self, broker_id: int) -> tuple[str, int] | None:
         broker = self.partitions.image.brokers.get(broker_id)
         return broker.address(self.listeners.inter_broker.listener) if broker is not None and broker.alive else None
+
+    def _credential(self, mechanism: str, user: str) -> Credential | None:
+        _, value = self.partitions.image.access_to("scram", f"{mechanism}:{user}")
+        return Credential.from_json(value) if value is not None else None
 
     def _ask(
         self, kind: str, payload: dict[str, Any], timeout_ms: int, done: Callable[[RequestAnswered | None], None]

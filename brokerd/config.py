@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from brokerd.access.settings import SSL_SETTINGS
+from brokerd.access.settings import MECHANISMS, SASL_SETTINGS, SSL_SETTINGS
 from brokerd.listeners import Door, doors, inter_broker_door, parse_listeners, parse_protocol_map
 from brokerd.setting import Setting, parse_bool
 
@@ -70,6 +70,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("offset.metadata.max.bytes", int, 4_096, "Largest metadata string of a commit.", 0),
     Setting("producer.id.expiration.ms", int, 86_400_000, "A producer silent for longer is forgotten.", 1),
     *SSL_SETTINGS,
+    *SASL_SETTINGS,
 )  # fmt: skip
 
 _BY_NAME = {s.name: s for s in SETTINGS}
@@ -158,7 +159,10 @@ def _own(name: str) -> tuple[str, Setting] | None:
     rest = name.removeprefix("listener.name.")
     for setting in SETTINGS:
         if setting.per_listener and rest.endswith("." + setting.name):
-            return rest.removesuffix("." + setting.name).upper(), setting
+            listener = rest.removesuffix("." + setting.name).upper()
+            for mechanism in MECHANISMS:  # Kafka's longer form names the mechanism too
+                listener = listener.removesuffix("." + mechanism)
+            return listener, setting
     return None
 
 

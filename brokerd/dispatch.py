@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from brokerd.access.principals import ANONYMOUS, user_of
+from brokerd.access.sasl import Authenticator, Talk
 from brokerd.config import BrokerConfig
 from brokerd.listeners import Door
 from brokerd.net.connection import Connection, Slot
@@ -24,10 +25,12 @@ log = logging.getLogger(__name__)
 class Session:
     """What is known of whoever is at the other end of a connection."""
 
-    __slots__ = ("listener", "principal")
+    __slots__ = ("listener", "principal", "talk")
 
     def __init__(self, listener: str, principal: str = ANONYMOUS) -> None:
         self.listener, self.principal = listener, principal
+        self.talk: Talk | None = None
+        """Where the listener wants SASL."""
 
 
 class Request:
@@ -92,6 +95,7 @@ class Dispatch:
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
         self.handlers: dict[int, Handler] = {}
+        self.authenticator: Authenticator | None = None
         self.requests = 0
         self.failures = 0
         self.malformed = 0
@@ -109,6 +113,23 @@ class Dispatch:
                 connection.session = Session(door.name, user_of(connection.distinguished_name, rules))
             self.on_frame(connection, frame, connection.session)
 
+        def on_strangers_frame(connection: Connection, frame: memoryview) -> None:
+            session, authenticator = connection.session, self.authenticator
+            assert authenticator is not None
+            if session is None:
+                session = connection.session = Session(door.name)
+                mechanisms = self._config.of(door, "sasl.enabled.mechanisms")
+                session.talk = Talk(authenticator, connection, session, mechanisms)
+            talk = session.talk
+            if talk.bare:
+                talk.hear_bare(frame)
+            elif talk.may(int.from_bytes(frame[:2], "big"), authenticator.clock()):
+                self.on_frame(connection, frame, session)
+            else:
+                self._refuse(connection, "a request before it was proved who asks")
+
+        if door.sasl:
+            return on_strangers_frame
         return on_sealed_frame if door.tls else on_frame
 
     def on_frame(self, connection: Connection, frame: memoryview, session: Session) -> None:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+from brokerd.access.client import Introduction
 from brokerd.net.connection import Connection
 from brokerd.net.listener import Listener
 from brokerd.net.loop import Loop
@@ -60,8 +61,11 @@ class Outside:
         timeout_ms: int,
         frame_bytes_max: int,
         tls: Callable[[], ssl.SSLContext] | None = None,
+        introduce: Callable[[], Introduction] | None = None,
     ) -> Peer:
-        return Peer(self.loop, host, port, timeout_ms=timeout_ms, frame_bytes_max=frame_bytes_max, tls=tls)
+        return Peer(
+            self.loop, host, port, timeout_ms=timeout_ms, frame_bytes_max=frame_bytes_max, tls=tls, introduce=introduce
+        )
 
     def lock(self, folder: Path) -> bool:
         """Take the folder for this process; False when another one has it. Let go when the process ends."""

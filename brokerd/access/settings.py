@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from brokerd.access.client import MECHANISMS as CLIENT_MECHANISMS
+from brokerd.access.client import parse_login
 from brokerd.access.principals import parse_mapping_rules
 from brokerd.setting import Setting, one_of, words
 
@@ -23,6 +25,16 @@ def _tls_versions(text: str) -> tuple[str, ...]:
     return wanted
 
 
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+
+def _mechanisms(text: str) -> tuple[str, ...]:
+    wanted = tuple(w.upper() for w in words(text))
+    if not wanted or not set(wanted) <= set(MECHANISMS):
+        raise ValueError(f"expected some of {', '.join(MECHANISMS)}")
+    return wanted
+
+
 SSL_SETTINGS: tuple[Setting, ...] = (
     Setting("ssl.keystore.type", one_of("PEM"), "PEM", "The form of keys and certificates: PEM.", per_listener=True),
     Setting("ssl.keystore.location", Path, None, "PEM file with the private key and the certificate chain. Read again when it changes.", per_listener=True),
@@ -37,4 +49,16 @@ SSL_SETTINGS: tuple[Setting, ...] = (
     Setting("ssl.cipher.suites", words, (), "Cipher suites of TLS 1.2, in OpenSSL's names; empty: OpenSSL's choice.", per_listener=True),
     Setting("ssl.endpoint.identification.algorithm", one_of("https", ""), "https", "Whether the names in other brokers' certificates are checked; empty: not.", per_listener=True),
     Setting("ssl.principal.mapping.rules", parse_mapping_rules, (), "How a certificate's name becomes a user: RULE:pattern/replacement/[LU], ..., DEFAULT.", per_listener=True),
+)  # fmt: skip
+
+SASL_SETTINGS: tuple[Setting, ...] = (
+    Setting("sasl.enabled.mechanisms", _mechanisms, ("SCRAM-SHA-256", "SCRAM-SHA-512"), "How clients may prove who they are: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.", per_listener=True),
+    Setting("sasl.mechanism.inter.broker.protocol", one_of(*CLIENT_MECHANISMS), "SCRAM-SHA-512", "How this broker proves it to the others."),
+    Setting("sasl.jaas.config", parse_login, None, 'As whom: ... required username="..." password="...";', per_listener=True, secret=True),
+    Setting("connections.max.reauth.ms", int, 0, "After this long a client must prove anew who it is; 0: never.", 0),
+    Setting("sasl.oauthbearer.jwks.endpoint.url", str, None, "The keys that sign tokens: file:///..., a JWKS file."),
+    Setting("sasl.oauthbearer.expected.audience", words, (), "A token must be meant for one of these."),
+    Setting("sasl.oauthbearer.expected.issuer", str, None, "A token must come from here."),
+    Setting("sasl.oauthbearer.clock.skew.seconds", int, 30, "How far the clocks of brokers and issuers may differ.", 0),
+    Setting("sasl.oauthbearer.sub.claim.name", str, "sub", "The claim that names the user."),
 )  # fmt: skip

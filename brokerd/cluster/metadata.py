@@ -157,6 +157,16 @@ class BrokerConfigChanged(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class AccessChanged(Record):
+    """Who may do what, proves who he is how, and how much of it: one ACL, SCRAM credential or quota as a whole. `value` None: it is no more."""
+
+    kind: str
+    key: str
+    generation: int
+    value: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
 class IsrRefused(Record):
     """Why an ISR proposal was not accepted. The PartitionChanged after it, the same ISR in the next partition epoch, is what ends it."""
 
@@ -193,7 +203,8 @@ RECORD_TYPES: dict[str, type[Record]] = {
     cls.__name__: cls
     for cls in (
         ClusterCreated, BrokerUp, BrokerDown, TopicCreated, TopicReady, TopicDeleted, PartitionsGrown, PartitionChanged,
-        TopicConfigChanged, BrokerConfigChanged, IsrRefused, ReplicaReset, RequestAnswered, MetadataLevelRaised,
+        TopicConfigChanged, BrokerConfigChanged, AccessChanged, IsrRefused, ReplicaReset, RequestAnswered,
+        MetadataLevelRaised,
     )
 }  # fmt: skip
 
@@ -325,6 +336,8 @@ class Image:
     deleted: dict[UUID, int] = field(default_factory=dict)
     broker_configs: dict[int, tuple[int, dict[str, str]]] = field(default_factory=dict)
     held: list[Record] = field(default_factory=list)
+    access: dict[str, dict[str, tuple[int, Mapping[str, Any] | None]]] = field(default_factory=dict)
+    """By kind (acl, scram, quota) and key: the generation and the value, None once deleted."""
 
     # -- reading ---------------------------------------------------------------------------------------------------
     def topic_named(self, name: str) -> TopicState | None:
@@ -346,6 +359,10 @@ class Image:
         """The current incarnation of a live broker, else None."""
         broker = self.brokers.get(broker_id)
         return broker.incarnation if broker is not None and broker.alive else None
+
+    def access_to(self, kind: str, key: str) -> tuple[int, Mapping[str, Any] | None]:
+        """(generation, value); 0 and None for what never was."""
+        return self.access.get(kind, {}).get(key, (0, None))
 
     def each_partition(self) -> Iterator[tuple[TopicState, int, PartitionState]]:
         for topic in self.topics.values():
@@ -420,6 +437,8 @@ class Image:
                 topic.generation, topic.configs = record.generation, dict(record.configs)
             case BrokerConfigChanged():
                 self.broker_configs[record.broker_id] = (record.generation, dict(record.configs))
+            case AccessChanged():
+                self.access.setdefault(record.kind, {})[record.key] = (record.generation, record.value)
             case IsrRefused() | ReplicaReset() | RequestAnswered():
                 pass  # messages to their readers; they leave nothing in the image
             case _:
@@ -482,6 +501,9 @@ class Image:
             yield TopicDeleted(topic_id, "", generation)
         for broker_id, (generation, configs) in self.broker_configs.items():
             yield BrokerConfigChanged(broker_id, generation, configs)
+        for kind, entries in self.access.items():
+            for key, (generation, value) in entries.items():
+                yield AccessChanged(kind, key, generation, value)
         for topic in self.topics.values():
             yield TopicCreated(topic.topic_id, topic.name, topic.generation, topic.configs, topic.partition_count)
             for index, state in topic.partitions.items():

@@ -11,8 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from brokerd.access.certificates import LOOK_MS, Certificates
+from brokerd.access.client import Introduction
 from brokerd.cluster.model import Endpoint
-from brokerd.config import BrokerConfig
+from brokerd.config import BrokerConfig, ConfigError
 from brokerd.listeners import Door
 from brokerd.net.connection import Connection
 from brokerd.net.peers import Peer
@@ -36,6 +37,15 @@ class Listeners:
             )
             for door in config.doors
         ]  # fmt: skip
+        self._introduce: Callable[[], Introduction] | None = None
+        if config.inter_broker is not None and config.inter_broker.sasl:
+            mechanism, login = (
+                config["sasl.mechanism.inter.broker.protocol"],
+                config.of(config.inter_broker, "sasl.jaas.config"),
+            )
+            if login is None:
+                raise ConfigError("brokers use SASL among themselves: sasl.jaas.config must say as whom")
+            self._introduce = lambda: Introduction(mechanism, login)
         if self._certificates:
             outside.loop.every(LOOK_MS, lambda now: self._look_at_certificates())
         ports = [listener.port for listener in self._open]
@@ -63,6 +73,8 @@ class Listeners:
         certificates = self._certificates.get(self.inter_broker.listener)
         if certificates is not None:
             security["tls"] = lambda: certificates.client
+        if self._introduce is not None:
+            security["introduce"] = self._introduce
         return connect(host, port, **limits, **security)
 
     def open(self) -> None:

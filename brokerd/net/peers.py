@@ -13,6 +13,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 
+from brokerd.access.client import Introduction, NotIntroduced
 from brokerd.net.buffers import SPARE_BYTES_MAX, spares
 from brokerd.net.loop import HANGUP, READ, WRITE, Loop, Timer
 from brokerd.net.tls import TlsSocket
@@ -34,12 +35,16 @@ class Peer:
         timeout_ms: int,
         frame_bytes_max: int,
         tls: Callable[[], ssl.SSLContext] | None = None,
+        introduce: Callable[[], Introduction] | None = None,
     ) -> None:
         self.loop, self.host, self.port = loop, host, port
         self._timeout_ms, self._frame_bytes_max = timeout_ms, frame_bytes_max
         self._tls = tls
         self._sock: socket.socket | TlsSocket | None = None
         self._secured = tls is None
+        self._introduce = introduce
+        self._introduction: Introduction | None = None  # while it is under way
+        self._held = bytearray()  # what was asked before it was over
         self._connected, self._secured = False, self._tls is None
         self._output = bytearray()
         self._input = bytearray()  # frames under way; kept between them
@@ -49,7 +54,10 @@ class Peer:
 
     def ask(self, request: bytes, done: Callable[[memoryview | None], None]) -> None:
         self._waiting.append(done)
-        self._output += request
+        if self._introduction is not None or (self._sock is None and self._introduce is not None):
+            self._held += request
+        else:
+            self._output += request
         if self._timer is None:
             self._timer = self.loop.call_later(self._timeout_ms, lambda now: self.close())
         if self._sock is None:
@@ -62,6 +70,9 @@ class Peer:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock, self._connected = sock, False
+        if self._introduce is not None:
+            self._introduction = self._introduce()
+            self._output += self._introduction.begin()
         if self._tls is not None:
             self._sock, self._secured = TlsSocket(sock, self._tls(), server_side=False, hostname=self.host), False
         code = sock.connect_ex((self.host, self.port))
@@ -148,7 +159,7 @@ class Peer:
         pos, wanted = 0, LENGTH
         while filled - pos >= LENGTH:
             length = int.from_bytes(data[pos : pos + LENGTH], "big", signed=True)
-            if not 0 < length <= self._frame_bytes_max or not self._waiting:
+            if not 0 < length <= self._frame_bytes_max or not (self._waiting or self._introduction):
                 self.close()
                 return
             wanted = LENGTH + length
@@ -167,7 +178,25 @@ class Peer:
             data[:left] = data[pos:filled]
         self._filled = left
 
+    def _introduced(self, frame: memoryview, introduction: Introduction) -> None:
+        try:
+            more = introduction.heard(frame)
+        except NotIntroduced as e:
+            log.warning("%s:%d does not take us for who we are: %s", self.host, self.port, e)
+            self.close()
+            return
+        if more is not None:
+            self._output += more
+        else:
+            self._introduction = None
+            self._output += self._held
+            self._held = bytearray()
+        self._flush()
+
     def _hand_over(self, frame: memoryview) -> None:
+        if self._introduction is not None:
+            self._introduced(frame, self._introduction)
+            return
         done = self._waiting.popleft()
         if self._timer is not None:
             self._timer.cancel()
@@ -186,7 +215,7 @@ class Peer:
             self._sock.close()
             self._sock = None
         self._connected = False
-        self._output = bytearray()
+        self._output, self._held, self._introduction = bytearray(), bytearray(), None
         # Not given back: a frame out of it may be in somebody's hands right now.
         self._input, self._filled = bytearray(), 0
         waiting, self._waiting = self._waiting, deque()

@@ -27,20 +27,29 @@ class ApiKey(IntEnum):
     SYNC_GROUP = 14
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
     DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
     INCREMENTAL_ALTER_CONFIGS = 44
     OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
     DESCRIBE_CLUSTER = 60
 
 
@@ -103,6 +112,12 @@ APIS: dict[int, Api] = {
             m.IncrementalAlterConfigsResponse, "topics only"),
         Api(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0, m.OffsetDeleteRequest, m.OffsetDeleteResponse),
         Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 1, m.DescribeClusterRequest, m.DescribeClusterResponse),
+        Api(ApiKey.SASL_HANDSHAKE, "SaslHandshake", 0, 1, m.SaslHandshakeRequest, m.SaslHandshakeResponse),
+        Api(ApiKey.SASL_AUTHENTICATE, "SaslAuthenticate", 0, 2, m.SaslAuthenticateRequest, m.SaslAuthenticateResponse),
+        Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", 0, 0,
+            m.DescribeUserScramCredentialsRequest, m.DescribeUserScramCredentialsResponse),
+        Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "AlterUserScramCredentials", 0, 0,
+            m.AlterUserScramCredentialsRequest, m.AlterUserScramCredentialsResponse),
     )
 }  # fmt: skip
 

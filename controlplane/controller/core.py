@@ -17,6 +17,7 @@ from brokerd.cluster import election
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.levels import LEVEL_MAX, LEVEL_MIN
 from brokerd.cluster.metadata import (
+    AccessChanged,
     BrokerDown,
     BrokerUp,
     ClusterCreated,
@@ -51,6 +52,7 @@ from controlplane.controller.events import (
     AppendMetadata,
     BrokersSeen,
     Deposed,
+    DesiredAccess,
     DesiredAssignment,
     DesiredFailed,
     DesiredRead,
@@ -104,6 +106,7 @@ class Core:
     topics: dict[UUID, DesiredTopic] = field(default_factory=dict)
     assignments: dict[TopicPartition, DesiredAssignment] = field(default_factory=dict)
     resets: dict[str, DesiredReset] = field(default_factory=dict)
+    access: list[DesiredAccess] = field(default_factory=list)
     leaving: set[Seat] = field(default_factory=set)
     in_flight: bool = False
     preferred_at_ms: int = 0
@@ -125,6 +128,7 @@ class Core:
                 for store in (self.proposals, self.offline, self.pending, self.topics, self.assignments, self.resets):
                     store.clear()
                 self.fresh.clear()
+                self.access.clear()
                 self.leaving.clear()
                 self.preferred_at_ms = now.mono_ms + PREFERRED_EVERY_MS
             case Deposed():
@@ -195,6 +199,7 @@ class Core:
             self.assignments[TopicPartition(a.topic_id, a.partition)] = a
         for reset in event.resets:
             self.resets[reset.reset_id] = reset
+        self.access += event.access
 
     # -- one look ------------------------------------------------------------------------------------------------------
     def _look(self, now: Now) -> list[Effect]:
@@ -213,6 +218,7 @@ class Core:
         self._isr_proposals()
         self._requests(now)
         self._wanted_topics()
+        self._wanted_access()
         self._wanted_assignments()
         self._partitions(now)
         self._resets()
@@ -481,6 +487,23 @@ class Core:
             if not pending.waiting:
                 del self.pending[request_id]
                 self._answer(request_id, pending.results)
+
+    # -- wanted access -----------------------------------------------------------------------------------------------------
+    def _wanted_access(self) -> None:
+        wanted_now, self.access = self.access, []
+        written: dict[tuple[str, str], int] = {}
+        for wanted in wanted_now:
+            known, _ = self.image.access_to(wanted.kind, wanted.key)
+            known = max(known, written.get((wanted.kind, wanted.key), 0))
+            if wanted.generation > known:
+                written[wanted.kind, wanted.key] = wanted.generation
+                self._out.append(AccessChanged(wanted.kind, wanted.key, wanted.generation, wanted.value))
+            elif wanted.generation < known:
+                text = f"the row has generation {wanted.generation}, the log {known}: an older database?"
+                self._effects.append(Report("drift", f"{wanted.kind} {wanted.key}", text))
+            pending = self.pending.get(wanted.request_id or "")
+            if pending is not None:
+                pending.waiting.discard(wanted.key)
 
     # -- wanted topics -----------------------------------------------------------------------------------------------------
     def _wanted_topics(self) -> None:

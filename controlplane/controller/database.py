@@ -20,6 +20,7 @@ from django.db import DatabaseError, IntegrityError, close_old_connections, conn
 from django.utils import timezone
 
 from brokerd.cluster.metadata import (
+    AccessChanged,
     Image,
     PartitionsGrown,
     Record,
@@ -32,6 +33,7 @@ from brokerd.cluster.model import GROUP_OFFSETS_TOPIC
 from brokerd.cluster.znodes import ForwardedRequest
 from controlplane.controller import requests
 from controlplane.controller.events import (
+    DesiredAccess,
     DesiredAssignment,
     DesiredFailed,
     DesiredRead,
@@ -42,6 +44,7 @@ from controlplane.controller.events import (
 from controlplane.dbcare import drop_if_replaced
 from controlplane.models import Cluster, HandledRequest, Move, ObservedTopic, Topic
 from controlplane.services import Refused, moves, recovery
+from controlplane.services import access as access_services
 from controlplane.services import topics as topic_services
 
 log = logging.getLogger(__name__)
@@ -142,7 +145,10 @@ class DatabaseThread:
     def applied(self, image: Image, records: Sequence[Record]) -> None:
         if resets := tuple((r.reset_id, image.seq) for r in records if isinstance(r, ReplicaReset)):
             self._commands.put(Resets(resets))
-        if any(isinstance(r, TopicReady | TopicDeleted | PartitionsGrown | TopicConfigChanged) for r in records):
+        if any(
+            isinstance(r, AccessChanged | TopicReady | TopicDeleted | PartitionsGrown | TopicConfigChanged)
+            for r in records
+        ):
             self._commands.put(Look())
 
     def report(self, report: Report) -> None:
@@ -232,12 +238,24 @@ class DatabaseThread:
             if now - self._resets_handed.get(str(r.reset_id), -RESET_AGAIN_SECONDS) >= RESET_AGAIN_SECONDS:
                 self._resets_handed[str(r.reset_id)] = now
                 resets.append(DesiredReset(r.topic_id, r.partition, r.broker_id, str(r.reset_id)))
+        access = self._access(epoch)
         if self._first:
             known = Cluster.objects.filter(pk=1).values_list("cluster_id", flat=True).first() or ""
             self._first = False
-            self._post(DesiredRead(tuple(topics), assignments, tuple(resets), complete=True, cluster_id=known))
-        elif topics or assignments or resets:
-            self._post(DesiredRead(tuple(topics), assignments, tuple(resets)))
+            self._post(DesiredRead(tuple(topics), assignments, tuple(resets), access, complete=True, cluster_id=known))
+        elif topics or assignments or resets or access:
+            self._post(DesiredRead(tuple(topics), assignments, tuple(resets), access))
+
+    def _access(self, epoch: int) -> tuple[DesiredAccess, ...]:
+        """Rows that the log lacks. One that is older than the log's is drift: shown by the core, and nothing is done about it."""
+        wanted = []
+        for row in access_services.waiting():
+            in_log, _ = self.image.access_to(row.kind, row.key) if self.image is not None else (0, None)
+            if in_log == row.generation:
+                access_services.mark_applied(row, epoch)
+            elif in_log < row.generation:
+                wanted.append(DesiredAccess(row.kind, row.key, row.generation, row.value))
+        return tuple(wanted)
 
     def _deleted(self, topic_id: UUID) -> bool:
         return self.image is not None and topic_id in self.image.deleted
@@ -255,6 +273,9 @@ class DatabaseThread:
     def _request(self, request: ForwardedRequest) -> None:
         try:
             with transaction.atomic():
+                if request.kind == "alter_access":
+                    self._post(DesiredRead(access=self._write_access(request)))
+                    return
                 rows = self._write(request)
         except Refused as e:
             code = 40 if e.field.startswith("configs") else KAFKA_ERRORS.get(e.field, 44)
@@ -288,6 +309,15 @@ class DatabaseThread:
             request_id=request.request_id, kind=request.kind, topic_ids=[str(row.id) for row in rows]
         )
         return rows
+
+    def _write_access(self, request: ForwardedRequest) -> tuple[DesiredAccess, ...]:
+        who = f"{request.payload.get('principal') or 'client'} at broker {request.broker_id}"[:150]
+        out = []
+        for item in request.payload["topics"]:
+            known = self.image.access_to(item["kind"], item["name"])[0] if self.image is not None else 0
+            row = access_services.put(item["kind"], item["name"], item["value"], who=who, above=known)
+            out.append(DesiredAccess(row.kind, row.key, row.generation, row.value, request.request_id))
+        return tuple(out)
 
     def _write_topic(self, request: ForwardedRequest, topic: Mapping[str, Any], who: str) -> Topic:
         rid = request.request_id

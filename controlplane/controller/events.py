@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from brokerd.cluster.metadata import Record
@@ -49,10 +50,22 @@ class DesiredReset:
 
 
 @dataclass(frozen=True, slots=True)
+class DesiredAccess:
+    """An ACL, a credential or a quota whose generation the log has not applied yet. `value` None: deleted."""
+
+    kind: str
+    key: str
+    generation: int
+    value: Mapping[str, Any] | None
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DesiredRead:
     topics: tuple[DesiredTopic, ...] = ()
     assignments: tuple[DesiredAssignment, ...] = ()
     resets: tuple[DesiredReset, ...] = ()
+    access: tuple[DesiredAccess, ...] = ()
     complete: bool = False
     """True when every row was read, not only the newer ones: the first of a term. Absence never deletes either way."""
     cluster_id: str = ""

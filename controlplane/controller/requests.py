@@ -23,6 +23,11 @@ INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_
 UNKNOWN_TOPIC_ID, POLICY_VIOLATION = 100, 44
 PARTITIONS_MAX = 10_000
 """Partitions of one topic: more in one request is a slip of the finger rather than a wish."""
+ACCESS_KINDS = ("acl", "scram", "quota")
+ACCESS_KEY_MAX = 1_000
+"""Characters of an entry's key: an ACL is its own key."""
+ACCESS_MAX = 100_000
+"""Entries of each kind, deleted ones included: every broker holds them in memory."""
 MESSAGE_CHARACTERS_MAX = 500
 """A refusal may quote what a client sent; the answer to all of a request has to fit an entry of the metadata log."""
 
@@ -215,9 +220,24 @@ def _alter(topic: Mapping[str, Any], image: Image, live: list[BrokerState]) -> R
     return _no(topic, INVALID_CONFIG, problem) if problem else _ok(topic)
 
 
+def _access(item: Mapping[str, Any], image: Image, live: list[BrokerState]) -> Result:
+    """The broker has checked what it means (it alone knows the protocol's words); here only what carries it."""
+    kind, value = item.get("kind"), item.get("value")
+    if kind not in ACCESS_KINDS or not isinstance(value, dict | None) or len(item["name"]) > ACCESS_KEY_MAX:
+        return _no(item, INVALID_REQUEST, f"access of kind {kind!r} cannot be written so")
+    if (
+        value is not None
+        and item["name"] not in image.access.get(kind, {})
+        and len(image.access.get(kind, {})) >= ACCESS_MAX
+    ):
+        return _no(item, POLICY_VIOLATION, f"there are {ACCESS_MAX} entries of kind {kind} already")
+    return _ok(item)
+
+
 _CHECKS: dict[str, Callable[[Mapping[str, Any], Image, list[BrokerState]], Result]] = {
     "create_topics": _create,
     "delete_topics": _delete,
     "create_partitions": _grow,
     "alter_topic_configs": _alter,
+    "alter_access": _access,
 }

@@ -1,7 +1,7 @@
 """The tables. Law: what is wanted (topic, access), what is observed (cluster, observed) and what was intended (change, move, job)
 are three things and never one table. Observed rows are written by the observer only, wanted rows by services only."""
 
-from controlplane.models.access import Acl
+from controlplane.models.access import AccessEntry, Acl
 from controlplane.models.change import Change
 from controlplane.models.cluster import (
     Broker,
@@ -17,6 +17,7 @@ from controlplane.models.move import Move, MovePartition
 from controlplane.models.topic import HandledRequest, Topic
 
 __all__ = [
+    "AccessEntry",
     "Acl",
     "ArchiveBatch",
     "ArchiveJob",

@@ -1,4 +1,4 @@
-"""Who may do what. Law: stored and shown here; brokers do not enforce it yet (GAPS.md says so)."""
+"""Who may do what, proves who he is how, and how much of it. Law: wanted here, carried by the metadata log, enforced by brokers."""
 
 from __future__ import annotations
 
@@ -28,3 +28,21 @@ class Acl(models.Model):
                 name="one_row_per_binding",
             )
         ]  # fmt: skip
+
+
+class AccessEntry(models.Model):
+    """An ACL, a SCRAM credential or a quota as the metadata log carries it (`AccessChanged`). `value` NULL: deleted; the row stays, so that
+    an older copy of this database cannot bring it back. A credential's value holds keys, never a password."""
+
+    kind = models.CharField(max_length=10)
+    key = models.CharField(max_length=1000)
+    value = models.JSONField(null=True)
+    generation = models.PositiveBigIntegerField(default=1)
+    applied_generation = models.PositiveBigIntegerField(default=0)
+    controller_epoch = models.PositiveBigIntegerField(default=0)
+    waiting = models.BooleanField(default=True, db_index=True)
+    changed_at = models.DateTimeField(auto_now=True)
+    changed_by = models.CharField(max_length=150)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["kind", "key"], name="one_row_per_access_key")]

@@ -1,4 +1,4 @@
-"""ACL bindings: stored and shown. Law: brokers do not enforce them yet, and every page that shows them says so."""
+"""ACL bindings: wanted here. Law: each is carried to the brokers by `access`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from django.db import IntegrityError, transaction
 
 from controlplane.models import Acl
 from controlplane.models.change import Outcome
+from controlplane.services import access
 from controlplane.services.common import Refused, record, record_refusal
 
 RESOURCE_TYPES = ("topic", "group", "cluster", "transactional_id")
@@ -52,6 +53,7 @@ def create_acl(
         try:
             with transaction.atomic():
                 row = Acl.objects.create(created_by=who, **after)
+                access.put("acl", access.acl_key(after), after, who=who, why=why)
                 record(
                     who, "acl.create", "acl", name,
                     why=why, after=after, object_id=f"acl-{row.pk}", outcome=Outcome.CONFIRMED,
@@ -74,6 +76,7 @@ def delete_acl(acl_id: int, *, who: str, why: str = "") -> None:
             "resource_type": row.resource_type, "pattern_type": row.pattern_type, "resource_name": row.resource_name,
             "principal": row.principal, "host": row.host, "operation": row.operation, "permission": row.permission,
         }  # fmt: skip
+        access.put("acl", access.acl_key(before), None, who=who, why=why)
         record(
             who, "acl.delete", "acl", f"{row.resource_type}:{row.resource_name}"[:255],
             why=why, before=before, object_id=f"acl-{acl_id}", outcome=Outcome.CONFIRMED,

@@ -21,7 +21,14 @@ from brokerd.cluster.metadata import Image, Record
 from brokerd.cluster.znodes import ForwardedRequest
 from brokerd.cluster.zookeeper import ZooKeeperStore
 from controlplane.controller import requests
-from controlplane.controller.events import DesiredAssignment, DesiredRead, DesiredReset, DesiredTopic, Report
+from controlplane.controller.events import (
+    DesiredAccess,
+    DesiredAssignment,
+    DesiredRead,
+    DesiredReset,
+    DesiredTopic,
+    Report,
+)
 from controlplane.controller.runner import Controller
 from controlplane.house import zookeeper
 
@@ -52,6 +59,7 @@ class Rows:
     def __init__(self, topics: list[DesiredTopic]) -> None:
         self.topics = {t.name: t for t in topics}
         self.reports: list[Report] = []
+        self.generations: dict[tuple[str, str], int] = {}
         self._post: Callable[[Any], None] = lambda event: None
         self.image: Image | None = None
 
@@ -65,6 +73,11 @@ class Rows:
         pass
 
     def write(self, request: ForwardedRequest) -> None:
+        if request.kind == "alter_access":
+            self._post(
+                DesiredRead(access=tuple(self._access(i, request.request_id) for i in request.payload["topics"]))
+            )
+            return
         out = []
         for topic in request.payload["topics"]:
             name = topic["name"]
@@ -90,6 +103,12 @@ class Rows:
             self.topics[name] = row
             out.append(row)
         self._post(DesiredRead(tuple(out)))
+
+    def _access(self, item: dict[str, Any], request_id: str) -> DesiredAccess:
+        generation = self.generations[item["kind"], item["name"]] = (
+            self.generations.get((item["kind"], item["name"]), 0) + 1
+        )
+        return DesiredAccess(item["kind"], item["name"], generation, item["value"], request_id)
 
     def move(self, *assignments: DesiredAssignment) -> None:
         self._post(DesiredRead(assignments=assignments))

@@ -3,38 +3,55 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import aiokafka
+import aiokafka.abc
 import aiokafka.helpers
+import jwt
 import kafka
 import pytest
-from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from cryptography.hazmat.primitives.asymmetric import rsa
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tests.cluster.local import LocalCluster, free_port, wait_for
 from tests.pki import Authority
 
+PASSWORD = 'a "long" password; with <all>'
 RECORDS = [f"record {i}".encode() * (i % 50 + 1) for i in range(400)]
 
 
 class Secured(LocalCluster):
-    """Two brokers. PLAINTEXT for what is not the matter here, BROKERS between them (mutual TLS), SSL for clients."""
+    """Two brokers. PLAINTEXT for what is not the matter here, BROKERS between them (mutual TLS and SCRAM), the rest for clients."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, brokers=2)
         self.authority = Authority(folder / "pki")
         self.pem = self.authority.issue("broker", "/O=Weir/CN=broker")
         self.client = self.authority.issue("alice", "/O=Weir/CN=alice")
-        self.ssl = {i: free_port() for i in self.ports}
+        self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        jwk = {**json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key())), "kid": "one", "alg": "RS256"}
+        (folder / "keys.json").write_text(json.dumps({"keys": [jwk]}))
+        self.doors = {door: {i: free_port() for i in self.ports} for door in ("SSL", "SASL_PLAINTEXT", "SASL_SSL")}
         for i, plain in self.ports.items():
+            more = "".join(f",{door}://127.0.0.1:{ports[i]}" for door, ports in self.doors.items())
             self.own_settings[i] = {
-                "listeners": f"PLAINTEXT://127.0.0.1:{plain},BROKERS://127.0.0.1:0,SSL://127.0.0.1:{self.ssl[i]}",
-                "listener.security.protocol.map": "BROKERS:SSL",
+                "listeners": f"PLAINTEXT://127.0.0.1:{plain},BROKERS://127.0.0.1:0{more}",
+                "listener.security.protocol.map": "BROKERS:SASL_SSL",
+                "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+                "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+                "listener.name.brokers.scram-sha-512.sasl.jaas.config": 'org.apache.kafka.common.security.scram.ScramLoginModule required username="broker" password="among us";',
+                "sasl.oauthbearer.jwks.endpoint.url": (folder / "keys.json").as_uri(),
+                "sasl.oauthbearer.expected.audience": "weir",
+                "connections.max.reauth.ms": "4000",
                 "inter.broker.listener.name": "BROKERS",
                 "listener.name.brokers.ssl.client.auth": "required",
                 "ssl.client.auth": "requested",
@@ -43,30 +60,62 @@ class Secured(LocalCluster):
                 "min.insync.replicas": "2",
             }
 
-    def reached(self, ports: dict[int, int]) -> str:
-        return ",".join(f"127.0.0.1:{p}" for p in ports.values())
+    def reached(self, door: str) -> str:
+        return ",".join(f"127.0.0.1:{p}" for p in self.doors[door].values())
+
+    def token(self, user: str, seconds: int = 600, audience: str = "weir") -> str:
+        claims = {"sub": user, "exp": int(time.time()) + seconds, "aud": audience}
+        return str(jwt.encode(claims, self.key, algorithm="RS256", headers={"kid": "one"}))
 
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     with Secured(tmp_path_factory.mktemp("secured")) as running:
+        admin = AdminClient({"bootstrap.servers": running.bootstrap, "log_level": 0})
+        for user, password in (("broker", "among us"), ("alice", PASSWORD)):
+            for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+                upsertion = UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4096), password.encode())
+                for done in admin.alter_user_scram_credentials([upsertion]).values():
+                    done.result(60)
         yield running
 
 
-def settings_of_librdkafka(secured: Secured, how: str) -> dict[str, Any]:
-    assert how == "SSL"
-    return {
-        "bootstrap.servers": secured.reached(secured.ssl), "security.protocol": "ssl", "ssl.ca.location": str(secured.authority.ca),
-        "ssl.certificate.location": str(secured.client), "ssl.key.location": str(secured.client), "log_level": 0,
+def settings_of_librdkafka(secured: Secured, how: str, password: str = PASSWORD) -> dict[str, Any]:
+    protocol, _, mechanism = how.partition("/")
+    settings: dict[str, Any] = {
+        "bootstrap.servers": secured.reached(protocol), "security.protocol": protocol.lower(), "log_level": 0,
+        "ssl.ca.location": str(secured.authority.ca),
     }  # fmt: skip
+    if mechanism == "OAUTHBEARER":
+        settings |= {"sasl.mechanisms": mechanism, "oauth_cb": lambda _: (secured.token("alice"), time.time() + 600)}
+    elif mechanism:
+        settings |= {"sasl.mechanisms": mechanism, "sasl.username": "alice", "sasl.password": password}
+    else:
+        settings |= {"ssl.certificate.location": str(secured.client), "ssl.key.location": str(secured.client)}
+    return settings
 
 
-def settings_of_python(secured: Secured, how: str) -> dict[str, Any]:
-    assert how == "SSL"
-    return {"bootstrap_servers": secured.reached(secured.ssl).split(","), "security_protocol": how}
+def settings_of_python(secured: Secured, how: str, tokens: type) -> dict[str, Any]:
+    protocol, _, mechanism = how.partition("/")
+    settings: dict[str, Any] = {
+        "bootstrap_servers": secured.reached(protocol).split(","),
+        "security_protocol": protocol,
+    }
+    if mechanism == "OAUTHBEARER":
+
+        class Provider(tokens):  # type: ignore[misc]
+            def token(self) -> Any:
+                return secured.token("alice")
+
+        settings |= {"sasl_mechanism": mechanism, "sasl_oauth_token_provider": Provider()}
+    elif mechanism:
+        settings |= {"sasl_mechanism": mechanism, "sasl_plain_username": "alice", "sasl_plain_password": PASSWORD}
+    return settings
 
 
-WAYS = ("SSL",)
+WAYS = (
+    "SSL", "SASL_SSL/SCRAM-SHA-512", "SASL_PLAINTEXT/SCRAM-SHA-256", "SASL_SSL/PLAIN", "SASL_PLAINTEXT/OAUTHBEARER",
+)  # fmt: skip
 
 
 @pytest.mark.cluster
@@ -85,15 +134,17 @@ def test_confluent_kafka(secured: Secured, how: str) -> None:
     assert seen == RECORDS
     reader.close()
     told = AdminClient(settings).list_topics(timeout=30).brokers
-    assert {b.port for b in told.values()} == set(secured.ssl.values()), "a client is told the listener it came by"
+    assert {b.port for b in told.values()} == set(secured.doors[how.partition("/")[0]].values()), (
+        "a client is told the listener it came by"
+    )
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("how", WAYS)
 def test_kafka_python(secured: Secured, how: str) -> None:
     topic = f"t{uuid.uuid4().hex}"
-    settings = {**settings_of_python(secured, how)}
-    if how.endswith("SSL"):
+    settings = settings_of_python(secured, how, AbstractTokenProvider)
+    if "SSL" in how:
         settings |= {"ssl_cafile": str(secured.authority.ca), "ssl_certfile": str(secured.client)}
     producer = kafka.KafkaProducer(**settings, acks="all")
     for record in RECORDS:
@@ -112,8 +163,15 @@ def test_kafka_python(secured: Secured, how: str) -> None:
 @pytest.mark.parametrize("how", WAYS)
 def test_aiokafka(secured: Secured, how: str) -> None:
     topic = f"t{uuid.uuid4().hex}"
-    settings = settings_of_python(secured, how)
-    if how.endswith("SSL"):
+
+    class Tokens(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc]
+        async def token(self) -> str:
+            return secured.token("alice")
+
+    settings = settings_of_python(secured, how, object)
+    if "OAUTH" in how:
+        settings["sasl_oauth_token_provider"] = Tokens()
+    if "SSL" in how:
         settings["ssl_context"] = aiokafka.helpers.create_ssl_context(
             cafile=str(secured.authority.ca), certfile=str(secured.client)
         )
@@ -134,7 +192,7 @@ def test_aiokafka(secured: Secured, how: str) -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("how", [w for w in WAYS if "OAUTH" not in w])
 def test_kcat(secured: Secured, how: str) -> None:
     topic = f"t{uuid.uuid4().hex}"
     options = [x for k, v in settings_of_librdkafka(secured, how).items() for x in ("-X", f"{k}={v}")]
@@ -162,4 +220,39 @@ def test_brokers_replicate_over_tls(secured: Secured) -> None:
     assert state is not None
     assert all(len(p.isr) == 2 for p in state.partitions.values()), "with min.insync.replicas=2 a follower has them"
     told = {e.listener: e.protocol for e in secured.image.brokers[1].endpoints}
-    assert told == {"PLAINTEXT": "PLAINTEXT", "BROKERS": "SSL", "SSL": "SSL"}
+    assert told == {"PLAINTEXT": "PLAINTEXT", "BROKERS": "SASL_SSL"} | {d: d for d in secured.doors}
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("how", [w for w in WAYS if "SCRAM" in w or "PLAIN" in w.partition("/")[2]])
+def test_a_wrong_password_is_refused_and_said_so(secured: Secured, how: str) -> None:
+    heard: list[KafkaError] = []
+    client = Producer({**settings_of_librdkafka(secured, how, "guess"), "error_cb": heard.append})
+    wait_for(lambda: client.poll(0.1) or [e for e in heard if e.code() == KafkaError._AUTHENTICATION], "the refusal")
+
+
+@pytest.mark.cluster
+def test_a_client_proves_anew_who_it_is_and_goes_on(secured: Secured) -> None:
+    """connections.max.reauth.ms is 4 s here; librdkafka proves itself again in time, over the same connections."""
+    topic = f"t{uuid.uuid4().hex}"
+    errors: list[object] = []
+    settings = settings_of_librdkafka(secured, "SASL_SSL/SCRAM-SHA-256")
+    producer = Producer({**settings, "error_cb": errors.append})
+    until = time.monotonic() + 9
+    while time.monotonic() < until:
+        producer.produce(topic, b"x", on_delivery=lambda e, m: errors.append(e) if e else None)
+        producer.poll(0.2)
+    assert producer.flush(30) == 0
+    assert not errors
+
+
+@pytest.mark.cluster
+def test_no_password_is_written_anywhere(secured: Secured) -> None:
+    found = [
+        path for path in secured.folder.rglob("*")
+        if path.is_file() and not path.name.endswith(".properties") and any(p in path.read_bytes() for p in (PASSWORD.encode(), b"among us"))
+    ]  # fmt: skip
+    assert found == []
+    value = secured.image.access["scram"]["SCRAM-SHA-256:alice"][1]
+    assert value is not None
+    assert set(value) == {"salt", "iterations", "stored_key", "server_key"}

@@ -100,7 +100,7 @@ def test_what_is_not_built_is_not_offered() -> None:
     kraft = {52, 53, 54, 55, 59, 62, 63, 64, 70, 73, 80, 81, 82}
     transactions = {24, 25, 26, 27, 28, 65, 66, 67}
     newer_groups = set(range(68, 70)) | set(range(76, 80)) | set(range(83, 93))
-    assert not set(APIS) & (between_brokers | kraft | transactions | newer_groups | {17, 36, 71, 72, 74})
+    assert not set(APIS) & (between_brokers | kraft | transactions | newer_groups | {71, 72, 74})
     assert APIS[ApiKey.PRODUCE].max_version < 12, "Produce 12 promises transactions of the second kind"
 
 
