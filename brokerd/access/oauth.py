@@ -1,7 +1,7 @@
 """OAUTHBEARER (RFC 7628): a signed token tells who its bearer is (KIP-768's settings, keys from a JWKS file).
 
 Laws: only signatures of asymmetric keys count, and a token without an end is none; keys are read again when their file changes. PyJWT checks signatures and claims:
-this is not code to write anew (docs/decisions/019-sasl.md). Called by `sasl`.
+this is not code to write anew (docs/decisions/021-sasl.md). Called by `sasl`.
 """
 
 from __future__ import annotations

@@ -78,6 +78,7 @@ class MetadataLevelRaised(Record):
 class BrokerUp(Record):
     """`tail_intact` is what the broker proved at registration (safety 3); the controller used it for the same entry's elections."""
 
+    VERSION: ClassVar[int] = 2
     broker_id: int
     incarnation: int
     broker_uuid: str
@@ -86,7 +87,7 @@ class BrokerUp(Record):
     rack: str | None = None
     failure_domain: str | None = None
     tail_intact: bool = True
-    endpoints: tuple[Endpoint, ...] = ()
+    endpoints: tuple[Endpoint, ...] = field(default=(), metadata={"version": 2, "level": 3})
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,7 @@ class BrokerConfigChanged(Record):
 class AccessChanged(Record):
     """Who may do what, proves who he is how, and how much of it: one ACL, SCRAM credential or quota as a whole. `value` None: it is no more."""
 
+    LEVEL: ClassVar[int] = 3
     kind: str
     key: str
     generation: int

@@ -69,6 +69,8 @@ from controlplane.controller.events import (
     WriteDesired,
 )
 
+ACCESS_LEVEL = AccessChanged.LEVEL
+UNSUPPORTED_VERSION = 35
 REQUEST_TIMED_OUT, INVALID_REQUEST, INVALID_UPDATE_VERSION = 7, 42, 95
 REQUEST_MS_MAX = 15_000
 """A forwarded request that the database has not settled by then is answered with a time-out."""
@@ -320,22 +322,21 @@ class Core:
             r for _, r in sorted(self.registrations.items())
             if self.image.incarnation(r.broker_id) != r.incarnation
         ]  # fmt: skip
+        endpoints = self._level() >= ACCESS_LEVEL
         for b in gone:
             self._out.append(BrokerDown(b.broker_id, b.incarnation))
         for r in came:
-            self._out.append(
-                BrokerUp(
-                    r.broker_id,
-                    r.incarnation,
-                    r.broker_uuid,
-                    r.host,
-                    r.port,
-                    r.rack,
-                    r.failure_domain,
-                    r.tail_intact,
-                    r.endpoints,
-                )
-            )
+            self._out.append(self._up(r, endpoints))
+        for r in self.registrations.values():
+            # Of who registered before the level was raised; nothing else about it changes.
+            known = self.image.brokers.get(r.broker_id)
+            if (
+                endpoints
+                and known is not None
+                and known.incarnation == r.incarnation
+                and known.endpoints != r.endpoints
+            ):
+                self._out.append(self._up(r, True))
         if not gone and not came:
             return
         lost = {r.broker_id for r in came if not r.tail_intact}
@@ -361,6 +362,13 @@ class Core:
                     state = self._state(tp)
                     assert state is not None
                     self._put(tp, election.seated_anew(state, Seat(r.broker_id, r.incarnation)))
+
+    @staticmethod
+    def _up(r: Registration, endpoints: bool) -> BrokerUp:
+        return BrokerUp(
+            r.broker_id, r.incarnation, r.broker_uuid, r.host, r.port, r.rack, r.failure_domain, r.tail_intact,
+            r.endpoints if endpoints else (),
+        )  # fmt: skip
 
     # -- copies on directories that failed -------------------------------------------------------------------------------
     def _offline_replicas(self) -> None:
@@ -429,6 +437,9 @@ class Core:
                 self._raise_level(request)
             elif requests.known(request.kind):
                 results = requests.verdicts(request.kind, request.payload, self.image, self._live())
+                if request.kind == "alter_access" and self._level() < ACCESS_LEVEL:
+                    for r in results:
+                        r.update(error=UNSUPPORTED_VERSION, message=requests.ACCESS_NEEDS_LEVEL)
                 good = {r["name"] for r in results if not r["error"]}
                 if not good or request.payload.get("validate_only"):
                     self._answer(request.request_id, results)
@@ -488,8 +499,16 @@ class Core:
                 del self.pending[request_id]
                 self._answer(request_id, pending.results)
 
+    def _level(self) -> int:
+        """Of the log once this look's records are in it."""
+        raised = [r.level for r in self._out if isinstance(r, MetadataLevelRaised)]
+        return max(self.image.metadata_version, *raised) if raised else self.image.metadata_version
+
     # -- wanted access -----------------------------------------------------------------------------------------------------
     def _wanted_access(self) -> None:
+        if self.access and self._level() < ACCESS_LEVEL:
+            self._effects.append(Report("refused", "access", requests.ACCESS_NEEDS_LEVEL))
+            return
         wanted_now, self.access = self.access, []
         written: dict[tuple[str, str], int] = {}
         for wanted in wanted_now:

@@ -23,6 +23,7 @@ INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_
 UNKNOWN_TOPIC_ID, POLICY_VIOLATION = 100, 44
 PARTITIONS_MAX = 10_000
 """Partitions of one topic: more in one request is a slip of the finger rather than a wish."""
+ACCESS_NEEDS_LEVEL = "ACLs, credentials and quotas need level 3 of the metadata log: run manage.py upgrade_metadata once every broker is of this program"
 ACCESS_KINDS = ("acl", "scram", "quota")
 ACCESS_KEY_MAX = 1_000
 """Characters of an entry's key: an ACL is its own key."""

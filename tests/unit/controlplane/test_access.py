@@ -34,7 +34,7 @@ ACL = {
 
 
 def acting() -> tuple[Core, Image]:
-    image = Image()
+    image = Image(cluster_id="c", metadata_version=3)
     core = Core(image, str(uuid4()))
     core.handle(Elected(1), NOW)
     core.handle(BrokersSeen({}), NOW)
@@ -71,7 +71,7 @@ def test_a_request_is_answered_in_the_entry_of_its_effect() -> None:
 
 
 def test_what_is_deleted_stays_known_over_snapshots() -> None:
-    image = Image()
+    image = Image(metadata_version=3)
     image.apply(AccessChanged("acl", "k", 1, ACL))
     image.apply(AccessChanged("acl", "k", 2, None))
     assert Image.from_records(image.records(), 1, "", 1).access_to("acl", "k") == (2, None)
@@ -102,7 +102,7 @@ def test_an_acl_of_the_console_is_carried_and_one_of_a_client_is_shown() -> None
 
 @pytest.mark.django_db
 def test_the_database_thread_hands_over_what_the_log_lacks_and_marks_what_it_has() -> None:
-    thread, image = DatabaseThread(), Image()
+    thread, image = DatabaseThread(), Image(metadata_version=3)
     thread.image = image
     row = access.put("quota", "k", {"x": 1}, who="w")
     assert thread._access(1) == (DesiredAccess("quota", "k", 1, {"x": 1}),)

@@ -16,7 +16,7 @@ def carry(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("controlplane", "0002_partition_in_trouble"),
+        ("controlplane", "0003_restart_blockers"),
     ]
 
     operations = [
