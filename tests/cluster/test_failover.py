@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from controlplane.controller.events import DesiredAssignment, DesiredReset
@@ -127,10 +127,16 @@ class Verifier:
     def _log(self, partition: int) -> list[int]:
         consumer = Consumer({"bootstrap.servers": self.cluster.bootstrap, "group.id": "truth"})
         tp = TopicPartition(self.topic, partition, 0)
-        end = consumer.get_watermark_offsets(tp, timeout=30)[1]
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                end = consumer.get_watermark_offsets(tp, timeout=30)[1]
+                break
+            except KafkaException:  # leaders may be going home just now
+                assert time.monotonic() < deadline, f"partition {partition}: nobody says where it ends"
+                time.sleep(0.2)
         consumer.assign([tp])
         out: list[int] = []
-        deadline = time.monotonic() + 60
         while len(out) < end:
             assert time.monotonic() < deadline, f"partition {partition}: {len(out)} of {end} records after 60 s"
             out += [int(m.value()) for m in consumer.consume(5000, 1) if not m.error()]
