@@ -285,6 +285,21 @@ def test_a_high_watermark_that_moved_reaches_a_follower_with_the_next_answer() -
     assert not client.asks({}, follower=FOLLOWER).responses, "told once"
 
 
+def test_a_watermark_that_another_follower_raises_later_is_told_too() -> None:
+    client = Client(1, followed=True)
+    third = Seat(3, 14)
+    client.applied(BrokerUp(3, 14, "w", "h", 3))
+    client.applied(PartitionChanged(M, 0, PartitionState((1, 2, 3), (Seat(1, 11), FOLLOWER, third), 1, 11, 1, 1)))
+    client.append(0)
+    client.asks({0: 0}, follower=FOLLOWER)
+    assert high(client.asks({0: 1}, follower=FOLLOWER)) == {0: 0}
+    waiting = client.send({}, follower=FOLLOWER)
+    client.asks({0: 1}, session=(0, -1), follower=third)
+    assert client.replica(0).core.high_watermark == 1 and not waiting
+    client.passes(501)
+    assert high(waiting[0]) == {0: 1}
+
+
 def test_who_is_not_named_says_the_same_again_and_stays_in_the_isr() -> None:
     client = Client(2, followed=True)
     client.asks({0: 0, 1: 0}, follower=FOLLOWER)
