@@ -123,14 +123,16 @@ def rebuild(
     of a controller, `seq_seen` the highest number of an entry that anybody knows besides. Raises CannotRebuild.
     """
     cluster_id = cluster_of(surveys, base.cluster_id)
-    out = Rebuilt(Image(cluster_id=cluster_id, metadata_version=max(base.metadata_version, LEVEL_MIN)))
-    image, notes = out.image, out.notes
-    image.seq = max([base.seq, seq_seen, *(s.metadata_seq for s in surveys)]) + NUMBERS_ABOVE
-    image.controller_epoch = max(base.controller_epoch, epochs_seen) + EPOCHS_ABOVE
-    image.chain_hash = chain_hash
-    image.deleted = dict(base.deleted)
-    image.broker_configs = dict(base.broker_configs)
-    image.brokers = {i: replace(b, alive=False, incarnation=NO_INCARNATION) for i, b in base.brokers.items()}
+    # Whatever else the base knows goes over as it is.
+    image = replace(
+        base, cluster_id=cluster_id, metadata_version=max(base.metadata_version, LEVEL_MIN), chain_hash=chain_hash,
+        seq=max([base.seq, seq_seen, *(s.metadata_seq for s in surveys)]) + NUMBERS_ABOVE,
+        controller_epoch=max(base.controller_epoch, epochs_seen) + EPOCHS_ABOVE,
+        brokers={i: replace(b, alive=False, incarnation=NO_INCARNATION) for i, b in base.brokers.items()},
+        topics={}, topic_ids={}, held=[],
+    )  # fmt: skip
+    out = Rebuilt(image)
+    notes = out.notes
     copies: dict[TopicPartition, list[Copy]] = {}
     for survey in surveys:
         for copy in survey.copies:

@@ -96,6 +96,14 @@ def test_a_house_is_restored_then_rebuilt_then_imported_and_nothing_acknowledged
     assert "read back and verified" in said
     manifest = json.loads((backup / "manifest.json").read_text())
 
+    zookeeper = f"127.0.0.1:{house.base + 1}"
+    live = manage(
+        "restore", "--from", str(backup), "--force", "--zookeeper", zookeeper, "--data-dir", str(tmp_path / "no-house")
+    )
+    assert live.returncode != 0 and "broker 1, broker 2, broker 3, a controller still at work" in live.stderr, (
+        live.stderr
+    )
+
     # One broker falls behind, the others go on: the backup's ISR is not true any more, nor are its topics.
     house.manage("process", "kill", "broker-1")
     written["kept"] += write(house, "kept", range(1000, 2000))

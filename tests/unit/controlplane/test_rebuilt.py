@@ -134,6 +134,16 @@ def test_configs_generations_and_tombstones_are_kept() -> None:
     assert U not in new.topics, "a tombstone counts, though a disk still holds the topic"
 
 
+def test_whatever_else_the_base_knows_goes_over_as_it_is() -> None:
+    image = base(topic())
+    image.broker_configs[-1] = (4, {"log.cleaner.threads": "2"})
+    new = made(image, survey(1), survey(2), survey(3)).image
+    renewed = {"seq", "chain_hash", "controller_epoch", "topics", "topic_ids"}
+    for name in Image.__slots__:
+        assert name in renewed or getattr(new, name) == getattr(image, name), name
+    assert made(image, survey(1), survey(2), survey(3)).image.topics is not image.topics
+
+
 def test_a_broker_that_was_not_surveyed_is_a_refusal_until_it_is_given_up_by_name() -> None:
     image = base(topic())
     with pytest.raises(CannotRebuild, match="--without 3"):
