@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from django.db import transaction
 from django.db.models import Max
 
+from brokerd.cluster.levels import LEVEL_MAX
 from brokerd.cluster.metadata import Image
 from brokerd.cluster.model import (
     INTERNAL_TOPICS,
@@ -32,7 +33,8 @@ def known_image(cluster_id: str, brokers: Sequence[int]) -> Image:
     """
     row = Cluster.objects.filter(pk=1).first()
     seen = row is not None and bool(row.cluster_id) and row.cluster_id == (cluster_id or row.cluster_id)
-    image = Image(cluster_id=cluster_id or (row.cluster_id if row is not None else ""))
+    # No row knows the log's level. A lower one than it had would leave out records (ACLs) that the rows want; a higher one is refused aloud by who cannot read it.
+    image = Image(cluster_id=cluster_id or (row.cluster_id if row is not None else ""), metadata_version=LEVEL_MAX)
     if row is not None and seen:
         image.seq, image.controller_epoch = row.metadata_seq, row.controller_epoch or 0
     image.controller_epoch = max(image.controller_epoch, _epoch())

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from brokerd.cluster.levels import LEVEL_MAX
 from tests.cluster.house import House, manage
 from tests.cluster.local import wait_for
 
@@ -171,6 +172,7 @@ def rebuilt_and_imported(house: House, written: dict[str, list[int]]) -> None:
     assert "Imported 4 topics" in house.manage("import_metadata")
     house.up()
     wait_for(lambda: all_in_sync(house), "full ISR after the rebuild")
+    assert house.manage("upgrade_metadata", "--show").startswith(f"level {LEVEL_MAX}\n")
     holds(house, written)
     assert committed(house, "kept") == 1500
     assert house.get("topics/later")["configs"] == configs

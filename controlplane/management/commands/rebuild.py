@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from brokerd.cluster.blocking import Unreachable
+from brokerd.cluster.levels import LEVEL_MAX, LEVELS
 from brokerd.cluster.metadata import MetadataError
 from controlplane.disaster import metalog, reach, rows
 from controlplane.disaster.rebuilt import CannotRebuild, cluster_of, rebuild
@@ -24,6 +25,10 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         reach.add_arguments(parser)
+        parser.add_argument(
+            "--level", type=int, choices=list(LEVELS), default=LEVEL_MAX,
+            help="of the new metadata log; lower only if brokers of an older program are to come back (default: the highest)",
+        )  # fmt: skip
         parser.add_argument("--force", action="store_true", help="ZooKeeper holds a metadata log; it is removed first")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -45,6 +50,7 @@ class Command(BaseCommand):
             call_command("migrate", verbosity=0, interactive=False)
             found = reach.surveys(folder, options["survey"])
             known = rows.known_image(cluster_of(found, ""), [s.broker_id for s in found])
+            known.metadata_version = options["level"]
             new = rebuild(
                 known, found, chain_hash=uuid4().hex * 2, without=frozenset(options["without"]),
                 epochs_seen=there.controller_epoch, seq_seen=there.seq,

@@ -30,6 +30,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--show", action="store_true", help="say the level in force and who reads what; change nothing"
         )
+        parser.add_argument("--data-dir", help="the house's folder (default: data)")
         parser.add_argument("--zookeeper", default=settings.HOUSE.zookeeper, help="host:port[,host:port..]")
 
     def handle(self, *args: Any, **options: Any) -> None:

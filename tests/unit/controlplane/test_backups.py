@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from brokerd.cluster.levels import LEVEL_MAX
 from brokerd.cluster.metadata import Image
 from brokerd.cluster.model import PartitionState, Seat, TopicState
 from controlplane.disaster import backups, rows
@@ -146,6 +147,11 @@ def test_the_mirror_of_another_cluster_tells_nothing() -> None:
     Cluster.objects.create(pk=1, cluster_id="begun-by-mistake", metadata_seq=9)
     assert rows.known_image("c", [1]).seq == 0
     assert rows.known_image("", [1]).cluster_id == "begun-by-mistake"
+
+
+def test_a_log_rebuilt_from_rows_is_at_the_highest_level() -> None:
+    """At a lower one the controller could not write the ACLs that the rows want."""
+    assert rows.known_image("c", [1]).metadata_version == LEVEL_MAX
 
 
 def test_import_makes_rows_once_and_leaves_others_alone() -> None:
