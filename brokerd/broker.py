@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from brokerd.access.authorizer import Authorizer
 from brokerd.access.sasl import Authenticator
 from brokerd.access.scram import Credential
 from brokerd.apis.admin import AdminApi
@@ -27,7 +28,7 @@ from brokerd.apis.produce import ProduceApi
 from brokerd.apis.producers import ProducersApi
 from brokerd.apis.security import SecurityApi
 from brokerd.cluster.configs import TopicConfig
-from brokerd.cluster.metadata import Image, Record, RequestAnswered, TopicDeleted
+from brokerd.cluster.metadata import AccessChanged, Image, Record, RequestAnswered, TopicDeleted
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now, TopicState
 from brokerd.cluster.store import Store
 from brokerd.cluster.znodes import IsrProposal
@@ -119,6 +120,7 @@ class Broker:
             bytes_per_s_max=config["replica.alter.log.dirs.io.max.bytes.per.second"],
         )  # fmt: skip
         self.producers = ProducersApi(outside.draw_producer_id)
+        self.authorizer = self.dispatch.authorizer = Authorizer(config.values, lambda: self.partitions.image)
         self.dispatch.handlers.update(self._handlers())
         guarded = [d for d in config.doors if d.sasl]
         if guarded:
@@ -154,7 +156,7 @@ class Broker:
             session_ms_min=self.config["group.min.session.timeout.ms"],
             session_ms_max=self.config["group.max.session.timeout.ms"],
         )  # fmt: skip
-        security = SecurityApi(lambda: self.partitions.image, self._ask)
+        security = SecurityApi(lambda: self.partitions.image, self._ask, self.authorizer)
         return {
             **groups.handlers(),
             **security.handlers(),
@@ -198,6 +200,7 @@ class Broker:
     # -- what membership tells -------------------------------------------------------------------------------------------
     def image_loaded(self, image: Image, now: Now) -> None:
         self.partitions.load(image, now)
+        self.authorizer.changed()
         self.relocations.resume(now)
         log.info("metadata loaded up to entry %d: %d topics, %d partitions here",
                  image.seq, len(image.topics), len(self.partitions.hosted))  # fmt: skip
@@ -208,6 +211,8 @@ class Broker:
         self.partitions.apply(image, records, now)
         self.fetchers.kick()
         for record in records:
+            if isinstance(record, AccessChanged):
+                self.authorizer.changed()
             if isinstance(record, TopicDeleted):
                 self.groups.topic_deleted(record.name)
 

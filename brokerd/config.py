@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from brokerd.access.settings import MECHANISMS, SASL_SETTINGS, SSL_SETTINGS
+from brokerd.access.settings import ACCESS_SETTINGS, MECHANISMS, SASL_SETTINGS, SSL_SETTINGS
 from brokerd.listeners import Door, doors, inter_broker_door, parse_listeners, parse_protocol_map
 from brokerd.setting import Setting, parse_bool
 
@@ -71,6 +71,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("producer.id.expiration.ms", int, 86_400_000, "A producer silent for longer is forgotten.", 1),
     *SSL_SETTINGS,
     *SASL_SETTINGS,
+    *ACCESS_SETTINGS,
 )  # fmt: skip
 
 _BY_NAME = {s.name: s for s in SETTINGS}

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from brokerd.access.authorizer import Authorizer
 from brokerd.access.principals import ANONYMOUS, user_of
 from brokerd.access.sasl import Authenticator, Talk
 from brokerd.config import BrokerConfig
@@ -36,11 +37,13 @@ class Session:
 class Request:
     """One request on its way. `reply(body)` exactly once; `reply(None)` for a request that gets no answer (acks=0)."""
 
-    __slots__ = ("_connection", "_slot", "body", "header", "session")
+    __slots__ = ("_connection", "_slot", "amends", "body", "header", "session")
 
     def __init__(self, connection: Connection, slot: Slot, header: Any, body: Any, session: Session) -> None:
         self._connection, self._slot, self.session = connection, slot, session
         self.header, self.body = header, body
+        self.amends: list[Callable[[Any], None]] | None = None
+        """What becomes of the answer before it is written (access, quotas)."""
 
     @property
     def principal(self) -> str:
@@ -70,6 +73,9 @@ class Request:
             return
         header = self.header
         try:
+            if self.amends is not None:
+                for amend in self.amends:
+                    amend(body)
             parts = framing.encode_response(header.api_key, header.api_version, header.correlation_id, body)
         except Exception:
             # Most answers are given later, from a timer or another connection's request: there is nobody to catch this.
@@ -96,6 +102,7 @@ class Dispatch:
         self._config = config
         self.handlers: dict[int, Handler] = {}
         self.authenticator: Authenticator | None = None
+        self.authorizer: Authorizer | None = None
         self.requests = 0
         self.failures = 0
         self.malformed = 0
@@ -155,6 +162,8 @@ class Dispatch:
         slot = connection.open_slot()
         request = Request(connection, slot, header, body, session)
         try:
+            if self.authorizer is not None and self.authorizer.settled(request):
+                return
             handler(request)
         except Exception:
             # A fault of ours must cost one connection, not the broker.

@@ -7,7 +7,7 @@ from pathlib import Path
 from brokerd.access.client import MECHANISMS as CLIENT_MECHANISMS
 from brokerd.access.client import parse_login
 from brokerd.access.principals import parse_mapping_rules
-from brokerd.setting import Setting, one_of, words
+from brokerd.setting import Setting, one_of, parse_bool, words
 
 
 def _pem_text(text: str) -> str:
@@ -61,4 +61,20 @@ SASL_SETTINGS: tuple[Setting, ...] = (
     Setting("sasl.oauthbearer.expected.issuer", str, None, "A token must come from here."),
     Setting("sasl.oauthbearer.clock.skew.seconds", int, 30, "How far the clocks of brokers and issuers may differ.", 0),
     Setting("sasl.oauthbearer.sub.claim.name", str, "sub", "The claim that names the user."),
+)  # fmt: skip
+
+AUTHORIZERS = ("", "kafka.security.authorizer.AclAuthorizer", "org.apache.kafka.metadata.authorizer.StandardAuthorizer")
+
+
+def _users(text: str) -> tuple[str, ...]:
+    users = tuple(u for u in (part.strip() for part in text.split(";")) if u)
+    if not all(":" in u for u in users):
+        raise ValueError("expected User:name, several by semicolons")
+    return users
+
+
+ACCESS_SETTINGS: tuple[Setting, ...] = (
+    Setting("authorizer.class.name", one_of(*AUTHORIZERS), "", f"Empty: everybody may do everything. {AUTHORIZERS[2]}: ACLs count."),
+    Setting("super.users", _users, (), "Who may do everything, the brokers among them: User:name;User:other."),
+    Setting("allow.everyone.if.no.acl.found", parse_bool, False, "Whether what no ACL speaks of is open to all."),
 )  # fmt: skip

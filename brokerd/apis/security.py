@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from brokerd.access import scram
+from brokerd.access.acls import CLUSTER_NAME, SUPPORTED, Acl, Filter, Operation, Pattern, Permission, Resource
+from brokerd.access.authorizer import Authorizer
 from brokerd.apis.forwarding import Ask, Forwarding
 from brokerd.cluster.metadata import Image
 from brokerd.dispatch import Handler, Request
@@ -18,17 +20,21 @@ from brokerd.wire.errors import ErrorCode
 
 RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE, UNACCEPTABLE_CREDENTIAL = 91, 92, 93
 ALTER_TIMEOUT_MS = 30_000
+NO_AUTHORIZER = "No Authorizer is configured on the broker"
 
 
 class SecurityApi:
-    def __init__(self, image: Callable[[], Image], ask: Ask) -> None:
-        self._image = image
+    def __init__(self, image: Callable[[], Image], ask: Ask, authorizer: Authorizer) -> None:
+        self._image, self._authorizer = image, authorizer
         self._forward = Forwarding(ask)
 
     def handlers(self) -> dict[int, Handler]:
         return {
             ApiKey.SASL_HANDSHAKE: self.handshake,
             ApiKey.SASL_AUTHENTICATE: self.authenticate,
+            ApiKey.DESCRIBE_ACLS: self.describe_acls,
+            ApiKey.CREATE_ACLS: self.create_acls,
+            ApiKey.DELETE_ACLS: self.delete_acls,
             ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: self.describe_credentials,
             ApiKey.ALTER_USER_SCRAM_CREDENTIALS: self.alter_credentials,
         }
@@ -45,6 +51,93 @@ class SecurityApi:
             request.reply(m.SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=told))
         else:
             request.session.talk.authenticate(request)
+
+    # -- ACLs ----------------------------------------------------------------------------------------------------------
+    def describe_acls(self, request: Request) -> None:
+        b: m.DescribeAclsRequest = request.body
+        wanted = Filter(b.resource_type_filter, b.pattern_type_filter, b.resource_name_filter, b.principal_filter,
+                        b.host_filter, b.operation, b.permission_type)  # fmt: skip
+        problem = wanted.problem()
+        if not self._authorizer.enabled:
+            request.reply(m.DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER))
+            return
+        if problem is not None:
+            request.reply(m.DescribeAclsResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=problem))
+            return
+        r = m.DescribeAclsResponse
+        by_resource: dict[tuple[int, str, int], list[Any]] = {}
+        for a in self._authorizer.acls().all:
+            if wanted.fits(a):
+                shown = r.AclDescription(
+                    principal=a.principal, host=a.host, operation=a.operation, permission_type=a.permission
+                )
+                by_resource.setdefault((a.resource, a.name, a.pattern), []).append(shown)
+        resources = [
+            r.DescribeAclsResource(resource_type=t, resource_name=n, pattern_type=p, acls=acls)
+            for (t, n, p), acls in by_resource.items()
+        ]
+        request.reply(r(resources=resources))
+
+    def create_acls(self, request: Request) -> None:
+        body: m.CreateAclsRequest = request.body
+        result = m.CreateAclsResponse.AclCreationResult
+        results: list[Any] = []
+        items: list[dict[str, Any]] = []
+        places: list[int] = []
+        for place, c in enumerate(body.creations):
+            problem = NO_AUTHORIZER if not self._authorizer.enabled else _acl_problem(c)
+            error = ErrorCode.INVALID_REQUEST if self._authorizer.enabled else ErrorCode.SECURITY_DISABLED
+            results.append(result(error_code=error, error_message=problem) if problem is not None else None)
+            if problem is None:
+                acl = Acl(Resource(c.resource_type), Pattern(c.resource_pattern_type), c.resource_name, c.principal, c.host,
+                          Operation(c.operation), Permission(c.permission_type))  # fmt: skip
+                items.append({"name": acl.key, "kind": "acl", "value": acl.to_json()})
+                places.append(place)
+
+        def answered(told: Sequence[Mapping[str, Any]]) -> None:
+            by_name = {item["name"]: r for item, r in zip(once, told, strict=True)}
+            for place, item in zip(places, items, strict=True):
+                r = by_name[item["name"]]
+                results[place] = result(error_code=r["error"], error_message=r.get("message"))
+            request.reply(m.CreateAclsResponse(results=results))
+
+        once = list({i["name"]: i for i in items}.values())
+        self._forward("alter_access", once, False, ALTER_TIMEOUT_MS, answered)
+
+    def delete_acls(self, request: Request) -> None:
+        body: m.DeleteAclsRequest = request.body
+        r = m.DeleteAclsResponse
+        matches: list[list[Acl] | str] = []
+        for f in body.filters:
+            wanted = Filter(f.resource_type_filter, f.pattern_type_filter, f.resource_name_filter, f.principal_filter,
+                            f.host_filter, f.operation, f.permission_type)  # fmt: skip
+            problem = NO_AUTHORIZER if not self._authorizer.enabled else wanted.problem()
+            matches.append(
+                problem if problem is not None else [a for a in self._authorizer.acls().all if wanted.fits(a)]
+            )
+        gone = list(dict.fromkeys(a for found in matches if not isinstance(found, str) for a in found))
+        items = [{"name": a.key, "kind": "acl", "value": None} for a in gone]
+
+        def answered(told: Sequence[Mapping[str, Any]]) -> None:
+            verdicts = dict(zip(gone, told, strict=True))
+            out = []
+            for found in matches:
+                if isinstance(found, str):
+                    error = ErrorCode.INVALID_REQUEST if self._authorizer.enabled else ErrorCode.SECURITY_DISABLED
+                    out.append(r.DeleteAclsFilterResult(error_code=error, error_message=found))
+                    continue
+                shown = [
+                    r.DeleteAclsMatchingAcl(
+                        error_code=verdicts[a]["error"], error_message=verdicts[a].get("message"), resource_type=a.resource,
+                        resource_name=a.name, pattern_type=a.pattern, principal=a.principal, host=a.host, operation=a.operation,
+                        permission_type=a.permission,
+                    )
+                    for a in found
+                ]  # fmt: skip
+                out.append(r.DeleteAclsFilterResult(matching_acls=shown))
+            request.reply(r(filter_results=out))
+
+        self._forward("alter_access", items, False, ALTER_TIMEOUT_MS, answered)
 
     # -- credentials ---------------------------------------------------------------------------------------------------
     def describe_credentials(self, request: Request) -> None:
@@ -127,3 +220,23 @@ class SecurityApi:
         if not change.salt or not change.salted_password:
             return UNACCEPTABLE_CREDENTIAL, "salt and password must not be empty"
         return None
+
+
+def _acl_problem(c: m.CreateAclsRequest.AclCreation) -> str | None:
+    """Why this cannot be an ACL."""
+    if c.resource_type not in SUPPORTED or c.resource_pattern_type not in (Pattern.LITERAL, Pattern.PREFIXED):
+        return f"no ACL can be on resource type {c.resource_type} with pattern type {c.resource_pattern_type}"
+    if c.permission_type not in (Permission.ALLOW, Permission.DENY):
+        return f"permission type {c.permission_type} is neither allow nor deny"
+    if c.operation != Operation.ALL and c.operation not in SUPPORTED[Resource(c.resource_type)]:
+        return f"operation {c.operation} does not apply to resource type {c.resource_type}"
+    if not c.resource_name or (c.resource_type == Resource.CLUSTER and c.resource_name != CLUSTER_NAME):
+        return (
+            f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+            if c.resource_name
+            else "Invalid empty resource name"
+        )
+    kind, colon, name = c.principal.partition(":")
+    if not (kind and colon and name):
+        return f"Could not parse principal {c.principal!r}: write it like User:alice"
+    return None if c.host else "The host should not be empty"

@@ -17,8 +17,20 @@ import aiokafka.helpers
 import jwt
 import kafka
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
-from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from cryptography.hazmat.primitives.asymmetric import rsa
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
@@ -52,6 +64,8 @@ class Secured(LocalCluster):
                 "sasl.oauthbearer.jwks.endpoint.url": (folder / "keys.json").as_uri(),
                 "sasl.oauthbearer.expected.audience": "weir",
                 "connections.max.reauth.ms": "4000",
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "User:ANONYMOUS;User:broker;User:alice;User:CN=alice,O=Weir",
                 "inter.broker.listener.name": "BROKERS",
                 "listener.name.brokers.ssl.client.auth": "required",
                 "ssl.client.auth": "requested",
@@ -72,7 +86,7 @@ class Secured(LocalCluster):
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     with Secured(tmp_path_factory.mktemp("secured")) as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap, "log_level": 0})
-        for user, password in (("broker", "among us"), ("alice", PASSWORD)):
+        for user, password in (("broker", "among us"), ("alice", PASSWORD), ("bob", PASSWORD)):
             for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
                 upsertion = UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4096), password.encode())
                 for done in admin.alter_user_scram_credentials([upsertion]).values():
@@ -256,3 +270,78 @@ def test_no_password_is_written_anywhere(secured: Secured) -> None:
     value = secured.image.access["scram"]["SCRAM-SHA-256:alice"][1]
     assert value is not None
     assert set(value) == {"salt", "iterations", "stored_key", "server_key"}
+
+
+def as_bob(secured: Secured) -> dict[str, Any]:
+    return {**settings_of_librdkafka(secured, "SASL_PLAINTEXT/SCRAM-SHA-256"), "sasl.username": "bob"}
+
+
+def sent(producer: Producer, topic: str) -> int | None:
+    """The error of one record, None when it was written."""
+    told: list[Any] = []
+    producer.produce(topic, b"x", on_delivery=lambda e, m: told.append(e))
+    assert producer.flush(60) == 0
+    return told[0].code() if told[0] is not None else None
+
+
+@pytest.mark.cluster
+def test_acls_count_within_a_second_and_no_longer_when_they_are_gone(secured: Secured) -> None:
+    admin = AdminClient({"bootstrap.servers": secured.bootstrap, "log_level": 0})
+    topic, group = f"p-{uuid.uuid4().hex}", uuid.uuid4().hex
+    admin.create_topics([NewTopic(topic, 1, 2)])[topic].result(60)
+    bob = as_bob(secured)
+    producer = Producer({**bob, "message.timeout.ms": 30_000})
+    assert sent(producer, topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+    def acl(kind: ResourceType, name: str, pattern: ResourcePatternType, operation: AclOperation) -> AclBinding:
+        return AclBinding(kind, name, pattern, "User:bob", "*", operation, AclPermissionType.ALLOW)
+
+    write = acl(ResourceType.TOPIC, "p-", ResourcePatternType.PREFIXED, AclOperation.WRITE)
+    read = acl(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, AclOperation.READ)
+    grouped = acl(ResourceType.GROUP, group, ResourcePatternType.LITERAL, AclOperation.READ)
+    for done in admin.create_acls([write, read, grouped]).values():
+        done.result(60)
+    allowed = time.monotonic()
+    wait_for(lambda: sent(producer, topic) is None, "bob to be allowed")
+    took = time.monotonic() - allowed
+    found = admin.describe_acls(
+        AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, "User:bob", None, AclOperation.ANY, AclPermissionType.ANY)
+    ).result(60)  # fmt: skip
+    assert set(found) == {write, read, grouped}
+
+    reader = Consumer({**bob, "group.id": group, "auto.offset.reset": "earliest", "fetch.wait.max.ms": 500})
+    reader.subscribe([topic])
+    wait_for(lambda: (m := reader.poll(0.5)) is not None and not m.error(), "bob to read")
+    gone = admin.delete_acls(
+        [AclBindingFilter(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:bob", None, AclOperation.READ, AclPermissionType.ANY)]
+    )  # fmt: skip
+    assert [b for f in gone.values() for b in f.result(60)] == [read]
+    removed = time.monotonic()
+
+    def refused() -> bool:
+        sent(Producer({"bootstrap.servers": secured.bootstrap, "log_level": 0}), topic)
+        m = reader.poll(0.2)
+        return m is not None and m.error() is not None and m.error().code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+    wait_for(refused, "bob to be refused")
+    assert max(took, time.monotonic() - removed) < 30, (
+        "generous: two busy cores; the log carries it in some ten milliseconds"
+    )
+    reader.close()
+
+
+@pytest.mark.cluster
+def test_who_may_not_administer_is_refused(secured: Secured) -> None:
+    bob = AdminClient(as_bob(secured))
+    name = f"t{uuid.uuid4().hex}"
+    with pytest.raises(KafkaException) as e:
+        bob.create_topics([NewTopic(name, 1, 1)])[name].result(60)
+    assert e.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    with pytest.raises(KafkaException) as e:
+        bob.describe_acls(
+            AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
+        ).result(60)  # fmt: skip
+    assert e.value.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
+    assert name not in bob.list_topics(timeout=30).topics
+    cluster = bob.describe_cluster(include_authorized_operations=True).result(60)
+    assert list(cluster.authorized_operations or []) == []

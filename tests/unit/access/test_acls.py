@@ -1,0 +1,218 @@
+"""The written cases of docs/acl-cases.md, and the guards: who may not, is told so in the shape of each API."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from brokerd.access.acls import Acl, Acls, Filter, Operation, Pattern, Permission, Resource
+from brokerd.access.authorizer import Authorizer
+from brokerd.access.guards import FREE, GUARDS
+from brokerd.cluster.metadata import AccessChanged, Image
+from brokerd.cluster.model import TopicState
+from brokerd.dispatch import Request, Session
+from brokerd.wire import framing
+from brokerd.wire import messages as m
+from brokerd.wire.apis import APIS, Api, ApiKey
+from controlplane.services.access import acl_key
+from tests.protocol.generate import Generator
+
+TABLE = Path(__file__).resolve().parents[3] / "docs" / "acl-cases.md"
+CASES = [
+    tuple(cell.strip() for cell in line.strip("|\n").split("|"))
+    for line in TABLE.read_text().splitlines()
+    if line.startswith("|") and not line.startswith(("| ACLs", "|---"))
+]
+
+
+def parse(text: str) -> Acl:
+    permission, principal, host, operation, resource, name = text.split()
+    prefixed = name.endswith("*") and name != "*"
+    return Acl(
+        Resource[resource.upper()], Pattern.PREFIXED if prefixed else Pattern.LITERAL, name[:-1] if prefixed else name,
+        principal, host, Operation[operation.upper()], Permission[permission.upper()],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("acls", "asked", "answer", "because"), CASES, ids=[f"{a or 'nothing'} / {q}" for a, q, _, _ in CASES]
+)
+def test_a_written_case(acls: str, asked: str, answer: str, because: str) -> None:
+    found = re.fullmatch(r"(\w+) (?:any (\w+)|(\w+) (\S+))(?: as (\S+))?( if no ACL is found)?", asked)
+    assert found is not None
+    all_of_them = Acls([parse(a) for a in acls.split(";") if a.strip()], ["User:root"], bool(found[6]))
+    who, operation = found[5] or "User:alice", Operation[found[1].upper()]
+    if found[2]:
+        told = all_of_them.allowed_anywhere(who, "10.0.0.1", operation, Resource[found[2].upper()])
+    else:
+        told = all_of_them.allowed(who, "10.0.0.1", operation, Resource[found[3].upper()], found[4])
+    assert told == (answer == "yes"), because
+
+
+def test_an_acl_has_the_same_key_at_both_ends_and_reads_back() -> None:
+    acl = parse("deny User:a|b 10.0.0.1 read topic t-*")
+    assert acl_key(acl.to_json()) == acl.key
+    assert Acl.from_json(acl.to_json()) == acl
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "acl", "fits"),
+    [
+        (Pattern.ANY, "t", "allow User:a * read topic t", True),
+        (Pattern.ANY, "tx", "allow User:a * read topic t*", False),
+        (Pattern.MATCH, "tx", "allow User:a * read topic t*", True),
+        (Pattern.MATCH, "tx", "allow User:a * read topic *", True),
+        (Pattern.LITERAL, "tx", "allow User:a * read topic *", False),
+        (Pattern.PREFIXED, "t", "allow User:a * read topic t*", True),
+        (Pattern.PREFIXED, "t", "allow User:a * read topic t", False),
+        (Pattern.ANY, None, "allow User:a * read topic t*", True),
+    ],
+)  # fmt: skip
+def test_a_filter_finds_what_kafkas_finds(pattern: Pattern, name: str | None, acl: str, fits: bool) -> None:
+    assert Filter(Resource.TOPIC, pattern, name, None, None, Operation.ANY, Permission.ANY).fits(parse(acl)) == fits
+
+
+# -- guards --------------------------------------------------------------------------------------------------------------
+class Caller:
+    """A connection that keeps the answer."""
+
+    def __init__(self) -> None:
+        self.peer, self.closed, self.parts = "10.0.0.1:5", False, None
+
+    def answer(self, slot: Any, parts: Any) -> None:
+        self.parts = parts
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def image() -> Image:
+    it = Image(metadata_version=3)
+    it.topics[UUID(int=1)] = TopicState(UUID(int=1), "t", 1, {}, 1, True)
+    it.topic_ids["t"] = UUID(int=1)
+    return it
+
+
+def authorizer(it: Image, **more: Any) -> Authorizer:
+    settings = {"authorizer.class.name": "x", "super.users": ("User:root",), "allow.everyone.if.no.acl.found": False}
+    return Authorizer({**settings, **more}, lambda: it)
+
+
+def request(key: int, version: int, body: Any, principal: str = "User:alice") -> tuple[Request, Caller]:
+    caller = Caller()
+    header = framing.RequestHeader(key, version, 7, "c")
+    return Request(caller, None, header, body, Session("PLAINTEXT", principal)), caller  # type: ignore[arg-type]
+
+
+def test_every_api_has_a_rule_or_is_free() -> None:
+    assert set(APIS) == set(GUARDS) | FREE
+    assert set(GUARDS) & FREE == {ApiKey.DESCRIBE_CLUSTER}
+
+
+CALLS = [(a, v) for a in APIS.values() if a.key not in FREE for v in range(a.min_version, a.max_version + 1)]
+
+
+@pytest.mark.parametrize(("api", "version"), CALLS, ids=[f"{a.name}-v{v}" for a, v in CALLS])
+def test_what_any_api_is_asked_by_who_may_nothing_is_taken_out_and_answered(api: Api, version: int) -> None:
+    """Nothing of a request is left for the handler, and the answer can be written in every version."""
+    for seed in range(25):
+        body = Generator(seed).message(api.request, version)
+        if api.key == ApiKey.PRODUCE:
+            body.acks = -1
+        asked, caller = request(api.key, version, body)
+        if not authorizer(image()).settled(asked):
+            for name in (
+                "topics",
+                "topic_data",
+                "topic_names",
+                "resources",
+                "groups",
+                "groups_names",
+                "coordinator_keys",
+            ):
+                left = getattr(body, name, None)
+                if api.key == ApiKey.METADATA and left:
+                    left = [x for x in left if x.name is not None]  # an unknown id is the handler's to tell
+                if api.key == ApiKey.DELETE_TOPICS and left:
+                    left = [x for x in left if isinstance(x, str) or x.name is not None]
+                if api.key == ApiKey.FETCH and version >= 13:
+                    left = None
+                assert not left, f"{name} is left: {left}"
+            asked.reply(api.response())
+        assert caller.parts is not None
+        assert not caller.closed, "the answer could not be written"
+
+
+def test_a_super_user_is_hindered_nowhere() -> None:
+    for api, version in CALLS:
+        body = Generator(1).message(api.request, version)
+        before = repr(body)
+        asked, _ = request(api.key, version, body, "User:root")
+        assert not authorizer(image()).settled(asked)
+        assert repr(asked.body) == before
+
+
+def test_what_is_allowed_stays_and_the_rest_is_refused_beside_it() -> None:
+    it = image()
+    it.apply(AccessChanged("acl", "k", 1, parse("allow User:alice * write topic t").to_json()))
+    topic, part = m.ProduceRequest.TopicProduceData, m.ProduceRequest.PartitionProduceData
+    body = m.ProduceRequest(acks=1, topic_data=[topic(name=n, partition_data=[part(index=0)]) for n in ("t", "u")])
+    asked, caller = request(ApiKey.PRODUCE, 9, body)
+    judge = authorizer(it)
+    assert not judge.settled(asked)
+    assert [t.name for t in asked.body.topic_data] == ["t"]
+    r = m.ProduceResponse
+    asked.reply(
+        r(responses=[r.TopicProduceResponse(name="t", partition_responses=[r.PartitionProduceResponse(index=0)])])
+    )
+    assert caller.parts is not None
+    _, told = framing.decode_response(ApiKey.PRODUCE, 9, memoryview(caller.parts[0])[4:])
+    assert {t.name: t.partition_responses[0].error_code for t in told.responses} == {"t": 0, "u": 29}
+
+
+def test_a_fetch_that_waits_is_judged_again_when_it_is_answered() -> None:
+    it = image()
+    it.apply(AccessChanged("acl", "k", 1, parse("allow User:alice * read topic t").to_json()))
+    judge = authorizer(it)
+    topic, part = m.FetchRequest.FetchTopic, m.FetchRequest.FetchPartition
+    body = m.FetchRequest(replica_id=-1, topics=[topic(topic="t", partitions=[part(partition=0)])])
+    asked, caller = request(ApiKey.FETCH, 11, body)
+    assert not judge.settled(asked)
+    it.apply(AccessChanged("acl", "k", 2, None))
+    judge.changed()
+    r = m.FetchResponse
+    data = r.PartitionData(partition_index=0, high_watermark=5, records=b"secret")
+    asked.reply(r(responses=[r.FetchableTopicResponse(topic="t", partitions=[data])]))
+    assert caller.parts is not None
+    _, told = framing.decode_response(ApiKey.FETCH, 11, memoryview(b"".join(map(bytes, caller.parts)))[4:])
+    (shown,) = told.responses[0].partitions
+    assert (shown.error_code, bytes(shown.records), shown.high_watermark) == (29, b"", -1)
+
+
+def test_authorised_operations_are_told_with_and_without_an_authoriser() -> None:
+    r = m.MetadataResponse
+    body = {"topics": None, "include_topic_authorized_operations": True}
+    it = image()
+    it.apply(AccessChanged("acl", "k", 1, parse("allow User:alice * read topic t").to_json()))
+    for judge, bits in (
+        (authorizer(it), 1 << Operation.READ | 1 << Operation.DESCRIBE),
+        (authorizer(it, **{"authorizer.class.name": ""}), sum(1 << o for o in (3, 4, 5, 6, 7, 8, 10, 11))),
+    ):
+        asked, caller = request(ApiKey.METADATA, 9, m.MetadataRequest(**body))  # type: ignore[arg-type]
+        assert not judge.settled(asked)
+        asked.reply(r(topics=[r.MetadataResponseTopic(name="t"), r.MetadataResponseTopic(name="u")]))
+        assert caller.parts is not None
+        _, told = framing.decode_response(ApiKey.METADATA, 9, memoryview(caller.parts[0])[4:])
+        assert told.topics[0].topic_authorized_operations == bits
+        assert len(told.topics) == (1 if judge.enabled else 2)
+
+
+def test_without_an_authoriser_nothing_is_judged() -> None:
+    judge = authorizer(image(), **{"authorizer.class.name": ""})
+    asked = SimpleNamespace(header=SimpleNamespace(api_key=0), body=None)
+    assert not judge.settled(asked)  # type: ignore[arg-type]
