@@ -26,6 +26,7 @@ from brokerd.apis.metadata import MetadataApi
 from brokerd.apis.offsets import OffsetsApi
 from brokerd.apis.produce import ProduceApi
 from brokerd.apis.producers import ProducersApi
+from brokerd.apis.quotas import QuotasApi
 from brokerd.apis.security import SecurityApi
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.metadata import AccessChanged, Image, Record, RequestAnswered, TopicDeleted
@@ -121,6 +122,7 @@ class Broker:
         )  # fmt: skip
         self.producers = ProducersApi(outside.draw_producer_id)
         self.authorizer = self.dispatch.authorizer = Authorizer(config.values, lambda: self.partitions.image)
+        self.dispatch.clock = lambda: self.loop.now
         self.dispatch.handlers.update(self._handlers())
         guarded = [d for d in config.doors if d.sasl]
         if guarded:
@@ -157,9 +159,11 @@ class Broker:
             session_ms_max=self.config["group.max.session.timeout.ms"],
         )  # fmt: skip
         security = SecurityApi(lambda: self.partitions.image, self._ask, self.authorizer)
+        quotas = QuotasApi(self.dispatch.quotas, self._ask)
         return {
             **groups.handlers(),
             **security.handlers(),
+            **quotas.handlers(),
             ApiKey.PRODUCE: self.produce.handle,
             ApiKey.FETCH: fetch.handle,
             ApiKey.LIST_OFFSETS: offsets.list_offsets,
@@ -188,6 +192,11 @@ class Broker:
         broker = self.partitions.image.brokers.get(broker_id)
         return broker.address(self.listeners.inter_broker.listener) if broker is not None and broker.alive else None
 
+    def _access_changed(self) -> None:
+        self.authorizer.changed()
+        quotas = self.partitions.image.access.get("quota", {})
+        self.dispatch.quotas.set((key, value) for key, (_, value) in quotas.items())
+
     def _credential(self, mechanism: str, user: str) -> Credential | None:
         _, value = self.partitions.image.access_to("scram", f"{mechanism}:{user}")
         return Credential.from_json(value) if value is not None else None
@@ -200,7 +209,7 @@ class Broker:
     # -- what membership tells -------------------------------------------------------------------------------------------
     def image_loaded(self, image: Image, now: Now) -> None:
         self.partitions.load(image, now)
-        self.authorizer.changed()
+        self._access_changed()
         self.relocations.resume(now)
         log.info("metadata loaded up to entry %d: %d topics, %d partitions here",
                  image.seq, len(image.topics), len(self.partitions.hosted))  # fmt: skip
@@ -212,7 +221,7 @@ class Broker:
         self.fetchers.kick()
         for record in records:
             if isinstance(record, AccessChanged):
-                self.authorizer.changed()
+                self._access_changed()
             if isinstance(record, TopicDeleted):
                 self.groups.topic_deleted(record.name)
 

@@ -9,12 +9,15 @@ Must not come in: what any request means.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
 from brokerd.access.authorizer import Authorizer
 from brokerd.access.principals import ANONYMOUS, user_of
+from brokerd.access.quotas import Quotas
 from brokerd.access.sasl import Authenticator, Talk
+from brokerd.cluster.model import Now
 from brokerd.config import BrokerConfig
 from brokerd.listeners import Door
 from brokerd.net.connection import Connection, Slot
@@ -91,6 +94,9 @@ class Request:
     def close(self) -> None:
         self._connection.close()
 
+    def mute(self, ms: int) -> None:
+        self._connection.mute(ms)
+
 
 Handler = Callable[[Request], None]
 
@@ -103,6 +109,8 @@ class Dispatch:
         self.handlers: dict[int, Handler] = {}
         self.authenticator: Authenticator | None = None
         self.authorizer: Authorizer | None = None
+        self.quotas = Quotas()
+        self.clock: Callable[[], Now] = lambda: Now(0, 0)
         self.requests = 0
         self.failures = 0
         self.malformed = 0
@@ -162,6 +170,9 @@ class Dispatch:
         slot = connection.open_slot()
         request = Request(connection, slot, header, body, session)
         try:
+            if self.quotas.active:
+                self._within_quotas(request, handler, len(frame))
+                return
             if self.authorizer is not None and self.authorizer.settled(request):
                 return
             handler(request)
@@ -170,6 +181,15 @@ class Dispatch:
             self.failures += 1
             log.exception("API %d version %d from %s failed", header.api_key, header.api_version, connection.peer)
             connection.close()
+
+    def _within_quotas(self, request: Request, handler: Handler, size: int) -> None:
+        began = time.perf_counter()
+        self.quotas.watch(request, size, self.clock)
+        try:
+            if self.authorizer is None or not self.authorizer.settled(request):
+                handler(request)
+        finally:
+            self.quotas.spent(request, time.perf_counter() - began, self.clock().mono_ms)
 
     def _refuse(self, connection: Connection, why: str) -> None:
         self.malformed += 1

@@ -449,6 +449,14 @@ def _no_credentials(a: Asked) -> m.AlterUserScramCredentialsResponse:
     return m.AlterUserScramCredentialsResponse(results=[result(user=u, error_code=NO_CLUSTER) for u in users])
 
 
+def _no_quotas(a: Asked) -> m.AlterClientQuotasResponse:
+    r = m.AlterClientQuotasResponse
+    return r(entries=[
+        r.EntryData(error_code=NO_CLUSTER, entity=[r.EntityData(entity_type=x.entity_type, entity_name=x.entity_name) for x in e.entity])
+        for e in a.body.entries
+    ])  # fmt: skip
+
+
 GUARDS: dict[int, Guard] = {
     ApiKey.PRODUCE: produce,
     ApiKey.FETCH: fetch,
@@ -482,6 +490,10 @@ GUARDS: dict[int, Guard] = {
     ApiKey.DESCRIBE_ACLS: cluster(O.DESCRIBE, lambda a: m.DescribeAclsResponse(error_code=NO_CLUSTER)),
     ApiKey.CREATE_ACLS: cluster(O.ALTER, _no_acls_made),
     ApiKey.DELETE_ACLS: cluster(O.ALTER, _no_acls_gone),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: cluster(
+        O.DESCRIBE_CONFIGS, lambda a: m.DescribeClientQuotasResponse(error_code=NO_CLUSTER, entries=None)
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: cluster(O.ALTER_CONFIGS, _no_quotas),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: cluster(
         O.DESCRIBE, lambda a: m.DescribeUserScramCredentialsResponse(error_code=NO_CLUSTER)
     ),

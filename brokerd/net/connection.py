@@ -77,6 +77,7 @@ class Connection:
         self._events = READ
         self._backlog: memoryview | None = None  # received and not looked at yet
         self._resuming = False
+        self._muted = False  # by a quota: its answers go, its requests wait
         self.closed = False
         self.on_proved: Callable[[Connection], None] | None = None
         self.since_ms = self.last_active_ms = loop.now.mono_ms
@@ -165,7 +166,8 @@ class Connection:
     def _has_room(self) -> bool:
         """Whether another request may be handled before answers have left."""
         return (
-            len(self._slots) < REQUESTS_IN_FLIGHT_MAX
+            not self._muted
+            and len(self._slots) < REQUESTS_IN_FLIGHT_MAX
             and self._output_bytes < OUTPUT_BYTES_MAX
             and self._answer_bytes < ANSWER_BYTES_MAX
         )
@@ -265,6 +267,17 @@ class Connection:
                 output[0] = memoryview(part)[n:]
                 self._answer_bytes -= n
                 n = 0
+
+    def mute(self, ms: int) -> None:
+        """Read nothing for so long: what is here already waits too."""
+        if self._muted or self.closed:
+            return  # several answers at once: the first pause is the one that was told first
+        self._muted = True
+        self.loop.call_later(ms, lambda now: self._unmute())
+
+    def _unmute(self) -> None:
+        self._muted = False
+        self._update_events()
 
     def _update_events(self) -> None:
         if self.closed:

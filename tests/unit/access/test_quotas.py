@@ -1,0 +1,179 @@
+"""Quotas: the nearest one counts, who shares it shares its bucket, and the pause is as long as Kafka's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from brokerd.access.quotas import FETCH, PRODUCE, THROTTLE_MS_MAX, TIME, Quotas, Rate, entity_key, entity_of
+from brokerd.apis.quotas import QuotasApi
+from brokerd.cluster.model import Now
+from brokerd.dispatch import Request, Session
+from brokerd.wire import framing
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
+
+
+def quotas(**by_entity: Any) -> Quotas:
+    """`user_alice__client_a=5`: bytes per second; `default` for the default entity."""
+    it = Quotas()
+    entries = []
+    for name, limit in by_entity.items():
+        entity: dict[str, str | None] = {}
+        for part in name.split("__"):
+            kind, _, who = part.partition("_")
+            entity["client-id" if kind == "client" else kind] = None if who == "default" else who
+        entries.append((entity_key(entity), {PRODUCE: limit, FETCH: limit}))
+    it.set(entries)
+    return it
+
+
+ALL = {
+    "user_alice__client_a": 1, "user_alice__client_default": 2, "user_alice": 3, "user_default__client_a": 4,
+    "user_default__client_default": 5, "user_default": 6, "client_a": 7, "client_default": 8,
+}  # fmt: skip
+
+
+def test_the_nearest_quota_counts_in_kafkas_order() -> None:
+    names = list(ALL)
+    for n in range(len(names)):
+        found = quotas(**{k: ALL[k] for k in names[n:]}).limit(PRODUCE, "alice", "a")
+        assert found is not None
+        assert found[1] == n + 1
+    assert quotas().limit(PRODUCE, "alice", "a") is None
+    assert quotas(user_alice=1).limit(PRODUCE, "bob", "a") is None
+
+
+def test_who_shares_a_quota_shares_its_bucket_and_a_default_is_each_ones_own() -> None:
+    def bucket(it: Quotas, user: str, client: str) -> str:
+        found = it.limit(PRODUCE, user, client)
+        assert found is not None
+        return found[0]
+
+    shared = quotas(user_alice=1)
+    assert bucket(shared, "alice", "a") == bucket(shared, "alice", "b")
+    each = quotas(user_default=1)
+    assert bucket(each, "alice", "a") == bucket(each, "alice", "b") != bucket(each, "bob", "a")
+    pair = quotas(user_default__client_default=1)
+    assert bucket(pair, "alice", "a") != bucket(pair, "alice", "b")
+
+
+def test_a_rate_is_over_ten_seconds_and_the_pause_makes_up_for_it() -> None:
+    rate = Rate()
+    rate.add(10_000, 50_000)
+    assert rate.throttle_ms(1_000, 50_000) == 0, "ten seconds' worth at once is within it"
+    rate.add(5_000, 50_000)
+    assert rate.throttle_ms(1_000, 50_000) == 5_000, "half more: half of the window"
+    rate.add(1_000_000, 50_000)
+    assert rate.throttle_ms(1_000, 50_000) == THROTTLE_MS_MAX
+    assert rate.throttle_ms(1_000, 62_000) == 0, "forgotten"
+
+
+class Caller:
+    def __init__(self) -> None:
+        self.peer, self.closed, self.muted, self.parts = "10.0.0.1:5", False, 0, None
+
+    def answer(self, slot: Any, parts: Any) -> None:
+        self.parts = parts
+
+    def close(self) -> None:
+        self.closed = True
+
+    def mute(self, ms: int) -> None:
+        self.muted = ms
+
+
+def call(key: int, version: int, body: Any) -> tuple[Request, Caller]:
+    caller = Caller()
+    header = framing.RequestHeader(key, version, 7, "a")
+    return Request(caller, None, header, body, Session("PLAINTEXT", "User:alice")), caller  # type: ignore[arg-type]
+
+
+def told(caller: Caller, key: int, version: int) -> Any:
+    assert caller.parts is not None
+    return framing.decode_response(key, version, memoryview(b"".join(map(bytes, caller.parts)))[4:])[1]
+
+
+def test_a_producer_above_its_quota_is_answered_at_once_told_and_not_read() -> None:
+    it = quotas(user_alice=1_000)
+    for size, wait in ((10_000, 0), (5_000, 5_000)):
+        asked, caller = call(ApiKey.PRODUCE, 9, m.ProduceRequest(acks=1))
+        it.watch(asked, size, lambda: Now(100_000, 0))
+        asked.reply(m.ProduceResponse())
+        assert (told(caller, ApiKey.PRODUCE, 9).throttle_time_ms, caller.muted) == (wait, wait)
+
+
+def test_a_consumer_above_its_quota_gets_nothing_and_asks_again() -> None:
+    it, r = quotas(user_alice=1_000), m.FetchResponse
+
+    def fetch(size: int, replica: int = -1) -> tuple[Any, Caller, m.FetchRequest]:
+        body = m.FetchRequest(replica_id=replica, max_bytes=50_000_000)
+        asked, caller = call(ApiKey.FETCH, 11, body)
+        it.watch(asked, 100, lambda: Now(100_000, 0))
+        part = r.PartitionData(partition_index=0, records=b"x" * size)
+        asked.reply(r(responses=[r.FetchableTopicResponse(topic="t", partitions=[part])]))
+        return told(caller, ApiKey.FETCH, 11), caller, body
+
+    answer, caller, body = fetch(9_000)
+    assert (len(answer.responses), caller.muted, body.max_bytes) == (1, 0, 10_000)
+    for _ in range(2):
+        answer, caller, _ = fetch(6_000)
+        assert (answer.responses, answer.throttle_time_ms, caller.muted) == ([], 5_000, 5_000), (
+            "not counted, as not sent"
+        )
+    answer, caller, _ = fetch(6_000, replica=2)
+    assert (len(answer.responses), caller.muted) == (1, 0), "a follower is no client"
+
+
+def test_who_takes_too_much_of_the_loops_time_waits_a_second_at_most() -> None:
+    it = Quotas()
+    it.set([(entity_key({"user": "alice"}), {TIME: 10.0})])
+    asked, caller = call(ApiKey.HEARTBEAT, 3, m.HeartbeatRequest())
+    it.watch(asked, 10, lambda: Now(100_000, 0))
+    it.spent(asked, 5.0, 100_000)
+    asked.reply(m.HeartbeatResponse())
+    assert (told(caller, ApiKey.HEARTBEAT, 3).throttle_time_ms, caller.muted) == (1_000, 1_000)
+
+
+@pytest.mark.parametrize(
+    ("entity", "key", "value", "fine"),
+    [
+        ({"user": "a"}, PRODUCE, 5.0, True), ({"user": None, "client-id": "x"}, TIME, 200.0, True), ({"ip": "1.2.3.4"}, PRODUCE, 5.0, False),
+        ({}, PRODUCE, 5.0, False), ({"user": "a"}, "nonsense", 5.0, False), ({"user": "a"}, PRODUCE, 0.0, False), ({"user": ""}, PRODUCE, 1.0, False),
+        ({"user": "a"}, PRODUCE, float("nan"), False),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_a_quota_is_refused(entity: dict[str, str | None], key: str, value: float, fine: bool) -> None:
+    forwarded: list[Any] = []
+    api = QuotasApi(Quotas(), lambda kind, payload, timeout, done: forwarded.append(payload))
+    r = m.AlterClientQuotasRequest
+    entry = r.EntryData(
+        entity=[r.EntityData(entity_type=k, entity_name=v) for k, v in entity.items()],
+        ops=[r.OpData(key=key, value=value)],
+    )
+    asked, caller = call(ApiKey.ALTER_CLIENT_QUOTAS, 1, r(entries=[entry]))
+    api.alter(asked)
+    if fine:
+        (item,) = forwarded[0]["topics"]
+        assert (entity_of(item["name"]), item["value"]) == (entity, {key: value})
+    else:
+        assert not forwarded
+        assert told(caller, ApiKey.ALTER_CLIENT_QUOTAS, 1).entries[0].error_code == 42
+
+
+@pytest.mark.parametrize(
+    ("components", "strict", "found"),
+    [
+        ([], False, 3), ([("user", 0, "alice")], False, 2), ([("user", 0, "alice")], True, 1), ([("user", 1, None)], False, 1),
+        ([("user", 2, None)], False, 3), ([("client-id", 2, None)], False, 1), ([("user", 2, None), ("client-id", 0, "a")], True, 1),
+    ],
+)  # fmt: skip
+def test_a_filter_finds_what_kafkas_finds(components: Any, strict: bool, found: int) -> None:
+    r = m.DescribeClientQuotasRequest
+    body = r(
+        components=[r.ComponentData(entity_type=t, match_type=how, match=w) for t, how, w in components], strict=strict
+    )
+    asked, caller = call(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, body)
+    QuotasApi(quotas(user_alice=1, user_default=2, user_alice__client_a=3), lambda *a: None).describe(asked)
+    assert len(told(caller, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1).entries) == found
