@@ -13,7 +13,7 @@ from typing import Any
 
 from brokerd.access.settings import ACCESS_SETTINGS, MECHANISMS, SASL_SETTINGS, SSL_SETTINGS
 from brokerd.listeners import Door, doors, inter_broker_door, parse_listeners, parse_protocol_map
-from brokerd.setting import Setting, parse_bool
+from brokerd.setting import Setting, parse_bool, words
 
 MIB = 1024 * 1024
 
@@ -29,6 +29,14 @@ def _paths(text: str) -> tuple[Path, ...]:
     if len(set(paths)) != len(paths):
         raise ValueError("a folder is named twice")
     return paths
+
+
+def _per_address(text: str) -> dict[str, int]:
+    out = {}
+    for item in words(text):
+        address, _, most = item.rpartition(":")
+        out[address] = int(most)
+    return out
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -47,6 +55,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("auto.create.topics.enable", parse_bool, True, "Create a topic when a producer or consumer first names it."),
     Setting("socket.request.max.bytes", int, 100 * MIB, "Largest request; a larger one closes the connection.", 1024),
     Setting("max.connections", int, 10_000, "Connections at once; bounds descriptors and buffers.", 1),
+    Setting("max.connections.per.ip", int, 2**31 - 1, "Connections at once from one address.", 0),
+    Setting("max.connections.per.ip.overrides", _per_address, {}, "The same for single addresses: 10.0.0.1:100 by commas."),
+    Setting("max.connection.creation.rate", int, 2**31 - 1, "New connections per second; more wait in the system's queue.", 1),
     Setting("connections.max.idle.ms", int, 600_000, "A connection silent for longer is closed.", 1),
     Setting("replica.lag.time.max.ms", int, 10_000, "A follower not caught up for longer leaves the ISR.", 100),
     Setting("replica.fetch.wait.max.ms", int, 500, "How long a follower's fetch may wait at the leader.", 1),

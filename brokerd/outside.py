@@ -17,6 +17,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from brokerd.access.client import Introduction
+from brokerd.net.admission import Admission
 from brokerd.net.connection import Connection
 from brokerd.net.listener import Listener
 from brokerd.net.loop import Loop
@@ -44,13 +45,13 @@ class Outside:
         on_frame: Callable[[Connection, memoryview], None],
         *,
         frame_bytes_max: int,
-        connections_max: int,
+        admission: Admission,
         tls: Callable[[], ssl.SSLContext] | None = None,
         proves: bool = False,
     ) -> Listener:
         return Listener(
             self.loop, host, port, on_frame,
-            frame_bytes_max=frame_bytes_max, connections_max=connections_max, tls=tls, proves=proves,
+            frame_bytes_max=frame_bytes_max, admission=admission, tls=tls, proves=proves,
         )  # fmt: skip
 
     def connect(

@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Callable
 
 from brokerd.cluster.model import Now
+from brokerd.net.admission import Admission
 from brokerd.net.connection import Connection
 from brokerd.net.loop import READ, Loop
 from brokerd.net.tls import TlsConnection
@@ -42,14 +43,15 @@ class Listener:
         on_frame: Callable[[Connection, memoryview], None],
         *,
         frame_bytes_max: int,
-        connections_max: int,
+        admission: Admission,
         tls: Callable[[], ssl.SSLContext] | None = None,
         proves: bool = False,
     ) -> None:
         self.loop, self._on_frame = loop, on_frame
         self._tls, self._proves = tls, proves
         self._unproven: dict[int, Connection] = {}
-        self._frame_bytes_max, self._connections_max = frame_bytes_max, connections_max
+        self._frame_bytes_max, self._admission = frame_bytes_max, admission
+        self._pausing = self._closed = False
         self.connections: dict[int, Connection] = {}
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._sock = socket.socket(family, socket.SOCK_STREAM)
@@ -70,6 +72,10 @@ class Listener:
 
     def _accept(self, events: int) -> None:
         for _ in range(64):
+            delay_ms = self._admission.delay_ms(self.loop.now.mono_ms)
+            if delay_ms:
+                self._pause(delay_ms)
+                return
             try:
                 sock, address = self._sock.accept()
             except BlockingIOError:
@@ -77,13 +83,25 @@ class Listener:
             except OSError as e:
                 log.warning("cannot accept: %s", e)
                 return
-            if len(self.connections) >= self._connections_max:
-                log.warning("refused %s: max.connections (%d) reached", address[0], self._connections_max)
+            problem = self._admission.problem(address[0])
+            if problem is not None:
+                log.warning("refused %s: %s", address[0], problem)
                 sock.close()
                 continue
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._begin(sock, f"{address[0]}:{address[1]}")
+
+    def _pause(self, ms: int) -> None:
+        """Who knocks waits in the system's queue."""
+        self._pausing = True
+        self.loop.unregister(self._sock.fileno())
+        self.loop.call_later(ms, lambda now: self._go_on())
+
+    def _go_on(self) -> None:
+        if self._pausing and not self._closed:
+            self._pausing = False
+            self.loop.register(self._sock.fileno(), READ, self._accept)
 
     def _begin(self, sock: socket.socket, peer: str) -> None:
         connection: Connection
@@ -125,7 +143,8 @@ class Listener:
             connection.frame_bytes_max = self._frame_bytes_max
 
     def _forget(self, connection: Connection) -> None:
-        self.connections.pop(connection.fd, None)
+        if self.connections.pop(connection.fd, None) is not None:
+            self._admission.left(connection.peer.rpartition(":")[0])
         self._unproven.pop(connection.fd, None)
 
     def close_idle(self, idle_ms_max: int) -> None:
@@ -134,6 +153,7 @@ class Listener:
             connection.close()
 
     def stop_accepting(self) -> None:
+        self._closed = True
         self.loop.unregister(self._sock.fileno())
         self._sock.close()
 

@@ -15,6 +15,7 @@ from brokerd.access.client import Introduction
 from brokerd.cluster.model import Endpoint
 from brokerd.config import BrokerConfig, ConfigError
 from brokerd.listeners import Door
+from brokerd.net.admission import Admission
 from brokerd.net.connection import Connection
 from brokerd.net.peers import Peer
 
@@ -29,10 +30,14 @@ class Listeners:
 
     def __init__(self, config: BrokerConfig, on_frame: Callable[[Door], OnFrame], outside: Outside) -> None:
         self._certificates = {d.name: Certificates(partial(config.of, d)) for d in config.doors if d.tls}
+        admission = Admission(
+            config["max.connections"], config["max.connections.per.ip"], config["max.connections.per.ip.overrides"],
+            config["max.connection.creation.rate"],
+        )  # fmt: skip
         self._open = [
             outside.listen(
                 door.host, door.port, on_frame(door),
-                frame_bytes_max=config["socket.request.max.bytes"], connections_max=config["max.connections"],
+                frame_bytes_max=config["socket.request.max.bytes"], admission=admission,
                 **self._security(door),
             )
             for door in config.doors

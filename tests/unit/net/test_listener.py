@@ -13,6 +13,7 @@ import pytest
 
 from brokerd.net import buffers
 from brokerd.net import connection as listener
+from brokerd.net.admission import Admission
 from brokerd.net.connection import Connection, Slot
 from brokerd.net.listener import Listener
 from brokerd.net.loop import Loop
@@ -251,7 +252,14 @@ def test_an_answer_to_a_closed_connection_is_dropped(served: Served) -> None:
 
 def test_the_port_is_taken_at_once_and_refuses_until_it_is_opened() -> None:
     loop = Loop()
-    door = Listener(loop, "127.0.0.1", 0, lambda connection, frame: None, frame_bytes_max=LIMIT, connections_max=10)
+    door = Listener(
+        loop,
+        "127.0.0.1",
+        0,
+        lambda connection, frame: None,
+        frame_bytes_max=LIMIT,
+        admission=Admission(10, 1 << 30, {}, 0),
+    )
     try:
         with socket.socket() as client:
             assert client.connect_ex(("127.0.0.1", door.port)) == errno.ECONNREFUSED

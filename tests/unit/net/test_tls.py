@@ -17,6 +17,7 @@ from brokerd.access.certificates import CertificateError, Certificates
 from brokerd.access.principals import distinguished_name, parse_mapping_rules, user_of
 from brokerd.config import BrokerConfig
 from brokerd.net import listener as listeners
+from brokerd.net.admission import Admission
 from brokerd.net.connection import Connection
 from brokerd.net.listener import Listener
 from brokerd.net.loop import Loop
@@ -50,7 +51,7 @@ class Served:
         self.certificates = certificates(given)
         self.listener = Listener(
             self.loop, "127.0.0.1", 0, lambda c, frame: handle(c, bytes(frame)),
-            frame_bytes_max=LIMIT, connections_max=1_000, tls=lambda: self.certificates.server, **more,
+            frame_bytes_max=LIMIT, admission=Admission(1_000, 1 << 30, {}, 0), tls=lambda: self.certificates.server, **more,
         )  # fmt: skip
         self.listener.open()
         self.loop.every(1, lambda now: None)  # no turn waits for long

@@ -1,0 +1,50 @@
+"""How many connections a broker takes: in all, per address, per second (KIP-402, KIP-612). All its listeners share one.
+
+Law: an address over its limit is closed at once; the rate delays everybody, as Kafka's acceptors do. Called by `listener`. Must not come in: sockets.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+RATE_BURST_S = 1
+"""Seconds' worth of connections that may come at once."""
+
+
+class Admission:
+    """`per_ip` holds for each address that `overrides` does not name. `rate` in connections per second."""
+
+    def __init__(self, total: int, per_ip: int, overrides: Mapping[str, int], rate: int) -> None:
+        self._total, self._per_ip, self._overrides, self._rate = total, per_ip, overrides, rate
+        self._open: Counter[str] = Counter()
+        self._count = 0
+        self._room, self._room_ms = float(rate) * RATE_BURST_S, 0
+
+    def delay_ms(self, now_ms: int) -> int:
+        """How long the next connection has to wait in the system's queue; 0: it may come, and counts."""
+        if self._rate <= 0:
+            return 0
+        self._room = min(self._rate * RATE_BURST_S, self._room + (now_ms - self._room_ms) * self._rate / 1_000)
+        self._room_ms = now_ms
+        if self._room < 1:
+            return max(1, round((1 - self._room) * 1_000 / self._rate))
+        self._room -= 1
+        return 0
+
+    def problem(self, ip: str) -> str | None:
+        """Why it cannot stay. None: it counts until `left`."""
+        if self._count >= self._total:
+            return f"max.connections ({self._total}) reached"
+        most = self._overrides.get(ip, self._per_ip)
+        if self._open[ip] >= most:
+            return f"max.connections.per.ip ({most}) reached"
+        self._open[ip] += 1
+        self._count += 1
+        return None
+
+    def left(self, ip: str) -> None:
+        self._count -= 1
+        self._open[ip] -= 1
+        if not self._open[ip]:
+            del self._open[ip]
