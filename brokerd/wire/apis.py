@@ -82,7 +82,7 @@ APIS: dict[int, Api] = {
         Api(ApiKey.FETCH, "Fetch", 4, 17, m.FetchRequest, m.FetchResponse,
             "no closest-replica reads"),
         Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 9, m.ListOffsetsRequest, m.ListOffsetsResponse, "nothing is tiered"),
-        Api(ApiKey.METADATA, "Metadata", 0, 12, m.MetadataRequest, m.MetadataResponse, "authorised operations unknown"),
+        Api(ApiKey.METADATA, "Metadata", 0, 12, m.MetadataRequest, m.MetadataResponse),
         Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", 2, 9, m.OffsetCommitRequest, m.OffsetCommitResponse),
         Api(ApiKey.OFFSET_FETCH, "OffsetFetch", 1, 9, m.OffsetFetchRequest, m.OffsetFetchResponse),
         Api(ApiKey.FIND_COORDINATOR, "FindCoordinator", 0, 6, m.FindCoordinatorRequest, m.FindCoordinatorResponse,

@@ -1,4 +1,4 @@
-"""ACL bindings: stored and shown. Law: the page says that brokers do not enforce them yet, as long as they do not."""
+"""ACL bindings. Law: the page says where brokers enforce them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from controlplane.services import acls as services
 def acl_list(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()
     found = acls.acl_list(query=query, **listing(request, "resource_name"))
-    return page(request, "console/acls.html", {"page": found, "q": query, "enforced": acls.ENFORCED}, nav="acls")
+    return page(request, "console/acls.html", {"page": found, "q": query}, nav="acls")
 
 
 @operator
@@ -36,7 +36,7 @@ def create(request: HttpRequest) -> HttpResponse:
             return go("acls")
     names = ("resource_type", "pattern_type", "resource_name", "principal", "host", "operation", "permission")
     body = {n: form[n].value() or n.upper() for n in names}
-    context = {"form": form, "body": body, "enforced": acls.ENFORCED}
+    context = {"form": form, "body": body}
     return page(
         request, "console/acl_new.html", context, nav="acls", status=400 if form.is_bound and form.errors else 200
     )

@@ -38,7 +38,7 @@ class Acls(Door):
 
     @writes(shapes.AclCreate, shapes.shape(acls.AclRow), 201)
     def post(self, request: Request) -> Response:
-        """Store a binding. Brokers do not enforce bindings yet."""
+        """Store a binding. Brokers enforce it where authorizer.class.name is set."""
         row = acl_services.create_acl(who=self.who, **self.body(shapes.AclCreate))
         return out(acls.acl_shape(row), 201)
 

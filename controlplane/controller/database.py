@@ -238,7 +238,7 @@ class DatabaseThread:
             if now - self._resets_handed.get(str(r.reset_id), -RESET_AGAIN_SECONDS) >= RESET_AGAIN_SECONDS:
                 self._resets_handed[str(r.reset_id)] = now
                 resets.append(DesiredReset(r.topic_id, r.partition, r.broker_id, str(r.reset_id)))
-        access = self._access(epoch)
+        access = self._access(epoch, everything=self._first)
         if self._first:
             known = Cluster.objects.filter(pk=1).values_list("cluster_id", flat=True).first() or ""
             self._first = False
@@ -246,13 +246,15 @@ class DatabaseThread:
         elif topics or assignments or resets or access:
             self._post(DesiredRead(tuple(topics), assignments, tuple(resets), access))
 
-    def _access(self, epoch: int) -> tuple[DesiredAccess, ...]:
+    def _access(self, epoch: int, everything: bool = False) -> tuple[DesiredAccess, ...]:
         """Rows that the log lacks. One that is older than the log's is drift: shown by the core, and nothing is done about it."""
         wanted = []
-        for row in access_services.waiting():
+        # At the beginning of an office all rows are held against the log: it may be a new one, after a loss.
+        for row in access_services.everything() if everything else access_services.waiting():
             in_log, _ = self.image.access_to(row.kind, row.key) if self.image is not None else (0, None)
             if in_log == row.generation:
-                access_services.mark_applied(row, epoch)
+                if row.waiting:
+                    access_services.mark_applied(row, epoch)
             elif in_log < row.generation:
                 wanted.append(DesiredAccess(row.kind, row.key, row.generation, row.value))
         return tuple(wanted)

@@ -1,4 +1,4 @@
-"""ACL bindings as stored. Law: every page that shows them says that brokers do not enforce them yet."""
+"""ACL bindings as stored. Brokers enforce them where authorizer.class.name is set."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from django.db.models import Q
 
 from controlplane.models import Acl
 from controlplane.selectors.common import Page, paged
-
-ENFORCED = False
-"""Brokers do not enforce bindings yet; pages say so while this is False."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from brokerd.access import scram
+from brokerd.cluster.metadata import Image
 from controlplane.models import AccessEntry, Acl
 from controlplane.models.change import Outcome
 from controlplane.services.common import Refused, record
@@ -58,6 +59,29 @@ def _mirror(before: Mapping[str, Any] | None, value: Mapping[str, Any] | None, w
 
 def waiting() -> list[AccessEntry]:
     return list(AccessEntry.objects.filter(waiting=True).order_by("pk")[:WAITING_MAX])
+
+
+def everything() -> list[AccessEntry]:
+    return list(AccessEntry.objects.order_by("pk"))
+
+
+def import_access(image: Image, *, who: str) -> int:
+    """Rows for what the log holds and this database lacks or has in an earlier generation. Returns how many."""
+    imported = 0
+    for kind, entries in image.access.items():
+        for key, (generation, value) in entries.items():
+            row = AccessEntry.objects.filter(kind=kind, key=key).first()
+            if row is not None and row.generation >= generation:
+                continue
+            if kind == "acl":
+                _mirror(row.value if row is not None else None, value, who)
+            AccessEntry.objects.update_or_create(
+                kind=kind, key=key,
+                defaults={"value": None if value is None else dict(value), "generation": generation, "applied_generation": generation,
+                          "waiting": False, "changed_by": who},
+            )  # fmt: skip
+            imported += 1
+    return imported
 
 
 def mark_applied(row: AccessEntry, epoch: int) -> None:

@@ -15,6 +15,7 @@ from brokerd.cluster.blocking import Unreachable
 from brokerd.cluster.metadata import MetadataError
 from controlplane.disaster import metalog, reach, rows
 from controlplane.house.zookeeper import JavaMissing
+from controlplane.services.access import import_access
 
 
 class Command(BaseCommand):
@@ -37,8 +38,10 @@ class Command(BaseCommand):
             raise CommandError("ZooKeeper holds no metadata log; there is nothing to import (`manage.py rebuild`?)")
         call_command("migrate", verbosity=0, interactive=False)
         imported, notes = rows.import_topics(image, who="import")
+        access = import_access(image, who="import")
         for note in notes:
             self.stdout.write(f"note: {note}")
         self.stdout.write(
-            f"Imported {len(imported)} topics of cluster {image.cluster_id}, read up to entry {image.seq}."
+            f"Imported {len(imported)} topics of cluster {image.cluster_id}, read up to entry {image.seq}; "
+            f"{access} ACLs, credentials and quotas."
         )

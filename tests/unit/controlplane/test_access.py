@@ -127,3 +127,20 @@ def test_a_password_becomes_keys_and_is_kept_nowhere(monkeypatch: pytest.MonkeyP
     told = [(c.before, c.after, c.why, c.detail) for c in Change.objects.all()]
     assert len(told) == 2
     assert all(before is None and after is None for before, after, _, _ in told), "not even the keys are in the history"
+
+
+@pytest.mark.django_db
+def test_a_new_log_is_told_everything_again_and_a_new_database_imports_what_the_log_holds() -> None:
+    thread, image = DatabaseThread(), Image(cluster_id="c", metadata_version=3)
+    thread.image = image
+    acls.create_acl(**ACL, who="me")
+    row = AccessEntry.objects.get()
+    access.mark_applied(row, 1)
+    assert thread._access(1) == ()
+    assert thread._access(1, everything=True) == (DesiredAccess("acl", row.key, 1, ACL),)
+    image.apply(AccessChanged("acl", row.key, 5, ACL))
+    AccessEntry.objects.all().delete()
+    Acl.objects.all().delete()
+    assert access.import_access(image, who="import") == 1
+    assert (AccessEntry.objects.get().generation, Acl.objects.get().operation) == (5, "read")
+    assert access.import_access(image, who="import") == 0
