@@ -216,3 +216,23 @@ def test_without_an_authoriser_nothing_is_judged() -> None:
     judge = authorizer(image(), **{"authorizer.class.name": ""})
     asked = SimpleNamespace(header=SimpleNamespace(api_key=0), body=None)
     assert not judge.settled(asked)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("key", "error"),
+    [
+        (ApiKey.DESCRIBE_ACLS, 31), (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 31), (ApiKey.DESCRIBE_LOG_DIRS, 31),
+        (ApiKey.DESCRIBE_CLIENT_QUOTAS, 31), (ApiKey.INIT_PRODUCER_ID, 31), (ApiKey.JOIN_GROUP, 30), (ApiKey.SYNC_GROUP, 30),
+        (ApiKey.HEARTBEAT, 30), (ApiKey.LEAVE_GROUP, 30), (ApiKey.OFFSET_DELETE, 30),
+    ],
+)  # fmt: skip
+def test_a_refusal_carries_kafkas_code(key: ApiKey, error: int) -> None:
+    api = APIS[key]
+    body = api.request()
+    if key == ApiKey.INIT_PRODUCER_ID:
+        body.transactional_id = None  # type: ignore[attr-defined]
+    asked, caller = request(key, api.max_version, body)
+    assert authorizer(image()).settled(asked)
+    assert caller.parts is not None
+    _, told = framing.decode_response(key, api.max_version, memoryview(b"".join(map(bytes, caller.parts)))[4:])
+    assert told.error_code == error
