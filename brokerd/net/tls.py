@@ -2,7 +2,7 @@
 
 Laws: nothing waits; what is sealed and not yet sent is bounded (SEAL_BYTES), so is what was received and not yet opened. Memory BIOs rather than
 SSLSocket: receiving cost 0.7 to 1.0 s of CPU per GB against 1.3 (OpenSSL reads a socket twice per record of 16 KiB), sending the same 0.45
-(docs/decisions/020-tls-in-the-loop.md). Called by `listener` and `peers`. Must not come in: frames, who is trusted.
+(docs/decisions/022-tls-in-the-loop.md). Called by `listener` and `peers`. Must not come in: frames, who is trusted.
 """
 
 from __future__ import annotations
