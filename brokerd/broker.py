@@ -96,7 +96,7 @@ class Broker:
         self.store = store()
         self.membership = Membership(
             self.store, self.identity, self, lambda: self.loop.now,
-            endpoints=self.listeners.endpoints, inter_broker=self.listeners.inter_broker, rack=config["broker.rack"],
+            endpoints=self.listeners.endpoints, clear=self.listeners.clear, rack=config["broker.rack"],
             failure_domain=config["failure.domain"],
         )  # fmt: skip
         self.fetchers = Fetchers(

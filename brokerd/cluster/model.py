@@ -60,7 +60,7 @@ class Endpoint(NamedTuple):
 class BrokerState:
     """A broker as the metadata log knows it. `alive` is false after BrokerDown; the last endpoint is kept for display.
 
-    `host` and `port` are of the listener that brokers use among themselves; `endpoints` are all of them (none: an older broker with one).
+    `host` and `port` are of a listener without security where there is one, else of the brokers' own; `endpoints` are all of them (none: an older broker with one).
     """
 
     broker_id: int

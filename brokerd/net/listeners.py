@@ -59,6 +59,11 @@ class Listeners:
         assert inter_broker is not None
         self.inter_broker: Endpoint = next(e for e in self.endpoints if e.listener == inter_broker.name)
 
+    @property
+    def clear(self) -> Endpoint:
+        """For who knows of one address only, and of no security: older programs, and the house's own."""
+        return next((e for e in self.endpoints if e.protocol == "PLAINTEXT"), self.inter_broker)
+
     def _security(self, door: Door) -> dict[str, Any]:
         """Nothing for a listener without: its clients prove nothing."""
         security: dict[str, Any] = {}

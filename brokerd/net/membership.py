@@ -56,12 +56,12 @@ class Membership:
         clock: Callable[[], Now],
         *,
         endpoints: Sequence[Endpoint],
-        inter_broker: Endpoint,
+        clear: Endpoint,
         rack: str | None,
         failure_domain: str | None,
     ) -> None:
         self._store, self._identity, self._listener, self._clock = store, identity, listener, clock
-        self._endpoints, self._inter_broker = tuple(endpoints), inter_broker
+        self._endpoints, self._clear = tuple(endpoints), clear
         self._rack, self._failure_domain = rack, failure_domain
         self.broker_id = identity.broker_id
         self.tailer = Tailer(store, self, clock)
@@ -166,7 +166,7 @@ class Membership:
     def _seat_read(self, result: Result) -> None:
         path = znodes.broker(self.broker_id)
         me = Registration(
-            self.broker_id, self._identity.broker_uuid, self._inter_broker.host, self._inter_broker.port, self._rack,
+            self.broker_id, self._identity.broker_uuid, self._clear.host, self._clear.port, self._rack,
             self._failure_domain, self._identity.tail_intact, self._identity.cluster_id, endpoints=self._endpoints,
             metadata_levels=SPOKEN,
         )  # fmt: skip

@@ -507,7 +507,7 @@ class Core:
     # -- wanted access -----------------------------------------------------------------------------------------------------
     def _wanted_access(self) -> None:
         if self.access and self._level() < ACCESS_LEVEL:
-            self._effects.append(Report("refused", "access", requests.ACCESS_NEEDS_LEVEL))
+            self._effects.append(Report("refused", "access entries", requests.ACCESS_NEEDS_LEVEL))
             return
         wanted_now, self.access = self.access, []
         written: dict[tuple[str, str], int] = {}

@@ -275,10 +275,8 @@ class DatabaseThread:
     def _request(self, request: ForwardedRequest) -> None:
         try:
             with transaction.atomic():
-                if request.kind == "alter_access":
-                    self._post(DesiredRead(access=self._write_access(request)))
-                    return
-                rows = self._write(request)
+                access = self._write_access(request) if request.kind == "alter_access" else ()
+                rows = self._write(request) if request.kind != "alter_access" else []
         except Refused as e:
             code = 40 if e.field.startswith("configs") else KAFKA_ERRORS.get(e.field, 44)
             if e.field == "name" and "exists already" in e.reason:
@@ -295,7 +293,7 @@ class DatabaseThread:
             log.warning("request %s cannot be read: %r", request.request_id, e)
             self._post(DesiredFailed(request.request_id, INVALID_REQUEST, f"The request cannot be read: {e!r}."))
             return
-        self._post(DesiredRead(tuple(desired(row, request.request_id) for row in rows)))
+        self._post(DesiredRead(tuple(desired(row, request.request_id) for row in rows), access=access))
 
     def _write(self, request: ForwardedRequest) -> list[Topic]:
         """The rows of a request, all or none. One that was handled already gives its rows again and writes nothing."""

@@ -13,6 +13,7 @@ from brokerd.cluster.model import Endpoint, PartitionState, Seat, TopicState
 from brokerd.cluster.znodes import Registration
 from brokerd.config import BrokerConfig
 from brokerd.listeners import parse_listeners, show_listeners
+from brokerd.net.listeners import Listeners
 
 INSIDE, OUTSIDE = Endpoint("INSIDE", "10.0.0.1", 9092), Endpoint("OUTSIDE", "broker.example.org", 19092, "SASL_SSL")
 GIVEN = {
@@ -77,3 +78,23 @@ def test_registrations_and_records_carry_all_endpoints_and_are_read_without_them
     image.apply(record)
     again = Image.from_records(image.records(), 1, "", 1)
     assert again.brokers[1].endpoints == (INSIDE, OUTSIDE)
+
+
+class Sockets:
+    """Listens nowhere, on the ports asked for."""
+
+    loop = type("Loop", (), {"every": lambda *a: None})()
+
+    def listen(self, host: str, port: int, on_frame: Any, **limits: Any) -> Any:
+        return type("Listening", (), {"port": port})()
+
+
+def test_who_knows_one_address_only_is_told_the_one_without_security() -> None:
+    given = {
+        **GIVEN,
+        "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+        "inter.broker.listener.name": "outside",
+    }
+    listeners = Listeners(BrokerConfig.parse(given), lambda door: lambda c, f: None, cast("Any", Sockets()))
+    assert listeners.inter_broker.listener == "OUTSIDE"
+    assert listeners.clear.listener == "INSIDE"

@@ -144,3 +144,14 @@ def test_a_new_log_is_told_everything_again_and_a_new_database_imports_what_the_
     assert access.import_access(image, who="import") == 1
     assert (AccessEntry.objects.get().generation, Acl.objects.get().operation) == (5, "read")
     assert access.import_access(image, who="import") == 0
+
+
+@pytest.mark.django_db
+def test_what_a_client_asks_for_is_a_row_before_it_is_a_wish() -> None:
+    thread, posted = DatabaseThread(), []
+    thread.image = Image(cluster_id="c", metadata_version=3)
+    thread._post = posted.append
+    item = {"name": access.acl_key(ACL), "kind": "acl", "value": ACL}
+    thread._request(ForwardedRequest("r", 1, 1, "alter_access", {"topics": [item]}))
+    assert posted == [DesiredRead(access=(DesiredAccess("acl", item["name"], 1, ACL, "r"),))]
+    assert AccessEntry.objects.get().changed_by == "client at broker 1"
