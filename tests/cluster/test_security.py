@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import socket
 import subprocess
 import time
 import uuid
@@ -34,6 +36,9 @@ from confluent_kafka.admin import (
 from cryptography.hazmat.primitives.asymmetric import rsa
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from brokerd.wire import framing
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
 from tests.cluster.local import LocalCluster, free_port, wait_for
 from tests.pki import Authority
 
@@ -351,3 +356,33 @@ def test_who_may_not_administer_is_refused(secured: Secured) -> None:
     assert name not in bob.list_topics(timeout=30).topics
     cluster = bob.describe_cluster(include_authorized_operations=True).result(60)
     assert list(cluster.authorized_operations or []) == []
+
+
+def asked(secured: Secured, key: int, version: int, body: Any) -> Any:
+    """A question that these clients cannot put."""
+    with socket.create_connection(("127.0.0.1", secured.ports[1]), 60) as sock:
+        sock.sendall(framing.encode_request(key, version, 1, "test", body))
+        stream = sock.makefile("rb")
+        frame = stream.read(int.from_bytes(stream.read(4), "big"))
+    return framing.decode_response(key, version, memoryview(frame))[1]
+
+
+@pytest.mark.cluster
+def test_who_sends_more_than_his_quota_is_told_and_held_back(secured: Secured) -> None:
+    client, topic = f"c{uuid.uuid4().hex}", f"t{uuid.uuid4().hex}"
+    r = m.AlterClientQuotasRequest
+    entity = [r.EntityData(entity_type="client-id", entity_name=client)]
+    limited = r(entries=[r.EntryData(entity=entity, ops=[r.OpData(key="producer_byte_rate", value=20_000.0)])])
+    assert asked(secured, ApiKey.ALTER_CLIENT_QUOTAS, 1, limited).entries[0].error_code == 0
+    told = asked(secured, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, m.DescribeClientQuotasRequest())
+    assert [(e.entity[0].entity_name, e.values[0].value) for e in told.entries] == [(client, 20_000.0)]
+    pauses: list[float] = []
+    producer = Producer(
+        {"bootstrap.servers": secured.bootstrap, "client.id": client, "linger.ms": 0, "batch.size": 50_000, "log_level": 0,
+         "throttle_cb": lambda event: pauses.append(event.throttle_time)}
+    )  # fmt: skip
+    for _ in range(8):
+        producer.produce(topic, os.urandom(40_000), partition=0)
+    assert producer.flush(80) == 0
+    wait_for(lambda: producer.poll(0.1) or pauses, "a pause to be told")
+    assert max(pauses) > 0
