@@ -24,33 +24,44 @@ from brokerd.apis.groups import GroupsApi
 from brokerd.apis.logdirs import LogDirsApi
 from brokerd.apis.metadata import MetadataApi
 from brokerd.apis.offsets import OffsetsApi
+from brokerd.apis.participants import ParticipantsApi
 from brokerd.apis.produce import ProduceApi
-from brokerd.apis.producers import ProducersApi
 from brokerd.apis.quotas import QuotasApi
 from brokerd.apis.security import SecurityApi
+from brokerd.apis.transactions import TransactionsApi
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.metadata import AccessChanged, Image, Record, RequestAnswered, TopicDeleted
-from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now, TopicState
+from brokerd.cluster.model import (
+    GROUP_OFFSETS_TOPIC,
+    INTERNAL_TOPICS,
+    TRANSACTION_STATE_TOPIC,
+    Now,
+    TopicState,
+)
 from brokerd.cluster.store import Store
 from brokerd.cluster.znodes import IsrProposal
 from brokerd.config import BrokerConfig
-from brokerd.coordinator.groups import Groups, partition_of
+from brokerd.coordinator.groups import Groups
+from brokerd.coordinator.markers import Markers
+from brokerd.coordinator.transactions import Transactions
 from brokerd.dispatch import Dispatch, Handler
 from brokerd.identity import Identity
+from brokerd.internal import Inquiry, InternalLog, coordinator_of
 from brokerd.logdirs import LogDirs
+from brokerd.net.colleagues import Colleagues
 from brokerd.net.fetcher import Fetchers
 from brokerd.net.listeners import Listeners
 from brokerd.net.loop import READ
 from brokerd.net.membership import Membership
 from brokerd.outside import Outside
-from brokerd.partitions import TICK_MS, Partitions, Replica
+from brokerd.partitions import TICK_MS, Partitions
 from brokerd.relocations import Relocations
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.openfiles import OpenFiles
 from brokerd.upkeep import Upkeep
+from brokerd.verification import Verification
 from brokerd.waiters import Waiters
 from brokerd.wire.apis import ApiKey
-from brokerd.wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +72,8 @@ OPEN_AGAIN_MS = 2_000
 """How often a partition is tried again that a full disk kept closed."""
 METADATA_SEEN_MS = 5_000
 """How often `meta.properties` notes how far the metadata log was followed."""
+MARKERS_VERSION = 2
+"""Of WriteTxnMarkers between brokers."""
 INTERNAL_DEFAULTS = {
     "cleanup.policy": "compact",
     "segment.bytes": str(100 * 1024 * 1024),
@@ -103,12 +116,32 @@ class Broker:
             self.loop, config, self.partitions, self._address_of, partial(self.listeners.connect, outside.connect)
         )
         self.partitions.following = self.fetchers
-        self.produce = ProduceApi(self.loop, self.partitions)
+        # Two, since a marker's answer may wait for replication, and nobody's first batch is to wait for that.
+        self.coordinators, self.leaders = (
+            Colleagues(
+                self.loop, config.broker_id, self.dispatch.own, self._address_of,
+                partial(self.listeners.connect, outside.connect),
+                timeout_ms=config["replica.socket.timeout.ms"], frame_bytes_max=config["socket.request.max.bytes"],
+            )
+            for _ in range(2)
+        )  # fmt: skip
+        inquiry = Inquiry(self.partitions, self.coordinators)
+        verification = Verification(inquiry.ask, enabled=config["transaction.partition.verification.enable"])
+        self.produce = ProduceApi(self.loop, self.partitions, verification)
         self.groups = Groups(
-            OffsetsLog(self.partitions, self.produce), lambda: self.loop.now,
+            InternalLog(GROUP_OFFSETS_TOPIC, self.partitions, self.produce), lambda: self.loop.now,
             initial_delay_ms=config["group.initial.rebalance.delay.ms"], size_max=config["group.max.size"],
             retention_ms=config["offsets.retention.minutes"] * 60_000,
             metadata_bytes_max=config["offset.metadata.max.bytes"], draw=outside.draw_id,
+        )  # fmt: skip
+        self.markers = Markers(
+            lambda broker_id, body, done: self.leaders.ask(broker_id, ApiKey.WRITE_TXN_MARKERS, MARKERS_VERSION, body, done),
+            self._leader_of, lambda: self.loop.now,
+        )  # fmt: skip
+        self.transactions = Transactions(
+            InternalLog(TRANSACTION_STATE_TOPIC, self.partitions, self.produce), self.markers, lambda: self.loop.now,
+            id_expiration_ms=config["transactional.id.expiration.ms"],
+            look_ms=config["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
         )  # fmt: skip
         self.partitions.leadership = self
         self.log_dirs.on_error = self.identity.tail_in_doubt
@@ -120,7 +153,7 @@ class Broker:
             self.partitions, self.jobs, lambda: self.loop.now,
             bytes_per_s_max=config["replica.alter.log.dirs.io.max.bytes.per.second"],
         )  # fmt: skip
-        self.producers = ProducersApi(outside.draw_producer_id)
+        self._draw_producer_id = outside.draw_producer_id
         self.authorizer = self.dispatch.authorizer = Authorizer(config.values, lambda: self.partitions.image)
         self.dispatch.clock = lambda: self.loop.now
         self.dispatch.handlers.update(self._handlers())
@@ -160,10 +193,17 @@ class Broker:
         )  # fmt: skip
         security = SecurityApi(lambda: self.partitions.image, self._ask, self.authorizer)
         quotas = QuotasApi(self.dispatch.quotas, self._ask)
+        transactions = TransactionsApi(
+            self.transactions, lambda: self.partitions.image, lambda: self.loop.now, self._draw_producer_id,
+            timeout_ms_max=self.config["transaction.max.timeout.ms"],
+        )  # fmt: skip
+        participants = ParticipantsApi(self.partitions, self.produce, self.groups, lambda: self.loop.now)
         return {
             **groups.handlers(),
             **security.handlers(),
             **quotas.handlers(),
+            **transactions.handlers(),
+            **participants.handlers(),
             ApiKey.PRODUCE: self.produce.handle,
             ApiKey.FETCH: fetch.handle,
             ApiKey.LIST_OFFSETS: offsets.list_offsets,
@@ -172,7 +212,6 @@ class Broker:
             ApiKey.API_VERSIONS: metadata.api_versions,
             ApiKey.METADATA: metadata.metadata,
             ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
-            ApiKey.INIT_PRODUCER_ID: self.producers.init_producer_id,
             ApiKey.CREATE_TOPICS: admin.create_topics,
             ApiKey.DELETE_TOPICS: admin.delete_topics,
             ApiKey.CREATE_PARTITIONS: admin.create_partitions,
@@ -185,7 +224,7 @@ class Broker:
 
     # -- introductions ---------------------------------------------------------------------------------------------------
     def _topic_config(self, topic: TopicState) -> TopicConfig:
-        overrides = {**INTERNAL_DEFAULTS, **topic.configs} if topic.name == GROUP_OFFSETS_TOPIC else topic.configs
+        overrides = {**INTERNAL_DEFAULTS, **topic.configs} if topic.name in INTERNAL_TOPICS else topic.configs
         return TopicConfig.from_overrides(overrides, self.config.topic_defaults)
 
     def _address_of(self, broker_id: int) -> tuple[str, int] | None:
@@ -229,20 +268,26 @@ class Broker:
     def leads(self, topic: str, partition: int, epoch: int, now: Now) -> None:
         if topic == GROUP_OFFSETS_TOPIC:
             self.groups.became_leader(partition, epoch, now)
+        elif topic == TRANSACTION_STATE_TOPIC:
+            self.transactions.became_leader(partition, epoch, now)
 
     def resigned(self, topic: str, partition: int, now: Now) -> None:
         if topic == GROUP_OFFSETS_TOPIC:
             self.groups.resigned(partition, now)
+        elif topic == TRANSACTION_STATE_TOPIC:
+            self.transactions.resigned(partition, now)
 
-    def _coordinator(self, group_id: str, listener: str) -> tuple[int, str, int] | None:
+    def _coordinator(self, topic: str, key: str, listener: str) -> tuple[int, str, int] | None:
         image = self.partitions.image
-        topic = image.topic_named(GROUP_OFFSETS_TOPIC)
-        if topic is None or not topic.ready:
-            return None
-        state = topic.partitions.get(partition_of(group_id, topic.partition_count))
-        broker = image.brokers.get(state.leader) if state is not None else None
+        broker = image.brokers.get(coordinator_of(image, topic, key))
         address = broker.address(listener) if broker is not None and broker.alive else None
         return (broker.broker_id, *address) if broker is not None and address is not None else None
+
+    def _leader_of(self, topic: str, partition: int) -> int | None:
+        state = self.partitions.image.topic_named(topic)
+        if state is None or partition not in state.partitions:
+            return None
+        return state.partitions[partition].leader
 
     def registered(self, incarnation: int, now: Now) -> None:
         self.partitions.registered(incarnation, now)
@@ -273,6 +318,7 @@ class Broker:
         self.relocations.tick(now)
         self.membership.tick(now)
         self.groups.tick(now)
+        self.transactions.tick(now)
         self.loop.call_later(TICK_MS, self._tick)
 
     def _after_turn(self) -> None:
@@ -308,6 +354,8 @@ class Broker:
         self.listeners.stop_accepting()
         self.listeners.close()
         self.fetchers.close()
+        self.coordinators.close()
+        self.leaders.close()
         self.membership.close()
         self.stopped = True
 
@@ -348,6 +396,8 @@ class Broker:
         self.listeners.stop_accepting()
         self.listeners.close()
         self.fetchers.close()
+        self.coordinators.close()
+        self.leaders.close()
         incarnation = self.membership.incarnation
         self._note_metadata()
         self.loop.unregister(self.jobs.fileno())
@@ -358,49 +408,3 @@ class Broker:
         self.membership.close()
         self.stopped = True
         log.info("stopped")
-
-
-class OffsetsLog:
-    """The partitions of __consumer_offsets, as the coordinator wants to see them."""
-
-    APPEND_TIMEOUT_MS = 5_000
-
-    def __init__(self, partitions: Partitions, produce: ProduceApi) -> None:
-        self._partitions, self._produce = partitions, produce
-
-    def _replica(self, partition: int) -> Replica:
-        replica = self._partitions.named(GROUP_OFFSETS_TOPIC, partition)
-        assert replica is not None, f"{GROUP_OFFSETS_TOPIC}-{partition} is not here"
-        return replica
-
-    def partition_count(self) -> int | None:
-        topic = self._partitions.image.topic_named(GROUP_OFFSETS_TOPIC)
-        return topic.partition_count if topic is not None and topic.ready else None
-
-    def leader_epoch(self, partition: int) -> int | None:
-        replica = self._partitions.named(GROUP_OFFSETS_TOPIC, partition)
-        return replica.core.leader_epoch if replica is not None and replica.leads else None
-
-    def append(self, partition: int, batch: bytes, leader_epoch: int, done: Callable[[int], None]) -> None:
-        if self.leader_epoch(partition) != leader_epoch:
-            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            return
-        self._produce.append_internal(
-            self._replica(partition), batch, self.APPEND_TIMEOUT_MS, lambda outcome: done(outcome.told)
-        )
-
-    def read(self, partition: int, offset: int, max_bytes: int) -> bytes:
-        replica = self._replica(partition)
-        return replica.log.read(offset, max_bytes, replica.log.end_offset).bytes()
-
-    def start_offset(self, partition: int) -> int:
-        return self._replica(partition).log.start_offset
-
-    def end_offset(self, partition: int) -> int:
-        return self._replica(partition).log.end_offset
-
-    def high_watermark(self, partition: int) -> int:
-        return self._replica(partition).core.high_watermark
-
-    def epoch_start(self, partition: int) -> int:
-        return self._replica(partition).core.epoch_start

@@ -58,6 +58,8 @@ class Followers:
                 self._partitions.trouble(replica, None)
                 self._partitions.want_flush(replica)
             replica.core.told_high_watermark(hw, replica.log.end_offset)
+            if replica.log.producers.closing:
+                replica.log.producers.replicated(replica.core.high_watermark)
             if log_start > replica.log.start_offset:
                 replica.log.raise_start(min(log_start, replica.log.end_offset))
         return True

@@ -392,6 +392,8 @@ class Partitions:
         for effect in machine.handle(event, now):
             match effect:
                 case core.RaiseHighWatermark():
+                    if replica.log.producers.closing:
+                        replica.log.producers.replicated(effect.offset)
                     self.waiters.check(replica.hw_key())
                 case core.ProposeIsr():
                     self.proposals[replica.tp] = Proposal(

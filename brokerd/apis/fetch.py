@@ -1,6 +1,6 @@
 """Fetch: consumers and followers read here.
 
-Laws: a consumer never sees beyond the high watermark; a follower counts only with its current incarnation and epoch; the first
+Laws: a consumer never sees beyond the high watermark, with read_committed not beyond the last stable offset; a follower counts only with its current incarnation and epoch; the first
 batch goes out whole even above the byte limits (KIP-74). Answers are file regions, sent by sendfile.
 """
 
@@ -158,7 +158,7 @@ class FetchApi:
 
     def _enough(self, body: FetchRequest, asks: Iterable[Ask], follower: Seat | None) -> bool:
         """Whether there is something to tell at once: records enough, or anything that is not as it was asked for."""
-        total, limit_of = 0, self._limit(follower)
+        total, limit_of = 0, self._limit(body, follower)
         for ask in asks:
             replica = ask.replica
             if ask.error or replica is None or not replica.leads or replica.core.leader_epoch != ask.epoch:
@@ -178,10 +178,12 @@ class FetchApi:
         return False
 
     @staticmethod
-    def _limit(follower: Seat | None) -> Callable[[Replica], int]:
+    def _limit(body: FetchRequest, follower: Seat | None) -> Callable[[Replica], int]:
         """Where the asker's reading ends."""
         if follower is not None:
             return lambda replica: replica.log.end_offset
+        if body.isolation_level == READ_COMMITTED:
+            return lambda replica: replica.log.last_stable(replica.core.high_watermark)
         return lambda replica: replica.core.high_watermark
 
     # -- looking up --------------------------------------------------------------------------------------------------
@@ -256,10 +258,19 @@ class FetchApi:
     def _size(replica: Replica, offset: int, limit: int, bytes_max: int) -> int:
         return sum(r.length for r in replica.log.read(offset, bytes_max, limit).regions)
 
+    @staticmethod
+    def _aborted(replica: Replica, offset: int, limit: int, last: FileRegion) -> list[FetchResponse.AbortedTransaction]:
+        if not replica.log.aborted.counts:
+            return []
+        upto = min(limit, replica.log.bound_after(offset, last))
+        found = replica.log.aborted.between(offset, upto)
+        return [FetchResponse.AbortedTransaction(producer_id=e.producer_id, first_offset=e.first_offset) for e in found]
+
     # -- answering -----------------------------------------------------------------------------------------------------
     def _read(self, body: FetchRequest, asks: Mapping[Key, Ask], follower: Seat | None, version: int) -> list[Read]:
         left = min(body.max_bytes, self._bytes_max) if follower is None else body.max_bytes
-        nothing_yet, limit_of = True, self._limit(follower)
+        nothing_yet, limit_of = True, self._limit(body, follower)
+        committed = body.isolation_level == READ_COMMITTED and follower is None
         out: list[Read] = []
         for key, ask in asks.items():
             data = FetchResponse.PartitionData(
@@ -268,7 +279,7 @@ class FetchApi:
                 high_watermark=-1,
                 last_stable_offset=-1,
                 log_start_offset=-1,
-                aborted_transactions=[] if body.isolation_level == READ_COMMITTED else None,
+                aborted_transactions=[] if committed else None,
                 preferred_read_replica=-1,
                 records=b"",
             )
@@ -282,7 +293,8 @@ class FetchApi:
                 continue
             ask.epoch = replica.core.leader_epoch
             offset = ask.wanted.fetch_offset
-            data.high_watermark = data.last_stable_offset = replica.core.high_watermark
+            data.high_watermark = replica.core.high_watermark
+            data.last_stable_offset = replica.log.last_stable(replica.core.high_watermark)
             data.log_start_offset = replica.log.start_offset
             parted = self._diverging(replica, ask.wanted)
             if parted is not None and version >= 12:
@@ -306,6 +318,8 @@ class FetchApi:
                 continue
             if regions:
                 data.records = regions_of(regions)
+                if committed:
+                    data.aborted_transactions = self._aborted(replica, offset, limit, regions[-1])
                 left -= sum(r.length for r in regions)
                 nothing_yet, read.served = False, True
         return out

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from brokerd.apis.producers import NO_TRANSACTIONS, NO_TRANSACTIONS_TEXT
-from brokerd.cluster.model import Now
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Now
 from brokerd.coordinator import events
 from brokerd.coordinator.events import Offset, State, TopicIndex
 from brokerd.coordinator.groups import (
@@ -23,18 +22,20 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 
 GROUP_KEY, TRANSACTION_KEY = 0, 1
+COORDINATED_BY = {GROUP_KEY: GROUP_OFFSETS_TOPIC, TRANSACTION_KEY: TRANSACTION_STATE_TOPIC}
 AUTHORIZED_OPERATIONS_UNKNOWN = -(2**31)
 GROUP_SUBSCRIBED_TO_TOPIC = 86
 
 
 class GroupsApi:
-    """`find_leader(group_id, listener)` gives (broker id, host, port) of the coordinator, or None while there is none."""
+    """`find_leader(topic, key, listener)` gives (broker id, host, port) of the coordinator whose partition of `topic` has the group or the
+    transactional id `key`, or None while there is none."""
 
     def __init__(
         self,
         groups: Groups,
         clock: Callable[[], Now],
-        find_leader: Callable[[str, str], tuple[int, str, int] | None],
+        find_leader: Callable[[str, str, str], tuple[int, str, int] | None],
         *,
         session_ms_min: int,
         session_ms_max: int,
@@ -81,13 +82,14 @@ class GroupsApi:
 
     def _coordinator(self, key_type: int, key: str, listener: str) -> tuple[int, str, int, int, str | None]:
         """(broker id, host, port, error, sentence)."""
-        if key_type == TRANSACTION_KEY:
-            return -1, "", -1, NO_TRANSACTIONS, NO_TRANSACTIONS_TEXT
-        if key_type != GROUP_KEY:
+        topic = COORDINATED_BY.get(key_type)
+        if topic is None:
             return -1, "", -1, ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not known"
-        found = self._find_leader(key, listener)
+        if key_type == TRANSACTION_KEY and not key:
+            return -1, "", -1, ErrorCode.INVALID_REQUEST, "an empty transactional id has no coordinator"
+        found = self._find_leader(topic, key, listener)
         if found is None:
-            return -1, "", -1, COORDINATOR_NOT_AVAILABLE, "the group's partition has no leader"
+            return -1, "", -1, COORDINATOR_NOT_AVAILABLE, f"its partition of {topic} has no leader"
         return (*found, 0, None)
 
     # -- membership ------------------------------------------------------------------------------------------------------
@@ -253,6 +255,7 @@ class GroupsApi:
             answered = []
             for asked in {g.group_id: g for g in body.groups}.values():
                 offsets, error = self._groups.offsets(asked.group_id)
+                unstable = self._groups.unstable(asked.group_id) if body.require_stable else frozenset()
                 wanted = None if asked.topics is None else {t.name: t.partition_indexes for t in asked.topics}
                 by_topic = self._chosen(offsets, wanted)
                 answered.append(
@@ -267,6 +270,11 @@ class GroupsApi:
                                         partition_index=i, committed_offset=o.offset,
                                         committed_leader_epoch=o.leader_epoch, metadata=o.metadata,
                                     )
+                                    if (name, i) not in unstable
+                                    else m.OffsetFetchResponse.OffsetFetchResponsePartitions(
+                                        partition_index=i, committed_offset=-1, committed_leader_epoch=-1,
+                                        metadata="", error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
+                                    )
                                     for i, o in parts
                                 ],
                             )
@@ -279,6 +287,7 @@ class GroupsApi:
             request.reply(m.OffsetFetchResponse(groups=answered))
             return
         offsets, error = self._groups.offsets(body.group_id)
+        unstable = self._groups.unstable(body.group_id) if version >= 7 and body.require_stable else frozenset()
         everything = body.topics is None
         wanted = None if everything else {t.name: t.partition_indexes for t in body.topics or ()}
         request.reply(
@@ -291,6 +300,11 @@ class GroupsApi:
                             m.OffsetFetchResponse.OffsetFetchResponsePartition(
                                 partition_index=i, committed_offset=o.offset, committed_leader_epoch=o.leader_epoch,
                                 metadata=o.metadata, error_code=error,
+                            )
+                            if (name, i) not in unstable
+                            else m.OffsetFetchResponse.OffsetFetchResponsePartition(
+                                partition_index=i, committed_offset=-1, committed_leader_epoch=-1, metadata="",
+                                error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
                             )
                             for i, o in parts
                         ],

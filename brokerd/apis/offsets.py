@@ -1,12 +1,12 @@
 """ListOffsets, OffsetForLeaderEpoch and DeleteRecords: where a partition's log begins, ends and parts.
 
-Law: an answer never shows more than the high watermark to a consumer, and the visible end never goes back (KIP-207).
+Law: an answer never shows more than the high watermark to a consumer (with read_committed: the last stable offset), and the visible end never goes back (KIP-207).
 """
 
 from __future__ import annotations
 
 from brokerd import partition as core
-from brokerd.apis.fetch import epoch_error
+from brokerd.apis.fetch import READ_COMMITTED, epoch_error
 from brokerd.dispatch import Request
 from brokerd.net.loop import Loop
 from brokerd.partitions import Partitions, Replica
@@ -54,7 +54,8 @@ class OffsetsApi:
                 if replica is None or error:
                     answer.error_code = error
                     continue
-                self._answer(replica, wanted.timestamp, version, answer)
+                committed = body.isolation_level == READ_COMMITTED
+                self._answer(replica, wanted.timestamp, version, committed, answer)
                 if version == 0:
                     answer.old_style_offsets = [answer.offset] if answer.offset >= 0 else []
             topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=parts))
@@ -62,9 +63,14 @@ class OffsetsApi:
 
     @staticmethod
     def _answer(
-        replica: Replica, timestamp: int, version: int, answer: ListOffsetsResponse.ListOffsetsPartitionResponse
+        replica: Replica,
+        timestamp: int,
+        version: int,
+        committed: bool,
+        answer: ListOffsetsResponse.ListOffsetsPartitionResponse,
     ) -> None:
         log, machine = replica.log, replica.core
+        end = log.last_stable(machine.high_watermark) if committed else machine.high_watermark
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             answer.offset = log.start_offset
             answer.leader_epoch = log.epochs.epoch_at(log.start_offset)
@@ -76,19 +82,19 @@ class OffsetsApi:
             answer.error_code = ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
             return
         if timestamp == LATEST:
-            answer.offset = machine.high_watermark
+            answer.offset = end
             answer.leader_epoch = machine.leader_epoch
             return
         if timestamp == MAX_TIMESTAMP:
             newest = log.max_timestamp()
-            if newest is not None and newest[0] < machine.high_watermark:
+            if newest is not None and newest[0] < end:
                 answer.offset, answer.timestamp = newest
                 answer.leader_epoch = log.epochs.epoch_at(answer.offset)
             return
         if timestamp < 0:
             answer.error_code = ErrorCode.INVALID_REQUEST
             return
-        found = log.offset_for_timestamp(timestamp, machine.high_watermark)
+        found = log.offset_for_timestamp(timestamp, end)
         if found is not None:
             answer.offset, answer.timestamp, answer.leader_epoch = found
 

@@ -9,20 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from brokerd.dispatch import Request
 from brokerd.net.loop import Loop
 from brokerd.partitions import Partitions, Replica
 from brokerd.storage.disk import DiskFailed, DiskFull
-from brokerd.storage.producers import Duplicate, Refused
+from brokerd.storage.producers import ACCEPTED, Duplicate, Refused
+from brokerd.verification import Verification
 from brokerd.waiters import Waiter
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import ProduceRequest, ProduceResponse
+from brokerd.wire.records import Marker
 
 ACKS_ALL = -1
 ZSTD_SINCE = 7
 """Producers of older versions cannot know zstd; nor could consumers of their age."""
+ABORTABLE_SINCE, TRANSACTIONS_V2_SINCE = 11, 12
+"""Producers of these versions know TRANSACTION_ABORTABLE; leave it to the partition's leader to tell the coordinator (KIP-890)."""
+PASSING = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR, ErrorCode.NETWORK_EXCEPTION,
+    }
+)  # fmt: skip
 TIMEOUT_MS_MAX = 300_000
 """A promise to a producer is kept or expired within this, whatever it asked for."""
 
@@ -46,21 +57,50 @@ class Outcome:
         return -1 if self.error and self.replica is not None else int(self.error)
 
 
+UNKNOWN, ELSEWHERE = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def told(error: ErrorCode, version: int) -> ErrorCode:
+    """What a producer is told when its transaction could not be verified: of what passes by itself, an error that it tries again."""
+    if error in PASSING:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    if error == ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error == ErrorCode.INVALID_TXN_STATE and version >= ABORTABLE_SINCE:
+        return ErrorCode.TRANSACTION_ABORTABLE
+    return error
+
+
 class ProduceApi:
-    def __init__(self, loop: Loop, partitions: Partitions) -> None:
-        self._loop, self._partitions = loop, partitions
+    def __init__(self, loop: Loop, partitions: Partitions, verification: Verification) -> None:
+        self._loop, self._partitions, self.verification = loop, partitions, verification
 
     def handle(self, request: Request) -> None:
         body: ProduceRequest = request.body
         if body.acks not in (ACKS_ALL, 0, 1):
             self._reply(request, self._each(body, lambda: Outcome(ErrorCode.INVALID_REQUIRED_ACKS)))
             return
-        zstd = request.header.api_version >= ZSTD_SINCE
-        outcomes = [
-            (topic.name, part.index, self._append_named(topic.name, part.index, part.records, body.acks, zstd))
-            for topic in body.topic_data
-            for part in topic.partition_data
-        ]
+        version = request.header.api_version
+        zstd = version >= ZSTD_SINCE
+        outcomes: list[tuple[str, int, Outcome]] = []
+        unverified: list[tuple[int, Replica, memoryview]] = []
+        for topic in body.topic_data:
+            for part in topic.partition_data:
+                data = part.records
+                if data is not None and len(data) >= records.HEADER_BYTES and data[22] & records.TRANSACTIONAL:
+                    replica, outcome = self._first_look(topic.name, part.index, data, body)
+                    if replica is not None:
+                        unverified.append((len(outcomes), replica, data))
+                else:
+                    outcome = self._append_named(topic.name, part.index, data, body.acks, zstd)
+                outcomes.append((topic.name, part.index, outcome))
+        if unverified:
+            self._verify(request, outcomes, unverified)
+        else:
+            self._answer(request, outcomes)
+
+    def _answer(self, request: Request, outcomes: list[tuple[str, int, Outcome]]) -> None:
+        body: ProduceRequest = request.body
         if body.acks == 0:
             if any(o.error for _, _, o in outcomes):
                 # Kafka's way to tell a producer that wants no answers: it reconnects and refreshes its metadata.
@@ -68,25 +108,81 @@ class ProduceApi:
             else:
                 request.reply(None)
             return
-        self._when_kept(
+        self.when_kept(
             [o for _, _, o in outcomes], body.acks, body.timeout_ms, lambda: self._reply(request, outcomes),
             lambda: request.abandoned,
         )  # fmt: skip
 
+    # -- transactional batches -------------------------------------------------------------------------------------------
+    def _first_look(
+        self, topic: str, index: int, data: memoryview, body: ProduceRequest
+    ) -> tuple[Replica | None, Outcome]:
+        """The replica where the batch begins a transaction, so that the coordinator must know of it first; else what became of it."""
+        replica, refused = self._find(topic, index)
+        if replica is None:
+            return None, refused
+        closed = self._closed(replica, body.acks)
+        if closed is not None:
+            return None, closed
+        header = records.peek(data)
+        if body.transactional_id is None:
+            return None, Outcome(ErrorCode.INVALID_RECORD, "a transactional batch without a transactional id")
+        if (
+            not self.verification.needed(replica, header.producer_id, header.producer_epoch)
+            or replica.log.check_producer(header, self._loop.now) is not ACCEPTED
+        ):
+            return None, self.append(replica, data, body.acks)
+        return replica, refused
+
+    def _verify(
+        self,
+        request: Request,
+        outcomes: list[tuple[str, int, Outcome]],
+        unverified: list[tuple[int, Replica, memoryview]],
+    ) -> None:
+        body: ProduceRequest = request.body
+        version = request.header.api_version
+        left = len(unverified)
+
+        def verified(i: int, replica: Replica, data: bytearray, error: ErrorCode, why: str | None) -> None:
+            nonlocal left
+            name, index, _ = outcomes[i]
+            if error:
+                outcome = Outcome(told(error, version), why)
+            elif request.abandoned:
+                outcome = Outcome(ErrorCode.REQUEST_TIMED_OUT)
+            else:
+                outcome = self.append(replica, data, body.acks)
+            outcomes[i] = (name, index, outcome)
+            left -= 1
+            if not left:
+                self._answer(request, outcomes)
+
+        for i, replica, data in unverified:
+            copy = bytearray(data)  # the connection's memory is used again before the coordinator has answered
+            header = records.peek(copy)
+            self.verification.ask(
+                replica, body.transactional_id or "", header.producer_id, header.producer_epoch,
+                partial(verified, i, replica, copy), add=version >= TRANSACTIONS_V2_SINCE,
+            )  # fmt: skip
+
     # -- one partition -----------------------------------------------------------------------------------------------
     def _append_named(self, topic: str, index: int, data: memoryview | None, acks: int, zstd: bool) -> Outcome:
+        replica, refused = self._find(topic, index)
+        return refused if replica is None else self.append(replica, data, acks, zstd)
+
+    def _find(self, topic: str, index: int) -> tuple[Replica | None, Outcome]:
         state = self._partitions.image.topic_named(topic)
         if state is None or not state.ready or index not in state.partitions:
-            return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return None, UNKNOWN
         if state.internal:
-            return Outcome(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is internal: only coordinators write there")
-        replica = self._partitions.find(state, index)
-        if replica is None:
-            return Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return self.append(replica, data, acks, zstd)
+            return None, Outcome(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is internal: only coordinators write there"
+            )
+        return self._partitions.find(state, index), ELSEWHERE
 
-    def append(self, replica: Replica, data: memoryview | bytearray | None, acks: int, zstd: bool = True) -> Outcome:
-        """Check, stamp and write. The log's memory is `data` itself: base offsets and epochs are written into it."""
+    def _closed(self, replica: Replica, acks: int) -> Outcome | None:
+        """Why nothing may be written there now."""
         partitions, now = self._partitions, self._loop.now
         if replica.offline_reason is not None:
             return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, replica.offline_reason)
@@ -104,6 +200,25 @@ class ProduceApi:
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"cut off from the metadata log, and brokers {silent} of the ISR are silent",
             )
+        return None
+
+    def append(
+        self,
+        replica: Replica,
+        data: memoryview | bytearray | None,
+        acks: int,
+        zstd: bool = True,
+        *,
+        coordinator: bool = False,
+    ) -> Outcome:
+        """Check, stamp and write. The log's memory is `data` itself: base offsets and epochs are written into it.
+
+        A group `coordinator` writes a producer's offsets in its name, without its sequences.
+        """
+        partitions, now, machine = self._partitions, self._loop.now, replica.core
+        closed = self._closed(replica, acks)
+        if closed is not None:
+            return closed
         if data is None or len(data) == 0:
             return Outcome(ErrorCode.NONE, base_offset=replica.log.end_offset, log_start=replica.log.start_offset)
         try:
@@ -118,8 +233,6 @@ class ProduceApi:
                 return Outcome(ErrorCode(problem[0]), problem[1])
             if header.is_control:
                 return Outcome(ErrorCode.INVALID_RECORD, "clients may not write control batches")
-            if header.is_transactional:
-                return Outcome(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "transactions are not served yet")
             if header.compression == records.ZSTD and not zstd:
                 return Outcome(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd wants Produce {ZSTD_SINCE} or later")
             if header.producer_id >= 0 and len(headers) > 1:
@@ -135,7 +248,7 @@ class ProduceApi:
                 )
         except records.CorruptBatch as e:
             return Outcome(ErrorCode.CORRUPT_MESSAGE, str(e))
-        if headers[0][1].producer_id >= 0:
+        if headers[0][1].producer_id >= 0 and not coordinator:
             verdict = replica.log.check_producer(headers[0][1], now)
             if isinstance(verdict, Duplicate):
                 return Outcome(
@@ -148,6 +261,33 @@ class ProduceApi:
                     # would say it of sound ones; they ask again elsewhere, or here once it is known who leads.
                     return Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER, "cut off from the metadata log")
                 return Outcome(ErrorCode(verdict.error), verdict.reason)
+        return self._write(replica, data, headers)
+
+    def append_marker(
+        self, replica: Replica, producer_id: int, producer_epoch: int, said: Marker, *, next_epoch: bool
+    ) -> Outcome:
+        """A coordinator has decided a transaction. `next_epoch`: its markers carry the epoch after the transaction's (KIP-890)."""
+        closed = self._closed(replica, ACKS_ALL)
+        if closed is not None:
+            return closed
+        producers = replica.log.producers
+        known = producers.known.get(producer_id)
+        if next_epoch and known is not None and known.epoch == producer_epoch:
+            # Heard before: either nothing has come since, or the producer's next transaction has begun, which is not what is meant.
+            return Outcome(
+                ErrorCode.NONE, None, known.marker_offset, -1, replica.log.start_offset, replica,
+                replica.core.leader_epoch, known.marker_offset + 1,
+            )  # fmt: skip
+        refused = producers.check_marker(producer_id, producer_epoch, said.coordinator_epoch)
+        if refused is not None:
+            return Outcome(ErrorCode(refused.error), refused.reason)
+        data = records.marker(producer_id, producer_epoch, said, self._loop.now.wall_ms)
+        return self._write(replica, data, list(records.batches(data)))
+
+    def _write(
+        self, replica: Replica, data: bytearray | memoryview, headers: list[tuple[int, records.BatchHeader]]
+    ) -> Outcome:
+        partitions, now, machine = self._partitions, self._loop.now, replica.core
         try:
             appended = replica.log.append(data, headers, machine.leader_epoch, now)
         except records.CorruptBatch as e:  # only where the topic's own compression unpacks it
@@ -167,7 +307,7 @@ class ProduceApi:
         )  # fmt: skip
 
     # -- waiting -----------------------------------------------------------------------------------------------------
-    def _when_kept(
+    def when_kept(
         self,
         outcomes: list[Outcome],
         acks: int,
@@ -221,8 +361,8 @@ class ProduceApi:
 
     def append_internal(self, replica: Replica, batch: bytes, timeout_ms: int, done: Callable[[Outcome], None]) -> None:
         """For the coordinators: append to a partition led here, and tell when it is replicated (acks=all)."""
-        outcome = self.append(replica, bytearray(batch), ACKS_ALL)
-        self._when_kept([outcome], ACKS_ALL, timeout_ms, lambda: done(outcome))
+        outcome = self.append(replica, bytearray(batch), ACKS_ALL, coordinator=True)
+        self.when_kept([outcome], ACKS_ALL, timeout_ms, lambda: done(outcome))
 
     # -- shaping -----------------------------------------------------------------------------------------------------
     @staticmethod

@@ -112,8 +112,32 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionalCommit:
+    """A commit within a producer's transaction: it counts once the transaction is committed."""
+
+    token: Any
+    member_id: str
+    instance_id: str | None
+    generation: int
+    offsets: Mapping[TopicIndex, Offset]
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEnded:
+    """The marker is replicated."""
+
+    producer_id: int
+    committed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Persisted:
+    """`log_offset` is where the first of its records stands in the log."""
+
     number: int
+    log_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +193,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class PersistOffsets:
+    """Of a transaction where there is a `producer`: (id, epoch)."""
+
     number: int
     offsets: Mapping[TopicIndex, Offset]
+    producer: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,5 +208,7 @@ class PersistGroup:
     assignments: Mapping[str, bytes]
 
 
-Event = Join | Sync | Heartbeat | Leave | Commit | Persisted | PersistFailed | Tick
+Event = (
+    Join | Sync | Heartbeat | Leave | Commit | TransactionalCommit | TransactionEnded | Persisted | PersistFailed | Tick
+)
 Effect = Reply | PersistOffsets | PersistGroup

@@ -52,6 +52,8 @@ from brokerd.coordinator.events import (
     Synced,
     Tick,
     TopicIndex,
+    TransactionalCommit,
+    TransactionEnded,
 )
 
 
@@ -69,13 +71,18 @@ class Group:
     members: dict[str, Member] = field(default_factory=dict)
     static: dict[str, str] = field(default_factory=dict)
     offsets: dict[TopicIndex, Offset] = field(default_factory=dict)
+    placed: dict[TopicIndex, int] = field(default_factory=dict)
+    """Where the record of each offset stands in the log: the later one counts, as for compaction, also if its transaction ends last."""
+    undecided: dict[int, dict[TopicIndex, tuple[Offset, int]]] = field(default_factory=dict)
+    """{producer id: (offset, place of its record)} of transactions that are not ended."""
     promised: dict[str, int] = field(default_factory=dict)
     """Ids drawn for newcomers that have not come again yet -> when they are forgotten (mono ms)."""
     empty_since_wall_ms: int = 0
     rebalance_deadline_ms: int = 0
     rebalance_not_before_ms: int = 0
     _number: int = 0
-    _commits: dict[int, tuple[Any, Mapping[TopicIndex, Offset]]] = field(default_factory=dict)
+    _commits: dict[int, tuple[Any, Mapping[TopicIndex, Offset], int | None]] = field(default_factory=dict)
+    """(token, offsets, producer id of a transaction) under way."""
     _storing: tuple[int, int, Mapping[str, bytes]] | None = None
     """(number, generation, assignments) of a group record under way."""
 
@@ -92,8 +99,13 @@ class Group:
                 return self._leave(event, now)
             case Commit():
                 return self._commit(event, now)
+            case TransactionalCommit():
+                return self._commit_in_transaction(event, now)
+            case TransactionEnded():
+                self.transaction_ended(event.producer_id, event.committed)
+                return []
             case Persisted():
-                return self._persisted(event.number, now)
+                return self._persisted(event, now)
             case PersistFailed():
                 return self._persist_failed(event, now)
             case Tick():
@@ -397,14 +409,50 @@ class Group:
         if not self.members and not self.empty_since_wall_ms:
             self.empty_since_wall_ms = now.wall_ms
         self._number += 1
-        self._commits[self._number] = (e.token, e.offsets)
+        self._commits[self._number] = (e.token, e.offsets, None)
         return [PersistOffsets(self._number, e.offsets)]
 
-    def _persisted(self, number: int, now: Now) -> list[Effect]:
+    def _commit_in_transaction(self, e: TransactionalCommit, now: Now) -> list[Effect]:
+        """Whoever names no membership (clients before KIP-447) is let in: its transaction fences it."""
+        error = NONE
+        if e.generation >= 0 or e.member_id or e.instance_id is not None:
+            error = self._known(e.member_id, e.instance_id, e.generation)
+        if error or not e.offsets:
+            return [Reply(e.token, Answered(error))]
+        if e.member_id in self.members:
+            self.members[e.member_id].deadline_ms = now.mono_ms + self.members[e.member_id].session_ms
+        if not self.members and not self.empty_since_wall_ms:
+            self.empty_since_wall_ms = now.wall_ms
+        self._number += 1
+        self._commits[self._number] = (e.token, e.offsets, e.producer_id)
+        return [PersistOffsets(self._number, e.offsets, (e.producer_id, e.producer_epoch))]
+
+    def place(self, key: TopicIndex, offset: Offset, log_offset: int, producer_id: int | None = None) -> None:
+        """A record of a commit stands in the log."""
+        if producer_id is not None:
+            self.undecided.setdefault(producer_id, {})[key] = (offset, log_offset)
+        elif log_offset >= self.placed.get(key, -1):
+            self.offsets[key], self.placed[key] = offset, log_offset
+
+    def transaction_ended(self, producer_id: int, committed: bool) -> None:
+        for key, (offset, log_offset) in self.undecided.pop(producer_id, {}).items():
+            if committed:
+                self.place(key, offset, log_offset)
+
+    def unstable(self) -> set[TopicIndex]:
+        """What a transaction may change yet."""
+        under_way = {
+            k for _, offsets, producer_id in self._commits.values() if producer_id is not None for k in offsets
+        }
+        return under_way.union(*self.undecided.values())
+
+    def _persisted(self, e: Persisted, now: Now) -> list[Effect]:
+        number = e.number
         commit = self._commits.pop(number, None)
         if commit is not None:
-            token, offsets = commit
-            self.offsets.update(offsets)
+            token, offsets, producer_id = commit
+            for i, (key, offset) in enumerate(offsets.items()):
+                self.place(key, offset, e.log_offset + i, producer_id)
             return [Reply(token, Answered(NONE))]
         if self._storing is None or self._storing[0] != number or self.state is not State.COMPLETING:
             return []
@@ -444,7 +492,7 @@ class Group:
             if m.sync is not None:
                 effects.append(Reply(m.sync, Synced(NOT_COORDINATOR)))
             m.join = m.sync = None
-        effects += [Reply(token, Answered(NOT_COORDINATOR)) for token, _ in self._commits.values()]
+        effects += [Reply(token, Answered(NOT_COORDINATOR)) for token, _, _ in self._commits.values()]
         self._commits.clear()
         self.state = State.DEAD
         return effects

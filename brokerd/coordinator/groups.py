@@ -17,7 +17,7 @@ from brokerd.coordinator import events
 from brokerd.coordinator import records as formats
 from brokerd.coordinator.events import Offset, Reply, State, TopicIndex
 from brokerd.coordinator.group import Group
-from brokerd.wire.records import CorruptBatch, Record, build, iterate
+from brokerd.wire.records import BatchHeader, CorruptBatch, Record, batches, build, marker_of, records_of
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +57,15 @@ class Led:
     next_offset: int
     loaded: bool = False
     groups: dict[str, Group] = field(default_factory=dict)
+    touched: dict[int, set[str]] = field(default_factory=dict)
+    """{producer id: groups with offsets of its transaction}."""
+
+    def ended(self, producer_id: int, committed: bool) -> None:
+        """A transaction's marker stands in the log."""
+        for group_id in sorted(self.touched.pop(producer_id, ())):
+            group = self.groups.get(group_id)
+            if group is not None:
+                group.transaction_ended(producer_id, committed)
 
 
 def partition_of(group_id: str, count: int) -> int:
@@ -117,10 +126,10 @@ class Groups:
         if led.next_offset < end:
             data = self._log.read(partition, led.next_offset, LOAD_BYTES_PER_TICK)
             try:
-                for record in iterate(data):
-                    if record.offset >= led.next_offset:
-                        led.next_offset = record.offset + 1
-                        self._replay(led, record)
+                for at, header in batches(data):
+                    if header.next_offset > led.next_offset:
+                        self._replay_batch(led, data, at, header)
+                        led.next_offset = header.next_offset
             except CorruptBatch as e:
                 log.error("__consumer_offsets-%d cannot be read at %d: %s", partition, led.next_offset, e)
                 return
@@ -139,17 +148,32 @@ class Groups:
 
     @staticmethod
     def _forgotten(group: Group) -> bool:
-        return not group.members and not group.offsets
+        return not group.members and not group.offsets and not group.undecided
 
-    def _replay(self, led: Led, record: Record) -> None:
+    def _replay_batch(self, led: Led, data: bytes, at: int, header: BatchHeader) -> None:
+        if header.is_control:
+            said = marker_of(data, at, header)
+            if said is not None:
+                led.ended(header.producer_id, said.commit)
+            return
+        producer_id = header.producer_id if header.is_transactional else None
+        for record in records_of(data, at, header):
+            if record.offset >= led.next_offset:
+                self._replay(led, record, producer_id)
+
+    def _replay(self, led: Led, record: Record, producer_id: int | None) -> None:
         try:
             key = formats.read_key(record.key or b"")
             group = self._group(led, key.group_id)
             if key.topic is not None:
+                place = (key.topic, key.partition)
                 if record.value is None:
-                    group.offsets.pop((key.topic, key.partition), None)
+                    group.offsets.pop(place, None)
+                    group.placed.pop(place, None)
                 else:
-                    group.offsets[key.topic, key.partition] = formats.read_offset(record.value)
+                    group.place(place, formats.read_offset(record.value), record.offset, producer_id)
+                    if producer_id is not None:
+                        led.touched.setdefault(producer_id, set()).add(key.group_id)
             elif record.value is None:
                 led.groups.pop(key.group_id, None)
             else:
@@ -206,18 +230,30 @@ class Groups:
                         Record(i, now.wall_ms, formats.offset_key(group.group_id, t, p), formats.offset_value(o))
                         for i, ((t, p), o) in enumerate(effect.offsets.items())
                     ]
-                    self._persist(partition, led, group, effect.number, records)
+                    if effect.producer is not None:
+                        led.touched.setdefault(effect.producer[0], set()).add(group.group_id)
+                    self._persist(partition, led, group, effect.number, records, effect.producer)
                 case events.PersistGroup():
                     value = formats.group_value(group, effect.assignments, now.wall_ms)
                     record = Record(0, now.wall_ms, formats.group_key(group.group_id), value)
                     self._persist(partition, led, group, effect.number, [record])
 
-    def _persist(self, partition: int, led: Led, group: Group, number: int, records: Sequence[Record]) -> None:
+    def _persist(
+        self,
+        partition: int,
+        led: Led,
+        group: Group,
+        number: int,
+        records: Sequence[Record],
+        producer: tuple[int, int] | None = None,
+    ) -> None:
+        log_offset = self._log.end_offset(partition)
+
         def done(error: int) -> None:
             if self.led.get(partition) is not led:
                 return  # resigned since: whoever waited has been told
             if error == NONE:
-                self._run(partition, led, group, group.handle(events.Persisted(number), self._clock()))
+                self._run(partition, led, group, group.handle(events.Persisted(number, log_offset), self._clock()))
                 return
             told = COORDINATOR_NOT_AVAILABLE if error in REFUSED_BEFORE_APPEND else NOT_COORDINATOR
             self._run(partition, led, group, group.handle(events.PersistFailed(number, told), self._clock()))
@@ -228,7 +264,24 @@ class Groups:
                 )
                 self.became_leader(partition, led.epoch, self._clock())
 
-        self._log.append(partition, build(records), led.epoch, done)
+        if producer is None:
+            batch = build(records)
+        else:
+            batch = build(
+                records, producer_id=producer[0], producer_epoch=producer[1], base_sequence=0, transactional=True
+            )
+        self._log.append(partition, batch, led.epoch, done)
+
+    def transaction_ended(self, partition: int, producer_id: int, committed: bool) -> None:
+        """Its marker is replicated. A partition that is still loading meets it in the log."""
+        led = self.led.get(partition)
+        if led is not None and led.loaded:
+            led.ended(producer_id, committed)
+
+    def unstable(self, group_id: str) -> set[TopicIndex]:
+        """Offsets that a transaction may change yet."""
+        group, _ = self.existing(group_id)
+        return group.unstable() if group is not None else set()
 
     def tombstones(
         self, group_id: str, group: Group, keys: Sequence[TopicIndex], whole: bool, done: Callable[[int], None]
@@ -247,6 +300,7 @@ class Groups:
             return
         for key in keys:
             group.offsets.pop(key, None)
+            group.placed.pop(key, None)
         if whole:
             group.state = State.DEAD
             led.groups.pop(group_id, None)
@@ -261,6 +315,8 @@ class Groups:
                 continue
             for group_id, group in list(led.groups.items()):
                 if group.state is not State.EMPTY or now.wall_ms - group.empty_since_wall_ms <= self._retention_ms:
+                    continue
+                if group.undecided:
                     continue
                 old = [k for k, o in group.offsets.items() if now.wall_ms - o.commit_wall_ms > self._retention_ms]
                 if old or not group.offsets:

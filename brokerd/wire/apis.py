@@ -34,6 +34,11 @@ class ApiKey(IntEnum):
     DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
     DESCRIBE_ACLS = 29
     CREATE_ACLS = 30
     DELETE_ACLS = 31
@@ -51,6 +56,9 @@ class ApiKey(IntEnum):
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
     DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +86,14 @@ APIS: dict[int, Api] = {
     api.key: api
     for api in (
         Api(ApiKey.PRODUCE, "Produce", 3, 11, m.ProduceRequest, m.ProduceResponse,
-            "no transactions; 12+ wants transaction.version 2", advertised_min=0),
+            "12+ wants transaction.version 2", advertised_min=0),
         Api(ApiKey.FETCH, "Fetch", 4, 17, m.FetchRequest, m.FetchResponse,
             "no closest-replica reads"),
         Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 9, m.ListOffsetsRequest, m.ListOffsetsResponse, "nothing is tiered"),
         Api(ApiKey.METADATA, "Metadata", 0, 12, m.MetadataRequest, m.MetadataResponse),
         Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", 2, 9, m.OffsetCommitRequest, m.OffsetCommitResponse),
         Api(ApiKey.OFFSET_FETCH, "OffsetFetch", 1, 9, m.OffsetFetchRequest, m.OffsetFetchResponse),
-        Api(ApiKey.FIND_COORDINATOR, "FindCoordinator", 0, 6, m.FindCoordinatorRequest, m.FindCoordinatorResponse,
-            "groups only"),
+        Api(ApiKey.FIND_COORDINATOR, "FindCoordinator", 0, 6, m.FindCoordinatorRequest, m.FindCoordinatorResponse),
         Api(ApiKey.JOIN_GROUP, "JoinGroup", 0, 9, m.JoinGroupRequest, m.JoinGroupResponse),
         Api(ApiKey.HEARTBEAT, "Heartbeat", 0, 4, m.HeartbeatRequest, m.HeartbeatResponse),
         Api(ApiKey.LEAVE_GROUP, "LeaveGroup", 0, 5, m.LeaveGroupRequest, m.LeaveGroupResponse),
@@ -97,10 +104,15 @@ APIS: dict[int, Api] = {
         Api(ApiKey.CREATE_TOPICS, "CreateTopics", 2, 7, m.CreateTopicsRequest, m.CreateTopicsResponse),
         Api(ApiKey.DELETE_TOPICS, "DeleteTopics", 1, 6, m.DeleteTopicsRequest, m.DeleteTopicsResponse),
         Api(ApiKey.DELETE_RECORDS, "DeleteRecords", 0, 2, m.DeleteRecordsRequest, m.DeleteRecordsResponse),
-        Api(ApiKey.INIT_PRODUCER_ID, "InitProducerId", 0, 5, m.InitProducerIdRequest, m.InitProducerIdResponse,
-            "no transactional ids"),
+        Api(ApiKey.INIT_PRODUCER_ID, "InitProducerId", 0, 5, m.InitProducerIdRequest, m.InitProducerIdResponse),
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 2, 4, m.OffsetForLeaderEpochRequest,
             m.OffsetForLeaderEpochResponse),
+        Api(ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", 0, 5, m.AddPartitionsToTxnRequest,
+            m.AddPartitionsToTxnResponse),
+        Api(ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", 0, 4, m.AddOffsetsToTxnRequest, m.AddOffsetsToTxnResponse),
+        Api(ApiKey.END_TXN, "EndTxn", 0, 4, m.EndTxnRequest, m.EndTxnResponse),
+        Api(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", 1, 2, m.WriteTxnMarkersRequest, m.WriteTxnMarkersResponse),
+        Api(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", 0, 4, m.TxnOffsetCommitRequest, m.TxnOffsetCommitResponse),
         Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, m.DescribeConfigsRequest, m.DescribeConfigsResponse),
         Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, m.AlterConfigsRequest, m.AlterConfigsResponse, "topics only"),
         Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", 1, 2, m.AlterReplicaLogDirsRequest,
@@ -124,6 +136,11 @@ APIS: dict[int, Api] = {
             m.DescribeUserScramCredentialsRequest, m.DescribeUserScramCredentialsResponse),
         Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "AlterUserScramCredentials", 0, 0,
             m.AlterUserScramCredentialsRequest, m.AlterUserScramCredentialsResponse),
+        Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", 0, 0, m.DescribeProducersRequest,
+            m.DescribeProducersResponse),
+        Api(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", 0, 0, m.DescribeTransactionsRequest,
+            m.DescribeTransactionsResponse),
+        Api(ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 1, m.ListTransactionsRequest, m.ListTransactionsResponse),
     )
 }  # fmt: skip
 

@@ -29,7 +29,7 @@ from brokerd.cluster.metadata import (
     TopicDeleted,
     TopicReady,
 )
-from brokerd.cluster.model import GROUP_OFFSETS_TOPIC
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from brokerd.cluster.znodes import ForwardedRequest
 from controlplane.controller import requests
 from controlplane.controller.events import (
@@ -61,7 +61,11 @@ BOOTSTRAP_SECONDS = 1.0
 OFFSETS_PARTITIONS = 50
 """Partitions of __consumer_offsets, Kafka's default. Fixed for ever: groups are found by it."""
 
-OFFSETS_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
+TRANSACTIONS_PARTITIONS = 50
+"""Partitions of __transaction_state (Kafka's transaction.state.log.num.partitions). Fixed for ever: transactional ids are found by it."""
+
+INTERNAL_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
+"""Small segments: what is compacted need not be read when a coordinator moves."""
 
 REQUEST_TIMED_OUT, INVALID_REQUEST = 7, 42
 
@@ -112,9 +116,19 @@ class DatabaseThread:
     `brokers_expected`: internal topics are made as soon as three brokers (or all, if there are fewer) are alive.
     """
 
-    def __init__(self, *, brokers_expected: int = 3, offsets_partitions: int = OFFSETS_PARTITIONS) -> None:
+    def __init__(
+        self,
+        *,
+        brokers_expected: int = 3,
+        offsets_partitions: int = OFFSETS_PARTITIONS,
+        transactions_partitions: int = TRANSACTIONS_PARTITIONS,
+    ) -> None:
         self.image: Image | None = None
-        self._brokers_expected, self._offsets_partitions = brokers_expected, offsets_partitions
+        self._brokers_expected = brokers_expected
+        self._internal_partitions = {
+            GROUP_OFFSETS_TOPIC: offsets_partitions,
+            TRANSACTION_STATE_TOPIC: transactions_partitions,
+        }
         self._post: Post = lambda event: None
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="controller-database", daemon=True)
@@ -377,20 +391,20 @@ class DatabaseThread:
         if self.image is None or now - self._bootstrapped < BOOTSTRAP_SECONDS:
             return
         self._bootstrapped = now
-        if self.image.topic_named(GROUP_OFFSETS_TOPIC) is not None:
+        missing = [name for name in self._internal_partitions if self.image.topic_named(name) is None]
+        if not missing or sum(1 for b in list(self.image.brokers.values()) if b.alive) < factor:
             return
-        if sum(1 for b in list(self.image.brokers.values()) if b.alive) < factor:
-            return
-        if Topic.objects.filter(name=GROUP_OFFSETS_TOPIC, deleted_at__isnull=True).exists():
-            return
-        try:
-            topic_services.create_topic(
-                GROUP_OFFSETS_TOPIC, partitions=self._offsets_partitions, replication_factor=factor,
-                configs={**OFFSETS_CONFIGS, "min.insync.replicas": "2" if factor >= 3 else "1"}, who="controller",
-                why="internal topics are there from the start", checked=True,
-            )  # fmt: skip
-        except Refused as e:
-            log.info("%s was not created: %s", GROUP_OFFSETS_TOPIC, e.reason)
+        for name in missing:
+            if Topic.objects.filter(name=name, deleted_at__isnull=True).exists():
+                continue
+            try:
+                topic_services.create_topic(
+                    name, partitions=self._internal_partitions[name], replication_factor=factor,
+                    configs={**INTERNAL_CONFIGS, "min.insync.replicas": "2" if factor >= 3 else "1"}, who="controller",
+                    why="internal topics are there from the start", checked=True,
+                )  # fmt: skip
+            except Refused as e:
+                log.info("%s was not created: %s", name, e.reason)
 
     # -- reports -------------------------------------------------------------------------------------------------------------
     def _report(self, report: Report) -> None:

@@ -14,7 +14,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from brokerd.cluster.configs import contradiction, topic_config_problem
-from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, INTERNAL_TOPICS, topic_name_problem, topic_names_collide
+from brokerd.cluster.model import INTERNAL_TOPICS, topic_name_problem, topic_names_collide
 from controlplane.models import Broker, MovePartition, ObservedTopic, Topic
 from controlplane.models.change import Outcome
 from controlplane.services.common import Refused, finish_changes, record, record_refusal
@@ -185,8 +185,10 @@ def _alter(
     count = row.partitions if partitions is None else partitions
     placed = row.assignment
     if count != row.partitions:
-        if row.name == GROUP_OFFSETS_TOPIC or row.internal:
-            raise Refused(f"{name!r} keeps its number of partitions: groups are assigned by it.", "partitions")
+        if row.name in INTERNAL_TOPICS or row.internal:
+            raise Refused(
+                f"{name!r} keeps its number of partitions: groups and transactions are found by it.", "partitions"
+            )
         if count < row.partitions:
             raise Refused(
                 f"Topic {name!r} has {row.partitions} partitions and cannot shrink to {count}: records would be lost. "

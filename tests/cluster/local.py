@@ -18,6 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 from brokerd.cluster.metadata import Image, Record
+from brokerd.cluster.model import INTERNAL_TOPICS
 from brokerd.cluster.znodes import ForwardedRequest
 from brokerd.cluster.zookeeper import ZooKeeperStore
 from controlplane.controller import requests
@@ -136,11 +137,14 @@ class LocalCluster:
         self.zookeeper_port = free_port()
         self.ports = {i: free_port() for i in range(1, brokers + 1)}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        offsets = DesiredTopic(
-            uuid4(), "__consumer_offsets", 1, False, 4, min(3, brokers),
-            {"cleanup.policy": "compact", "min.insync.replicas": "2" if brokers >= 3 else "1"},
-        )  # fmt: skip
-        self.rows = Rows([offsets])
+        internal = [
+            DesiredTopic(
+                uuid4(), name, 1, False, 4, min(3, brokers),
+                {"cleanup.policy": "compact", "min.insync.replicas": "2" if brokers >= 3 else "1"},
+            )
+            for name in sorted(INTERNAL_TOPICS)
+        ]  # fmt: skip
+        self.rows = Rows(internal)
         self.controller: Controller | None = None
         self._thread: threading.Thread | None = None
 
@@ -164,7 +168,8 @@ class LocalCluster:
         for i in self.ports:
             self.start_broker(i)
         wait_for(lambda: len(self.image.live_brokers()) == self.count, "all brokers in the metadata log")
-        wait_for(lambda: self.image.topic_named("__consumer_offsets"), "the offsets topic")
+        for name in sorted(INTERNAL_TOPICS):
+            wait_for(lambda name=name: self.image.topic_named(name), f"the topic {name}")  # type: ignore[misc]
         for i in self.ports:
             wait_for(lambda i=i: self.listening(i), f"broker {i} to listen")  # type: ignore[misc]
         return self

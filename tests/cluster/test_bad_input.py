@@ -430,23 +430,27 @@ def test_zstd_is_refused_to_producers_that_cannot_know_it(cluster: LocalCluster)
         assert raw.produce(packed, version=7).error_code == 0
 
 
-def test_who_wants_transactions_is_told_at_once(cluster: LocalCluster) -> None:
-    """librdkafka once asked for the coordinator until its own time was up."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "t"})
-    started = time.monotonic()
-    with pytest.raises(KafkaException) as e:
-        producer.init_transactions(30)
-    assert e.value.args[0].code() == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert e.value.args[0].fatal()
-    assert time.monotonic() - started < 15
+def test_transactions_that_cannot_be_are_refused_with_kafkas_codes(cluster: LocalCluster) -> None:
     with Raw(cluster) as raw:
-        body = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1000)
-        assert raw.ask(22, 4, body).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        answer = raw.ask(10, 4, FindCoordinatorRequest(key_type=1, coordinator_keys=["t"])).coordinators[0]
-        assert (answer.error_code, answer.node_id) == (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)
-        assert "transactions are not served" in answer.error_message
+
+        def init(**asked: Any) -> int:
+            body = InitProducerIdRequest(**{"transactional_id": "t", "transaction_timeout_ms": 1000, **asked})
+            return int(raw.ask(22, 4, body).error_code)
+
+        assert init(transactional_id="") == ErrorCode.INVALID_REQUEST
+        assert init(transaction_timeout_ms=0) == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+        assert init(transaction_timeout_ms=1_000_000) == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+        assert init(producer_id=4) == ErrorCode.INVALID_REQUEST
+        empty = raw.ask(10, 4, FindCoordinatorRequest(key_type=1, coordinator_keys=[""])).coordinators[0]
+        assert (empty.error_code, empty.node_id) == (ErrorCode.INVALID_REQUEST, -1)
+        found = raw.ask(10, 4, FindCoordinatorRequest(key_type=1, coordinator_keys=["t"])).coordinators[0]
+        assert found.error_code == 0 and found.node_id in cluster.ports
         assert raw.ask(10, 2, FindCoordinatorRequest(key="g", key_type=9)).error_code == ErrorCode.INVALID_REQUEST
         assert raw.ask(10, 2, FindCoordinatorRequest(key="g", key_type=0)).error_code == 0
+        batch = records.build(
+            [Record(0, 0, b"k", b"v")], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
+        )
+        assert raw.produce(batch).error_code == ErrorCode.INVALID_RECORD, "a transaction without a transactional id"
 
 
 # -- in what is forwarded to the controller -------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ class Command(BaseCommand):
         parser.add_argument("--id", type=int, required=True, help="number of this candidate, unique in the house")
         parser.add_argument("--session-timeout-ms", type=int, default=3000, help="ZooKeeper session (production: 6000)")
         parser.add_argument("--offsets-partitions", type=int, default=50, help="partitions of __consumer_offsets")
+        parser.add_argument("--transactions-partitions", type=int, default=50, help="partitions of __transaction_state")
 
     def handle(self, *args: Any, **options: Any) -> None:
         from controlplane.controller.database import DatabaseThread
@@ -29,7 +30,9 @@ class Command(BaseCommand):
 
         logging.getLogger("kazoo").setLevel(logging.WARNING)
         database = DatabaseThread(
-            brokers_expected=settings.HOUSE.brokers, offsets_partitions=options["offsets_partitions"]
+            brokers_expected=settings.HOUSE.brokers,
+            offsets_partitions=options["offsets_partitions"],
+            transactions_partitions=options["transactions_partitions"],
         )
         store = ZooKeeperStore(settings.HOUSE.zookeeper, options["session_timeout_ms"])
         controller = WatchedController(store, f"controller-{options['id']}", database)

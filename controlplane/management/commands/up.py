@@ -16,6 +16,7 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from brokerd.cluster.model import INTERNAL_TOPICS
 from controlplane.house import layout as houses
 from controlplane.house import processes, zookeeper
 
@@ -198,7 +199,8 @@ def _brokers_missing(layout: houses.Layout) -> str:
         return "the brokers"
     if len(cluster.brokers) < layout.brokers:
         return f"{layout.brokers - len(cluster.brokers)} of {layout.brokers} brokers"
-    topic = cluster.topics.get("__consumer_offsets")
-    if topic is None or any(p.leader < 0 for p in topic.partitions.values()):
-        return "the internal topic __consumer_offsets"
+    for name in sorted(INTERNAL_TOPICS):
+        topic = cluster.topics.get(name)
+        if topic is None or any(p.leader < 0 for p in topic.partitions.values()):
+            return f"the internal topic {name}"
     return ""

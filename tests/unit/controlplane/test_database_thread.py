@@ -173,7 +173,7 @@ def test_reports_reach_the_rows_they_speak_of(world: World) -> None:
 
 def test_internal_topics_are_made_once_three_brokers_are_there(world: World) -> None:
     image = Image()
-    desk = Desk(image, brokers_expected=3, offsets_partitions=4)
+    desk = Desk(image, brokers_expected=3, offsets_partitions=4, transactions_partitions=5)
     for b in (1, 2):
         image.brokers[b] = BrokerState(b, b, "u", "h", 1)
     desk.poll()
@@ -181,12 +181,15 @@ def test_internal_topics_are_made_once_three_brokers_are_there(world: World) -> 
     image.brokers[3] = BrokerState(3, 3, "u", "h", 1)
     desk.thread._bootstrapped = 0
     desk.poll()
-    row = Topic.objects.get()
-    assert (row.name, row.partitions, row.replication_factor, row.internal) == ("__consumer_offsets", 4, 3, True)
-    assert row.configs["min.insync.replicas"] == "2"
+    rows = list(Topic.objects.order_by("name"))
+    assert [(r.name, r.partitions, r.replication_factor, r.internal) for r in rows] == [
+        ("__consumer_offsets", 4, 3, True),
+        ("__transaction_state", 5, 3, True),
+    ]
+    assert all(r.configs["min.insync.replicas"] == "2" for r in rows)
     desk.thread._bootstrapped = 0
     desk.poll()
-    assert Topic.objects.count() == 1
+    assert Topic.objects.count() == 2
 
 
 def test_a_row_older_than_the_log_is_neither_handed_over_nor_marked(world: World) -> None:

@@ -1,0 +1,287 @@
+"""The transaction coordinator's doors: producer ids, partitions and offsets of a transaction, its end, and what can be seen of it.
+
+Laws: ids of producers are random 62-bit numbers; nothing is coordinated, and none repeats after a loss of ZooKeeper (safety.md section 5).
+Older versions of a request are told INVALID_PRODUCER_EPOCH where newer ones hear PRODUCER_FENCED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from brokerd.cluster.metadata import Image
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now
+from brokerd.coordinator import transaction as core
+from brokerd.coordinator.groups import partition_of
+from brokerd.coordinator.transaction import Answered, State, TopicIndex, Transaction
+from brokerd.coordinator.transactions import Transactions
+from brokerd.dispatch import Handler, Request
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+
+EPOCH_MAX = core.EPOCH_MAX
+LISTED = {s.value: s for s in State}
+
+
+class TransactionsApi:
+    """`draw` gives a producer id never given before; `image` what the cluster looks like."""
+
+    def __init__(
+        self,
+        transactions: Transactions,
+        image: Callable[[], Image],
+        clock: Callable[[], Now],
+        draw: Callable[[], int],
+        *,
+        timeout_ms_max: int,
+    ) -> None:
+        self._transactions, self._image, self._clock, self._draw = transactions, image, clock, draw
+        self._timeout_ms_max = timeout_ms_max
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            ApiKey.INIT_PRODUCER_ID: self.init_producer_id,
+            ApiKey.ADD_PARTITIONS_TO_TXN: self.add_partitions,
+            ApiKey.ADD_OFFSETS_TO_TXN: self.add_offsets,
+            ApiKey.END_TXN: self.end,
+            ApiKey.DESCRIBE_TRANSACTIONS: self.describe,
+            ApiKey.LIST_TRANSACTIONS: self.list,
+        }
+
+    # -- producer ids ----------------------------------------------------------------------------------------------------
+    def init_producer_id(self, request: Request) -> None:
+        body: m.InitProducerIdRequest = request.body
+        version = request.header.api_version
+
+        def reply(answer: Answered) -> None:
+            request.reply(
+                m.InitProducerIdResponse(
+                    error_code=told(answer.error, version >= 4),
+                    producer_id=answer.producer_id,
+                    producer_epoch=answer.epoch,
+                )
+            )
+
+        known = body.producer_id >= 0
+        if known != (body.producer_epoch >= 0):
+            reply(Answered(ErrorCode.INVALID_REQUEST))
+        elif body.transactional_id is None:
+            if known and body.producer_epoch < EPOCH_MAX - 1:
+                # KIP-360: the producer asks to go on under a higher epoch.
+                reply(Answered(0, body.producer_id, body.producer_epoch + 1))
+            else:
+                reply(Answered(0, self._draw(), 0))
+        elif not body.transactional_id:
+            reply(Answered(ErrorCode.INVALID_REQUEST))
+        elif not 0 < body.transaction_timeout_ms <= self._timeout_ms_max:
+            reply(Answered(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
+        else:
+            drawn = self._draw()
+            event = core.Init(reply, body.transaction_timeout_ms, drawn, body.producer_id, body.producer_epoch)
+            error = self._transactions.handle(body.transactional_id, event, drawn_id=drawn)
+            if error:
+                reply(Answered(error))
+
+    # -- what a transaction touches ----------------------------------------------------------------------------------------
+    def add_partitions(self, request: Request) -> None:
+        body: m.AddPartitionsToTxnRequest = request.body
+        version = request.header.api_version
+        if version < 4:
+            asked = m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
+                transactional_id=body.v3_and_below_transactional_id,
+                producer_id=body.v3_and_below_producer_id,
+                producer_epoch=body.v3_and_below_producer_epoch,
+                topics=body.v3_and_below_topics,
+            )
+            self._add(asked, 0, lambda errors: request.reply(
+                m.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topics(errors, version)))
+            )  # fmt: skip
+            return
+        results: dict[int, dict[TopicIndex, int]] = {}
+
+        def one(i: int, errors: dict[TopicIndex, int]) -> None:
+            results[i] = errors
+            if len(results) == len(body.transactions):
+                request.reply(
+                    m.AddPartitionsToTxnResponse(
+                        results_by_transaction=[
+                            m.AddPartitionsToTxnResponse.AddPartitionsToTxnResult(
+                                transactional_id=t.transactional_id, topic_results=_topics(results[i], version)
+                            )
+                            for i, t in enumerate(body.transactions)
+                        ]
+                    )
+                )
+
+        if not body.transactions:
+            request.reply(m.AddPartitionsToTxnResponse())
+        for i, asked in enumerate(body.transactions):
+            if asked.verify_only:
+                one(i, self._verified(asked))
+            else:
+                self._add(asked, 2, partial(one, i))
+
+    def _verified(self, asked: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction) -> dict[TopicIndex, int]:
+        places = _places(asked)
+        transaction, error = self._transactions.existing(asked.transactional_id)
+        if not error and transaction is None:
+            error = core.INVALID_PRODUCER_ID_MAPPING
+        if error or transaction is None:
+            return dict.fromkeys(places, error)
+        return transaction.verify(asked.producer_id, asked.producer_epoch, places)
+
+    def _add(
+        self,
+        asked: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction,
+        kind: int,
+        done: Callable[[dict[TopicIndex, int]], None],
+    ) -> None:
+        """All of them or none."""
+        places = _places(asked)
+        missing = {p for p in places if not self._exists(*p)}
+        if missing:
+            done({p: UNKNOWN if p in missing else NOT_ATTEMPTED for p in places})
+            return
+
+        def reply(answer: Answered) -> None:
+            done(dict.fromkeys(places, answer.error))
+
+        event = core.Add(reply, asked.producer_id, asked.producer_epoch, frozenset(places), kind)
+        error = self._transactions.handle(asked.transactional_id, event)
+        if error:
+            reply(Answered(error))
+
+    def _exists(self, topic: str, index: int) -> bool:
+        state = self._image().topic_named(topic)
+        return state is not None and state.ready and index in state.partitions
+
+    def add_offsets(self, request: Request) -> None:
+        """The partition of __consumer_offsets in which the group lives joins the transaction."""
+        body: m.AddOffsetsToTxnRequest = request.body
+        version = request.header.api_version
+
+        def reply(answer: Answered) -> None:
+            request.reply(m.AddOffsetsToTxnResponse(error_code=told(answer.error, version >= 2)))
+
+        topic = self._image().topic_named(GROUP_OFFSETS_TOPIC)
+        if topic is None or not topic.ready:
+            reply(Answered(core.COORDINATOR_NOT_AVAILABLE))
+            return
+        place = (GROUP_OFFSETS_TOPIC, partition_of(body.group_id, topic.partition_count))
+        event = core.Add(reply, body.producer_id, body.producer_epoch, frozenset({place}))
+        error = self._transactions.handle(body.transactional_id, event)
+        if error:
+            reply(Answered(error))
+
+    # -- its end -----------------------------------------------------------------------------------------------------------
+    def end(self, request: Request) -> None:
+        body: m.EndTxnRequest = request.body
+        version = request.header.api_version
+
+        def reply(answer: Answered) -> None:
+            request.reply(
+                m.EndTxnResponse(
+                    error_code=told(answer.error, version >= 2),
+                    producer_id=answer.producer_id,
+                    producer_epoch=answer.epoch,
+                )
+            )
+
+        event = core.End(
+            reply, body.producer_id, body.producer_epoch, body.committed, self._draw() if version >= 5 else core.NO_ID,
+            2 if version >= 5 else 0,
+        )  # fmt: skip
+        error = self._transactions.handle(body.transactional_id, event)
+        if error:
+            reply(Answered(error))
+
+    # -- administration ----------------------------------------------------------------------------------------------------
+    def describe(self, request: Request) -> None:
+        body: m.DescribeTransactionsRequest = request.body
+        request.reply(
+            m.DescribeTransactionsResponse(transaction_states=[self._described(i) for i in body.transactional_ids])
+        )
+
+    def _described(self, transactional_id: str) -> m.DescribeTransactionsResponse.TransactionState:
+        transaction, error = self._transactions.existing(transactional_id)
+        if not transactional_id:
+            error = ErrorCode.INVALID_REQUEST
+        elif not error and transaction is None:
+            error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        out = m.DescribeTransactionsResponse.TransactionState(error_code=error, transactional_id=transactional_id)
+        if error or transaction is None:
+            return out
+        r = transaction.record
+        topics: dict[str, list[int]] = {}
+        for topic, index in sorted(r.partitions):
+            topics.setdefault(topic, []).append(index)
+        out.transaction_state, out.transaction_timeout_ms = r.state.value, r.timeout_ms
+        out.transaction_start_time_ms = r.started_wall_ms
+        out.producer_id, out.producer_epoch = r.producer_id, max(0, r.epoch)
+        out.topics = [m.DescribeTransactionsResponse.TopicData(topic=t, partitions=ids) for t, ids in topics.items()]
+        return out
+
+    def list(self, request: Request) -> None:
+        body: m.ListTransactionsRequest = request.body
+        loading = any(not led.loaded for led in self._transactions.led.values())
+        states = {LISTED[s] for s in body.state_filters if s in LISTED}
+        now = self._clock().wall_ms
+
+        def wanted(t: Transaction) -> bool:
+            r = t.record
+            return (
+                (not body.state_filters or r.state in states)
+                and (not body.producer_id_filters or r.producer_id in body.producer_id_filters)
+                and (
+                    body.duration_filter < 0
+                    or (r.started_wall_ms >= 0 and now - r.started_wall_ms > body.duration_filter)
+                )
+            )
+
+        request.reply(
+            m.ListTransactionsResponse(
+                error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else 0,
+                unknown_state_filters=[s for s in body.state_filters if s not in LISTED],
+                transaction_states=[]
+                if loading
+                else [
+                    m.ListTransactionsResponse.TransactionState(
+                        transactional_id=t.transactional_id, producer_id=t.record.producer_id,
+                        transaction_state=t.state.value,
+                    )
+                    for t in self._transactions.each()
+                    if wanted(t)
+                ],
+            )
+        )  # fmt: skip
+
+
+UNKNOWN, NOT_ATTEMPTED = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), int(ErrorCode.OPERATION_NOT_ATTEMPTED)
+
+
+def told(error: int, knows_fenced: bool) -> int:
+    """In the words of the asker's version."""
+    return error if knows_fenced or error != core.PRODUCER_FENCED else int(ErrorCode.INVALID_PRODUCER_EPOCH)
+
+
+def _places(asked: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction) -> list[TopicIndex]:
+    return list(dict.fromkeys((t.name, i) for t in asked.topics for i in t.partitions))
+
+
+def _topics(
+    errors: dict[TopicIndex, int], version: int
+) -> list[m.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]:
+    topics: dict[str, list[m.AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult]] = {}
+    for (topic, index), error in errors.items():
+        if version >= 5 and error == core.INVALID_TXN_STATE:
+            error = int(ErrorCode.TRANSACTION_ABORTABLE)
+        topics.setdefault(topic, []).append(
+            m.AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult(
+                partition_index=index, partition_error_code=told(error, version >= 2)
+            )
+        )
+    return [
+        m.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult(name=t, results_by_partition=rs)
+        for t, rs in topics.items()
+    ]
