@@ -37,6 +37,8 @@ AUTO_CREATIONS_PER_SECOND = 50
 
 Ask = Callable[[str, dict[str, object], int, Callable[[RequestAnswered | None], None]], None]
 
+TRANSACTION_VERSION, TRANSACTION_VERSION_MAX = "transaction.version", 2
+
 
 class MetadataApi:
     """`ask(kind, payload, timeout_ms, done)` forwards to the controller."""
@@ -55,6 +57,7 @@ class MetadataApi:
         answer = apis.api_versions_response(version, ErrorCode.NONE if named else ErrorCode.INVALID_REQUEST)
         if version >= 3:
             self._features(answer)
+            self._offer_transactions(answer)
         request.reply(answer)
 
     def _features(self, answer: ApiVersionsResponse) -> None:
@@ -68,6 +71,22 @@ class MetadataApi:
             answer.finalized_features = [
                 ApiVersionsResponse.FinalizedFeatureKey(name=FEATURE, max_version_level=level, min_version_level=level)
             ]
+
+    def _offer_transactions(self, answer: ApiVersionsResponse) -> None:
+        """Clients that know transactions of the second kind use them where the feature is finalised (KIP-584, KIP-890)."""
+        answer.supported_features.append(
+            ApiVersionsResponse.SupportedFeatureKey(
+                name=TRANSACTION_VERSION, min_version=0, max_version=TRANSACTION_VERSION_MAX
+            )
+        )
+        level = min(self._config["transaction.version"], TRANSACTION_VERSION_MAX)
+        if level > 0:
+            answer.finalized_features_epoch = max(answer.finalized_features_epoch, self._image().seq)
+            answer.finalized_features.append(
+                ApiVersionsResponse.FinalizedFeatureKey(
+                    name=TRANSACTION_VERSION, max_version_level=level, min_version_level=level
+                )
+            )
 
     def metadata(self, request: Request) -> None:
         body: MetadataRequest = request.body

@@ -85,8 +85,8 @@ class Api:
 APIS: dict[int, Api] = {
     api.key: api
     for api in (
-        Api(ApiKey.PRODUCE, "Produce", 3, 11, m.ProduceRequest, m.ProduceResponse,
-            "12+ wants transaction.version 2", advertised_min=0),
+        Api(ApiKey.PRODUCE, "Produce", 3, 12, m.ProduceRequest, m.ProduceResponse,
+            "13 names topics by id", advertised_min=0),
         Api(ApiKey.FETCH, "Fetch", 4, 17, m.FetchRequest, m.FetchResponse,
             "no closest-replica reads"),
         Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 9, m.ListOffsetsRequest, m.ListOffsetsResponse, "nothing is tiered"),
@@ -110,9 +110,9 @@ APIS: dict[int, Api] = {
         Api(ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", 0, 5, m.AddPartitionsToTxnRequest,
             m.AddPartitionsToTxnResponse),
         Api(ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", 0, 4, m.AddOffsetsToTxnRequest, m.AddOffsetsToTxnResponse),
-        Api(ApiKey.END_TXN, "EndTxn", 0, 4, m.EndTxnRequest, m.EndTxnResponse),
+        Api(ApiKey.END_TXN, "EndTxn", 0, 5, m.EndTxnRequest, m.EndTxnResponse),
         Api(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", 1, 2, m.WriteTxnMarkersRequest, m.WriteTxnMarkersResponse),
-        Api(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", 0, 4, m.TxnOffsetCommitRequest, m.TxnOffsetCommitResponse),
+        Api(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", 0, 5, m.TxnOffsetCommitRequest, m.TxnOffsetCommitResponse),
         Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, m.DescribeConfigsRequest, m.DescribeConfigsResponse),
         Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, m.AlterConfigsRequest, m.AlterConfigsResponse, "topics only"),
         Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", 1, 2, m.AlterReplicaLogDirsRequest,
