@@ -7,6 +7,7 @@ ARGS ?=
 SEED ?= 1
 N ?= 200
 ROUNDS ?= 20
+WORLD ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup tools up down status check test simulate faults browser pipeline bench bench-many bench-peer bench-console clean
@@ -51,8 +52,8 @@ check: setup  ## ruff, mypy, import-linter
 test: setup tools  ## every test (pytest options in ARGS)
 	$(BIN)/python -m pytest $(ARGS)
 
-simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000
-	$(BIN)/python -m tests.simulation --seed $(SEED) --n $(N)
+simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transactions
+	$(BIN)/python -m tests.simulation --seed $(SEED) --n $(N) $(if $(WORLD),--$(WORLD))
 
 # Tests marked `long` (a real minute without ZooKeeper and the like) are left out of `make test` by `-m "not long"` in pyproject.toml.
 faults: setup tools  ## all faults on real processes, then ROUNDS of random kills under load (SEED=1) with a count of what was lost

@@ -129,7 +129,7 @@ class Broker:
         verification = Verification(inquiry.ask, enabled=config["transaction.partition.verification.enable"])
         self.produce = ProduceApi(self.loop, self.partitions, verification)
         self.groups = Groups(
-            InternalLog(GROUP_OFFSETS_TOPIC, self.partitions, self.produce), lambda: self.loop.now,
+            InternalLog(GROUP_OFFSETS_TOPIC, self.partitions, self.produce, lambda: self.loop.now), lambda: self.loop.now,
             initial_delay_ms=config["group.initial.rebalance.delay.ms"], size_max=config["group.max.size"],
             retention_ms=config["offsets.retention.minutes"] * 60_000,
             metadata_bytes_max=config["offset.metadata.max.bytes"], draw=outside.draw_id,
@@ -139,7 +139,7 @@ class Broker:
             self._leader_of, lambda: self.loop.now,
         )  # fmt: skip
         self.transactions = Transactions(
-            InternalLog(TRANSACTION_STATE_TOPIC, self.partitions, self.produce), self.markers, lambda: self.loop.now,
+            InternalLog(TRANSACTION_STATE_TOPIC, self.partitions, self.produce, lambda: self.loop.now), self.markers, lambda: self.loop.now,
             id_expiration_ms=config["transactional.id.expiration.ms"],
             look_ms=config["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
         )  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from brokerd.apis.produce import ProduceApi
 from brokerd.cluster.metadata import Image
-from brokerd.cluster.model import NO_LEADER, TRANSACTION_STATE_TOPIC
+from brokerd.cluster.model import NO_LEADER, TRANSACTION_STATE_TOPIC, Now
 from brokerd.coordinator.groups import partition_of
 from brokerd.net.colleagues import Colleagues
 from brokerd.partitions import Partitions, Replica
@@ -20,6 +20,8 @@ from brokerd.wire.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnR
 
 INQUIRY_VERSION = 4
 """Of AddPartitionsToTxn between brokers."""
+SILENT_MS = 1_500
+"""Cut off from ZooKeeper a coordinator answers while every follower in the ISR asks at least this often: three times their longest wait."""
 
 
 def coordinator_of(image: Image, topic: str, key: str) -> int:
@@ -74,8 +76,8 @@ class InternalLog:
 
     APPEND_TIMEOUT_MS = 5_000
 
-    def __init__(self, topic: str, partitions: Partitions, produce: ProduceApi) -> None:
-        self._topic, self._partitions, self._produce = topic, partitions, produce
+    def __init__(self, topic: str, partitions: Partitions, produce: ProduceApi, now: Callable[[], Now]) -> None:
+        self._topic, self._partitions, self._produce, self._now = topic, partitions, produce, now
 
     def _replica(self, partition: int) -> Replica:
         replica = self._partitions.named(self._topic, partition)
@@ -89,6 +91,15 @@ class InternalLog:
     def leader_epoch(self, partition: int) -> int | None:
         replica = self._partitions.named(self._topic, partition)
         return replica.core.leader_epoch if replica is not None and replica.leads else None
+
+    def sure(self, partition: int) -> bool:
+        """Whether nobody else can have led it for a while: who has just thawed, or hears neither ZooKeeper nor its followers, might
+        tell of offsets and transactions as they were before."""
+        partitions = self._partitions
+        if partitions.frozen:
+            return False
+        replica = partitions.named(self._topic, partition)
+        return partitions.current() or (replica is not None and not replica.core.silent(self._now(), SILENT_MS))
 
     def append(self, partition: int, batch: bytes, leader_epoch: int, done: Callable[[int], None]) -> None:
         if self.leader_epoch(partition) != leader_epoch:

@@ -63,10 +63,12 @@ class Outside:
         frame_bytes_max: int,
         tls: Callable[[], ssl.SSLContext] | None = None,
         introduce: Callable[[], Introduction] | None = None,
+        abortive: bool = False,
     ) -> Peer:
         return Peer(
-            self.loop, host, port, timeout_ms=timeout_ms, frame_bytes_max=frame_bytes_max, tls=tls, introduce=introduce
-        )
+            self.loop, host, port, timeout_ms=timeout_ms, frame_bytes_max=frame_bytes_max, tls=tls, introduce=introduce,
+            abortive=abortive,
+        )  # fmt: skip
 
     def lock(self, folder: Path) -> bool:
         """Take the folder for this process; False when another one has it. Let go when the process ends."""

@@ -216,13 +216,15 @@ class Partition:
         accepted = frozenset(self.state.isr)
         return accepted | frozenset(self.proposal.isr) if self.proposal is not None else accepted
 
-    def silent(self, now: Now) -> list[int]:
-        """Members of the accepted ISR that have asked a leader for nothing for longer than they may: nothing can be committed."""
+    def silent(self, now: Now, longest_ms: int | None = None) -> list[int]:
+        """Members of the accepted ISR that have asked a leader for nothing for longer than they may (or than `longest_ms`): nothing can
+        be committed."""
+        longest_ms = self.lag_ms_max if longest_ms is None else longest_ms
         assert self.state is not None
         followers = (
             (seat, self.followers.get(seat.broker_id)) for seat in self.state.isr if seat.broker_id != self.broker_id
         )
-        return [s.broker_id for s, f in followers if f is None or now.mono_ms - f.asked_ms > self.lag_ms_max]
+        return [s.broker_id for s, f in followers if f is None or now.mono_ms - f.asked_ms > longest_ms]
 
     # -- handling --------------------------------------------------------------------------------------------------
     def handle(self, event: Event, now: Now) -> list[Effect]:

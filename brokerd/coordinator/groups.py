@@ -36,6 +36,9 @@ class CoordinatorLog(Protocol):
 
     def leader_epoch(self, partition: int) -> int | None: ...
 
+    def sure(self, partition: int) -> bool:
+        """Whether what it would answer can be trusted to be the newest."""
+
     def append(self, partition: int, batch: bytes, leader_epoch: int, done: Callable[[int], None]) -> None: ...
 
     def read(self, partition: int, offset: int, max_bytes: int) -> bytes: ...
@@ -195,7 +198,7 @@ class Groups:
             return -1, None, COORDINATOR_NOT_AVAILABLE
         partition = partition_of(group_id, count)
         led = self.led.get(partition)
-        if led is None or self._log.leader_epoch(partition) != led.epoch:
+        if led is None or self._log.leader_epoch(partition) != led.epoch or not self._log.sure(partition):
             return partition, None, NOT_COORDINATOR
         return partition, led, NONE if led.loaded else COORDINATOR_LOAD_IN_PROGRESS
 

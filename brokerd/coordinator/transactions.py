@@ -127,7 +127,7 @@ class Transactions:
             return -1, None, COORDINATOR_NOT_AVAILABLE
         partition = partition_of(transactional_id, count)
         led = self.led.get(partition)
-        if led is None or self._log.leader_epoch(partition) != led.epoch:
+        if led is None or self._log.leader_epoch(partition) != led.epoch or not self._log.sure(partition):
             return partition, None, NOT_COORDINATOR
         return partition, led, NONE if led.loaded else COORDINATOR_LOAD_IN_PROGRESS
 

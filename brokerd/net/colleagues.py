@@ -72,7 +72,10 @@ class Colleagues:
         if known is None or known[0] != address:
             if known is not None:
                 known[1].close()
-            peer = self._connect(*address, timeout_ms=self._timeout_ms, frame_bytes_max=self._frame_bytes_max)
+            # A marker that arrives late could end the producer's next transaction, whose epoch is the same (the first kind).
+            peer = self._connect(
+                *address, timeout_ms=self._timeout_ms, frame_bytes_max=self._frame_bytes_max, abortive=True
+            )
             known = self._peers[broker_id] = (address, peer)
 
         def answered(frame: memoryview | None) -> None:

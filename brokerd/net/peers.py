@@ -10,6 +10,7 @@ import errno
 import logging
 import socket
 import ssl
+import struct
 from collections import deque
 from collections.abc import Callable
 
@@ -36,8 +37,10 @@ class Peer:
         frame_bytes_max: int,
         tls: Callable[[], ssl.SSLContext] | None = None,
         introduce: Callable[[], Introduction] | None = None,
+        abortive: bool = False,
     ) -> None:
-        self.loop, self.host, self.port = loop, host, port
+        """`abortive`: what was not delivered when the connection is given up is not to be delivered later either."""
+        self.loop, self.host, self.port, self._abortive = loop, host, port, abortive
         self._timeout_ms, self._frame_bytes_max = timeout_ms, frame_bytes_max
         self._tls = tls
         self._sock: socket.socket | TlsSocket | None = None
@@ -69,6 +72,9 @@ class Peer:
         sock = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET, socket.SOCK_STREAM)
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._abortive:
+            # Closed by a reset: else the kernel goes on sending what it has, for minutes, to a receiver that was asked anew since.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._sock, self._connected = sock, False
         if self._introduce is not None:
             self._introduction = self._introduce()

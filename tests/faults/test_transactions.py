@@ -213,6 +213,7 @@ def test_r16_a_coordinator_that_dies_between_decision_and_markers_is_survived(
     wait_for(lambda: read(cluster, name) == [*expected, "after"], "a successor to write the markers")
 
 
+@pytest.mark.long
 def test_kills_in_mid_transaction_leave_each_whole_or_absent(cluster: LocalCluster) -> None:
     """Two partitions per transaction; the brokers are killed in turn, and come back."""
     names = ["kill-a", "kill-b"]

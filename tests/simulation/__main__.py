@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.simulation.run import Outcome
+    from tests.simulation.run import Live, Outcome
 
 STORY_LINES = 60
 SAY_EVERY = 50
@@ -34,20 +34,22 @@ def commit() -> str:
     )
 
 
-def shortest(outcome: Outcome) -> tuple[int, Outcome] | None:
+def shortest(outcome: Outcome, life: Live | None = None) -> tuple[int, Outcome] | None:
     """(faults, outcome) of the shortest beginning of this world's trouble that breaks a rule when peace follows it."""
     from tests.simulation.run import run
 
     for faults in range(outcome.faults):
-        shorter = run(outcome.seed, faults_max=faults)
+        shorter = run(outcome.seed, faults_max=faults, life=life)
         if shorter.violation is not None:
             return faults, shorter
     return None
 
 
-def report(outcome: Outcome, *, story: bool) -> None:
+def report(outcome: Outcome, *, story: bool, life: Live | None = None) -> None:
     again = f"PYTHONHASHSEED=0 python -m tests.simulation --seed {outcome.seed} --story"
-    found = shortest(outcome)
+    if life is not None:
+        again += " --transactions"
+    found = shortest(outcome, life)
     told = outcome
     if found is not None:
         faults, told = found
@@ -105,6 +107,7 @@ def main() -> int:
     parser.add_argument("--story", action="store_true", help="tell each seed's story")
     parser.add_argument("--faults", type=int, default=None, help="peace after that many faults")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first violation")
+    parser.add_argument("--transactions", action="store_true", help="worlds of transactions instead of ordinary ones")
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
         os.execve(
@@ -112,20 +115,22 @@ def main() -> int:
             [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
             {**os.environ, "PYTHONHASHSEED": "0"},
         )
+    from tests.simulation.exactly_once import live
     from tests.simulation.run import run
 
+    life = live if arguments.transactions else None
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     tally = Tally()
     try:
         for seed in range(arguments.seed, arguments.seed + arguments.n):
-            outcome = run(seed, faults_max=arguments.faults)
+            outcome = run(seed, faults_max=arguments.faults, life=life)
             tally.add(outcome)
             if arguments.story:
                 print("\n".join(outcome.story))
             if arguments.n == 1:
                 print(f"seed {seed}: {outcome.fingerprint}, {outcome.events} events, {outcome.acks} acknowledged")
             if outcome.violation is not None:
-                report(outcome, story=arguments.story)
+                report(outcome, story=arguments.story, life=life)
                 if not arguments.keep_going:
                     break
             if tally.done % SAY_EVERY == 0 and arguments.n > tally.done:

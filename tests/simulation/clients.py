@@ -31,6 +31,9 @@ WIDE = 600
 
 
 class Client(Node):
+    abortive = False
+    """What it has given up is not delivered later: it closes its connections by a reset."""
+
     def __init__(self, cluster: Cluster, name: str) -> None:
         super().__init__(cluster.world, name)
         self.cluster = cluster
@@ -44,7 +47,7 @@ class Client(Node):
         peer = self.peers.get(broker_id)
         if peer is None:
             host, port = self.cluster.brokers[broker_id].address
-            peer = self.peers[broker_id] = SimPeer(self.cluster.network, self, host, port, 3000)
+            peer = self.peers[broker_id] = SimPeer(self.cluster.network, self, host, port, 3000, abortive=self.abortive)
 
         def answered(frame: memoryview | None) -> None:
             done(None if frame is None else framing.decode_response(key, version, frame)[1])

@@ -82,8 +82,10 @@ class SimOutside:
     def listen(self, host: str, port: int, on_frame: Any, **limits: int) -> SimListener:
         return SimListener(self._network, self._node, host, port, on_frame)
 
-    def connect(self, host: str, port: int, *, timeout_ms: int, frame_bytes_max: int) -> SimPeer:
-        return SimPeer(self._network, self._node, host, port, timeout_ms)
+    def connect(
+        self, host: str, port: int, *, timeout_ms: int, frame_bytes_max: int, abortive: bool = False
+    ) -> SimPeer:
+        return SimPeer(self._network, self._node, host, port, timeout_ms, abortive=abortive)
 
     descriptors_max = 1 << 10
 

@@ -133,8 +133,10 @@ class SimConnection:
 class SimPeer:
     """The client's end, with the real `Peer`'s promises."""
 
-    def __init__(self, network: Network, node: Node, host: str, port: int, timeout_ms: int) -> None:
-        self.network, self.node, self.world = network, node, network.world
+    def __init__(
+        self, network: Network, node: Node, host: str, port: int, timeout_ms: int, *, abortive: bool = False
+    ) -> None:
+        self.network, self.node, self.world, self._abortive = network, node, network.world, abortive
         self.host, self.port, self._timeout_ms = host, port, timeout_ms
         self.number = 0
         self._life = node.life
@@ -215,7 +217,7 @@ class SimPeer:
         self.number += 1
         connection, self._connection = self._connection, None
         out, self._out = self._out, Pipe(self.network, self.node.name)
-        if self.world.chance(0.5):
+        if self._abortive or self.world.chance(0.5):
             out.lose()  # reset; else what is under way arrives, and then the end of the connection
         if connection is not None:
             out.send(connection.server.name, connection.end)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from brokerd.cluster.appender import RECORDS_PER_ENTRY
@@ -90,8 +91,12 @@ class Ear(logging.Handler):
             raise Violation(f"an exception in the product: {line}: {record.exc_info[1]!r}")
 
 
-def run(seed: int, *, trouble_s: float = TROUBLE_S, faults_max: int | None = None) -> Outcome:
-    """`faults_max`: peace begins a little after that many faults, with everything up to there as without it."""
+Live = Callable[[World, History, float, int | None], None]
+
+
+def run(seed: int, *, trouble_s: float = TROUBLE_S, faults_max: int | None = None, life: Live | None = None) -> Outcome:
+    """`faults_max`: peace begins a little after that many faults, with everything up to there as without it. `life`: another world
+    than the ordinary one."""
     world = World(seed)
     history = History()
     loggers = [logging.getLogger(n) for n in ("brokerd", "controlplane")]
@@ -103,7 +108,7 @@ def run(seed: int, *, trouble_s: float = TROUBLE_S, faults_max: int | None = Non
         lg.addHandler(ear)
     violation: str | None = None
     try:
-        live(world, history, trouble_s, faults_max)
+        (life or live)(world, history, trouble_s, faults_max)
     except Violation as e:
         violation = str(e)
     except Exception as e:

@@ -10,16 +10,20 @@ import pytest
 
 from brokerd import partitions as partitions_module
 from brokerd.apis.fetch import FetchApi
-from brokerd.broker import OffsetsLog
 from brokerd.cluster import appender, election
 from brokerd.cluster.model import PartitionState
 from brokerd.cluster.store import Check, Result
+from brokerd.coordinator.group import Group
+from brokerd.coordinator.transaction import PREPARED, PRODUCER_FENCED, Persist, SendMarkers, State, Transaction
 from brokerd.identity import Identity
+from brokerd.internal import InternalLog
 from brokerd.logdirs import LogDir
 from brokerd.net.membership import Membership
 from brokerd.partition import Changed, Partition
 from brokerd.partitions import Partitions, Replica
 from brokerd.storage import checkpoints
+from brokerd.storage.log import Log
+from tests.simulation import exactly_once
 from tests.simulation import test_classic as classic
 from tests.simulation import test_safety as safety
 from tests.simulation.__main__ import shortest
@@ -144,15 +148,15 @@ def an_io_error_is_forgotten_with_the_process(patch: pytest.MonkeyPatch) -> None
 
 
 def a_coordinator_answers_before_its_word_is_replicated(patch: pytest.MonkeyPatch) -> None:
-    append = OffsetsLog.append
+    append = InternalLog.append
 
-    def hasty(self: OffsetsLog, partition: int, batch: bytes, leader_epoch: int, done: Callable[[int], None]) -> None:
+    def hasty(self: InternalLog, partition: int, batch: bytes, leader_epoch: int, done: Callable[[int], None]) -> None:
         leads = self.leader_epoch(partition) == leader_epoch
         append(self, partition, batch, leader_epoch, lambda error: None if leads else done(error))
         if leads:
             done(0)
 
-    patch.setattr(OffsetsLog, "append", hasty)
+    patch.setattr(InternalLog, "append", hasty)
 
 
 def a_copy_that_goes_leaves_the_epoch_as_it_is(patch: pytest.MonkeyPatch) -> None:
@@ -177,6 +181,61 @@ def test_a_rule_taken_out_is_missed(mutation: Any, first: int, monkeypatch: pyte
     mutation(monkeypatch)
     for seed in range(first, first + SEEDS_MAX):
         found = run(seed).violation
+        if found is not None:
+            print(f"seed {seed}: {found}")
+            return
+    raise AssertionError(f"{SEEDS_MAX} seeds found nothing wrong")
+
+
+def a_producer_is_never_fenced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        Transaction, "_fenced", lambda self, producer_id, epoch: 0 if epoch <= self.record.epoch else PRODUCER_FENCED
+    )
+
+
+def readers_go_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Log, "last_stable", lambda self, high_watermark: high_watermark)
+
+
+def nobody_is_told_of_aborted_transactions(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FetchApi, "_aborted", staticmethod(lambda *_: []))
+
+
+def markers_go_out_before_the_decision_is_replicated(patch: pytest.MonkeyPatch) -> None:
+    handle = Transaction.handle
+
+    def hasty(self: Transaction, event: Any, now: Any) -> list[Any]:
+        effects = handle(self, event, now)
+        for effect in list(effects):
+            if isinstance(effect, Persist) and effect.record.state in PREPARED:
+                r = effect.record
+                commit = r.state is State.PREPARE_COMMIT
+                effects.append(SendMarkers(r.producer_id, r.epoch, commit, r.partitions, r.version))
+        return effects
+
+    patch.setattr(Transaction, "handle", hasty)
+
+
+def offsets_count_before_their_transaction_is_ended(patch: pytest.MonkeyPatch) -> None:
+    place = Group.place
+    patch.setattr(Group, "place", lambda self, key, offset, at, producer_id=None: place(self, key, offset, at))
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        a_producer_is_never_fenced,
+        readers_go_to_the_high_watermark,
+        nobody_is_told_of_aborted_transactions,
+        markers_go_out_before_the_decision_is_replicated,
+        offsets_count_before_their_transaction_is_ended,
+    ],
+    ids=lambda m: m.__name__,
+)
+def test_a_rule_of_transactions_taken_out_is_missed(mutation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation(monkeypatch)
+    for seed in range(1, 1 + SEEDS_MAX):
+        found = run(seed, life=exactly_once.live).violation
         if found is not None:
             print(f"seed {seed}: {found}")
             return

@@ -18,11 +18,11 @@ LIMIT = 2 * SPARE_BYTES_MAX
 class Asked:
     """A peer on a real loop, and the other broker's end of its connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, abortive: bool = False) -> None:
         self.loop = Loop()
         self.listener = socket.create_server(("127.0.0.1", 0))
         host, port = self.listener.getsockname()
-        self.peer = Peer(self.loop, host, port, timeout_ms=60_000, frame_bytes_max=LIMIT)
+        self.peer = Peer(self.loop, host, port, timeout_ms=60_000, frame_bytes_max=LIMIT, abortive=abortive)
         self.heard: list[bytes | None] = []
         self.other: socket.socket | None = None
 
@@ -143,3 +143,20 @@ def test_closed_by_whom_it_answers_the_rest_of_what_came_is_not_read(asked: Aske
     asked.answer(frame(b"three"))
     wait_for(asked, 3)
     assert asked.heard == [b"one", None, b"three"]
+
+
+@pytest.mark.parametrize("abortive", [True, False])
+def test_an_abortive_connection_ends_with_a_reset(abortive: bool) -> None:
+    """After which the kernel sends nothing of what it still had; at the end of an ordinary one it goes on until all is delivered."""
+    asked = Asked(abortive=abortive)
+    asked.ask()
+    asked.peer.close()
+    assert asked.other is not None
+    asked.other.settimeout(10)
+    assert asked.other.recv(10) == b"?"
+    if abortive:
+        with pytest.raises(ConnectionResetError):
+            asked.other.recv(10)
+    else:
+        assert asked.other.recv(10) == b""
+    asked.close()

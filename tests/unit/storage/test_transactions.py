@@ -431,10 +431,10 @@ def test_nothing_undecided_is_compacted() -> None:
 def test_a_crash_at_any_step_of_a_pass_keeps_what_is_committed() -> None:
     ready = sim()
     log = opened(ready, **COMPACT, delete_retention_ms="0")
-    fill(log, random.Random(11), 40)
+    fill(log, random.Random(11), 24)
     log.flush()
     cleaner.clean(log, NOW, log.end_offset, force=True)
-    fill(log, random.Random(12), 30)
+    fill(log, random.Random(12), 16)
     log.flush()
     expected, config, shown = committed(log), log.config, sorted(map(str, set(seen(log))))
     whole = copy.deepcopy(ready)

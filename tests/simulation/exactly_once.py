@@ -1,0 +1,94 @@
+"""A world of transactions: the same cluster and the same trouble as in `run`, under another load. `python -m tests.simulation --transactions`.
+
+Half of the worlds have transactions of the first kind, half of the second (KIP-890 part 2). What must be true is in `transactors.judge`.
+"""
+
+from __future__ import annotations
+
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from brokerd.partitions import Replica
+from tests.simulation.checkers import History, Watch, logs_agree
+from tests.simulation.clients import Producer
+from tests.simulation.cluster import Cluster
+from tests.simulation.run import AFTERMATH_S, PEACE_S_MAX
+from tests.simulation.transactors import COPY, LEDGER, SOURCE, Carrier, CommittedReader, Ledger, Transactor, judge
+from tests.simulation.trouble import Trouble, Weather
+from tests.simulation.world import S, World
+
+SETTINGS = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500", "log.cleaner.backoff.ms": "3000",
+}  # fmt: skip
+DECIDED_S = 30
+"""Once all clients have stopped, the last transaction is decided within this: its time-out, an election, its markers."""
+
+
+def live(world: World, history: History, trouble_s: float, faults_max: int | None) -> None:
+    weather = Weather.draw(world)
+    kind = world.rng.choice((1, 2))
+    world.tell(f"weather: {weather}; transactions of kind {kind}")
+    cluster = Cluster(world, settings=SETTINGS)
+    Watch(cluster)
+    small = {"segment_bytes": world.rng.choice(("4096", "65536")), "min_cleanable_dirty_ratio": "0.05"}
+    cluster.want_topic(LEDGER, 2, 3, min_insync_replicas="2", segment_bytes=world.rng.choice(("8192", "1048576")))
+    cluster.want_topic(SOURCE, 1, 3, min_insync_replicas="2")
+    cluster.want_topic(COPY, 1, 3, min_insync_replicas="2")
+    for name in (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC):
+        cluster.want_topic(name, 1, 3, min_insync_replicas="2", cleanup_policy="compact", **small)
+    cluster.until(cluster.settled, 30, "the cluster's beginning")
+    ledger = Ledger()
+    source = Producer(cluster, history, "s", SOURCE, 0, 200)
+    workers = [Transactor(cluster, ledger, f"t{n}", f"id-{n}", kind) for n in "abc"]
+    carrier = Carrier(cluster, ledger, "c", "id-carrier", kind)
+    places = [(LEDGER, 0), (LEDGER, 1), (SOURCE, 0), (COPY, 0)]
+    readers = [CommittedReader(cluster, ledger, f"r{i}", place) for i, place in enumerate(places)]
+    world.run(world.now_us + 1 * S)
+    trouble = Trouble(cluster, history, weather, faults_max)
+    world.run(world.now_us + int(trouble_s * S), lambda: trouble.exhausted)
+    if trouble.exhausted:
+        world.run(world.now_us + AFTERMATH_S * S)
+    trouble.peace()
+    cluster.until(cluster.settled, PEACE_S_MAX, "everything in step after the last fault")
+    before = ledger.commits
+    cluster.until(lambda: ledger.commits > before + 3, 30, "transactions to go on after the last fault")
+    source.stopped = True
+    for worker in (*workers, carrier):
+        worker.stopped = True
+    cluster.until(lambda: source.idle, 20, "the last acknowledgement")
+    cluster.until(lambda: all(w.idle for w in (*workers, carrier)), 40, "the last transactions")
+    cluster.until(
+        lambda: all(decided(cluster, place) for place in places), DECIDED_S, "every transaction to be decided"
+    )
+    for reader in readers:
+        replica = led(cluster, *reader.place)
+        cluster.until(
+            lambda r=reader, end=replica.core.high_watermark: r.offset == end,
+            20,
+            f"{reader.name} at the end",  # type: ignore[misc]
+        )
+        reader.stopped = True
+    cluster.until(cluster.level, 20, "equal high watermarks")
+    judge(cluster, ledger)
+    logs_agree_but_for_compaction(cluster)
+    world.reached["transactions committed"] += ledger.commits
+    world.reached["transactions aborted"] += ledger.aborts
+    world.reached["records carried"] += ledger.carried
+    history.acks += ledger.commits
+
+
+def led(cluster: Cluster, topic: str, index: int) -> Replica:
+    state = cluster.image.topic_named(topic)
+    assert state is not None
+    return cluster.brokers[state.partitions[index].leader].broker.partitions.hosted[
+        TopicPartition(state.topic_id, index)
+    ]
+
+
+def decided(cluster: Cluster, place: tuple[str, int]) -> bool:
+    replica = led(cluster, *place)
+    high = replica.core.high_watermark
+    return high == replica.log.end_offset == replica.log.last_stable(high)
+
+
+def logs_agree_but_for_compaction(cluster: Cluster) -> None:
+    """Each replica compacts in its own time; the others are equal byte for byte."""
+    logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC))

@@ -1,0 +1,555 @@
+"""Clients of transactions in a world, and what must be true of what they did.
+
+A `Transactor` writes numbered transactions over two partitions and ends them either way; now and then its process begins anew under the
+same id while the old one goes on, unaware (a zombie). A `Carrier` reads one partition with read_committed and writes each record to
+another one, with its offset in the same transaction. `judge`: committed is seen whole and once, aborted never, unknown whole or not at
+all; every source record is carried exactly once, in order; no reader was shown anything undecided.
+Not looked at: order between transactions of different producers (there is none).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from brokerd.cluster.model import TopicPartition
+from brokerd.wire import records
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    FetchRequest,
+    FindCoordinatorRequest,
+    InitProducerIdRequest,
+    OffsetFetchRequest,
+    ProduceRequest,
+    TxnOffsetCommitRequest,
+)
+from brokerd.wire.records import Record
+from tests.simulation.checkers import Violation, raw
+from tests.simulation.clients import Client
+from tests.simulation.cluster import Cluster
+
+Place = tuple[str, int]
+LEDGER, SOURCE, COPY = "ledger", "source", "copy"
+GROUP, TRANSACTIONS = 0, 1
+RETRY_MS = 60
+TRIES_MAX = 60
+"""After this many attempts at one step a producer gives its transaction up and begins anew."""
+E = ErrorCode
+AGAIN = {
+    E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS_AFTER_APPEND, E.NOT_LEADER_OR_FOLLOWER, E.REQUEST_TIMED_OUT, E.UNKNOWN_TOPIC_OR_PARTITION,
+    E.CONCURRENT_TRANSACTIONS, E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR, E.KAFKA_STORAGE_ERROR,
+    E.LEADER_NOT_AVAILABLE, E.NETWORK_EXCEPTION, E.UNSTABLE_OFFSET_COMMIT,
+}  # fmt: skip
+
+
+@dataclass
+class Deed:
+    """One transaction as its author knows it. `outcome`: True committed, False aborted, None unknown."""
+
+    values: dict[Place, list[bytes]] = field(default_factory=lambda: defaultdict(list))
+    commit_asked: bool = False
+    outcome: bool | None = None
+
+    @property
+    def told(self) -> bool | None:
+        return self.outcome if self.outcome is not None or self.commit_asked else False
+
+
+@dataclass
+class Ledger:
+    """What all transactors know, and what readers saw: {place: {offset: value}}."""
+
+    deeds: list[Deed] = field(default_factory=list)
+    seen: dict[Place, dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))
+    commits: int = 0
+    aborts: int = 0
+    fenced: int = 0
+    carried: int = 0
+
+
+class Transactional(Client):
+    """One transactional id at work: `step` by step, each asked again until it is answered."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger, name: str, transactional_id: str, kind: int) -> None:
+        super().__init__(cluster, name)
+        self.ledger, self.transactional_id, self.kind = ledger, transactional_id, kind
+        # Of the first kind all transactions of a producer have one epoch: an end that comes late ends the next one (KAFKA-17754).
+        self.abortive = kind < 2
+        self.producer_id = self.epoch = -1
+        self.sequences: dict[Place, int] = {}
+        self.coordinators: dict[tuple[int, str], int] = {}
+        self.deed: Deed | None = None
+        self.added: set[Place] = set()
+        self.life_number = 0
+        self.gone = False
+        self.idle = False
+        self.enter(self.begin_anew)
+
+    # -- asking until answered -------------------------------------------------------------------------------------------
+    def persist(
+        self, where: Callable[[], int | None], key: int, version: int, body: Callable[[], Any],
+        error_of: Callable[[Any], int], done: Callable[[Any, int], None], tries: int = 0,
+    ) -> None:  # fmt: skip
+        """Ask `where()` until the answer is none of those that pass by themselves; `done(body, error)`."""
+        life = self.life_number
+
+        def again() -> None:
+            if self.life_number == life and not self.gone:
+                self.persist(where, key, version, body, error_of, done, tries + 1)
+
+        if tries > TRIES_MAX and not self.stopped:
+            self.give_up()
+            return
+        target = where()
+        if target is None:
+            self.later(again, RETRY_MS)
+            return
+
+        def answered(answer: Any) -> None:
+            if self.life_number != life or self.gone:
+                return
+            error = error_of(answer) if answer is not None else None
+            if answer is None or error in AGAIN:
+                self.leaders.clear()
+                self.coordinators.clear()
+                self.refresh(lambda: self.later(again, RETRY_MS))
+                return
+            assert error is not None
+            done(answer, error)
+
+        self.ask(target, key, version, body(), answered)
+
+    def coordinator(self, kind: int, key: str) -> int | None:
+        known = self.coordinators.get((kind, key))
+        if known is None:
+
+            def told(answer: Any) -> None:
+                if answer is not None and not answer.coordinators[0].error_code:
+                    self.coordinators[kind, key] = answer.coordinators[0].node_id
+
+            body = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+            self.ask(self.world.rng.choice(list(self.cluster.brokers)), ApiKey.FIND_COORDINATOR, 4, body, told)
+        return known
+
+    def mine(self) -> int | None:
+        return self.coordinator(TRANSACTIONS, self.transactional_id)
+
+    # -- the protocol ------------------------------------------------------------------------------------------------------
+    def begin_anew(self) -> None:
+        """As a process that starts: whatever was under way is left to the coordinator."""
+        self.life_number += 1
+        self.deed = None
+        body = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=4_000)
+
+        def done(answer: Any, error: int) -> None:
+            if error:
+                raise Violation(f"{self.name}: InitProducerId is refused with {E(error).name}")
+            self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+            self.sequences.clear()
+            self.next()
+
+        self.persist(self.mine, ApiKey.INIT_PRODUCER_ID, 4, lambda: body, lambda a: a.error_code, done)
+
+    def give_up(self) -> None:
+        self.begin_anew()
+
+    def next(self) -> None:
+        raise NotImplementedError
+
+    def refused(self, what: str, error: int) -> None:
+        """For good: fenced by a newer one, by time, or the transaction is to be aborted."""
+        self.ledger.fenced += 1
+        self.world.reached["transaction refused"] += 1
+        self.deed = None
+        if error not in (
+            E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED, E.INVALID_TXN_STATE, E.TRANSACTION_ABORTABLE, E.INVALID_PRODUCER_ID_MAPPING,
+            E.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ):  # fmt: skip
+            raise Violation(f"{self.name}: {what} is refused with {E(error).name}")
+        if self.stopped:
+            self.idle = True
+        else:
+            self.later(self.begin_anew, RETRY_MS)
+
+    def write(self, place: Place, values: list[bytes], then: Callable[[], None]) -> None:
+        assert self.deed is not None
+        self.deed.values[place] += values
+        if self.kind >= 2 or place in self.added:
+            self._produce(place, values, then)
+            return
+
+        def added(answer: Any, error: int) -> None:
+            if error:
+                self.refused("AddPartitionsToTxn", error)
+            else:
+                self.added.add(place)
+                self._produce(place, values, then)
+
+        topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=place[0], partitions=[place[1]])
+        body = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id, v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.epoch, v3_and_below_topics=[topic],
+        )  # fmt: skip
+
+        def error_of(a: Any) -> int:
+            return int(a.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+
+        self.persist(self.mine, ApiKey.ADD_PARTITIONS_TO_TXN, 3, lambda: body, error_of, added)
+
+    def _produce(self, place: Place, values: list[bytes], then: Callable[[], None]) -> None:
+        sequence = self.sequences.get(place, 0)
+        data = bytes(
+            records.build(
+                [Record(i, self.clock().wall_ms, v, v) for i, v in enumerate(values)], producer_id=self.producer_id,
+                producer_epoch=self.epoch, base_sequence=sequence, transactional=True,
+            )
+        )  # fmt: skip
+
+        def body() -> ProduceRequest:
+            part = ProduceRequest.PartitionProduceData(index=place[1], records=data)
+            topic = ProduceRequest.TopicProduceData(name=place[0], partition_data=[part])
+            return ProduceRequest(transactional_id=self.transactional_id, acks=-1, timeout_ms=2000, topic_data=[topic])
+
+        def done(answer: Any, error: int) -> None:
+            if error and error != E.DUPLICATE_SEQUENCE_NUMBER:
+                self.refused("Produce", error)
+                return
+            self.sequences[place] = sequence + len(values)
+            then()
+
+        self.persist(
+            lambda: self.leader_of(place), ApiKey.PRODUCE, 12 if self.kind >= 2 else 9, body,
+            lambda a: int(a.responses[0].partition_responses[0].error_code), done,
+        )  # fmt: skip
+
+    def leader_of(self, place: Place) -> int | None:
+        known = self.leaders.get(place)
+        if known is None:
+            self.refresh(lambda: None)
+        return known
+
+    def end(self, commit: bool) -> None:
+        deed = self.deed
+        assert deed is not None
+        deed.commit_asked = deed.commit_asked or commit
+        body = EndTxnRequest(
+            transactional_id=self.transactional_id, producer_id=self.producer_id, producer_epoch=self.epoch,
+            committed=commit,
+        )  # fmt: skip
+
+        def done(answer: Any, error: int) -> None:
+            if error:
+                self.refused("EndTxn", error)
+                return
+            deed.outcome = commit
+            self.ledger.commits += commit
+            self.ledger.aborts += not commit
+            if self.kind >= 2:
+                if answer.producer_epoch != self.epoch or answer.producer_id != self.producer_id:
+                    self.sequences.clear()
+                self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+            self.deed = None
+            self.ended(commit)
+
+        self.persist(self.mine, ApiKey.END_TXN, 5 if self.kind >= 2 else 3, lambda: body, lambda a: a.error_code, done)
+
+    def ended(self, commit: bool) -> None:
+        self.later(self.next, self.world.between(1, 80))
+
+    def begin(self) -> Deed:
+        self.added.clear()
+        deed = self.deed = Deed()
+        self.ledger.deeds.append(deed)
+        return deed
+
+
+class Transactor(Transactional):
+    number = 0
+
+    def next(self) -> None:
+        if self.stopped:
+            self.idle = True
+            return
+        if self.world.chance(0.04):
+            # The process ends, or only seems to: its successor begins, and this one goes on with what it has.
+            self.world.reached["zombie producer"] += 1
+            Zombie(self)
+            self.begin_anew()
+            return
+        self.begin()
+        self.number += 1
+        places: list[Place] = [(LEDGER, i) for i in (0, 1)]
+        self.world.rng.shuffle(places)
+        self._write_next(places)
+
+    def _write_next(self, places: list[Place]) -> None:
+        if not places:
+            if self.world.chance(0.05):
+                self.world.reached["transaction left to its time-out"] += 1
+                life = self.life_number
+                self.later(lambda: self.begin_anew() if self.life_number == life else None, 6_000)
+            else:
+                self.end(self.world.chance(0.7))
+            return
+        place, *rest = places
+        values = [f"{self.name}:{self.number}:{i}".encode() for i in range(self.world.between(1, 3))]
+        self.write(place, values, lambda: self._write_next(rest))
+
+
+class Zombie(Transactional):
+    """Goes on where its elder was, once, after a while: with the old epoch. It must be fenced, or come to nothing."""
+
+    def __init__(self, elder: Transactor) -> None:
+        self._elder = elder
+        super().__init__(
+            elder.cluster, elder.ledger, f"{elder.name}z{elder.number}", elder.transactional_id, elder.kind
+        )
+
+    def begin_anew(self) -> None:
+        elder = self._elder
+        if self.producer_id >= 0:
+            self.gone = True
+            return
+        self.producer_id, self.epoch, self.sequences = elder.producer_id, elder.epoch, dict(elder.sequences)
+        self.later(self.next, self.world.between(0, 1_500))
+
+    def next(self) -> None:
+        self.begin()
+        self.write((LEDGER, 0), [f"{self.name}:0:0".encode()], lambda: self.end(True))
+
+    def refused(self, what: str, error: int) -> None:
+        self.world.reached["zombie producer fenced"] += 1
+        self.gone = True
+
+    def ended(self, commit: bool) -> None:
+        self.gone = True
+
+
+class Carrier(Transactional):
+    """Read, write, commit the offset: all in one transaction."""
+
+    offset = 0
+
+    def next(self) -> None:
+        if self.stopped:
+            self.idle = True
+            return
+        body = OffsetFetchRequest(
+            groups=[
+                OffsetFetchRequest.OffsetFetchRequestGroup(
+                    group_id="carriers",
+                    topics=[OffsetFetchRequest.OffsetFetchRequestTopics(name=SOURCE, partition_indexes=[0])],
+                )
+            ],
+            require_stable=True,
+        )
+
+        def error_of(a: Any) -> int:
+            group = a.groups[0]
+            return int(group.error_code or (group.topics[0].partitions[0].error_code if group.topics else 0))
+
+        def done(answer: Any, error: int) -> None:
+            if error:
+                raise Violation(f"{self.name}: OffsetFetch is refused with {E(error).name}")
+            self.offset = max(0, answer.groups[0].topics[0].partitions[0].committed_offset)
+            self._read()
+
+        self.persist(lambda: self.coordinator(GROUP, "carriers"), ApiKey.OFFSET_FETCH, 8, lambda: body, error_of, done)
+
+    def _read(self) -> None:
+        leader = self.leader_of((SOURCE, 0))
+        if leader is None:
+            self.later(self.next, RETRY_MS)
+            return
+        life = self.life_number
+
+        def fetched(answer: Any) -> None:
+            if self.life_number != life:
+                return
+            part = answer.responses[0].partitions[0] if answer is not None and answer.responses else None
+            if part is None or part.error_code:
+                self.leaders.clear()
+            found = visible(part, self.offset) if part is not None and not part.error_code else []
+            if not found:
+                self.later(self.next, self.world.between(20, 200))
+                return
+            self._carry(found[:3])
+
+        self.ask(leader, ApiKey.FETCH, 11, committed_fetch((SOURCE, 0), self.offset, self.epochs[SOURCE, 0]), fetched)
+
+    def _carry(self, found: list[Record]) -> None:
+        self.begin()
+        self.write((COPY, 0), [r.value or b"" for r in found], lambda: self._commit(found))
+
+    def _commit(self, found: list[Record]) -> None:
+        if self.kind >= 2:
+            self._commit_offset(found)
+            return
+        body = AddOffsetsToTxnRequest(
+            transactional_id=self.transactional_id, producer_id=self.producer_id, producer_epoch=self.epoch,
+            group_id="carriers",
+        )  # fmt: skip
+
+        def done(answer: Any, error: int) -> None:
+            if error:
+                self.refused("AddOffsetsToTxn", error)
+            else:
+                self._commit_offset(found)
+
+        self.persist(self.mine, ApiKey.ADD_OFFSETS_TO_TXN, 3, lambda: body, lambda a: a.error_code, done)
+
+    def _commit_offset(self, found: list[Record]) -> None:
+        part = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=found[-1].offset + 1, committed_metadata=None
+        )
+        body = TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id, group_id="carriers", producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=SOURCE, partitions=[part])],
+        )  # fmt: skip
+
+        def done(answer: Any, error: int) -> None:
+            if error:
+                self.refused("TxnOffsetCommit", error)
+            else:
+                self.end(self.world.chance(0.8))
+
+        self.persist(
+            lambda: self.coordinator(GROUP, "carriers"), ApiKey.TXN_OFFSET_COMMIT, 5 if self.kind >= 2 else 3,
+            lambda: body, lambda a: int(a.topics[0].partitions[0].error_code), done,
+        )  # fmt: skip
+
+    def ended(self, commit: bool) -> None:
+        self.ledger.carried += commit
+        super().ended(commit)
+
+
+class CommittedReader(Client):
+    """Reads one partition with read_committed, skipping what it is told was aborted, as Kafka's own clients do."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger, name: str, place: Place) -> None:
+        super().__init__(cluster, name)
+        self.ledger, self.place, self.offset = ledger, place, 0
+        self.enter(self._fetch)
+
+    def _fetch(self) -> None:
+        if self.stopped:
+            return
+        leader = self.leaders.get(self.place)
+        if leader is None:
+            self.refresh(lambda: self.later(self._fetch))
+            return
+        self.ask(
+            leader, ApiKey.FETCH, 11, committed_fetch(self.place, self.offset, self.epochs[self.place]), self._answered
+        )
+
+    def _answered(self, body: Any) -> None:
+        part = body.responses[0].partitions[0] if body is not None and body.responses else None
+        if part is None or part.error_code:
+            self.leaders.pop(self.place, None)
+            self.later(self._fetch)
+            return
+        data = bytes(part.records or b"")
+        for record in visible(part, self.offset):
+            known = self.ledger.seen[self.place].setdefault(record.offset, record.value or b"")
+            if known != record.value:
+                raise Violation(
+                    f"{self.place}: offset {record.offset} was {known!r} and is {record.value!r} to a reader"
+                )
+        for _, header in records.batches(data):
+            if header.next_offset > part.last_stable_offset:
+                raise Violation(
+                    f"{self.place}: a batch up to {header.last_offset} beyond what is stable, {part.last_stable_offset}"
+                )
+            self.offset = max(self.offset, header.next_offset)
+        self.later(self._fetch, self.world.between(1, 60))
+
+
+def committed_fetch(place: Place, offset: int, epoch: int) -> FetchRequest:
+    part = FetchRequest.FetchPartition(
+        partition=place[1], current_leader_epoch=epoch, fetch_offset=offset, last_fetched_epoch=-1,
+        partition_max_bytes=4096,
+    )  # fmt: skip
+    return FetchRequest(
+        replica_id=-1, max_wait_ms=300, min_bytes=1, max_bytes=1 << 20, session_id=0, session_epoch=-1,
+        isolation_level=1, topics=[FetchRequest.FetchTopic(topic=place[0], partitions=[part])],
+    )  # fmt: skip
+
+
+def visible(part: Any, offset: int) -> list[Record]:
+    """What a read_committed client makes of an answer, from `offset` on."""
+    aborted = sorted(part.aborted_transactions or (), key=lambda a: a.first_offset)
+    data, skipping, out = bytes(part.records or b""), set[int](), list[Record]()
+    for at, header in records.batches(data):
+        while aborted and aborted[0].first_offset <= header.last_offset:
+            skipping.add(aborted.pop(0).producer_id)
+        if header.is_control:
+            said = records.marker_of(data, at, header)
+            if said is not None and not said.commit:
+                skipping.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in skipping):
+            out += [r for r in records.records_of(data, at, header) if r.offset >= offset]
+    return out
+
+
+# -- judgement -------------------------------------------------------------------------------------------------------------
+def standing(cluster: Cluster, place: Place) -> tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]]:
+    """([(offset, value)] committed, the same of what was aborted) by the markers in the leader's log, in the simplest way."""
+    topic = cluster.image.topic_named(place[0])
+    assert topic is not None
+    state, tp = topic.partitions[place[1]], TopicPartition(topic.topic_id, place[1])
+    replica = cluster.brokers[state.leader].broker.partitions.hosted[tp]
+    data = raw(cluster, state.leader, tp, replica.core.high_watermark)
+    open_: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
+    committed: list[tuple[int, bytes]] = []
+    aborted: list[tuple[int, bytes]] = []
+    for at, header in records.batches(data):
+        if header.is_control:
+            said = records.marker_of(data, at, header)
+            (committed if said is not None and said.commit else aborted).extend(open_.pop(header.producer_id, []))
+            continue
+        found = [(r.offset, r.value or b"") for r in records.records_of(data, at, header)]
+        if header.is_transactional:
+            open_[header.producer_id] += found
+        else:
+            committed += found
+    if open_:
+        raise Violation(f"{place}: {len(open_)} transactions are undecided at the end: {list(open_.values())[:2]}")
+    return sorted(committed), sorted(aborted)
+
+
+def judge(cluster: Cluster, ledger: Ledger) -> None:
+    stands: dict[Place, set[bytes]] = {}
+    for place in ((LEDGER, 0), (LEDGER, 1), (COPY, 0), (SOURCE, 0)):
+        committed, _ = standing(cluster, place)
+        values = [v for _, v in committed]
+        if len(set(values)) != len(values):
+            raise Violation(f"{place}: committed twice: {[v for v in values if values.count(v) > 1][:4]}")
+        stands[place] = set(values)
+        if ledger.seen[place] != dict(committed):
+            extra = sorted(set(ledger.seen[place].items()) - set(committed))[:3]
+            missed = sorted(set(committed) - set(ledger.seen[place].items()))[:3]
+            raise Violation(f"{place}: readers saw {extra} which is not committed, and not {missed} which is")
+    for deed in ledger.deeds:
+        if (COPY, 0) in deed.values:
+            continue  # a record that was not carried is carried again by the next: judged below
+        shown = {v: v in stands[place] for place, values in deed.values.items() for v in values}
+        if len(set(shown.values())) > 1:
+            raise Violation(f"a transaction is seen in part: {shown}")
+        if shown and deed.told is not None and set(shown.values()) != {deed.told}:
+            raise Violation(
+                f"a transaction that was {'committed' if deed.told else 'aborted'} is told otherwise: {shown}"
+            )
+    source = [v for _, v in standing(cluster, (SOURCE, 0))[0]]
+    copied = [v for _, v in standing(cluster, (COPY, 0))[0]]
+    if copied != source[: len(copied)]:
+        at = next(i for i, (a, b) in enumerate(zip(copied, [*source, b""], strict=False)) if a != b)
+        raise Violation(
+            f"not carried exactly once and in order: at {at} {copied[at : at + 3]}, not {source[at : at + 3]}"
+        )
