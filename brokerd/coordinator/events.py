@@ -125,14 +125,6 @@ class TransactionalCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionEnded:
-    """The marker is replicated."""
-
-    producer_id: int
-    committed: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Persisted:
     """`log_offset` is where the first of its records stands in the log."""
 
@@ -208,7 +200,5 @@ class PersistGroup:
     assignments: Mapping[str, bytes]
 
 
-Event = (
-    Join | Sync | Heartbeat | Leave | Commit | TransactionalCommit | TransactionEnded | Persisted | PersistFailed | Tick
-)
+Event = Join | Sync | Heartbeat | Leave | Commit | TransactionalCommit | Persisted | PersistFailed | Tick
 Effect = Reply | PersistOffsets | PersistGroup

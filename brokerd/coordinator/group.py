@@ -53,7 +53,6 @@ from brokerd.coordinator.events import (
     Tick,
     TopicIndex,
     TransactionalCommit,
-    TransactionEnded,
 )
 
 
@@ -101,9 +100,6 @@ class Group:
                 return self._commit(event, now)
             case TransactionalCommit():
                 return self._commit_in_transaction(event, now)
-            case TransactionEnded():
-                self.transaction_ended(event.producer_id, event.committed)
-                return []
             case Persisted():
                 return self._persisted(event, now)
             case PersistFailed():
@@ -435,6 +431,7 @@ class Group:
             self.offsets[key], self.placed[key] = offset, log_offset
 
     def transaction_ended(self, producer_id: int, committed: bool) -> None:
+        """Its marker is replicated."""
         for key, (offset, log_offset) in self.undecided.pop(producer_id, {}).items():
             if committed:
                 self.place(key, offset, log_offset)

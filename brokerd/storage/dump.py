@@ -12,8 +12,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from brokerd.cluster.model import GROUP_OFFSETS_TOPIC
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from brokerd.coordinator import records as group_records
+from brokerd.coordinator import transaction_records
 from brokerd.coordinator.group import Group
 from brokerd.storage import aborted, checkpoints, dumpfiles
 from brokerd.storage.disk import DISCARDED, Disk, DiskFailed, OsDisk
@@ -49,12 +50,12 @@ def partition(folder: Path, disk: Disk, *, with_records: bool = False) -> Iterat
             yield f"{COMPLAINT}snapshot {offset}: {line[len(COMPLAINT) :]}" if line.startswith(COMPLAINT) else (
                 f"  snapshot{line[1:]}" if line.startswith("  before") else f"  {line}"
             )  # fmt: skip
-    offsets = folder.name.rpartition("-")[0] == GROUP_OFFSETS_TOPIC
+    topic = folder.name.rpartition("-")[0]
     expected: int | None = None
     for base in numbered(names, ".log"):
         if expected is not None and base != expected:
             yield f"{COMPLAINT}the segment before ends at {expected}, this one begins at {base}"
-        for line, end in _segment(folder / f"{base:020d}.log", base, disk, with_records, offsets):
+        for line, end in _segment(folder / f"{base:020d}.log", base, disk, with_records, topic):
             expected = end
             yield line
     for name in names:
@@ -82,8 +83,8 @@ def file(path: Path, disk: Disk, *, with_records: bool = False) -> Iterator[str]
     """A single file, by its name."""
     yield f"{path}"
     if path.name[:-4].isdigit() and path.suffix == ".log":
-        offsets = path.resolve().parent.name.rpartition("-")[0] == GROUP_OFFSETS_TOPIC
-        for line, _ in _segment(path, int(path.stem), disk, with_records, offsets):
+        topic = path.resolve().parent.name.rpartition("-")[0]
+        for line, _ in _segment(path, int(path.stem), disk, with_records, topic):
             yield line
         return
     told = dumpfiles.lines(path, disk.read(path) or b"")
@@ -110,7 +111,7 @@ def lines(path: Path, disk: Disk, *, with_records: bool = False) -> Iterator[str
         raise DiskFailed(f"{path} is neither a partition's folder nor one of a broker's log.dirs")
 
 
-def _segment(path: Path, base: int, disk: Disk, with_records: bool, offsets: bool) -> Iterator[tuple[str, int]]:
+def _segment(path: Path, base: int, disk: Disk, with_records: bool, topic: str) -> Iterator[tuple[str, int]]:
     """(line, the offset reached)."""
     size = disk.size(path)
     file = disk.open(path)
@@ -136,7 +137,7 @@ def _segment(path: Path, base: int, disk: Disk, with_records: bool, offsets: boo
         elif with_records:
             try:
                 for record in records.iterate(data):
-                    yield f"      {_record(record, offsets)}", header.next_offset
+                    yield f"      {_record(record, topic, header.is_control)}", header.next_offset
             except records.CorruptBatch as e:
                 yield f"{COMPLAINT}the batch at position {position} cannot be unpacked: {e}", header.next_offset
         if header.base_offset < offset:
@@ -148,8 +149,11 @@ def _segment(path: Path, base: int, disk: Disk, with_records: bool, offsets: boo
         yield line, offset
 
 
-def _record(r: Record, offsets: bool) -> str:
-    said = _committed(r) if offsets else f"{r.key!r} {r.value!r}"
+def _record(r: Record, topic: str, control: bool) -> str:
+    if control or topic not in SAID:
+        said = f"{r.key!r} {r.value!r}"
+    else:
+        said = SAID[topic](r)
     return f"{r.offset} {r.timestamp} {said}" + (f" {list(r.headers)}" if r.headers else "")
 
 
@@ -182,6 +186,26 @@ def _committed(r: Record) -> str:
     return f"group {key.group_id!r}: {about}, leader {group.leader}, {len(group.members)} members" + (
         f": {members}" if members else ""
     )
+
+
+def _transaction(r: Record) -> str:
+    """What a record of __transaction_state says, in Kafka's own formats."""
+    try:
+        name = transaction_records.read_key(r.key or b"")
+        if r.value is None:
+            return f"transactional id {name!r}: no more"
+        t = transaction_records.read_value(r.value)
+    except ValueError as e:
+        return f"{r.key!r} {r.value!r} (unread: {e})"
+    touched = ", ".join(f"{topic}-{index}" for topic, index in sorted(t.partitions))
+    return (
+        f"transactional id {name!r}: {t.state.value}, producer {t.producer_id} epoch {t.epoch}, time-out {t.timeout_ms} ms"
+        + (f", since {t.started_wall_ms}" if t.started_wall_ms >= 0 else "")
+        + (f": {touched}" if touched else "")
+    )
+
+
+SAID = {GROUP_OFFSETS_TOPIC: _committed, TRANSACTION_STATE_TOPIC: _transaction}
 
 
 def _batch(position: int, h: BatchHeader, data: bytes) -> str:
@@ -234,7 +258,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("path", type=Path, help="a partition's folder, one of log.dirs, or a file in them")
     parser.add_argument(
-        "--records", action="store_true", help="unpack and print every record (of __consumer_offsets: what it says)"
+        "--records", action="store_true", help="unpack and print every record (of internal topics: what it says)"
     )
     given = parser.parse_args(arguments)
     status = 0

@@ -9,8 +9,11 @@ from uuid import UUID
 import pytest
 
 from brokerd.coordinator import records as group_records
+from brokerd.coordinator import transaction_records
 from brokerd.coordinator.events import Member, Offset
 from brokerd.coordinator.group import Group
+from brokerd.coordinator.transaction import Record as Ongoing
+from brokerd.coordinator.transaction import State
 from brokerd.identity import Identity
 from brokerd.logdirs import LogDirs
 from brokerd.outside import Outside
@@ -58,6 +61,21 @@ def test_transactions_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "offsets 0..2" in said(capsys, index)
     index.write_bytes(index.read_bytes()[:-1])
     assert "!!" in said(capsys, tmp_path, status=1)
+
+
+def test_what_stands_in_the_transactions_log_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "__transaction_state-0"
+    folder.mkdir()
+    log = Log.open(folder, config(), OsDisk(), NOW)
+    checkpoints.write_partition_metadata(OsDisk(), folder, UUID(int=7))
+    ongoing = Ongoing(7, 1, 10_000, State.ONGOING, frozenset({("flights", 3)}), 5, 6)
+    pairs = [(b"\0\0\0\2id", transaction_records.value(ongoing)), (b"\0\0\0\2id", None), (b"?", b"?")]
+    append(log, bytearray(records.build([Record(i, 0, k, v) for i, (k, v) in enumerate(pairs)])))
+    log.close()
+    out = said(capsys, folder, "--records")
+    assert "transactional id 'id': Ongoing, producer 7 epoch 1, time-out 10000 ms, since 5: flights-3" in out
+    assert "transactional id 'id': no more" in out
+    assert "unread" in out
 
 
 def test_damage_is_pointed_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
