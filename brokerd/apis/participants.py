@@ -139,13 +139,11 @@ class ParticipantsApi:
             return
         replica = found
         verification = self._produce.verification
-        if not verification.needed(replica, body.producer_id, body.producer_epoch):
+        add = version >= SECOND_KIND_SINCE
+        if not verification.needed(replica, body.producer_id, body.producer_epoch, add=add):
             verified(ErrorCode.NONE, None)
             return
-        verification.ask(
-            replica, body.transactional_id, body.producer_id, body.producer_epoch, verified,
-            add=version >= SECOND_KIND_SINCE,
-        )  # fmt: skip
+        verification.ask(replica, body.transactional_id, body.producer_id, body.producer_epoch, verified, add=add)
 
     # -- administration ------------------------------------------------------------------------------------------------------
     def describe_producers(self, request: Request) -> None:

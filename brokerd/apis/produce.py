@@ -88,7 +88,7 @@ class ProduceApi:
             for part in topic.partition_data:
                 data = part.records
                 if data is not None and len(data) >= records.HEADER_BYTES and data[22] & records.TRANSACTIONAL:
-                    replica, outcome = self._first_look(topic.name, part.index, data, body)
+                    replica, outcome = self._first_look(topic.name, part.index, data, body, version)
                     if replica is not None:
                         unverified.append((len(outcomes), replica, data))
                 else:
@@ -115,7 +115,7 @@ class ProduceApi:
 
     # -- transactional batches -------------------------------------------------------------------------------------------
     def _first_look(
-        self, topic: str, index: int, data: memoryview, body: ProduceRequest
+        self, topic: str, index: int, data: memoryview, body: ProduceRequest, version: int
     ) -> tuple[Replica | None, Outcome]:
         """The replica where the batch begins a transaction, so that the coordinator must know of it first; else what became of it."""
         replica, refused = self._find(topic, index)
@@ -127,8 +127,9 @@ class ProduceApi:
         header = records.peek(data)
         if body.transactional_id is None:
             return None, Outcome(ErrorCode.INVALID_RECORD, "a transactional batch without a transactional id")
+        add = version >= TRANSACTIONS_V2_SINCE
         if (
-            not self.verification.needed(replica, header.producer_id, header.producer_epoch)
+            not self.verification.needed(replica, header.producer_id, header.producer_epoch, add=add)
             or replica.log.check_producer(header, self._loop.now) is not ACCEPTED
         ):
             return None, self.append(replica, data, body.acks)

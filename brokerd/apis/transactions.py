@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from brokerd.cluster.metadata import Image
-from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Now
 from brokerd.coordinator import transaction as core
 from brokerd.coordinator.groups import partition_of
 from brokerd.coordinator.transaction import Answered, State, TopicIndex, Transaction
@@ -139,9 +139,12 @@ class TransactionsApi:
     ) -> None:
         """All of them or none."""
         places = _places(asked)
-        missing = {p for p in places if not self._exists(*p)}
-        if missing:
-            done({p: UNKNOWN if p in missing else NOT_ATTEMPTED for p in places})
+        refused = {p: UNKNOWN for p in places if not self._exists(*p)}
+        refused |= {
+            p: FORBIDDEN for p in places if p[0] == TRANSACTION_STATE_TOPIC
+        }  # no markers among the coordinators' own words
+        if refused:
+            done({p: refused.get(p, NOT_ATTEMPTED) for p in places})
             return
 
         def reply(answer: Answered) -> None:
@@ -258,6 +261,7 @@ class TransactionsApi:
 
 
 UNKNOWN, NOT_ATTEMPTED = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), int(ErrorCode.OPERATION_NOT_ATTEMPTED)
+FORBIDDEN = int(ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
 def told(error: int, knows_fenced: bool) -> int:

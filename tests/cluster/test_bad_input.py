@@ -22,6 +22,7 @@ from brokerd.wire.apis import APIS, ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.framing import decode_response, encode_request
 from brokerd.wire.messages import (
+    AddPartitionsToTxnRequest,
     ApiVersionsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -447,6 +448,16 @@ def test_transactions_that_cannot_be_are_refused_with_kafkas_codes(cluster: Loca
         assert found.error_code == 0 and found.node_id in cluster.ports
         assert raw.ask(10, 2, FindCoordinatorRequest(key="g", key_type=9)).error_code == ErrorCode.INVALID_REQUEST
         assert raw.ask(10, 2, FindCoordinatorRequest(key="g", key_type=0)).error_code == 0
+        topics = [
+            AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=name, partitions=[0])
+            for name in ("__transaction_state", "none", "__consumer_offsets")
+        ]
+        answer = raw.ask(
+            24, 3, AddPartitionsToTxnRequest(v3_and_below_transactional_id="t", v3_and_below_topics=topics)
+        )
+        assert [r.results_by_partition[0].partition_error_code for r in answer.results_by_topic_v3_and_below] == [
+            ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED,
+        ]  # fmt: skip
         batch = records.build(
             [Record(0, 0, b"k", b"v")], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
         )

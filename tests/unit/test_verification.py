@@ -28,8 +28,8 @@ class Scene:
             lambda name, pid, epoch, place, add, done: self.asked.append((epoch, add, done)), enabled=enabled
         )
 
-    def needed(self, epoch: int = 0) -> bool:
-        return self.verification.needed(self.replica, PID, epoch)
+    def needed(self, epoch: int = 0, add: bool = False) -> bool:
+        return self.verification.needed(self.replica, PID, epoch, add=add)
 
     def ask(self, who: str, epoch: int = 0, add: bool = False) -> None:
         self.verification.ask(
@@ -55,6 +55,7 @@ def test_the_first_batch_of_a_transaction_wants_the_word_and_the_next_do_not() -
     scene.ended()
     assert scene.needed()
     assert not Scene(enabled=False).needed()
+    assert Scene(enabled=False).needed(add=True), "nobody else tells the coordinator"
 
 
 def test_who_comes_while_one_is_asked_about_waits_behind_it_and_is_told_in_order() -> None:
