@@ -139,6 +139,8 @@ class SimPeer:
         self.network, self.node, self.world, self._abortive = network, node, network.world, abortive
         self.host, self.port, self._timeout_ms = host, port, timeout_ms
         self.number = 0
+        self._broken = -1
+        """The connection that was refused or ended at the other side; this side hears of it in a moment."""
         self._life = node.life
         self._connection: SimConnection | None = None
         self._waiting: deque[Answer] = deque()
@@ -154,6 +156,8 @@ class SimPeer:
 
         def arrives() -> None:
             nonlocal connection
+            if number == self._broken:
+                return  # what was sent before it over this connection was refused
             door = self.network.doors.get((self.host, self.port))
             if connection is None:
                 connection = self._connection if number == self.number else None
@@ -197,6 +201,7 @@ class SimPeer:
     def hung_up(self, number: int) -> None:
         if self._dead:
             return
+        self._broken = number
         self.node.post(self.network.delay_us(), lambda: self.close() if number == self.number else None)
 
     def _received(self, number: int, data: bytes) -> None:

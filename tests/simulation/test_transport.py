@@ -141,3 +141,16 @@ def test_a_session_never_goes_back_in_time_over_a_reconnect(seed: int) -> None:
     pair.reader.reconnect()
     pair.world.run(pair.world.now_us + 600 * MS)
     assert pair.read() == b"new"
+
+
+def test_once_a_connection_is_refused_nothing_sent_over_it_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A door that opens a moment later must not answer the second question to whoever asked the first."""
+    line = Line(1, timeout_ms=5_000)
+    delays_ms = iter((1, 3, 5, 1, 1))  # of both questions, of the refusal's news, of an answer
+    monkeypatch.setattr(line.network, "delay_us", lambda: next(delays_ms) * MS)
+    door = line.network.doors.pop(("server", 1))
+    line.ask(b"refused", b"behind it")
+    line.pass_ms(2)
+    line.network.doors["server", 1] = door
+    line.pass_ms(100)
+    assert line.told == [None, None]
