@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerd.cluster.model import Now
+from brokerd.storage.checkpoints import PARTITION_METADATA
 from brokerd.storage.disk import DiskFull, File
 from brokerd.storage.snapshots import Snapshot, Snapshots
 
@@ -91,6 +92,9 @@ class Flushing:
         if self.offset >= log_.end_offset and not snapshot:
             return None
         files = tuple(s.file for s in log_.segments if s.end_offset > self.offset and s.size)
+        identity = log_.folder / PARTITION_METADATA
+        if self.offset < 0 and log_.disk.exists(identity):
+            files = (log_.disk.open(identity), *files)  # whose the records are, before they count
         state = None
         if snapshot:
             state, self._snapshot_asked = log_.snapshot(flushed=True), log_.end_offset  # a full disk is not asked again

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from pathlib import Path
 from uuid import UUID
 
 from brokerd.cluster.metadata import PartitionChanged, Record, TopicCreated, TopicDeleted, TopicReady
 from brokerd.cluster.model import PartitionState, Seat, TopicPartition
+from brokerd.storage import checkpoints
 from brokerd.wire.errors import ErrorCode
 from tests.simulation.disk import SimDisk
-from tests.unit.test_relocations import A, B, House
+from tests.unit.test_relocations import TP, A, B, House
 
 MANY = UUID(int=8)
 LED = PartitionState((1,), (Seat(1, 11),), 1, 11)
+
+
+def test_whose_a_folder_is_survives_a_power_cut_with_the_first_records_flushed() -> None:
+    house = House(SimDisk(), configs={"flush.messages": "1"})
+    house.append()
+    house.settle()
+    assert house.replica.log.flushing.sure_end == 1
+    for seed in range(20):
+        found = house.disk.power_cut(random.Random(seed))
+        assert checkpoints.read_partition_metadata(found, A / "t-0") == TP.topic_id
 
 
 def created(count: int) -> list[Record]:
