@@ -261,6 +261,9 @@ class Broker:
         for record in records:
             if isinstance(record, AccessChanged):
                 self._access_changed()
+                if record.kind == "acl" and self.authorizer.enabled:
+                    # Who was refused a partition does not name it again in its session, and would never hear that it may read it now.
+                    self.fetch_sessions.end_all()
             if isinstance(record, TopicDeleted):
                 self.groups.topic_deleted(record.name)
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from brokerd.access import guards, transaction_guards
 from brokerd.access.acls import Acl, Acls, Operation, Resource
-from brokerd.access.guards import FREE, GUARDS, Asked
+from brokerd.access.guards import FREE, Asked, Guard
 from brokerd.cluster.metadata import Image
 from brokerd.wire.apis import ApiKey
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+RULES: dict[int, Guard] = {**guards.GUARDS, **transaction_guards.GUARDS}
 TELLS_OPERATIONS = {
     ApiKey.METADATA: ("include_topic_authorized_operations", "include_cluster_authorized_operations"),
     ApiKey.DESCRIBE_GROUPS: ("include_authorized_operations",),
@@ -76,7 +78,7 @@ class Authorizer:
             flags = TELLS_OPERATIONS.get(key)
             if flags is None or not any(getattr(request.body, flag) for flag in flags):
                 return False
-        guard = GUARDS.get(key)
+        guard = RULES.get(key)
         if guard is None:
             if key in FREE:
                 return False

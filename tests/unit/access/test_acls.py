@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 
 from brokerd.access.acls import Acl, Acls, Filter, Operation, Pattern, Permission, Resource
-from brokerd.access.authorizer import Authorizer
-from brokerd.access.guards import FREE, GUARDS
+from brokerd.access.authorizer import RULES, Authorizer
+from brokerd.access.guards import FREE
 from brokerd.cluster.metadata import AccessChanged, Image
 from brokerd.cluster.model import TopicState
 from brokerd.dispatch import Request, Session
@@ -110,11 +110,21 @@ def request(key: int, version: int, body: Any, principal: str = "User:alice") ->
 
 
 def test_every_api_has_a_rule_or_is_free() -> None:
-    assert set(APIS) == set(GUARDS) | FREE
-    assert set(GUARDS) & FREE == {ApiKey.DESCRIBE_CLUSTER}
+    assert set(APIS) == set(RULES) | FREE
+    assert set(RULES) & FREE == {ApiKey.DESCRIBE_CLUSTER}
 
 
 CALLS = [(a, v) for a in APIS.values() if a.key not in FREE for v in range(a.min_version, a.max_version + 1)]
+
+
+WHOLE = {
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN,
+    ApiKey.WRITE_TXN_MARKERS,
+    ApiKey.TXN_OFFSET_COMMIT,
+}
+"""Refused as a whole to who may nothing."""
 
 
 @pytest.mark.parametrize(("api", "version"), CALLS, ids=[f"{a.name}-v{v}" for a, v in CALLS])
@@ -126,6 +136,7 @@ def test_what_any_api_is_asked_by_who_may_nothing_is_taken_out_and_answered(api:
             body.acks = -1
         asked, caller = request(api.key, version, body)
         if not authorizer(image()).settled(asked):
+            assert api.key not in WHOLE, "nothing of it may pass"
             for name in (
                 "topics",
                 "topic_data",
@@ -134,6 +145,10 @@ def test_what_any_api_is_asked_by_who_may_nothing_is_taken_out_and_answered(api:
                 "groups",
                 "groups_names",
                 "coordinator_keys",
+                "transactional_ids",
+                "transactions",
+                "v3_and_below_topics",
+                "markers",
             ):
                 left = getattr(body, name, None)
                 if api.key == ApiKey.METADATA and left:
@@ -224,6 +239,7 @@ def test_without_an_authoriser_nothing_is_judged() -> None:
         (ApiKey.DESCRIBE_ACLS, 31), (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 31), (ApiKey.DESCRIBE_LOG_DIRS, 31),
         (ApiKey.DESCRIBE_CLIENT_QUOTAS, 31), (ApiKey.INIT_PRODUCER_ID, 31), (ApiKey.JOIN_GROUP, 30), (ApiKey.SYNC_GROUP, 30),
         (ApiKey.HEARTBEAT, 30), (ApiKey.LEAVE_GROUP, 30), (ApiKey.OFFSET_DELETE, 30),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, 31), (ApiKey.ADD_OFFSETS_TO_TXN, 53), (ApiKey.END_TXN, 53),
     ],
 )  # fmt: skip
 def test_a_refusal_carries_kafkas_code(key: ApiKey, error: int) -> None:
@@ -236,3 +252,22 @@ def test_a_refusal_carries_kafkas_code(key: ApiKey, error: int) -> None:
     assert caller.parts is not None
     _, told = framing.decode_response(key, api.max_version, memoryview(b"".join(map(bytes, caller.parts)))[4:])
     assert told.error_code == error
+
+
+def test_a_transaction_is_added_to_as_a_whole_or_not_at_all() -> None:
+    it = image()
+    it.apply(AccessChanged("acl", "k", 1, parse("allow User:alice * write transactional_id x").to_json()))
+    it.apply(AccessChanged("acl", "l", 1, parse("allow User:alice * write topic t").to_json()))
+    topic = m.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+    body = m.AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="x", v3_and_below_topics=[topic(name=n, partitions=[0]) for n in ("t", "u")]
+    )
+    asked, caller = request(ApiKey.ADD_PARTITIONS_TO_TXN, 3, body)
+    assert authorizer(it).settled(asked)
+    assert caller.parts is not None
+    _, told = framing.decode_response(ApiKey.ADD_PARTITIONS_TO_TXN, 3, memoryview(caller.parts[0])[4:])
+    codes = {t.name: t.results_by_partition[0].partition_error_code for t in told.results_by_topic_v3_and_below}
+    assert codes == {"t": 55, "u": 29}
+    body.v3_and_below_topics = body.v3_and_below_topics[:1]
+    asked, _ = request(ApiKey.ADD_PARTITIONS_TO_TXN, 3, body)
+    assert not authorizer(it).settled(asked)
