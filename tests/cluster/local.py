@@ -5,7 +5,9 @@ What it does not show: the database; tests/cluster/test_house.py does that with 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -36,11 +38,22 @@ from controlplane.house import zookeeper
 ROOT = Path(__file__).resolve().parents[2]
 
 
+_handed_out: set[int] = set()
+
+
 def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
+    """A port that stays free while its server is down: below those that the kernel hands out to clients (32768 and up). One of those may be
+    a client's by the time a killed broker comes back, or, as clients try again and again, that of a client connected to itself.
+    """
+    for _ in range(1_000):
+        port = random.SystemRandom().randrange(12_000, 20_000)
+        if port in _handed_out:
+            continue
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind(("127.0.0.1", port))
+            _handed_out.add(port)
+            return port
+    raise AssertionError("no free port")
 
 
 def wait_for(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
