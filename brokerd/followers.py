@@ -73,6 +73,7 @@ class Followers:
                 replica.log.reset_to(point, now)
             else:
                 replica.log.truncate_to(point)
+            self._partitions.want_flush(replica)
             replica.core.truncated(replica.log.end_offset)
 
     def out_of_range(self, tp: TopicPartition, leader_log_start: int, now: Now) -> None:

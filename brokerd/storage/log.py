@@ -360,6 +360,9 @@ class Log:
         self._snapshot_due = active.size + SNAPSHOT_BYTES
         # A batch that straddles `offset` went as well.
         self._drop_snapshots_above(self.end_offset)
+        if active.size:
+            # The cut is no more on the disk than a write would be: what was cut off would stand there again, before the next segment's first batch.
+            self.flushing.cut(self.end_offset - 1)
         if self.end_offset < self.start_offset:
             self.reset_to(offset)  # the batch that held the log's start is gone
             return

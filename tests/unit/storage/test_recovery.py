@@ -285,6 +285,23 @@ def test_no_power_cut_mixes_a_cut_tail_into_what_came_after() -> None:
         assert {(h.base_offset, h.partition_leader_epoch, h.crc) for h in again.headers(0)} <= ever, f"seed {seed}"
 
 
+def test_what_was_cut_off_does_not_come_back_before_the_next_segment() -> None:
+    """Flushed, cut in the middle of a segment, rolled and flushed again: the cut itself must be on the disk by then."""
+    for seed in range(20):
+        disk = sim()
+        log = opened(disk, segment_bytes="1500")
+        for _ in range(4):
+            append(log, batch(size=300))
+        log.flush()
+        log.truncate_to(3)
+        for _ in range(6):
+            append(log, batch(size=500), epoch=1)
+        assert log.segments[1].base_offset == 3
+        log.flush()
+        again = Log.open(FOLDER, log.config, disk.power_cut(random.Random(seed)), NOW, deep=True)
+        assert list(again.headers(0)) == list(log.headers(0)), f"seed {seed}"
+
+
 def test_a_flush_that_began_before_a_cut_is_void() -> None:
     log = opened()
     for _ in range(4):
