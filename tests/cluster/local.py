@@ -141,7 +141,9 @@ class Rows:
 
 
 class LocalCluster:
-    """`with LocalCluster(folder, brokers=3) as cluster: cluster.bootstrap`."""
+    """`with LocalCluster(folder, brokers=3) as cluster: cluster.bootstrap`. Started once its `internal_topics` are there."""
+
+    internal_topics: Sequence[str] = tuple(sorted(INTERNAL_TOPICS))
 
     def __init__(self, folder: Path, brokers: int = 3, settings: dict[str, str] | None = None) -> None:
         self.folder, self.count, self.settings = folder, brokers, settings or {}
@@ -181,7 +183,7 @@ class LocalCluster:
         for i in self.ports:
             self.start_broker(i)
         wait_for(lambda: len(self.image.live_brokers()) == self.count, "all brokers in the metadata log")
-        for name in sorted(INTERNAL_TOPICS):
+        for name in self.internal_topics:
             wait_for(lambda name=name: self.image.topic_named(name), f"the topic {name}")  # type: ignore[misc]
         for i in self.ports:
             wait_for(lambda i=i: self.listening(i), f"broker {i} to listen")  # type: ignore[misc]

@@ -169,7 +169,7 @@ def rebuilt_and_imported(house: House, written: dict[str, list[int]]) -> None:
 
     for file in house.folder.glob("db.sqlite3*"):
         file.unlink()
-    assert "Imported 4 topics" in house.manage("import_metadata")
+    assert "Imported 5 topics" in house.manage("import_metadata")
     house.up()
     wait_for(lambda: all_in_sync(house), "full ISR after the rebuild")
     assert house.manage("upgrade_metadata", "--show").startswith(f"level {LEVEL_MAX}\n")

@@ -58,6 +58,9 @@ def old_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class MixedHouse(LocalCluster):
     """Each process is of one of two trees. The controller is a process here, and what is known of the log is read from ZooKeeper."""
 
+    internal_topics = ("__consumer_offsets",)
+    """All that the old program's controller makes."""
+
     def __init__(self, folder: Path, old: Path) -> None:
         super().__init__(folder, 3)
         self.trees = {"old": old, "new": ROOT}
