@@ -45,6 +45,10 @@ class Listener(Protocol):
 class Waiting:
     deadline_mono_ms: int
     done: Callable[[RequestAnswered | None], None]
+    kind: str
+    payload: Mapping[str, Any]
+    asked: bool = False
+    """Its node was asked for in this session of ours, or is known to be there."""
 
 
 class Membership:
@@ -66,6 +70,8 @@ class Membership:
         self.broker_id = identity.broker_id
         self.tailer = Tailer(store, self, clock)
         self.incarnation: int | None = None
+        self._born: int | None = None
+        """The first incarnation of this process: names its requests, which outlive a session."""
         self._registering = False
         self._retry_at_ms: int | None = None
         self._loaded = False
@@ -99,6 +105,8 @@ class Membership:
         self.tailer.disconnected()
         self._registering = self._proposals_busy = self._offline_busy = False
         if state is SessionState.EXPIRED:
+            for waiting in self._waiting.values():
+                waiting.asked = False  # its node went with the session
             log.warning("the ZooKeeper session has expired: registering anew")
             self.incarnation, self._offline_written = None, frozenset()
             self._proposals_mine = False
@@ -152,6 +160,7 @@ class Membership:
         self._listener.caught_up(now)
         if self.incarnation is None:
             self._register()
+        self._ask_the_rest()
 
     def halted(self, reason: str) -> None:
         self._listener.halted(reason)
@@ -201,11 +210,14 @@ class Membership:
             return
         self._registering = False
         self.incarnation = result.stat.czxid
+        if self._born is None:
+            self._born = self.incarnation
         log.info("broker %d registered, incarnation %d", self.broker_id, self.incarnation)
         self._offline_written = frozenset()
         self._listener.registered(self.incarnation, self._clock())
         self._send_proposals()
         self._send_offline()
+        self._ask_the_rest()
 
     def _again(self) -> None:
         self._registering = False
@@ -276,31 +288,51 @@ class Membership:
         timeout_ms: int,
         done: Callable[[RequestAnswered | None], None],
     ) -> None:
-        """Ask the controller; `done` hears the log's answer, or None after the time-out or without a session."""
-        if self.incarnation is None or not self._store.zk_session or len(self._waiting) >= REQUESTS_MAX:
+        """Ask the controller; `done` hears the log's answer, or None after the time-out. Without a session it waits for the next."""
+        if self._born is None or len(self._waiting) >= REQUESTS_MAX:
             done(None)
             return
         self._number += 1
-        request_id = f"{self.incarnation}-{self._number}"
+        request_id = f"{self._born}-{self._number}"
         if payload.get("auto"):
             # One node per name, so that a storm of clients asks once.
             request_id = f"create-topic-{payload['topics'][0]['name']}"
             if request_id in self._waiting:
                 return
-        self._waiting[request_id] = Waiting(self._clock().mono_ms + timeout_ms, done)
-        body = ForwardedRequest(request_id, self.broker_id, self.incarnation, kind, payload)
+        self._waiting[request_id] = Waiting(self._clock().mono_ms + timeout_ms, done, kind, payload)
+        self._ask(request_id)
+
+    def _ask(self, request_id: str) -> None:
+        if self.incarnation is None or not self._store.zk_session:
+            return
+        waiting = self._waiting[request_id]
+        waiting.asked = True
+        body = ForwardedRequest(request_id, self.broker_id, self.incarnation, waiting.kind, waiting.payload)
 
         def created(result: Result) -> None:
-            if not result.ok and result.code is not Code.CONNECTION_LOSS:
-                waiting = self._waiting.pop(request_id, None)
-                if waiting is not None:
-                    waiting.done(None)
+            if self._waiting.get(request_id) is not waiting or result.code in (Code.OK, Code.NODE_EXISTS):
+                return
+            if result.code is Code.CONNECTION_LOSS:
+                waiting.asked = (
+                    False  # unknown: asked again once the log was read, which has the answer if there is one
+                )
+                return
+            del self._waiting[request_id]
+            waiting.done(None)
 
         self._store.create(znodes.request(request_id), body.encode(), created, ephemeral=True)
 
+    def _ask_the_rest(self) -> None:
+        """What no session has carried yet. The log was read first: an answer of before is not asked for again."""
+        for request_id in [i for i, waiting in self._waiting.items() if not waiting.asked]:
+            self._ask(request_id)
+
     def shutdown(self, timeout_ms: int, done: Callable[[], None]) -> None:
-        """Controlled: ask for the leaders to move off, then call `done` whatever came of it."""
+        """Controlled: ask for the leaders to move off, then call `done` whatever came of it. Without a session there is nobody to ask."""
         self._closing = True
+        if self.incarnation is None or not self._store.zk_session:
+            done()
+            return
         self.request("controlled_shutdown", {}, timeout_ms, lambda answer: done())
 
     def close(self) -> None:

@@ -178,6 +178,16 @@ def test_a_topic_asked_for_while_no_controller_acts_is_made_by_the_one_that_come
     asked.result(60)
 
 
+def test_a_topic_asked_for_while_zookeeper_is_away_is_made_when_it_is_back(house: House) -> None:
+    before = house.pids()["zookeeper"]
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{house.base + 2}"})
+    admin.list_topics(timeout=20)
+    os.kill(before, signal.SIGKILL)
+    wait_for(lambda: not alive(before), "ZooKeeper to be gone")
+    asked = admin.create_topics([NewTopic("asked-in-the-dark", 2, 3)], operation_timeout=60, request_timeout=70)
+    asked["asked-in-the-dark"].result(80)
+
+
 def test_after_the_death_of_everything_at_once_up_goes_on_with_the_same_data(tmp_path: Path) -> None:
     house = House(tmp_path / "data")
     answer = house.facts
