@@ -63,7 +63,7 @@ def seed(topics: int, partitions: int, groups: int) -> None:
     from django.db.models import F
     from django.utils import timezone
 
-    from brokerd.cluster.metadata import Image
+    from brokerd.cluster.image import Image
     from brokerd.cluster.model import BrokerState, PartitionState, Seat, TopicState
     from controlplane.mirror import Mirror
     from controlplane.models import (

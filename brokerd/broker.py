@@ -30,7 +30,8 @@ from brokerd.apis.quotas import QuotasApi
 from brokerd.apis.security import SecurityApi
 from brokerd.apis.transactions import TransactionsApi
 from brokerd.cluster.configs import TopicConfig
-from brokerd.cluster.metadata import AccessChanged, Image, Record, RequestAnswered, TopicDeleted
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import AccessChanged, Record, RequestAnswered, TopicDeleted
 from brokerd.cluster.model import (
     GROUP_OFFSETS_TOPIC,
     INTERNAL_TOPICS,

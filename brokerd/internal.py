@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from brokerd.apis.produce import ProduceApi
-from brokerd.cluster.metadata import Image
+from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER, TRANSACTION_STATE_TOPIC, Now
 from brokerd.coordinator.groups import partition_of
 from brokerd.net.colleagues import Colleagues

@@ -14,7 +14,7 @@ from pathlib import Path
 from uuid import UUID
 
 from brokerd.cluster.configs import TopicConfig
-from brokerd.cluster.metadata import Image
+from brokerd.cluster.image import Image
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.storage import checkpoints
 from brokerd.storage.disk import Disk, DiskFailed, DiskFull

@@ -14,8 +14,8 @@ from uuid import UUID
 
 from brokerd import partition as core
 from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import (
-    Image,
     IsrRefused,
     PartitionChanged,
     Record,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from brokerd.cluster.metadata import Image
+from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER
 from controlplane import events
 from controlplane.kafka import Key

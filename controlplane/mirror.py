@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from brokerd.cluster.metadata import Image
+from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER, BrokerState, PartitionState, TopicState
 from controlplane.models import Broker, Cluster, ObservedTopic, Partition, Replica
 from controlplane.services.topic_configs import min_insync

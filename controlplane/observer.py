@@ -21,7 +21,8 @@ from typing import Any
 from django.db import DatabaseError, connection
 
 from brokerd.cluster import znodes
-from brokerd.cluster.metadata import Image, Record
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import Record
 from brokerd.cluster.model import NO_LEADER, Now
 from brokerd.cluster.store import Code, Result, SessionState, Store
 from brokerd.cluster.tailer import Tailer

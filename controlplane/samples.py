@@ -11,7 +11,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.utils import timezone
 
-from brokerd.cluster.metadata import Image
+from brokerd.cluster.image import Image
 from controlplane import lag
 from controlplane.kafka import BrokerSample, GroupSample, Key
 from controlplane.mirror import BATCH, Mirror

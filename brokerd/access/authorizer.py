@@ -14,7 +14,7 @@ from uuid import UUID
 from brokerd.access import guards, transaction_guards
 from brokerd.access.acls import Acl, Acls, Operation, Resource
 from brokerd.access.guards import FREE, Asked, Guard
-from brokerd.cluster.metadata import Image
+from brokerd.cluster.image import Image
 from brokerd.wire.apis import ApiKey
 
 if TYPE_CHECKING:

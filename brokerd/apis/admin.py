@@ -11,7 +11,7 @@ from typing import Any
 
 from brokerd.apis.forwarding import Ask, Forwarding
 from brokerd.cluster import configs
-from brokerd.cluster.metadata import Image
+from brokerd.cluster.image import Image
 from brokerd.cluster.model import TopicState
 from brokerd.config import SETTINGS, BrokerConfig
 from brokerd.dispatch import Request

@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable
 from uuid import UUID
 
+from brokerd.cluster.image import Image
 from brokerd.cluster.levels import FEATURE, LEVEL_MAX, LEVEL_MIN
-from brokerd.cluster.metadata import Image, RequestAnswered
+from brokerd.cluster.metadata import RequestAnswered
 from brokerd.cluster.model import NO_LEADER, BrokerState, PartitionState, TopicState, topic_name_problem
 from brokerd.config import BrokerConfig
 from brokerd.dispatch import Request

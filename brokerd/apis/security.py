@@ -12,7 +12,7 @@ from brokerd.access import scram
 from brokerd.access.acls import CLUSTER_NAME, SUPPORTED, Acl, Filter, Operation, Pattern, Permission, Resource
 from brokerd.access.authorizer import Authorizer
 from brokerd.apis.forwarding import Ask, Forwarding
-from brokerd.cluster.metadata import Image
+from brokerd.cluster.image import Image
 from brokerd.dispatch import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from brokerd.cluster import znodes
+from brokerd.cluster.image import Image
 from brokerd.cluster.levels import level_of, too_new
-from brokerd.cluster.metadata import ENTRY_BYTES_MAX, Entry, Image, MetadataError, Record, entry_hash
+from brokerd.cluster.metadata import ENTRY_BYTES_MAX, Entry, MetadataError, Record, entry_hash
 from brokerd.cluster.store import Check, Code, Create, Delete, Operation, Result, Set, Store
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,8 @@ import logging
 from collections.abc import Callable, Sequence
 
 from brokerd.cluster import znodes
-from brokerd.cluster.metadata import Image, pack_chunks
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import pack_chunks
 from brokerd.cluster.store import Check, Code, Create, Delete, Operation, Result, Set, Store
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from brokerd.cluster import znodes
-from brokerd.cluster.metadata import Entry, Image, MetadataError, Record, entry_hash, unpack_chunks
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import Entry, MetadataError, Record, entry_hash, unpack_chunks
 from brokerd.cluster.model import Now
 from brokerd.cluster.snapshots import POINTER_KEYS
 from brokerd.cluster.store import Code, Result, Store

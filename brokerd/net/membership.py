@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from brokerd.cluster import znodes
+from brokerd.cluster.image import Image
 from brokerd.cluster.levels import SPOKEN
-from brokerd.cluster.metadata import Image, Record, RequestAnswered
+from brokerd.cluster.metadata import Record, RequestAnswered
 from brokerd.cluster.model import Endpoint, Now, TopicPartition
 from brokerd.cluster.store import Code, Create, Delete, Result, SessionState, Store
 from brokerd.cluster.tailer import Tailer

@@ -15,13 +15,13 @@ from uuid import UUID
 
 from brokerd.cluster import election
 from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.image import Image
 from brokerd.cluster.levels import LEVEL_MAX, LEVEL_MIN
 from brokerd.cluster.metadata import (
     AccessChanged,
     BrokerDown,
     BrokerUp,
     ClusterCreated,
-    Image,
     IsrRefused,
     MetadataLevelRaised,
     PartitionChanged,

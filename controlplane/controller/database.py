@@ -19,9 +19,9 @@ from uuid import UUID
 from django.db import DatabaseError, IntegrityError, close_old_connections, connection, transaction
 from django.utils import timezone
 
+from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import (
     AccessChanged,
-    Image,
     PartitionsGrown,
     Record,
     ReplicaReset,

@@ -10,8 +10,8 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from brokerd.cluster.configs import TOPIC_CONFIGS, contradiction, topic_config_problem
+from brokerd.cluster.image import Image
 from brokerd.cluster.levels import LEVEL_MAX, level_problem
-from brokerd.cluster.metadata import Image
 from brokerd.cluster.model import BrokerState, TopicState, topic_name_problem, topic_names_collide
 from brokerd.cluster.placement import PlacementError, place
 from brokerd.cluster.znodes import Registration

@@ -16,7 +16,8 @@ from typing import Protocol
 from uuid import uuid4
 
 from brokerd.cluster.appender import RECORDS_PER_ENTRY, Appender
-from brokerd.cluster.metadata import Image, Record
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import Record
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT, SnapshotWriter
 from brokerd.cluster.store import SessionState, Store

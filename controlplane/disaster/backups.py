@@ -22,7 +22,8 @@ from typing import Any
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from brokerd.cluster.metadata import Image, record_from_json, record_to_json
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import record_from_json, record_to_json
 
 FORMAT = 1
 MANIFEST, METADATA = "manifest.json", "metadata.records.gz"

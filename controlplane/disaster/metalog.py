@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from brokerd.cluster import znodes
 from brokerd.cluster.blocking import BlockingStore, Unreachable
-from brokerd.cluster.metadata import Entry, Image, MetadataError, Record, entry_hash, pack_chunks, unpack_chunks
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import Entry, MetadataError, Record, entry_hash, pack_chunks, unpack_chunks
 from brokerd.cluster.snapshots import POINTER_KEYS
 from brokerd.cluster.store import Create, Operation
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
+from brokerd.cluster.image import Image
 from brokerd.cluster.levels import LEVEL_MIN
-from brokerd.cluster.metadata import Image
 from brokerd.cluster.model import (
     GROUP_OFFSETS_TOPIC,
     NO_INCARNATION,

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from django.db import transaction
 from django.db.models import Max
 
+from brokerd.cluster.image import Image
 from brokerd.cluster.levels import LEVEL_MAX
-from brokerd.cluster.metadata import Image
 from brokerd.cluster.model import (
     INTERNAL_TOPICS,
     NO_INCARNATION,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from brokerd.access import scram
-from brokerd.cluster.metadata import Image
+from brokerd.cluster.image import Image
 from controlplane.models import AccessEntry, Acl
 from controlplane.models.change import Outcome
 from controlplane.services.common import Refused, record

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from brokerd.cluster.metadata import Image, Record
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import Record
 from brokerd.cluster.model import INTERNAL_TOPICS
 from brokerd.cluster.znodes import ForwardedRequest
 from brokerd.cluster.zookeeper import ZooKeeperStore

@@ -15,7 +15,8 @@ from uuid import UUID
 from brokerd.broker import Broker
 from brokerd.cluster.appender import RECORDS_PER_ENTRY
 from brokerd.cluster.configs import BROKER_SYNONYMS
-from brokerd.cluster.metadata import Image, Record
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import Record
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
 from brokerd.cluster.znodes import ForwardedRequest
 from brokerd.config import BrokerConfig

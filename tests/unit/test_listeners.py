@@ -8,7 +8,8 @@ from uuid import UUID
 import pytest
 
 from brokerd.apis.metadata import MetadataApi, reachable
-from brokerd.cluster.metadata import BrokerUp, Image, record_from_json, record_to_json
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import BrokerUp, record_from_json, record_to_json
 from brokerd.cluster.model import Endpoint, PartitionState, Seat, TopicState
 from brokerd.cluster.znodes import Registration
 from brokerd.config import BrokerConfig

@@ -10,15 +10,8 @@ from uuid import UUID
 import pytest
 
 from brokerd.cluster.configs import TopicConfig
-from brokerd.cluster.metadata import (
-    BrokerUp,
-    ClusterCreated,
-    Image,
-    PartitionChanged,
-    TopicCreated,
-    TopicDeleted,
-    TopicReady,
-)
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import BrokerUp, ClusterCreated, PartitionChanged, TopicCreated, TopicDeleted, TopicReady
 from brokerd.cluster.model import Now, PartitionState, Seat, TopicPartition
 from brokerd.logdirs import LogDirs, future_name, future_of
 from brokerd.partitions import Partitions, Replica

@@ -14,7 +14,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from brokerd.cluster.blocking import BlockingStore, Unreachable
-from brokerd.cluster.metadata import Image, MetadataError
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import MetadataError
 from controlplane.disaster import backups, metalog, reach, rows
 from controlplane.disaster.rebuilt import CannotRebuild, Survey, cluster_of, rebuild
 from controlplane.house.zookeeper import JavaMissing

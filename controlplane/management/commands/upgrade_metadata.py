@@ -14,7 +14,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from brokerd.cluster import znodes
 from brokerd.cluster.blocking import BlockingStore, Unreachable, connected
-from brokerd.cluster.metadata import Image, MetadataError, RequestAnswered
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import MetadataError, RequestAnswered
 from brokerd.cluster.zookeeper import ZooKeeperStore
 from controlplane.disaster.metalog import read_log
 

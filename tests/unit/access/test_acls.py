@@ -13,7 +13,8 @@ import pytest
 from brokerd.access.acls import Acl, Acls, Filter, Operation, Pattern, Permission, Resource
 from brokerd.access.authorizer import RULES, Authorizer
 from brokerd.access.guards import FREE
-from brokerd.cluster.metadata import AccessChanged, Image
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import AccessChanged
 from brokerd.cluster.model import TopicState
 from brokerd.dispatch import Request, Session
 from brokerd.wire import framing

@@ -17,7 +17,7 @@ from brokerd.access import scram
 from brokerd.access.sasl import BEFORE, Authenticator
 from brokerd.access.settings import MECHANISMS
 from brokerd.apis.security import SecurityApi
-from brokerd.cluster.metadata import Image
+from brokerd.cluster.image import Image
 from brokerd.cluster.model import Now
 from brokerd.config import BrokerConfig
 from brokerd.dispatch import Dispatch

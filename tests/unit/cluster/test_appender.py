@@ -7,7 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from brokerd.cluster.appender import Appender
-from brokerd.cluster.metadata import ClusterCreated, Image, Record, TopicDeleted
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import ClusterCreated, Record, TopicDeleted
 from brokerd.cluster.store import Code, Result, Stat
 
 Done = Callable[[Result], None]

@@ -12,12 +12,12 @@ from uuid import UUID
 import pytest
 
 from brokerd.cluster import levels, metadata
+from brokerd.cluster.image import Image
 from brokerd.cluster.levels import LEVEL_MAX, SPOKEN, UNSAID
 from brokerd.cluster.metadata import (
     BrokerUp,
     ClusterCreated,
     Entry,
-    Image,
     MetadataError,
     MetadataLevelRaised,
     PartitionChanged,

@@ -6,12 +6,12 @@ from uuid import UUID
 
 import pytest
 
+from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import (
     BrokerDown,
     BrokerUp,
     ClusterCreated,
     Entry,
-    Image,
     MetadataError,
     Record,
     TopicCreated,

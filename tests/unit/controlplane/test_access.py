@@ -9,7 +9,8 @@ import pytest
 from django.core.management import call_command
 
 from brokerd.access import scram
-from brokerd.cluster.metadata import AccessChanged, Image, RequestAnswered
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import AccessChanged, RequestAnswered
 from brokerd.cluster.model import Now
 from brokerd.cluster.znodes import ForwardedRequest
 from controlplane.controller.core import Core

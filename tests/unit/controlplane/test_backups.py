@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from brokerd.cluster.image import Image
 from brokerd.cluster.levels import LEVEL_MAX
-from brokerd.cluster.metadata import Image
 from brokerd.cluster.model import PartitionState, Seat, TopicState
 from controlplane.disaster import backups, rows
 from controlplane.models import Cluster, HandledRequest, Topic

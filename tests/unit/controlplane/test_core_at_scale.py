@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from brokerd.cluster.metadata import Image
+from brokerd.cluster.image import Image
 from brokerd.cluster.model import Now
 from brokerd.cluster.znodes import Registration
 from controlplane.controller.core import Core

@@ -5,7 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from brokerd.cluster.metadata import Image, ReplicaReset, TopicReady
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import ReplicaReset, TopicReady
 from brokerd.cluster.model import BrokerState, TopicState
 from brokerd.cluster.znodes import ForwardedRequest
 from controlplane.controller.database import Begin, DatabaseThread

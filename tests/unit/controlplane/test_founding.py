@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from brokerd.cluster.metadata import ClusterCreated, Image, Record
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import ClusterCreated, Record
 from brokerd.cluster.model import Now
 from controlplane.controller.core import Core
 from controlplane.controller.events import AppendMetadata, BrokersSeen, DesiredRead, Elected, Event, Report, Tick

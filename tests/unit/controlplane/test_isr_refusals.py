@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from brokerd.cluster.metadata import Entry, Image, IsrRefused, PartitionChanged, Record, entry_hash
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import Entry, IsrRefused, PartitionChanged, Record, entry_hash
 from brokerd.cluster.model import Now, PartitionState, Seat, TopicPartition
 from brokerd.cluster.znodes import IsrProposal, Registration
 from brokerd.partition import Appended as Grown

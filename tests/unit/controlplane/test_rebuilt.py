@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from brokerd.cluster.metadata import Image
+from brokerd.cluster.image import Image
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now, PartitionState, Seat, TopicPartition, TopicState
 from brokerd.cluster.znodes import Registration
 from controlplane.controller.core import Core

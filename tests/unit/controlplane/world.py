@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 from django.utils import timezone
 
-from brokerd.cluster.metadata import Image
+from brokerd.cluster.image import Image
 from brokerd.cluster.model import (
     NO_INCARNATION,
     NO_LEADER,
