@@ -29,6 +29,7 @@ from brokerd.apis.produce import ProduceApi
 from brokerd.apis.quotas import QuotasApi
 from brokerd.apis.security import SecurityApi
 from brokerd.apis.transactions import TransactionsApi
+from brokerd.cleanstop import close_all
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import AccessChanged, Record, RequestAnswered, TopicDeleted
@@ -406,7 +407,7 @@ class Broker:
         self._note_metadata()
         self.loop.unregister(self.jobs.fileno())
         self.jobs.close()
-        self.partitions.close(clean=True)
+        close_all(self.partitions)
         self.identity.stopped_cleanly(incarnation)
         self.loop.unregister(self.store.fileno())
         self.membership.close()

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.partition import Role
-from brokerd.partitions import Partitions, Replica
+from brokerd.partitions import Partitions
+from brokerd.replica import Replica
 from brokerd.replication import Position, truncation_point
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.slices import FetchRefused

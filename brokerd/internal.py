@@ -13,7 +13,8 @@ from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER, TRANSACTION_STATE_TOPIC, Now
 from brokerd.coordinator.groups import partition_of
 from brokerd.net.colleagues import Colleagues
-from brokerd.partitions import Partitions, Replica
+from brokerd.partitions import Partitions
+from brokerd.replica import Replica
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse

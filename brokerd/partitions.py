@@ -7,8 +7,7 @@ Must not come in: sockets, the wire's messages, ZooKeeper.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -23,12 +22,12 @@ from brokerd.cluster.metadata import (
     TopicConfigChanged,
     TopicDeleted,
 )
-from brokerd.cluster.model import Now, PartitionState, Seat, TopicPartition, TopicState
+from brokerd.cluster.model import Now, PartitionState, TopicPartition, TopicState
 from brokerd.logdirs import LogDir, LogDirs
 from brokerd.partition import Partition, Role
+from brokerd.replica import Proposal, Replica
 from brokerd.storage import checkpoints
 from brokerd.storage.disk import Disk, DiskFailed, DiskFull
-from brokerd.storage.log import Log
 from brokerd.storage.producers import EXPIRATION_MS
 from brokerd.waiters import Waiters
 
@@ -41,19 +40,6 @@ ROUND_MS_MAX = 1_000
 
 OPENINGS_PER_TURN = 32
 """Logs opened in one turn of the loop after the start, at half a millisecond each and more on a slow disk; clients have their turn in between."""
-
-FLUSH_EACH_MAX = 64
-"""Logs that a stop flushes one by one; of more, the whole file system is flushed: three fsyncs each took minutes for ten thousand."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """An ISR that this broker, as leader, asks the controller for."""
-
-    tp: TopicPartition
-    leader_epoch: int
-    partition_epoch: int
-    isr: tuple[Seat, ...]
 
 
 class Following(Protocol):
@@ -73,37 +59,6 @@ class LeadershipListener(Protocol):
     def leads(self, topic: str, partition: int, epoch: int, now: Now) -> None: ...
 
     def resigned(self, topic: str, partition: int, now: Now) -> None: ...
-
-
-class Replica:
-    """One partition that this broker holds."""
-
-    __slots__ = (
-        "_end_key", "_hw_key", "config", "core", "held", "log", "moving", "offline_reason", "topic", "tp", "trouble",
-    )  # fmt: skip
-
-    def __init__(self, tp: TopicPartition, topic: str, config: TopicConfig, log_: Log, core_: Partition) -> None:
-        self.tp, self.topic, self.config, self.log, self.core = tp, topic, config, log_, core_
-        self.offline_reason: str | None = None
-        self.trouble: str | None = None
-        self.moving = self.held = False
-        """To another directory: no compaction; about to change over: no flush either (`relocations`)."""
-        self._hw_key, self._end_key = object(), object()
-
-    @property
-    def leads(self) -> bool:
-        return self.core.role is Role.LEADER and self.offline_reason is None
-
-    @property
-    def name(self) -> str:
-        return f"{self.topic}-{self.tp.partition}"
-
-    def hw_key(self) -> Hashable:
-        """What to wait on for the high watermark (`Waiters`). Of this replica: one opened anew has another."""
-        return self._hw_key
-
-    def end_key(self) -> Hashable:
-        return self._end_key
 
 
 class Partitions:
@@ -547,37 +502,3 @@ class Partitions:
                 self.trouble(replica, str(e))
             except DiskFailed as e:
                 self.fail(replica, e)
-
-    def close(self, *, clean: bool) -> None:
-        """Flush and close every log (a clean stop needs no scan at the next start)."""
-        if not clean:
-            return
-        self.checkpoint()
-        living = [r for r in self.hosted.values() if r.offline_reason is None]
-        if sum(r.log.flushing.offset < r.log.end_offset for r in living) > FLUSH_EACH_MAX:
-            self._flush_all(living)
-        for replica in living:
-            if replica.offline_reason is None:
-                try:
-                    replica.log.flush()
-                    replica.log.close()
-                except DiskFailed as e:
-                    self.fail(replica, e)
-
-    def _flush_all(self, replicas: Sequence[Replica]) -> None:
-        """Thousands of logs in two flushes of their file systems: first the records, then the snapshots that vouch for them."""
-        try:
-            self._sync_all()
-            plans = [(r, plan) for r in replicas if (plan := r.log.flushing.plan(snapshot=True)) is not None]
-            for _, plan in plans:
-                plan.prepare(flush=False)
-            self._sync_all()
-            for replica, plan in plans:
-                replica.log.flushing.finished(plan)
-        except DiskFailed as e:
-            self.log_dirs.on_error()  # the kernel tells it once: whoever flushes after this may hear nothing
-            log.warning("every log is flushed by itself, which may show whose directory has failed: %s", e)
-
-    def _sync_all(self) -> None:
-        for d in self.log_dirs.online:
-            self.disk.sync_all(d.path)

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.logdirs import LogDir, future_name, future_of
-from brokerd.partitions import Partitions, Replica
+from brokerd.partitions import Partitions
+from brokerd.replica import Replica
 from brokerd.replication import truncation_point
 from brokerd.storage import checkpoints
 from brokerd.storage.disk import DiskFailed, DiskFull

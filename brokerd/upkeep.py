@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import partial
 
 from brokerd.cluster.model import Now, TopicPartition
-from brokerd.partitions import Partitions, Replica
+from brokerd.partitions import Partitions
+from brokerd.replica import Replica
 from brokerd.storage import cleaner
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.flushing import Flush

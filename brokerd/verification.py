@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from brokerd.cluster.model import TopicPartition
-from brokerd.partitions import Replica
+from brokerd.replica import Replica
 from brokerd.wire.errors import ErrorCode
 
 Told = Callable[[ErrorCode, str | None], None]

@@ -16,7 +16,8 @@ from brokerd.cluster.model import Seat, TopicPartition, TopicState
 from brokerd.dispatch import Request
 from brokerd.net.loop import Loop
 from brokerd.partition import Pulse
-from brokerd.partitions import Partitions, Replica
+from brokerd.partitions import Partitions
+from brokerd.replica import Replica
 from brokerd.storage.disk import DiskFailed
 from brokerd.waiters import Waiter
 from brokerd.wire.errors import ErrorCode

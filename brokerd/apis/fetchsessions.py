@@ -15,7 +15,7 @@ from uuid import UUID
 
 from brokerd.cluster.model import Seat
 from brokerd.partition import Pulse
-from brokerd.partitions import Replica
+from brokerd.replica import Replica
 from brokerd.waiters import Waiters
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest

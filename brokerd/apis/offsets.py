@@ -9,7 +9,8 @@ from brokerd import partition as core
 from brokerd.apis.fetch import READ_COMMITTED, epoch_error
 from brokerd.dispatch import Request
 from brokerd.net.loop import Loop
-from brokerd.partitions import Partitions, Replica
+from brokerd.partitions import Partitions
+from brokerd.replica import Replica
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import (
     DeleteRecordsRequest,

@@ -15,7 +15,8 @@ from brokerd.coordinator import events
 from brokerd.coordinator.events import Offset, TopicIndex
 from brokerd.coordinator.groups import INVALID_GROUP_ID, OFFSET_METADATA_TOO_LARGE, Groups
 from brokerd.dispatch import Handler, Request
-from brokerd.partitions import Partitions, Replica
+from brokerd.partitions import Partitions
+from brokerd.replica import Replica
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode

@@ -13,7 +13,8 @@ from functools import partial
 
 from brokerd.dispatch import Request
 from brokerd.net.loop import Loop
-from brokerd.partitions import Partitions, Replica
+from brokerd.partitions import Partitions
+from brokerd.replica import Replica
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.producers import ACCEPTED, Duplicate, Refused
 from brokerd.verification import Verification

@@ -8,7 +8,7 @@ from brokerd.cluster.metadata import BrokerUp, Entry, PartitionChanged, Record
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, PartitionState, TopicPartition
 from brokerd.cluster.znodes import CONTROLLER_EPOCH, LOG
 from brokerd.partition import Role
-from brokerd.partitions import Replica
+from brokerd.replica import Replica
 from brokerd.wire import records
 from tests.simulation.cluster import BrokerNode, Cluster
 from tests.simulation.world import MS

@@ -6,7 +6,7 @@ Half of the worlds have transactions of the first kind, half of the second (KIP-
 from __future__ import annotations
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
-from brokerd.partitions import Replica
+from brokerd.replica import Replica
 from tests.simulation.checkers import History, Watch, logs_agree
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import Cluster

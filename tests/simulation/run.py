@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from brokerd.cluster.appender import RECORDS_PER_ENTRY
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TopicPartition
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
-from brokerd.partitions import Replica
+from brokerd.replica import Replica
 from tests.simulation.checkers import History, Violation, Watch, logs_agree
 from tests.simulation.clients import Producer, Reader
 from tests.simulation.cluster import Cluster

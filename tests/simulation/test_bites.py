@@ -20,7 +20,8 @@ from brokerd.internal import InternalLog
 from brokerd.logdirs import LogDir
 from brokerd.net.membership import Membership
 from brokerd.partition import Changed, Partition
-from brokerd.partitions import Partitions, Replica
+from brokerd.partitions import Partitions
+from brokerd.replica import Replica
 from brokerd.storage import checkpoints
 from brokerd.storage.log import Log
 from tests.simulation import exactly_once

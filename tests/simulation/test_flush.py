@@ -138,7 +138,7 @@ def test_a_clean_stop_survives_the_loss_of_power_after_it(
     seed: int, each: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Log by log, or (as with thousands) the whole file system at once: either way nothing is in doubt at the next start."""
-    monkeypatch.setattr("brokerd.partitions.FLUSH_EACH_MAX", each)
+    monkeypatch.setattr("brokerd.cleanstop.FLUSH_EACH_MAX", each)
     world = World(seed)
     cluster = Cluster(world, brokers=1, controllers=1)
     cluster.want_topic("kept", 2, 1, min_insync_replicas="1", segment_bytes="16384")

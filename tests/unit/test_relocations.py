@@ -14,8 +14,9 @@ from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import BrokerUp, ClusterCreated, PartitionChanged, TopicCreated, TopicDeleted, TopicReady
 from brokerd.cluster.model import Now, PartitionState, Seat, TopicPartition
 from brokerd.logdirs import LogDirs, future_name, future_of
-from brokerd.partitions import Partitions, Replica
+from brokerd.partitions import Partitions
 from brokerd.relocations import Relocations
+from brokerd.replica import Replica
 from brokerd.storage import checkpoints
 from brokerd.upkeep import Upkeep
 from brokerd.waiters import Waiters

@@ -14,7 +14,7 @@ from brokerd.apis.fetchsessions import EVICTION_MS, Ask, Sessions
 from brokerd.cluster.metadata import BrokerUp, PartitionChanged, Record, TopicCreated, TopicDeleted, TopicReady
 from brokerd.cluster.model import Now, PartitionState, Seat, TopicPartition
 from brokerd.partition import LogStartRaised
-from brokerd.partitions import Replica
+from brokerd.replica import Replica
 from brokerd.waiters import Waiters
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode

@@ -1,0 +1,55 @@
+"""One partition that a broker holds, and what it asks for as its leader.
+
+Called by `partitions` and whoever serves them. Must not come in: how it comes and goes (`partitions`), its rules (`partition`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.model import Seat, TopicPartition
+from brokerd.partition import Partition, Role
+from brokerd.storage.log import Log
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An ISR that this broker, as leader, asks the controller for."""
+
+    tp: TopicPartition
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[Seat, ...]
+
+
+class Replica:
+    """One partition that this broker holds."""
+
+    __slots__ = (
+        "_end_key", "_hw_key", "config", "core", "held", "log", "moving", "offline_reason", "topic", "tp", "trouble",
+    )  # fmt: skip
+
+    def __init__(self, tp: TopicPartition, topic: str, config: TopicConfig, log_: Log, core_: Partition) -> None:
+        self.tp, self.topic, self.config, self.log, self.core = tp, topic, config, log_, core_
+        self.offline_reason: str | None = None
+        self.trouble: str | None = None
+        self.moving = self.held = False
+        """To another directory: no compaction; about to change over: no flush either (`relocations`)."""
+        self._hw_key, self._end_key = object(), object()
+
+    @property
+    def leads(self) -> bool:
+        return self.core.role is Role.LEADER and self.offline_reason is None
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.tp.partition}"
+
+    def hw_key(self) -> Hashable:
+        """What to wait on for the high watermark (`Waiters`). Of this replica: one opened anew has another."""
+        return self._hw_key
+
+    def end_key(self) -> Hashable:
+        return self._end_key
