@@ -109,9 +109,12 @@ class Membership:
             for waiting in self._waiting.values():
                 waiting.asked = False  # its node went with the session
             log.warning("the ZooKeeper session has expired: registering anew")
-            self.incarnation, self._offline_written = None, frozenset()
             self._proposals_mine = False
-            self._listener.session_lost(now)
+            self._unseated(now)
+
+    def _unseated(self, now: Now) -> None:
+        self.incarnation, self._offline_written = None, frozenset()
+        self._listener.session_lost(now)
 
     def tick(self, now: Now) -> None:
         self.tailer.tick(now)
@@ -159,6 +162,10 @@ class Membership:
             self._loaded = True
             self._listener.image_loaded(image, now)
         self._listener.caught_up(now)
+        mine = image.brokers.get(self.broker_id)
+        if mine is not None and mine.incarnation == self.incarnation and not mine.alive:
+            log.warning("the controller took this broker for dead: registering anew")
+            self._unseated(now)
         if self.incarnation is None:
             self._register()
         self._ask_the_rest()

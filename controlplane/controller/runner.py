@@ -1,4 +1,4 @@
-"""A controller process: one loop that hosts store, election, tailer, core and appender.
+"""A controller process: one loop that hosts store, election, tailer, core, appender and probes.
 
 Laws: the loop never waits for the database (its work comes back through an eventfd); after Deposed nothing is written. Called by the
 `controller` command and tests. Must not come in: SQL, decisions.
@@ -11,7 +11,7 @@ import os
 import select
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 from uuid import uuid4
 
@@ -44,6 +44,7 @@ from controlplane.controller.events import (
     Tick,
     WriteDesired,
 )
+from controlplane.controller.probes import Probes
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,20 @@ class Database(Protocol):
     def close(self) -> None: ...
 
 
+class Watching(Protocol):
+    """`probes.Probes`."""
+
+    dead: frozenset[tuple[int, int]]
+
+    def fileno(self) -> int: ...
+
+    def watch(self, registrations: Mapping[int, Registration]) -> None: ...
+
+    def turn(self, now: Now) -> bool: ...
+
+    def close(self) -> None: ...
+
+
 def read_clocks() -> Now:
     return Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
 
@@ -85,10 +100,13 @@ class Controller:
         draw: Callable[[], str] = lambda: uuid4().hex,
         snapshot_log_bytes: int = LOG_BYTES_PER_SNAPSHOT,
         records_per_entry: int = RECORDS_PER_ENTRY,
+        probes: Watching | None = None,
     ) -> None:
         """`draw` gives what must never be given twice: the cluster's id, the token of each write."""
         self._draw, self._snapshot_log_bytes, self._records_per_entry = draw, snapshot_log_bytes, records_per_entry
         self._store, self._name, self._database, self._clock = store, name, database, clock
+        self._probes: Watching = Probes() if probes is None else probes
+        self._registrations: dict[int, Registration] = {}
         self.tailer = Tailer(store, self, clock)
         self.core = Core(self.tailer.image, draw())
         self.ensemble = Ensemble(store, name, self, clock)
@@ -107,10 +125,12 @@ class Controller:
         poll = select.poll()
         poll.register(self._store.fileno(), select.POLLIN)
         poll.register(self._eventfd, select.POLLIN)
+        poll.register(self._probes.fileno(), select.POLLIN)
         while not self._stopping:
             poll.poll(TICK_MS)
             self.turn()
         self._database.close()
+        self._probes.close()
         self._store.close()
 
     def stop(self) -> None:
@@ -127,6 +147,8 @@ class Controller:
             self._hear(self._posted.popleft())
         self.tailer.tick(now)
         self.ensemble.tick(now)
+        if self._probes.turn(now):
+            self._hear_of_brokers()
         if self.appender is not None and now.mono_ms - self._settled_ms >= SETTLE_AGAIN_MS:
             self._settled_ms = now.mono_ms
             self.appender.tick()
@@ -182,7 +204,14 @@ class Controller:
         self.ensemble.resign()
 
     def brokers(self, registrations: dict[int, Registration], now: Now) -> None:
-        self._hear(BrokersSeen(registrations))
+        self._registrations = registrations
+        self._probes.watch(registrations if self.appender is not None else {})
+        self._hear_of_brokers()
+
+    def _hear_of_brokers(self) -> None:
+        """Whose process is gone has lost its seat, though ZooKeeper keeps the session until it runs out."""
+        dead = self._probes.dead
+        self._hear(BrokersSeen({i: r for i, r in self._registrations.items() if (i, r.incarnation) not in dead}))
 
     def proposed(self, broker_id: int, incarnation: int, proposals: tuple[IsrProposal, ...], now: Now) -> None:
         self._hear(IsrProposed(broker_id, incarnation, proposals))
@@ -225,6 +254,7 @@ class Controller:
             self.appender.stop()
         self.appender = self._snapshots = None
         self._seat = None
+        self._probes.watch({})
         self._hear(Deposed(reason))
         self.ensemble.deposed()
         self._database.standing_by()

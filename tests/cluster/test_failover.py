@@ -162,7 +162,7 @@ def all_in_sync(cluster: LocalCluster) -> bool:
 
 
 def test_nothing_acknowledged_is_lost_when_brokers_controller_and_zookeeper_are_killed_in_turn(
-    cluster: LocalCluster,
+    cluster: LocalCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     verifier = verified(cluster)
     verifier.progress("before anything happens")
@@ -172,7 +172,8 @@ def test_nothing_acknowledged_is_lost_when_brokers_controller_and_zookeeper_are_
     wait_for(
         lambda: all(p.leader not in (-1, 2) for _, _, p in cluster.image.each_partition()), "leaders elsewhere", 30
     )
-    assert time.monotonic() - began < 8, "leaders took too long to move (3 s session)"
+    assert time.monotonic() - began < 30, "leaders took too long to move"
+    assert "broker 2, incarnation" in caplog.text and "refuses connections" in caplog.text, "its session had to run out"
     verifier.progress("with one broker dead")
     cluster.start_broker(2)
     wait_for(lambda: all_in_sync(cluster), "broker 2 back in every ISR")

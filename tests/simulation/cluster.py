@@ -7,8 +7,10 @@ Simulated: world, ensemble, network, disk, and the database (desired rows in mem
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 from uuid import UUID
 
@@ -17,8 +19,9 @@ from brokerd.cluster.appender import RECORDS_PER_ENTRY
 from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import Record
+from brokerd.cluster.model import Now
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
-from brokerd.cluster.znodes import ForwardedRequest
+from brokerd.cluster.znodes import ForwardedRequest, Registration
 from brokerd.config import BrokerConfig
 from brokerd.identity import IdentityError
 from brokerd.storage.disk import DiskFailed, DiskFull
@@ -252,6 +255,63 @@ class SimDatabase:
         pass
 
 
+@dataclass(frozen=True, slots=True)
+class Chances:
+    """Of an acting controller's probes: the share of deaths that they find, and of lives that they take for dead."""
+
+    told: float
+    wrong: float
+
+
+NO_PROBES = Chances(0, 0)
+
+
+class SimProbes:
+    """What a controller's probes would find: a process that is gone, told a moment later. A world may also let them be wrong."""
+
+    def __init__(self, cluster: Cluster, node: ControllerNode) -> None:
+        self.dead: frozenset[tuple[int, int]] = frozenset()
+        self._cluster, self._node = cluster, node
+        self._watched: dict[int, int] = {}
+        self._found: set[tuple[int, int]] = set()
+
+    def fileno(self) -> int:
+        raise AssertionError("nobody polls in a simulation")
+
+    def watch(self, registrations: Mapping[int, Registration]) -> None:
+        seats = {(i, r.incarnation) for i, r in registrations.items()}
+        self.dead &= seats
+        self._found &= seats
+        for broker_id, incarnation in seats:
+            if self._watched.get(broker_id) == incarnation:
+                continue
+            rng, node = self._cluster.probes_rng, self._cluster.brokers[broker_id]
+            if rng.random() < self._cluster.probes.wrong:
+                self._later(200, 6_000, (broker_id, incarnation))
+            if node.alive and rng.random() < self._cluster.probes.told:
+                node.on_death.append(lambda seat=(broker_id, incarnation): self._later(1, 200, seat))  # type: ignore[misc]
+        self._watched = dict(seats)
+
+    def _later(self, low_ms: int, high_ms: int, seat: tuple[int, int]) -> None:
+        def found() -> None:
+            if self._watched.get(seat[0]) == seat[1]:
+                self._found.add(seat)
+                node, world = self._cluster.brokers[seat[0]], self._cluster.world
+                wrong = node.alive and node.broker.membership.incarnation == seat[1]
+                world.reached["living broker taken for dead" if wrong else "death told by a probe"] += 1
+
+        self._node.post(self._cluster.probes_rng.randint(low_ms, high_ms) * MS, found)
+
+    def turn(self, now: Now) -> bool:
+        if self._found <= self.dead:
+            return False
+        self.dead |= self._found
+        return True
+
+    def close(self) -> None:
+        pass
+
+
 class ControllerNode(Node):
     def __init__(self, cluster: Cluster, number: int) -> None:
         super().__init__(cluster.world, f"controller-{number}")
@@ -263,10 +323,12 @@ class ControllerNode(Node):
     def _start(self) -> None:
         self.store = SimStore(self.cluster.ensemble, self, SESSION_MS, wake=self.turn)
         self.database = SimDatabase(self.cluster, self)
+        self.probes = SimProbes(self.cluster, self)
         rng = self.world.rng
         self.controller = Controller(
             self.store, self.name, self.database, clock=self.clock, draw=lambda: f"{rng.getrandbits(128):032x}",
             snapshot_log_bytes=self.cluster.snapshot_log_bytes, records_per_entry=self.cluster.records_per_entry,
+            probes=self.probes,
         )  # fmt: skip
         self._tick()
 
@@ -297,7 +359,11 @@ class Cluster:
         snapshot_log_bytes: int = LOG_BYTES_PER_SNAPSHOT,
         records_per_entry: int = RECORDS_PER_ENTRY,
         store_lag_ms: int = 0,
+        probes: Chances = NO_PROBES,
     ) -> None:
+        self.probes = probes
+        # Chances of their own: a world without them is what it was before there were any.
+        self.probes_rng = Random(world.seed)
         self.world, self.snapshot_log_bytes, self.records_per_entry = world, snapshot_log_bytes, records_per_entry
         self.settings = settings or {}
         self.ensemble = Ensemble(world, store_lag_ms)

@@ -10,7 +10,7 @@ from brokerd.replica import Replica
 from tests.simulation.checkers import History, Watch, logs_agree
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import Cluster
-from tests.simulation.run import AFTERMATH_S, PEACE_S_MAX
+from tests.simulation.run import AFTERMATH_S, PEACE_S_MAX, PROBES
 from tests.simulation.transactors import COPY, LEDGER, SOURCE, Carrier, CommittedReader, Ledger, Transactor, judge
 from tests.simulation.trouble import Trouble, Weather
 from tests.simulation.world import S, World
@@ -26,7 +26,7 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
     weather = Weather.draw(world)
     kind = world.rng.choice((1, 2))
     world.tell(f"weather: {weather}; transactions of kind {kind}")
-    cluster = Cluster(world, settings=SETTINGS)
+    cluster = Cluster(world, settings=SETTINGS, probes=PROBES[world.seed % 2])
     Watch(cluster)
     small = {"segment_bytes": world.rng.choice(("4096", "65536")), "min_cleanable_dirty_ratio": "0.05"}
     cluster.want_topic(LEDGER, 2, 3, min_insync_replicas="2", segment_bytes=world.rng.choice(("8192", "1048576")))

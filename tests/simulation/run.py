@@ -19,7 +19,7 @@ from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
 from brokerd.replica import Replica
 from tests.simulation.checkers import History, Violation, Watch, logs_agree
 from tests.simulation.clients import Producer, Reader
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import NO_PROBES, Chances, Cluster
 from tests.simulation.members import Auditor, GroupHistory, Member, in_step
 from tests.simulation.trouble import Trouble, Weather
 from tests.simulation.world import S, World
@@ -38,6 +38,8 @@ LOGS: tuple[dict[str, str], ...] = ({}, {"segment_bytes": "16384"}, {"segment_by
 """One segment never flushed, several (each flushed when it is closed), and a log that is flushed all the time."""
 ENTRIES = (1, 3, RECORDS_PER_ENTRY)
 """Records per entry of the metadata log: what is decided at once takes many entries, as it does with thousands of partitions, or one."""
+PROBES = (NO_PROBES, Chances(told=0.7, wrong=0.1))
+"""In every other world the acting controller finds most dead brokers at once, and takes one life in ten for dead."""
 SAID = {
     "truncated from": "truncation by epoch",
     "not accepted": "refused ISR",
@@ -134,8 +136,9 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
     world.tell(f"weather: {weather}; producers pause for up to {pause_ms} ms")
     world.tell(f"{log_bytes} bytes of metadata log per snapshot, {records} records per entry")
     cluster = Cluster(
-        world, snapshot_log_bytes=log_bytes, store_lag_ms=LAG_MS if weather.stale else 0, records_per_entry=records
-    )
+        world, snapshot_log_bytes=log_bytes, store_lag_ms=LAG_MS if weather.stale else 0, records_per_entry=records,
+        probes=PROBES[world.seed % 2],
+    )  # fmt: skip
     Watch(cluster)
     cluster.want_topic("strict", 2, 3, min_insync_replicas="2", **world.rng.choice(LOGS))
     cluster.want_topic("pair", 1, 2, min_insync_replicas="2", **world.rng.choice(LOGS))
