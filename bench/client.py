@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import cycle
 
@@ -13,6 +13,8 @@ ANSWER_EVERY = 9_973
 """One record in so many answers for the rest: a callback each would measure Python. A prime, so that each of many topics is heard."""
 Done = Callable[[], None]
 """Called when the last answer is there and the client's threads still are."""
+PLAIN: Mapping[str, str] = {}
+"""Settings of a client that needs no others to be let in."""
 
 
 def _nothing() -> None:
@@ -20,11 +22,18 @@ def _nothing() -> None:
 
 
 def produce(
-    bootstrap: str, topics: Sequence[str], value: bytes, count: int, batch_bytes: int, acks: str, done: Done = _nothing
+    bootstrap: str,
+    topics: Sequence[str],
+    value: bytes,
+    count: int,
+    batch_bytes: int,
+    acks: str,
+    done: Done = _nothing,
+    security: Mapping[str, str] = PLAIN,
 ) -> float:
     """Seconds for `count` records as fast as they go, the topics taking turns. Raises SystemExit when any is not acknowledged."""
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "log_level": 0, "acks": acks, "batch.size": batch_bytes, "batch.num.messages": 1_000_000,
+        {**security, "bootstrap.servers": bootstrap, "log_level": 0, "acks": acks, "batch.size": batch_bytes, "batch.num.messages": 1_000_000,
          "linger.ms": 5 if batch_bytes < 100_000 else 100, "compression.type": "none",
          "queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 512 * 1024}
     )  # fmt: skip
@@ -54,10 +63,12 @@ def produce(
     return seconds
 
 
-def consume(bootstrap: str, topics: Sequence[str], count: int, done: Done = _nothing) -> float:
+def consume(
+    bootstrap: str, topics: Sequence[str], count: int, done: Done = _nothing, security: Mapping[str, str] = PLAIN
+) -> float:
     """Seconds from the first record to the last of `count` that lie ready in partition 0 of each topic."""
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "log_level": 0, "group.id": "bench", "enable.auto.commit": False, "check.crcs": False,
+        {**security, "bootstrap.servers": bootstrap, "log_level": 0, "group.id": "bench", "enable.auto.commit": False, "check.crcs": False,
          "queued.min.messages": 1_000_000, "fetch.message.max.bytes": 10_000_000, "enable.auto.offset.store": False}
     )  # fmt: skip
     consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])

@@ -62,7 +62,6 @@ def versions(systems: list[str], absent: dict[str, str], pairs: int) -> dict[str
         "client": f"confluent-kafka {confluent_kafka.__version__}, librdkafka {confluent_kafka.libversion()[0]}",
         "pairs": pairs,
         "settings": f"each system's defaults (Kafka: -Xmx1G -Xms1G and the JVM flags of its scripts); sessions {SESSION_MS} ms everywhere; nobody flushes per produce",
-        "TLS": "not compared: Weir's listener is plaintext so far",
     }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ class Load:
     megabytes: int
     backlog: bool
     quick: bool
+    tls: bool = False
 
     @property
     def name(self) -> str:
@@ -32,7 +33,7 @@ class Load:
 
     @property
     def terms(self) -> str:
-        return f"RF {self.replicas}, acks={self.acks}, {'16 KiB' if self.batch_bytes < 100_000 else '1 MB'} batches"
+        return f"RF {self.replicas}, acks={self.acks}, {'16 KiB' if self.batch_bytes < 100_000 else '1 MB'} batches{', TLS' if self.tls else ''}"
 
     @property
     def count(self) -> int:
@@ -70,6 +71,7 @@ def _loads() -> tuple[Load, ...]:
         backlog = (replicas, acks) in ((1, "1"), (3, "all")) and (topics == 1 or size == 1024)
         quick = topics == 1 and size == 1024 and (replicas, acks) in ((1, "1"), (3, "all"))
         out.append(Load(topics, size, replicas, acks, batch, megabytes, backlog, quick))
+    out += [Load(1, 1024, 1, "1", batch, 250, True, False, tls=True) for batch in (16_384, 1_000_000)]
     # A run that ends early has seen the two promises that people choose in every shape.
     return tuple(sorted(out, key=lambda load: (load.replicas, load.acks) in ((1, "all"), (3, "1"))))
 

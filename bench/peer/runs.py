@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.client import Done, consume, latencies, percentile, produce
+from bench.client import PLAIN, Done, consume, latencies, percentile, produce
 from bench.kernel import busy_seconds, cpu_seconds, on_cores, take_memory, thread_demand
 from bench.peer.rows import Load, Rate
 from bench.peer.systems import System, wait_for
@@ -119,14 +119,15 @@ def load_pass(system: System, load: Load, label: str, cores: Cores) -> dict[str,
     names = [f"bench-{label}-{i}" for i in range(load.topics)]
     make_topics(system, names, load.replicas)
     pids, value = _counted(system, load.replicas), os.urandom(load.record_bytes)
+    bootstrap, security = (system.bootstrap_tls, system.tls) if load.tls else (system.bootstrap, PLAIN)
     out = {}
     with on_cores({cores.client}):
         take_memory(system.folder, load.megabytes * (load.replicas + 1))  # the logs, and what the client holds
         out["produce"] = measured(
-            lambda done: produce(system.bootstrap, names, value, load.count, load.batch_bytes, load.acks, done), pids
+            lambda done: produce(bootstrap, names, value, load.count, load.batch_bytes, load.acks, done, security), pids
         )
         if load.backlog:
-            out["consume"] = measured(lambda done: consume(system.bootstrap, names, load.count, done), pids)
+            out["consume"] = measured(lambda done: consume(bootstrap, names, load.count, done, security), pids)
     drop_topics(system, names)
     await_removal(system, names)
     return out

@@ -36,6 +36,7 @@ JVM = (
     "-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15", "-Djava.awt.headless=true",
 )  # fmt: skip
 """Of bin/kafka-run-class.sh."""
+CERTIFICATE = "certificate.pem"
 HEAP = ("-Xmx1G", "-Xms1G")
 """Of bin/kafka-server-start.sh."""
 HEAP_ZOOKEEPER = ("-Xmx512M", "-Xms512M")
@@ -80,15 +81,18 @@ def wait_for(condition: Callable[[], Any], what: str, seconds: float = START_SEC
 
 
 class System:
-    """`name` heads its column. Ports: coordinator = base + 1, broker N = base + 1 + N."""
+    """`name` heads its column. Ports: coordinator = base + 1, broker N = base + 1 + N, and beyond the last broker's each one's for TLS."""
 
     name: str
 
     def __init__(self, folder: Path, brokers: int) -> None:
         self.folder, self.count = folder, brokers
-        self.base = free_base(brokers + 2)
+        self.base = free_base(2 * brokers + 2)
         self.ports = {n: self.base + 1 + n for n in range(1, brokers + 1)}
-        self.bootstrap = ",".join(f"127.0.0.1:{p}" for p in self.ports.values())
+        self.tls_ports = {n: p + brokers for n, p in self.ports.items()}
+        self.bootstrap, self.bootstrap_tls = (
+            ",".join(f"127.0.0.1:{p}" for p in ports.values()) for ports in (self.ports, self.tls_ports)
+        )
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     # -- each system's own ---------------------------------------------------------------------------------------------
@@ -109,6 +113,24 @@ class System:
         raise NotImplementedError
 
     # -- the same for all ----------------------------------------------------------------------------------------------
+    def listeners(self, number: int) -> str:
+        return f"PLAINTEXT://127.0.0.1:{self.ports[number]},SSL://127.0.0.1:{self.tls_ports[number]}"
+
+    @property
+    def tls(self) -> dict[str, str]:
+        """Settings of a client for the listeners with TLS."""
+        return {"security.protocol": "SSL", "ssl.ca.location": str(self.folder / CERTIFICATE)}
+
+    def make_certificate(self) -> Path:
+        """One that vouches for itself and every broker shows, with its key."""
+        path, key = self.folder / "broker.pem", self.folder / "broker.key"
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", self.folder / CERTIFICATE, "-days", "2",
+             "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True,
+        )  # fmt: skip
+        path.write_text(key.read_text() + (self.folder / CERTIFICATE).read_text())
+        return path
+
     def start(self) -> None:
         """From an empty folder until every broker is known to a client."""
         self.prepare()
@@ -160,13 +182,18 @@ class Weir(System):
     def prepare(self) -> None:
         self.layout = houses.Layout(self.folder, self.base, self.count, 1)
         houses.settle(self.layout)
+        keystore = self.make_certificate()
         for n in self.ports:
             path = self.folder / f"broker-{n}" / "broker.properties"
             kept = [
                 line for line in path.read_text().splitlines()
-                if line.partition("=")[0] in ("broker.id", "listeners", "log.dirs", "zookeeper.connect")
+                if line.partition("=")[0] in ("broker.id", "log.dirs", "zookeeper.connect")
             ]  # fmt: skip
-            path.write_text("\n".join([*kept, f"zookeeper.session.timeout.ms={SESSION_MS}"]) + "\n")
+            ours = (
+                f"listeners={self.listeners(n)}", f"ssl.keystore.location={keystore}",
+                f"zookeeper.session.timeout.ms={SESSION_MS}",
+            )  # fmt: skip
+            path.write_text("\n".join([*kept, *ours]) + "\n")
         self.plan = {p.name: p for p in processes.plan(self.layout, demo=None)}
 
     def start_processes(self) -> None:
@@ -211,10 +238,11 @@ class Kafka(System):
     def prepare(self) -> None:
         (self.folder / "log4j.properties").write_text(LOG4J)
         (self.folder / "log4j2.properties").write_text(LOG4J2)
-        for number, port in self.ports.items():
+        keystore = self.make_certificate()
+        for number in self.ports:
             self.write(
                 f"broker-{number}",
-                {"listeners": f"PLAINTEXT://127.0.0.1:{port}", "log.dirs": self.folder / f"data-{number}",
+                {"listeners": self.listeners(number), "ssl.keystore.type": "PEM", "ssl.keystore.location": keystore, "log.dirs": self.folder / f"data-{number}",
                  "offsets.topic.replication.factor": min(3, self.count),
                  # A deleted topic's pages must be free before the next pass, whosever it is; nothing else hangs on it.
                  "log.segment.delete.delay.ms": 1_000, **self.membership(number)},
