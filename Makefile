@@ -50,7 +50,7 @@ check: setup  ## ruff, mypy, import-linter
 	$(BIN)/lint-imports
 
 test: setup tools  ## every test (pytest options in ARGS)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transactions
 	$(BIN)/python -m tests.simulation --seed $(SEED) --n $(N) $(if $(WORLD),--$(WORLD))

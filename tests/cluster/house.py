@@ -18,13 +18,13 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.cluster.local import ROOT, wait_for
+from tests.cluster.local import ROOT, share_of, wait_for
 
 
 def free_base(count: int) -> int:
     """The first of `count` neighbouring free ports, below those that the kernel hands out to clients by itself."""
     for _ in range(200):
-        base = random.SystemRandom().randrange(20_000, 32_000, 10)
+        base = random.SystemRandom().choice(share_of(range(20_000, 32_000, 10)))
         try:
             for port in range(base, base + count):
                 with socket.socket() as s:

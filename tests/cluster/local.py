@@ -42,12 +42,19 @@ ROOT = Path(__file__).resolve().parents[2]
 _handed_out: set[int] = set()
 
 
+def share_of(ports: range) -> range:
+    """Half of them, another for each of the two workers that tests run in, so that neither takes what the other's dead server will want again."""
+    half = len(ports) // 2
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2
+    return ports[worker * half : (worker + 1) * half]
+
+
 def free_port() -> int:
     """A port that stays free while its server is down: below those that the kernel hands out to clients (32768 and up). One of those may be
     a client's by the time a killed broker comes back, or, as clients try again and again, that of a client connected to itself.
     """
     for _ in range(1_000):
-        port = random.SystemRandom().randrange(12_000, 20_000)
+        port = random.SystemRandom().choice(share_of(range(12_000, 20_000)))
         if port in _handed_out:
             continue
         with contextlib.suppress(OSError), socket.socket() as s:

@@ -341,7 +341,7 @@ def test_millions_of_tiny_elements_are_refused_before_they_cost_anything(cluster
         started = time.monotonic()
         assert raw.closed()
         assert other.ask(3, 9, MetadataRequest(topics=None)).brokers
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 30
     assert rss_mb(pid) - before < 200
 
 

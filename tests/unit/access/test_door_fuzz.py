@@ -27,7 +27,7 @@ from brokerd.wire.apis import APIS, ApiKey
 from tests.protocol.generate import Generator
 
 SECONDS_MAX = 2.0
-"""For one stranger's whole talk, on a busy machine; it takes some milliseconds."""
+"""Of CPU for one stranger's whole talk; it takes some milliseconds."""
 
 
 class Caller:
@@ -119,12 +119,12 @@ def test_nobody_gets_in_by_anything_but_the_truth(
 ) -> None:
     dispatch, on_frame = door
     failures, caller = dispatch.failures, Caller()
-    began = time.monotonic()
+    began = time.thread_time()
     for frame in ([shake(mechanism, version)] if mechanism else []) + frames:
         if caller.closed:
             break
         on_frame(caller, memoryview(bytearray(frame)))
-    assert time.monotonic() - began < SECONDS_MAX
+    assert time.thread_time() - began < SECONDS_MAX
     assert not caller.proven
     assert caller.session is None or caller.session.principal == "User:ANONYMOUS"
     assert dispatch.failures == failures, "a handler was reached, or a fault of ours ended the connection"

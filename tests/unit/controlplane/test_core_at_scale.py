@@ -53,13 +53,13 @@ class House:
         return written
 
     def bounce(self, broker_id: int) -> float:
-        """Seconds to take in that a broker which went is back."""
+        """Seconds of CPU to take in that a broker which went is back."""
         incarnation = self.registered.pop(broker_id).incarnation
         assert self.hear(BrokersSeen(dict(self.registered))) > len(self.image.topics[UUID(int=1)].partitions) / 4
         self.registered[broker_id] = self.registration(broker_id, incarnation + 100)
-        began = time.perf_counter()
+        began = time.process_time()
         self.hear(BrokersSeen(dict(self.registered)))
-        return time.perf_counter() - began
+        return time.process_time() - began
 
 
 def test_ten_times_the_partitions_are_about_ten_times_the_work() -> None:
