@@ -14,6 +14,11 @@ WAITERS_MAX = 100_000
 """Promises per broker. Beyond it new ones expire at once: a client that asks faster than we answer must feel it."""
 
 
+FORGET_FROM = 1_000
+"""Promises that are done and stand in the queue of deadlines all the same: from so many on they are let go when they are the most of it. A
+producer's may have half a minute to go, and holds on to its request."""
+
+
 class Waiter:
     """A promise on one or more keys. `try_complete()` says whether it is done; `complete(expired)` is called exactly once."""
 
@@ -35,6 +40,7 @@ class Waiters:
         self._deadlines: list[tuple[int, int, Waiter]] = []
         self._number = count()
         self._live = 0
+        """Those not done; each stands in the queue of deadlines."""
 
     def __len__(self) -> int:
         return self._live
@@ -50,8 +56,11 @@ class Waiters:
         number = next(self._number)
         for key in waiter.keys:
             self._by_key.setdefault(key, {})[number] = waiter
-        heapq.heappush(self._deadlines, (deadline_mono_ms, number, waiter))
         self._live += 1
+        if len(self._deadlines) > FORGET_FROM + 2 * self._live:
+            self._deadlines = [entry for entry in self._deadlines if not entry[2].done]
+            heapq.heapify(self._deadlines)
+        heapq.heappush(self._deadlines, (deadline_mono_ms, number, waiter))
 
     def watch(self, key: Hashable, who: Hashable, changed: Callable[[], None]) -> None:
         """Tell `who` of every change at `key` until `unwatch`: no promise, and none is kept here."""

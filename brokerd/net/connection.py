@@ -12,7 +12,6 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from brokerd.net.buffers import spares
@@ -38,6 +37,9 @@ SEND_BYTES_PER_TURN = 8 * 1024 * 1024
 """Bytes one connection may send per loop turn, so that a fast reader does not starve the others."""
 SEND_PARTS_MAX = 64
 """Small answers given to the kernel in one call."""
+READ_BYTES_MAX = 16 * 1024
+"""A file region up to this is read and leaves with what stands before it: one copy costs less than a call of sendfile."""
+SHORT = "a log segment is shorter than its index says"
 LENGTH = 4
 GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF)
 """What a send hears when the client has left: nothing to tell of."""
@@ -227,15 +229,13 @@ class Connection:
                 if isinstance(part, FileRegion):
                     n = os.sendfile(self.fd, part.fd, part.position, min(part.length, budget))
                     if n == 0:
-                        raise OSError(errno.EIO, "a log segment is shorter than its index says")
+                        raise OSError(errno.EIO, SHORT)
                     self._sent(n)
                 elif len(output) == 1:
                     n = self.sock.send(part)
                     self._sent(n)
                 else:
-                    parts: list[Any] = list(
-                        takewhile(lambda p: not isinstance(p, FileRegion), islice(output, SEND_PARTS_MAX))
-                    )
+                    parts = self._together()
                     # A header before a file region is held back until it can leave with the first data.
                     n = self.sock.sendmsg(parts, (), socket.MSG_MORE if len(output) > len(parts) else 0)
                     self._sent(n)
@@ -248,6 +248,22 @@ class Connection:
             self.close()
             return
         self._update_events()
+
+    def _together(self) -> list[Any]:
+        """What may leave in one call: parts in memory, and with them file regions so small that to read them costs less than a sendfile of their own."""
+        output, parts = self._output, []
+        for i in range(min(len(output), SEND_PARTS_MAX)):
+            part = output[i]
+            if isinstance(part, FileRegion):
+                if part.length > READ_BYTES_MAX:
+                    break
+                data = os.pread(part.fd, part.length, part.position)
+                if len(data) < part.length:
+                    raise OSError(errno.EIO, SHORT)
+                part = output[i] = data
+                self._answer_bytes += len(data)
+            parts.append(part)
+        return parts
 
     def _sent(self, n: int) -> None:
         """`n` bytes of the output have left."""

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 
 from brokerd.access.client import Introduction, NotIntroduced
+from brokerd.cluster.model import Now
 from brokerd.net.buffers import SPARE_BYTES_MAX, spares
 from brokerd.net.loop import HANGUP, READ, WRITE, Loop, Timer
 from brokerd.net.tls import TlsSocket
@@ -53,7 +54,10 @@ class Peer:
         self._input = bytearray()  # frames under way; kept between them
         self._filled = 0
         self._waiting: deque[Callable[[memoryview | None], None]] = deque()
+        self._events = 0
         self._timer: Timer | None = None
+        self._answer_by_ms = 0
+        """When the answer that is awaited first is overdue; one timer looks, however many questions there are a second."""
 
     def ask(self, request: bytes, done: Callable[[memoryview | None], None]) -> None:
         self._waiting.append(done)
@@ -61,12 +65,23 @@ class Peer:
             self._held += request
         else:
             self._output += request
+        if len(self._waiting) == 1:
+            self._answer_by_ms = self.loop.now.mono_ms + self._timeout_ms
         if self._timer is None:
-            self._timer = self.loop.call_later(self._timeout_ms, lambda now: self.close())
+            self._timer = self.loop.call_at(self._answer_by_ms, self._overdue)
         if self._sock is None:
             self._connect()
         elif self._connected and self._secured:
             self._flush()
+
+    def _overdue(self, now: Now) -> None:
+        self._timer = None
+        if not self._waiting:
+            return
+        if now.mono_ms >= self._answer_by_ms:
+            self.close()
+        else:
+            self._timer = self.loop.call_at(self._answer_by_ms, self._overdue)
 
     def _connect(self) -> None:
         sock = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET, socket.SOCK_STREAM)
@@ -86,7 +101,8 @@ class Peer:
             # Told later: nobody expects an answer while asking.
             self.loop.call_later(0, lambda now: self.close())
             return
-        self.loop.register(sock.fileno(), READ | WRITE, self._ready)
+        self._events = READ | WRITE
+        self.loop.register(sock.fileno(), self._events, self._ready)
 
     def _ready(self, events: int) -> None:
         sock = self._sock
@@ -123,7 +139,7 @@ class Peer:
             self.close()
             return
         if not self._secured:
-            self.loop.modify(sock.fileno(), READ | (WRITE if sock.unsent else 0))
+            self._await(sock, READ | (WRITE if sock.unsent else 0))
 
     def _flush(self) -> None:
         sock = self._sock
@@ -140,7 +156,12 @@ class Peer:
             self.close()
             return
         waiting = self._output or (isinstance(sock, TlsSocket) and sock.unsent)
-        self.loop.modify(sock.fileno(), READ | (WRITE if waiting else 0))
+        self._await(sock, READ | (WRITE if waiting else 0))
+
+    def _await(self, sock: socket.socket | TlsSocket, events: int) -> None:
+        if events != self._events:
+            self._events = events
+            self.loop.modify(sock.fileno(), events)
 
     def _receive(self) -> None:
         sock = self._sock
@@ -204,11 +225,7 @@ class Peer:
             self._introduced(frame, self._introduction)
             return
         done = self._waiting.popleft()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._waiting:
-            self._timer = self.loop.call_later(self._timeout_ms, lambda now: self.close())
+        self._answer_by_ms = self.loop.now.mono_ms + self._timeout_ms
         done(frame)
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brokerd.waiters import WAITERS_MAX, Waiter, Waiters
+from brokerd.waiters import FORGET_FROM, WAITERS_MAX, Waiter, Waiters
 
 
 class Promise:
@@ -67,6 +67,21 @@ def test_a_promise_completed_may_make_another_while_it_is_checked() -> None:
     second.ready = True
     waiters.check("a")
     assert second.ended == [False]
+
+
+def test_promises_that_are_kept_are_let_go_long_before_their_deadlines() -> None:
+    """A producer's have half a minute; each held its request in memory until then."""
+    waiters, late = Waiters(), Promise()
+    waiters.add(late.waiter, 60_000)
+    for _ in range(5 * FORGET_FROM):
+        promise = Promise(("busy",))
+        waiters.add(promise.waiter, 30_000)
+        promise.ready = True
+        waiters.check("busy")
+        assert promise.ended == [False]
+    assert len(waiters._deadlines) <= FORGET_FROM + 4
+    waiters.expire(60_000)
+    assert late.ended == [True]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "ready", "check", "expire"]), st.integers(0, 5)), max_size=60))
