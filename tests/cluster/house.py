@@ -156,7 +156,8 @@ class House:
 
     def leaders(self, name: str) -> dict[int, int]:
         try:
-            topic = self.admin.list_topics(name, timeout=5).topics[name]
+            # All of them: one that was asked for by name is asked for again at each reconnect, and made anew after its deletion.
+            topic = self.admin.list_topics(timeout=5).topics[name]
         except Exception:
             return {}
         return {i: p.leader for i, p in topic.partitions.items()}
