@@ -177,9 +177,12 @@ def _idle(systems: list[System], say: Say) -> None:
     say(Row("idle", "per broker of three", "CPU", "% of a core", False, values))
 
 
-def _house(run: Run, parts: list[str], quick: bool, say: Say) -> None:
+def _house(run: Run, parts: list[str], quick: bool, only: str, say: Say) -> None:
     """Everything that wants all systems up, three brokers each."""
     systems = run.systems
+
+    def wanted(row: Load | Rate, quick: bool) -> bool:
+        return (row.quick or not quick) and only in f"{row.name} {row.terms}"
 
     def pin_all(cores: set[int]) -> None:
         pin([pid for s in systems for pid in s.pids().values()], cores)
@@ -210,11 +213,11 @@ def _house(run: Run, parts: list[str], quick: bool, say: Say) -> None:
     pin_all({CORES.brokers})
     if "rate" in parts:
         for rate in RATES:
-            if rate.quick or not quick:
+            if wanted(rate, quick):
                 run.row(partial(run.rates, replace(rate, seconds=rate.seconds / 2) if quick else rate))
     if "load" in parts:
         for load in LOADS:
-            if load.quick or not quick:
+            if wanted(load, quick):
                 run.row(partial(run.loads, load))
     if "memory" in parts:
         _memory(systems, "peak after all loads", "VmHWM", say)
@@ -229,6 +232,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, help="no row begins later than this (default: 75, quick: 6.5)")
     parser.add_argument("--peers", nargs="*", choices=list(PEERS), help="default: all, quick: kraft")
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
+    parser.add_argument(
+        "--only", default="", help="of loads and rates those whose name and terms hold this: TLS, 'RF 3', rate-1000"
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results")
     arguments = parser.parse_args()
     quick = arguments.quick
@@ -281,7 +287,7 @@ def main() -> int:
         if set(arguments.parts) - {"cold"}:
             for system in systems:
                 system.start()
-            _house(run, arguments.parts, quick, say)
+            _house(run, arguments.parts, quick, arguments.only, say)
     conditions["left out for want of time"] = ", ".join(run.left_out) or "nothing"
     conditions["rows that failed"] = "; ".join(run.failed) or "none"
     busy = [r.others for r in rows if r.others is not None]

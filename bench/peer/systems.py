@@ -279,6 +279,7 @@ class KafkaKraft(Kafka):
     def membership(self, number: int) -> dict[str, object]:
         return {
             "process.roles": "broker", "node.id": number, "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL",
             "controller.quorum.voters": f"{self.controller_id}@127.0.0.1:{self.base + 1}",
         }  # fmt: skip
 
@@ -302,7 +303,7 @@ class KafkaKraft(Kafka):
         for process in formats:
             _, error = process.communicate(timeout=START_SECONDS_MAX)
             if process.returncode:
-                raise SystemExit(f"kafka-storage format: {error.decode(errors='replace')[-500:]}")
+                raise SystemExit(f"kafka-storage format: {error.decode(errors='replace')[:500]}")
 
     def start_coordinator(self) -> None:
         self.spawn("controller", self.java(HEAP, "kafka.Kafka", str(self.folder / "controller.properties")))
