@@ -144,6 +144,32 @@ APIS: dict[int, Api] = {
     )
 }  # fmt: skip
 
+_INTERNAL = (
+    "between Kafka's brokers and controllers; here the metadata log says it, and ISRs are asked for through ZooKeeper"
+)
+_QUORUM = "there is no quorum of KRaft: ZooKeeper holds the metadata log"
+_NO_TELEMETRY = (
+    "Kafka offers it only with a plugin that takes the metrics (KIP-714); clients that do not see it send none"
+)
+_SHARE = "share groups (KIP-932)"
+_NO_TOKENS = "delegation tokens: asked for by few"
+
+ABSENT: dict[int, str] = {
+    4: _INTERNAL, 5: _INTERNAL, 6: _INTERNAL, 7: _INTERNAL,
+    38: _NO_TOKENS, 39: _NO_TOKENS, 40: _NO_TOKENS, 41: _NO_TOKENS,
+    43: "preferred leaders return by themselves",
+    45: "moves are asked of the control plane", 46: "moves are asked of the control plane",
+    52: _INTERNAL, 53: _INTERNAL, 54: _INTERNAL, 55: _QUORUM, 56: _INTERNAL,
+    57: "`manage.py upgrade_metadata` raises the metadata log's level", 58: _INTERNAL, 59: _INTERNAL, 62: _INTERNAL, 63: _INTERNAL,
+    64: "of KRaft, where a registration outlives its broker; here it ends with the broker's session", 67: _INTERNAL,
+    68: "the classic group protocol is served (KIP-848)", 69: "the classic group protocol is served (KIP-848)",
+    70: _INTERNAL, 71: _NO_TELEMETRY, 72: _NO_TELEMETRY, 73: _INTERNAL, 74: "of KRaft: nobody's metrics are subscribed to",
+    75: "clients fall back to Metadata",
+    76: _SHARE, 77: _SHARE, 78: _SHARE, 79: _SHARE, 80: _QUORUM, 81: _QUORUM, 82: _INTERNAL,
+    83: _SHARE, 84: _SHARE, 85: _SHARE, 86: _SHARE, 87: _SHARE,
+}  # fmt: skip
+"""APIs of Kafka 3.9 that are not served, with the reason; docs/apis.md is made of both tables."""
+
 
 def api_versions_response(version: int, error: int = 0) -> m.ApiVersionsResponse:
     """What we serve. With error 35 the body is v0 and still lists the ranges, so that the client can step down (KIP-511)."""
