@@ -84,7 +84,9 @@ class AdminApi:
             request.reply(CreateTopicsResponse(topics=shaped))
 
         partitions = sum(max(0, int(str(t["partitions"]))) for t in topics)
-        self._forward("create_topics", topics, body.validate_only, body.timeout_ms, answered, partitions)
+        self._forward(
+            request.principal, "create_topics", topics, body.validate_only, body.timeout_ms, answered, partitions
+        )
 
     def delete_topics(self, request: Request) -> None:
         body: DeleteTopicsRequest = request.body
@@ -112,7 +114,7 @@ class AdminApi:
                 shaped.append(shape)
             request.reply(DeleteTopicsResponse(responses=shaped))
 
-        self._forward("delete_topics", wanted, False, body.timeout_ms, answered)
+        self._forward(request.principal, "delete_topics", wanted, False, body.timeout_ms, answered)
 
     def create_partitions(self, request: Request) -> None:
         body: CreatePartitionsRequest = request.body
@@ -140,7 +142,9 @@ class AdminApi:
         image = self._image()
         held = {t.name: state.partition_count for t in body.topics if (state := image.topic_named(t.name))}
         added = sum(max(0, t.count - held[t.name]) for t in body.topics if t.name in held)
-        self._forward("create_partitions", topics, body.validate_only, body.timeout_ms, answered, added)
+        self._forward(
+            request.principal, "create_partitions", topics, body.validate_only, body.timeout_ms, answered, added
+        )
 
     # -- configs -------------------------------------------------------------------------------------------------------
     def incremental_alter_configs(self, request: Request) -> None:
@@ -166,7 +170,7 @@ class AdminApi:
                 )
             )
 
-        self._alter(resources, body.validate_only, finish)
+        self._alter(request.principal, resources, body.validate_only, finish)
 
     def alter_configs(self, request: Request) -> None:
         """The legacy call: what is not named goes back to its default."""
@@ -196,10 +200,11 @@ class AdminApi:
                 )
             )
 
-        self._alter(resources, body.validate_only, finish)
+        self._alter(request.principal, resources, body.validate_only, finish)
 
     def _alter(
         self,
+        principal: str,
         resources: list[tuple[int, str, list[dict[str, Any]]]],
         validate_only: bool,
         finish: Callable[[Sequence[Mapping[str, Any]]], None],
@@ -218,7 +223,7 @@ class AdminApi:
             finish(results)
 
         topics = [{"name": resources[i][1], "configs": resources[i][2]} for i in places]
-        self._forward("alter_topic_configs", topics, validate_only, 30_000, answered)
+        self._forward(principal, "alter_topic_configs", topics, validate_only, 30_000, answered)
 
     def describe_configs(self, request: Request) -> None:
         body: DescribeConfigsRequest = request.body

@@ -36,6 +36,7 @@ class Forwarding:
 
     def __call__(
         self,
+        principal: str,
         kind: str,
         topics: Sequence[Mapping[str, Any]],
         validate_only: bool,
@@ -43,7 +44,7 @@ class Forwarding:
         done: Callable[[Results], None],
         partitions: int = 0,
     ) -> None:
-        """Ask for every topic; `done` hears one result per topic, in order, once all are there."""
+        """Ask on behalf of `principal` (`User:alice`) for every topic; `done` hears one result per topic, in order, once all are there."""
         results: list[Mapping[str, Any]] = [{}] * len(topics)
         told = None
         if len(topics) > TOPICS_PER_REQUEST_MAX:
@@ -81,7 +82,7 @@ class Forwarding:
         if not pieces:
             done(results)
         for piece in pieces:
-            payload = {"topics": [topics[i] for i in piece], "validate_only": validate_only}
+            payload = {"topics": [topics[i] for i in piece], "validate_only": validate_only, "principal": principal}
             self._ask(kind, payload, _timeout(timeout_ms), partial(answered, piece))
 
 

@@ -99,7 +99,7 @@ class MetadataApi:
         else:
             allow = body.allow_auto_topic_creation if version >= 4 else True
             once = {(w.topic_id, w.name): w for w in wanted}  # an answer may be a thousand times its question
-            topics = [self._wanted(image, w, version, allow, listener) for w in once.values()]
+            topics = [self._wanted(image, w, version, allow, request) for w in once.values()]
         request.reply(
             MetadataResponse(
                 brokers=[
@@ -120,7 +120,7 @@ class MetadataApi:
         wanted: MetadataRequest.MetadataRequestTopic,
         version: int,
         allow_create: bool,
-        listener: str,
+        request: Request,
     ) -> MetadataResponse.MetadataResponseTopic:
         if version >= 10 and wanted.topic_id != NO_ID:
             topic = image.topics.get(wanted.topic_id)
@@ -128,22 +128,22 @@ class MetadataApi:
                 return MetadataResponse.MetadataResponseTopic(
                     error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None if version >= 12 else "", topic_id=wanted.topic_id
                 )
-            return self._topic(image, topic, version, listener)
+            return self._topic(image, topic, version, request.listener)
         name = wanted.name or ""
         topic = image.topic_named(name)
         if topic is not None and topic.ready:
-            return self._topic(image, topic, version, listener)
+            return self._topic(image, topic, version, request.listener)
         if topic_name_problem(name) is not None:
             error = ErrorCode.INVALID_TOPIC_EXCEPTION
         elif topic is not None:
             error = ErrorCode.LEADER_NOT_AVAILABLE
         elif allow_create and self._config["auto.create.topics.enable"]:
-            error = self._create(name)
+            error = self._create(name, request.principal)
         else:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return MetadataResponse.MetadataResponseTopic(error_code=error, name=name, topic_id=NO_ID)
 
-    def _create(self, name: str) -> ErrorCode:
+    def _create(self, name: str, principal: str) -> ErrorCode:
         now = self._loop.now.mono_ms
         if now // 1_000 != self._second:
             self._second, self._this_second = now // 1_000, 0
@@ -159,7 +159,9 @@ class MetadataApi:
                 "assignment": None,
                 "configs": {},
             }
-            payload: dict[str, object] = {"topics": [topic], "validate_only": False, "auto": True}
+            payload: dict[str, object] = {
+                "topics": [topic], "validate_only": False, "auto": True, "principal": principal,
+            }  # fmt: skip
             self._ask("create_topics", payload, 30_000, lambda answer: None)
         return ErrorCode.LEADER_NOT_AVAILABLE
 

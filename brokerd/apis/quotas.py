@@ -94,7 +94,7 @@ class QuotasApi:
                 )
             )  # fmt: skip
 
-        self._forward("alter_access", items, body.validate_only, ALTER_TIMEOUT_MS, answered)
+        self._forward(request.principal, "alter_access", items, body.validate_only, ALTER_TIMEOUT_MS, answered)
 
 
 def _fits(c: m.DescribeClientQuotasRequest.ComponentData, entity: Mapping[str, str | None]) -> bool:

@@ -102,7 +102,7 @@ class SecurityApi:
             request.reply(m.CreateAclsResponse(results=results))
 
         once = list({i["name"]: i for i in items}.values())
-        self._forward("alter_access", once, False, ALTER_TIMEOUT_MS, answered)
+        self._forward(request.principal, "alter_access", once, False, ALTER_TIMEOUT_MS, answered)
 
     def delete_acls(self, request: Request) -> None:
         body: m.DeleteAclsRequest = request.body
@@ -137,7 +137,7 @@ class SecurityApi:
                 out.append(r.DeleteAclsFilterResult(matching_acls=shown))
             request.reply(r(filter_results=out))
 
-        self._forward("alter_access", items, False, ALTER_TIMEOUT_MS, answered)
+        self._forward(request.principal, "alter_access", items, False, ALTER_TIMEOUT_MS, answered)
 
     # -- credentials ---------------------------------------------------------------------------------------------------
     def describe_credentials(self, request: Request) -> None:
@@ -198,7 +198,7 @@ class SecurityApi:
             request.reply(m.AlterUserScramCredentialsResponse(results=out))
 
         sent = [{k: v for k, v in i.items() if k != "user"} for i in items]
-        self._forward("alter_access", sent, False, ALTER_TIMEOUT_MS, answered)
+        self._forward(request.principal, "alter_access", sent, False, ALTER_TIMEOUT_MS, answered)
 
     @staticmethod
     def _problem(change: Any, known: Mapping[str, Any], again: bool) -> tuple[int, str] | None:

@@ -315,17 +315,14 @@ class DatabaseThread:
         if handled is not None:
             return list(Topic.objects.filter(id__in=[UUID(i) for i in handled.topic_ids]))
         HandledRequest.objects.filter(at__lt=timezone.now() - HANDLED_KEPT).delete()
-        who = f"client of broker {request.broker_id}"
-        if request.payload.get("principal"):
-            who = f"{request.payload['principal']} at broker {request.broker_id}"[:150]
-        rows = [self._write_topic(request, topic, who) for topic in request.payload["topics"]]
+        rows = [self._write_topic(request, topic, asker(request)) for topic in request.payload["topics"]]
         HandledRequest.objects.create(
             request_id=request.request_id, kind=request.kind, topic_ids=[str(row.id) for row in rows]
         )
         return rows
 
     def _write_access(self, request: ForwardedRequest) -> tuple[DesiredAccess, ...]:
-        who = f"{request.payload.get('principal') or 'client'} at broker {request.broker_id}"[:150]
+        who = asker(request)
         out = []
         for item in request.payload["topics"]:
             known = self.image.access_to(item["kind"], item["name"])[0] if self.image is not None else 0
@@ -429,6 +426,11 @@ class DatabaseThread:
             row = Topic.objects.filter(name=report.subject, deleted_at__isnull=True).first()
             if row is not None:
                 topic_services.mark_refused(row.id, row.generation, report.text, self._epoch)
+
+
+def asker(request: ForwardedRequest) -> str:
+    """Who stands in the change rows of a request. A broker of before says no principal."""
+    return f"{request.payload.get('principal') or 'client'} at broker {request.broker_id}"[:150]
 
 
 def desired(row: Topic, request_id: str | None = None) -> DesiredTopic:

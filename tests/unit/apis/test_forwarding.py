@@ -25,7 +25,7 @@ class Asked:
         self.forward = Forwarding(lambda *question: self.asked.append(question))
 
     def send(self, topics: list[dict[str, Any]], **more: Any) -> None:
-        self.forward("create_topics", topics, False, 5_000, self.results.append, **more)
+        self.forward("User:ann", "create_topics", topics, False, 5_000, self.results.append, **more)
 
     def answer(self, number: int, error: int = 0) -> None:
         _, payload, _, done = self.asked[number]
@@ -42,6 +42,13 @@ def test_few_topics_go_in_one_piece() -> None:
     asked.send(topics(20))
     asked.answer(0)
     assert [r["name"] for r in asked.results[0]] == [f"t{i}" for i in range(20)]
+
+
+def test_every_piece_says_on_whose_behalf_it_is_asked() -> None:
+    asked = Asked()
+    asked.send(topics(200, 300))
+    assert len(asked.asked) > 1
+    assert {payload["principal"] for _, payload, _, _ in asked.asked} == {"User:ann"}
 
 
 def test_many_topics_go_in_pieces_and_come_back_in_order() -> None:

@@ -30,8 +30,8 @@ class Desk:
         self.thread._handle(Begin(5))
         self.thread._first = False  # what a term begins with has a test of its own
 
-    def request(self, kind: str, *asked: dict[str, Any], request_id: str = "r1") -> Any:
-        self.thread._handle(ForwardedRequest(request_id, 1, 101, kind, {"topics": list(asked)}))
+    def request(self, kind: str, *asked: dict[str, Any], request_id: str = "r1", **more: Any) -> Any:
+        self.thread._handle(ForwardedRequest(request_id, 1, 101, kind, {"topics": list(asked), **more}))
         return self.posted.pop()
 
     def poll(self) -> list[DesiredRead | DesiredFailed]:
@@ -49,7 +49,20 @@ def test_a_clients_request_ends_in_the_same_rows_as_an_operators(world: World) -
     row = Topic.objects.get()
     assert (row.partitions, row.configs, row.request_id) == (2, {"retention.ms": "5"}, "r1")
     assert [(t.topic_id, t.request_id) for t in answer.topics] == [(row.id, "r1")]
-    assert Change.objects.get().who == "client of broker 1"
+    assert Change.objects.get().who == "client at broker 1", "a broker of before does not say who asked"
+
+
+def test_a_change_row_says_which_principal_asked_at_which_broker(world: World) -> None:
+    desk = Desk()
+    desk.request("create_topics", new("t"), principal="User:ann")
+    desk.request("delete_topics", {"name": "t"}, request_id="r2", principal="User:bob")
+    quota = {"name": '{"user":"ann"}', "kind": "quota", "value": {"producer_byte_rate": 1.0}}
+    desk.request("alter_access", quota, request_id="r3", principal="User:root")
+    assert [(c.verb, c.who) for c in Change.objects.order_by("id")] == [
+        ("topic.create", "User:ann at broker 1"),
+        ("topic.delete", "User:bob at broker 1"),
+        ("quota.set", "User:root at broker 1"),
+    ]
 
 
 def test_a_request_that_comes_twice_writes_once_and_is_answered_twice(world: World) -> None:
