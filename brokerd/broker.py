@@ -28,6 +28,8 @@ from brokerd.apis.participants import ParticipantsApi
 from brokerd.apis.produce import ProduceApi
 from brokerd.apis.quotas import QuotasApi
 from brokerd.apis.security import SecurityApi
+from brokerd.apis.tokens import HANDLERS as TOKEN_HANDLERS
+from brokerd.apis.topicpartitions import TopicPartitionsApi
 from brokerd.apis.transactions import TransactionsApi
 from brokerd.cleanstop import close_all
 from brokerd.cluster.configs import TopicConfig
@@ -201,6 +203,8 @@ class Broker:
         )  # fmt: skip
         participants = ParticipantsApi(self.partitions, self.produce, self.groups, lambda: self.loop.now)
         return {
+            **TOKEN_HANDLERS,
+            **TopicPartitionsApi(lambda: self.partitions.image).handlers(),
             **groups.handlers(),
             **security.handlers(),
             **quotas.handlers(),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from brokerd.access import guards, transaction_guards
+from brokerd.access import admin_guards, guards, transaction_guards
 from brokerd.access.acls import Acl, Acls, Operation, Resource
 from brokerd.access.guards import FREE, Asked, Guard
 from brokerd.cluster.image import Image
@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RULES: dict[int, Guard] = {**guards.GUARDS, **transaction_guards.GUARDS}
+RULES: dict[int, Guard] = {**guards.GUARDS, **admin_guards.GUARDS, **transaction_guards.GUARDS}
 TELLS_OPERATIONS = {
     ApiKey.METADATA: ("include_topic_authorized_operations", "include_cluster_authorized_operations"),
     ApiKey.DESCRIBE_GROUPS: ("include_authorized_operations",),
     ApiKey.DESCRIBE_CLUSTER: ("include_cluster_authorized_operations",),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (),
 }
+"""By what of the request; () whenever it is asked."""
 
 
 class Everything(Acls):
@@ -76,7 +78,7 @@ class Authorizer:
         key = request.header.api_key
         if not self.enabled:
             flags = TELLS_OPERATIONS.get(key)
-            if flags is None or not any(getattr(request.body, flag) for flag in flags):
+            if flags is None or (flags and not any(getattr(request.body, flag) for flag in flags)):
                 return False
         guard = RULES.get(key)
         if guard is None:

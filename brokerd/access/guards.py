@@ -23,8 +23,14 @@ NO_TOPIC, NO_GROUP, NO_CLUSTER, NO_TRANSACTION = (
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )  # fmt: skip
 O = Operation  # noqa: E741
-FREE = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.DESCRIBE_CLUSTER})
-"""What anybody may ask."""
+FREE = frozenset(
+    {
+        ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    }
+)  # fmt: skip
+"""What anybody may ask. (Delegation tokens are refused to everybody.)"""
 UNKNOWN = -(2**31)
 
 

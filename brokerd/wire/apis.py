@@ -48,6 +48,10 @@ class ApiKey(IntEnum):
     DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
     DELETE_GROUPS = 42
     INCREMENTAL_ALTER_CONFIGS = 44
     OFFSET_DELETE = 47
@@ -59,6 +63,7 @@ class ApiKey(IntEnum):
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
+    DESCRIBE_TOPIC_PARTITIONS = 75
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,10 @@ class Api:
     def flexible(self, version: int) -> bool:
         return self.request.FLEXIBLE is not None and version >= self.request.FLEXIBLE
 
+
+_NO_TOKENS = (
+    "refused with DELEGATION_TOKEN_AUTH_DISABLED, as Kafka does without a secret key: SCRAM users serve instead"
+)
 
 APIS: dict[int, Api] = {
     api.key: api
@@ -136,6 +145,16 @@ APIS: dict[int, Api] = {
             m.DescribeUserScramCredentialsRequest, m.DescribeUserScramCredentialsResponse),
         Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "AlterUserScramCredentials", 0, 0,
             m.AlterUserScramCredentialsRequest, m.AlterUserScramCredentialsResponse),
+        Api(ApiKey.CREATE_DELEGATION_TOKEN, "CreateDelegationToken", 1, 3, m.CreateDelegationTokenRequest,
+            m.CreateDelegationTokenResponse, _NO_TOKENS),
+        Api(ApiKey.RENEW_DELEGATION_TOKEN, "RenewDelegationToken", 1, 2, m.RenewDelegationTokenRequest,
+            m.RenewDelegationTokenResponse, _NO_TOKENS),
+        Api(ApiKey.EXPIRE_DELEGATION_TOKEN, "ExpireDelegationToken", 1, 2, m.ExpireDelegationTokenRequest,
+            m.ExpireDelegationTokenResponse, _NO_TOKENS),
+        Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, "DescribeDelegationToken", 1, 3, m.DescribeDelegationTokenRequest,
+            m.DescribeDelegationTokenResponse, _NO_TOKENS),
+        Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", 0, 0, m.DescribeTopicPartitionsRequest,
+            m.DescribeTopicPartitionsResponse),
         Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", 0, 0, m.DescribeProducersRequest,
             m.DescribeProducersResponse),
         Api(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", 0, 0, m.DescribeTransactionsRequest,
@@ -152,11 +171,9 @@ _NO_TELEMETRY = (
     "Kafka offers it only with a plugin that takes the metrics (KIP-714); clients that do not see it send none"
 )
 _SHARE = "share groups (KIP-932)"
-_NO_TOKENS = "delegation tokens: asked for by few"
 
 ABSENT: dict[int, str] = {
     4: _INTERNAL, 5: _INTERNAL, 6: _INTERNAL, 7: _INTERNAL,
-    38: _NO_TOKENS, 39: _NO_TOKENS, 40: _NO_TOKENS, 41: _NO_TOKENS,
     43: "preferred leaders return by themselves",
     45: "moves are asked of the control plane", 46: "moves are asked of the control plane",
     52: _INTERNAL, 53: _INTERNAL, 54: _INTERNAL, 55: _QUORUM, 56: _INTERNAL,
@@ -164,7 +181,6 @@ ABSENT: dict[int, str] = {
     64: "of KRaft, where a registration outlives its broker; here it ends with the broker's session", 67: _INTERNAL,
     68: "the classic group protocol is served (KIP-848)", 69: "the classic group protocol is served (KIP-848)",
     70: _INTERNAL, 71: _NO_TELEMETRY, 72: _NO_TELEMETRY, 73: _INTERNAL, 74: "of KRaft: nobody's metrics are subscribed to",
-    75: "clients fall back to Metadata",
     76: _SHARE, 77: _SHARE, 78: _SHARE, 79: _SHARE, 80: _QUORUM, 81: _QUORUM, 82: _INTERNAL,
     83: _SHARE, 84: _SHARE, 85: _SHARE, 86: _SHARE, 87: _SHARE,
 }  # fmt: skip

@@ -100,7 +100,7 @@ def compare(mine: type, theirs: Any, version: int) -> None:
 
 def squeezed(name: str) -> str:
     """Without what the oracle's own types took out of names: units, underscores."""
-    return re.sub(r"(_ms|_timestamp)$", "", name).replace("_", "").removesuffix("ms")
+    return re.sub(r"(_timestamp)?(_ms)?$", "", name).replace("_", "").removesuffix("ms")
 
 
 def entity_of(owner: Any, field: Any) -> Any:

@@ -134,3 +134,115 @@ class DescribeClusterResponse(Struct):
     controller_id: int = f("int32", default=-1)
     brokers: list[DescribeClusterResponse.DescribeClusterBroker] = f(array("DescribeClusterBroker"))
     cluster_authorized_operations: int = f("int32", default=-2147483648)
+
+
+@dataclass(slots=True)
+class DescribeTopicPartitionsRequest(Struct):
+    FLEXIBLE = 0
+
+    @dataclass(slots=True)
+    class TopicRequest(Struct):
+        name: str = f("string")
+
+    @dataclass(slots=True)
+    class Cursor(Struct):
+        topic_name: str = f("string")
+        partition_index: int = f("int32")
+
+    topics: list[DescribeTopicPartitionsRequest.TopicRequest] = f(array("TopicRequest"))
+    response_partition_limit: int = f("int32", default=2000)
+    cursor: DescribeTopicPartitionsRequest.Cursor | None = f("Cursor", nullable="0+", default=None)
+
+
+@dataclass(slots=True)
+class DescribeTopicPartitionsResponse(Struct):
+    FLEXIBLE = 0
+
+    @dataclass(slots=True)
+    class DescribeTopicPartitionsResponsePartition(Struct):
+        error_code: int = f("int16")
+        partition_index: int = f("int32")
+        leader_id: int = f("int32")
+        leader_epoch: int = f("int32", default=-1)
+        replica_nodes: list[int] = f(array("int32"))
+        isr_nodes: list[int] = f(array("int32"))
+        eligible_leader_replicas: list[int] | None = f(array("int32"), nullable="0+")
+        last_known_elr: list[int] | None = f(array("int32"), nullable="0+")
+        offline_replicas: list[int] = f(array("int32"))
+
+    @dataclass(slots=True)
+    class DescribeTopicPartitionsResponseTopic(Struct):
+        error_code: int = f("int16")
+        name: str | None = f("string", nullable="0+")
+        topic_id: UUID = f("uuid")
+        is_internal: bool = f("bool")
+        partitions: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition] = f(
+            array("DescribeTopicPartitionsResponsePartition")
+        )
+        topic_authorized_operations: int = f("int32", default=-2147483648)
+
+    @dataclass(slots=True)
+    class Cursor(Struct):
+        topic_name: str = f("string")
+        partition_index: int = f("int32")
+
+    throttle_time_ms: int = f("int32")
+    topics: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic] = f(
+        array("DescribeTopicPartitionsResponseTopic")
+    )
+    next_cursor: DescribeTopicPartitionsResponse.Cursor | None = f("Cursor", nullable="0+", default=None)
+
+
+@dataclass(slots=True)
+class UpdateFeaturesRequest(Struct):
+    FLEXIBLE = 0
+
+    @dataclass(slots=True)
+    class FeatureUpdateKey(Struct):
+        feature: str = f("string")
+        max_version_level: int = f("int16")
+        allow_downgrade: bool = f("bool", "0")
+        upgrade_type: int = f("int8", "1+", default=1)
+
+    timeout_ms: int = f("int32", default=60000)
+    feature_updates: list[UpdateFeaturesRequest.FeatureUpdateKey] = f(array("FeatureUpdateKey"))
+    validate_only: bool = f("bool", "1+")
+
+
+@dataclass(slots=True)
+class UpdateFeaturesResponse(Struct):
+    FLEXIBLE = 0
+
+    @dataclass(slots=True)
+    class UpdatableFeatureResult(Struct):
+        feature: str = f("string", "0-1")
+        error_code: int = f("int16", "0-1")
+        error_message: str | None = f("string", "0-1", nullable="0-1", default=None)
+
+    throttle_time_ms: int = f("int32")
+    error_code: int = f("int16")
+    error_message: str | None = f("string", nullable="0+", default=None)
+    results: list[UpdateFeaturesResponse.UpdatableFeatureResult] = f(array("UpdatableFeatureResult"), "0-1")
+
+
+@dataclass(slots=True)
+class ListConfigResourcesRequest(Struct):
+    """Version 0 was ListClientMetricsResources."""
+
+    FLEXIBLE = 0
+
+    resource_types: list[int] = f(array("int8"), "1+")
+
+
+@dataclass(slots=True)
+class ListConfigResourcesResponse(Struct):
+    FLEXIBLE = 0
+
+    @dataclass(slots=True)
+    class ConfigResource(Struct):
+        resource_name: str = f("string")
+        resource_type: int = f("int8", "1+", default=16)
+
+    throttle_time_ms: int = f("int32")
+    error_code: int = f("int16")
+    config_resources: list[ListConfigResourcesResponse.ConfigResource] = f(array("ConfigResource"))

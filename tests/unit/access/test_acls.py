@@ -228,6 +228,31 @@ def test_authorised_operations_are_told_with_and_without_an_authoriser() -> None
         assert len(told.topics) == (1 if judge.enabled else 2)
 
 
+def test_who_may_describe_nothing_of_what_it_names_is_not_shown_everything_instead() -> None:
+    r = m.DescribeTopicPartitionsResponse
+    asked, caller = request(
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        0,
+        m.DescribeTopicPartitionsRequest([m.DescribeTopicPartitionsRequest.TopicRequest("u")]),
+    )
+    assert authorizer(image()).settled(asked)
+    assert caller.parts is not None
+    _, told = framing.decode_response(75, 0, memoryview(caller.parts[0])[4:])
+    assert told.topics == [r.DescribeTopicPartitionsResponseTopic(29, "u")]
+
+
+def test_who_names_no_topic_is_told_of_those_it_may_describe() -> None:
+    r = m.DescribeTopicPartitionsResponse
+    it = image()
+    it.apply(AccessChanged("acl", "k", 1, parse("allow User:alice * describe topic t").to_json()))
+    asked, caller = request(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, m.DescribeTopicPartitionsRequest())
+    assert not authorizer(it).settled(asked)
+    asked.reply(r(topics=[r.DescribeTopicPartitionsResponseTopic(0, n) for n in ("t", "u")]))
+    assert caller.parts is not None
+    _, told = framing.decode_response(75, 0, memoryview(caller.parts[0])[4:])
+    assert [(t.name, t.topic_authorized_operations) for t in told.topics] == [("t", 1 << Operation.DESCRIBE)]
+
+
 def test_without_an_authoriser_nothing_is_judged() -> None:
     judge = authorizer(image(), **{"authorizer.class.name": ""})
     asked = SimpleNamespace(header=SimpleNamespace(api_key=0), body=None)

@@ -1,0 +1,35 @@
+"""What the administrator's younger APIs ask of their caller: the rest of Kafka's table, beside `guards`.
+
+Law: `guards`'s. Called by `authorizer`. Must not come in: how a decision is made.
+"""
+
+from __future__ import annotations
+
+from brokerd.access.acls import Operation
+from brokerd.access.guards import NO_TOPIC, TOPIC, Asked, Guard
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
+
+
+def describe_topic_partitions(a: Asked) -> bool:
+    r = m.DescribeTopicPartitionsResponse
+    named = bool(a.body.topics)
+    a.body.topics, may_not = a.only(Operation.DESCRIBE, a.body.topics)
+    refused = [r.DescribeTopicPartitionsResponseTopic(name=t.name, error_code=NO_TOPIC) for t in may_not]
+    if named and not a.body.topics:
+        return a.refuse(r(topics=refused))  # an empty list would mean all of them
+
+    def amend(answer: m.DescribeTopicPartitionsResponse) -> None:
+        answer.topics = [t for t in answer.topics if a.may(Operation.DESCRIBE, TOPIC, t.name or "")]
+        for t in answer.topics:
+            if not t.error_code:
+                t.topic_authorized_operations = a.operations(TOPIC, t.name or "")
+        answer.topics = sorted([*answer.topics, *refused], key=lambda t: t.name or "")
+
+    a.then(amend)
+    return False
+
+
+GUARDS: dict[int, Guard] = {
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
+}
