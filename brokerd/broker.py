@@ -18,6 +18,7 @@ from brokerd.access.authorizer import Authorizer
 from brokerd.access.sasl import Authenticator
 from brokerd.access.scram import Credential
 from brokerd.apis.admin import AdminApi
+from brokerd.apis.elections import ElectionsApi
 from brokerd.apis.fetch import FetchApi
 from brokerd.apis.fetchsessions import Sessions
 from brokerd.apis.groups import GroupsApi
@@ -205,6 +206,7 @@ class Broker:
         return {
             **TOKEN_HANDLERS,
             **TopicPartitionsApi(lambda: self.partitions.image).handlers(),
+            **ElectionsApi(lambda: self.partitions.image, self._ask).handlers(),
             **groups.handlers(),
             **security.handlers(),
             **quotas.handlers(),

@@ -6,7 +6,7 @@ Law: `guards`'s. Called by `authorizer`. Must not come in: how a decision is mad
 from __future__ import annotations
 
 from brokerd.access.acls import Operation
-from brokerd.access.guards import NO_TOPIC, TOPIC, Asked, Guard
+from brokerd.access.guards import CLUSTER, NO_CLUSTER, NO_TOPIC, TOPIC, Asked, Guard
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 
@@ -30,6 +30,24 @@ def describe_topic_partitions(a: Asked) -> bool:
     return False
 
 
+def elect_leaders(a: Asked) -> bool:
+    r = m.ElectLeadersResponse
+    if a.may(Operation.ALTER, CLUSTER):
+        return False
+    result = r.PartitionResult
+    return a.refuse(
+        r(
+            error_code=NO_CLUSTER,
+            replica_election_results=[
+                r.ReplicaElectionResult(topic=t.topic, partition_result=[
+                    result(partition_id=i, error_code=NO_CLUSTER, error_message="Authorization failed.") for i in t.partitions])
+                for t in a.body.topic_partitions or ()
+            ],
+        )
+    )  # fmt: skip
+
+
 GUARDS: dict[int, Guard] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
+    ApiKey.ELECT_LEADERS: elect_leaders,
 }

@@ -43,8 +43,10 @@ class Forwarding:
         timeout_ms: int,
         done: Callable[[Results], None],
         partitions: int = 0,
+        more: Mapping[str, Any] | None = None,
     ) -> None:
-        """Ask on behalf of `principal` (`User:alice`) for every topic; `done` hears one result per topic, in order, once all are there."""
+        """Ask on behalf of `principal` (`User:alice`) for every topic; `done` hears one result per topic, in order, once all are there.
+        `more` goes with each piece."""
         results: list[Mapping[str, Any]] = [{}] * len(topics)
         told = None
         if len(topics) > TOPICS_PER_REQUEST_MAX:
@@ -82,7 +84,12 @@ class Forwarding:
         if not pieces:
             done(results)
         for piece in pieces:
-            payload = {"topics": [topics[i] for i in piece], "validate_only": validate_only, "principal": principal}
+            payload: dict[str, Any] = {
+                "topics": [topics[i] for i in piece],
+                "validate_only": validate_only,
+                "principal": principal,
+            }
+            payload.update(more or {})
             self._ask(kind, payload, _timeout(timeout_ms), partial(answered, piece))
 
 

@@ -40,7 +40,8 @@ def elected(
             seat = Seat(back[0], incarnation(back[0]) or 0)
             return _led(replace(state, last_isr=()), seat, (seat,))
     if unclean:
-        for broker_id in state.replicas:
+        # Who is still being added last: its copy may hold next to nothing.
+        for broker_id in sorted(state.replicas, key=lambda b: b in state.adding):
             now = incarnation(broker_id)
             if now is not None:
                 seat = Seat(broker_id, now)

@@ -30,6 +30,9 @@ PERSISTENT = ("/brokers", BROKERS, PROPOSALS, OFFLINE, REQUESTS, METADATA, LOG, 
 RAISE_LEVEL = "raise_metadata_level"
 """Kind of the request, by a person, to raise the log's level: {"level": n}, or {} for the highest."""
 
+ELECT = "elect_leaders"
+"""Kind of a client's request for elections: {"unclean": .., "topics": [{"name": .., "partitions": [..]}]}; the answer has [partition, Kafka's code] for each."""
+
 PROPOSALS_MAX = 2_000
 """ISR proposals in one znode; the rest follows when these are answered. Keeps the node far below ZooKeeper's 1 MB."""
 

@@ -53,6 +53,7 @@ class ApiKey(IntEnum):
     EXPIRE_DELEGATION_TOKEN = 40
     DESCRIBE_DELEGATION_TOKEN = 41
     DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
@@ -155,6 +156,7 @@ APIS: dict[int, Api] = {
             m.DescribeDelegationTokenResponse, _NO_TOKENS),
         Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", 0, 0, m.DescribeTopicPartitionsRequest,
             m.DescribeTopicPartitionsResponse),
+        Api(ApiKey.ELECT_LEADERS, "ElectLeaders", 0, 2, m.ElectLeadersRequest, m.ElectLeadersResponse),
         Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", 0, 0, m.DescribeProducersRequest,
             m.DescribeProducersResponse),
         Api(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", 0, 0, m.DescribeTransactionsRequest,
@@ -174,7 +176,6 @@ _SHARE = "share groups (KIP-932)"
 
 ABSENT: dict[int, str] = {
     4: _INTERNAL, 5: _INTERNAL, 6: _INTERNAL, 7: _INTERNAL,
-    43: "preferred leaders return by themselves",
     45: "moves are asked of the control plane", 46: "moves are asked of the control plane",
     52: _INTERNAL, 53: _INTERNAL, 54: _INTERNAL, 55: _QUORUM, 56: _INTERNAL,
     57: "`manage.py upgrade_metadata` raises the metadata log's level", 58: _INTERNAL, 59: _INTERNAL, 62: _INTERNAL, 63: _INTERNAL,

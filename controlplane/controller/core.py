@@ -45,12 +45,13 @@ from brokerd.cluster.model import (
     TopicState,
 )
 from brokerd.cluster.placement import PlacementError, place
-from brokerd.cluster.znodes import RAISE_LEVEL, ForwardedRequest, IsrProposal, Registration
-from controlplane.controller import requests
+from brokerd.cluster.znodes import ELECT, RAISE_LEVEL, ForwardedRequest, IsrProposal, Registration
+from controlplane.controller import elections, requests
 from controlplane.controller.events import (
     Appended,
     AppendMetadata,
     BrokersSeen,
+    ChangeMade,
     Deposed,
     DesiredAccess,
     DesiredAssignment,
@@ -120,9 +121,12 @@ class Core:
     _load: Counter[int] | None = None
     _answered: list[str] = field(default_factory=list)
     _effects: list[Effect] = field(default_factory=list)
+    _made: list[ChangeMade] = field(default_factory=list)
+    """Told once they stand in the log."""
 
     # -- events --------------------------------------------------------------------------------------------------------
     def handle(self, event: Event, now: Now) -> list[Effect]:
+        told: list[Effect] = []
         match event:
             case Elected():
                 self.acting, self.controller_epoch, self.in_flight = True, event.controller_epoch, False
@@ -132,6 +136,7 @@ class Core:
                 self.fresh.clear()
                 self.access.clear()
                 self.leaving.clear()
+                self._made.clear()
                 self.preferred_at_ms = now.mono_ms + PREFERRED_EVERY_MS
             case Deposed():
                 self.acting = False
@@ -156,13 +161,14 @@ class Core:
                     pending.waiting.clear()
             case Appended():
                 self.in_flight = False
+                told, self._made = [*self._made], []
             case Tick():
                 if not self._due(now):
                     return []
         self._stirred = True
         if not self.acting or self.in_flight or self.registrations is None:
-            return []
-        return self._look(now)
+            return told
+        return [*told, *self._look(now)]
 
     def _due(self, now: Now) -> bool:
         return (
@@ -435,6 +441,8 @@ class Core:
                 self._leave(request)
             elif request.kind == RAISE_LEVEL:
                 self._raise_level(request)
+            elif request.kind == ELECT:
+                self._elect(request)
             elif requests.known(request.kind):
                 results = requests.verdicts(request.kind, request.payload, self.image, self._live())
                 if request.kind == "alter_access" and self._level() < ACCESS_LEVEL:
@@ -461,6 +469,39 @@ class Core:
         error = 0 if problem is None else INVALID_UPDATE_VERSION
         self._out.append(RequestAnswered(request.request_id, error, problem, {"level": level}))
         self._answered.append(request.request_id)
+
+    def _elect(self, request: ForwardedRequest) -> None:
+        """At once, whether the database answers or not: its row is written when the log has it."""
+        unclean = bool(request.payload.get("unclean"))
+        results = []
+        for item in request.payload["topics"]:
+            topic = self.image.topic_named(item["name"])
+            verdicts: list[list[int]] = []
+            before: dict[str, int] = {}
+            after: dict[str, int] = {}
+            for index in item["partitions"]:
+                tp = TopicPartition(topic.topic_id, index) if topic is not None else None
+                state = self._state(tp) if tp is not None else None
+                if topic is None or tp is None or state is None or not topic.ready:
+                    verdicts.append([index, requests.UNKNOWN_TOPIC_OR_PARTITION])
+                    continue
+                elected, error = elections.held(state, self._serving(tp), unclean=unclean)
+                verdicts.append([index, error])
+                if elected is not None:
+                    before[str(index)], after[str(index)] = state.leader, elected.leader
+                    self._put(tp, elected)
+            results.append({"name": item["name"], "error": 0, "message": None, "partitions": verdicts})
+            refused = not after and any(e != elections.ELECTION_NOT_NEEDED for _, e in verdicts)
+            if after or refused:
+                kind = "unclean" if unclean else "preferred"
+                errors = {str(i): e for i, e in verdicts if e}
+                self._made.append(
+                    ChangeMade(
+                        requests.asker(request), f"topic.elect-{kind}", "topic", item["name"], before or None, after or None,
+                        f"Kafka's error by partition: {errors}" if errors else "", refused,
+                    )
+                )  # fmt: skip
+        self._answer(request.request_id, results)
 
     def _leave(self, request: ForwardedRequest) -> None:
         """Controlled shutdown: leaders move off and the broker leaves every ISR that can do without it."""

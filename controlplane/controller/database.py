@@ -10,6 +10,7 @@ import logging
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -33,6 +34,7 @@ from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from brokerd.cluster.znodes import ForwardedRequest
 from controlplane.controller import requests
 from controlplane.controller.events import (
+    ChangeMade,
     DesiredAccess,
     DesiredAssignment,
     DesiredFailed,
@@ -43,9 +45,11 @@ from controlplane.controller.events import (
 )
 from controlplane.dbcare import drop_if_replaced
 from controlplane.models import Cluster, HandledRequest, Move, ObservedTopic, Topic
+from controlplane.models.change import Outcome
 from controlplane.services import Refused, moves, recovery
 from controlplane.services import access as access_services
 from controlplane.services import topics as topic_services
+from controlplane.services.common import record
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +72,9 @@ INTERNAL_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 
 """Small segments: what is compacted need not be read when a coordinator moves."""
 
 REQUEST_TIMED_OUT, INVALID_REQUEST = 7, 42
+
+CHANGES_OWED_MAX = 1_000
+"""Rows about changes already in the log that wait for a database that does not answer; the oldest is given up first."""
 
 HANDLED_KEPT = timedelta(days=1)
 """How long a handled request is remembered; its author waits for seconds."""
@@ -106,7 +113,7 @@ class Stop:
     pass
 
 
-Command = Begin | End | Resets | Look | ForwardedRequest | Report | Stop
+Command = Begin | End | Resets | Look | ForwardedRequest | Report | ChangeMade | Stop
 Post = Callable[[DesiredRead | DesiredFailed], None]
 
 
@@ -138,6 +145,8 @@ class DatabaseThread:
         self._resets: list[tuple[str, int]] = []
         self._resets_handed: dict[str, float] = {}
         self._reports: dict[str, tuple[str, float]] = {}
+        self._made: deque[ChangeMade] = deque(maxlen=CHANGES_OWED_MAX)
+        """Changes in the log whose rows are not written yet."""
         self._bootstrapped = 0.0
         self.problem: str | None = None
         """Why the database could not be used at the last try; None = it could."""
@@ -165,7 +174,7 @@ class DatabaseThread:
         ):
             self._commands.put(Look())
 
-    def report(self, report: Report) -> None:
+    def report(self, report: Report | ChangeMade) -> None:
         self._commands.put(report)
 
     def close(self) -> None:
@@ -186,6 +195,7 @@ class DatabaseThread:
             try:
                 if command is not None:
                     self._handle(command)
+                self._write_down()
                 if self._epoch is not None and self._commands.empty():
                     self._poll(self._epoch)
                 self._well()
@@ -220,6 +230,8 @@ class DatabaseThread:
                 self._request(command)
             case Report():
                 self._report(command)
+            case ChangeMade():
+                self._made.append(command)
             case Look() | Stop():
                 pass
 
@@ -315,14 +327,14 @@ class DatabaseThread:
         if handled is not None:
             return list(Topic.objects.filter(id__in=[UUID(i) for i in handled.topic_ids]))
         HandledRequest.objects.filter(at__lt=timezone.now() - HANDLED_KEPT).delete()
-        rows = [self._write_topic(request, topic, asker(request)) for topic in request.payload["topics"]]
+        rows = [self._write_topic(request, topic, requests.asker(request)) for topic in request.payload["topics"]]
         HandledRequest.objects.create(
             request_id=request.request_id, kind=request.kind, topic_ids=[str(row.id) for row in rows]
         )
         return rows
 
     def _write_access(self, request: ForwardedRequest) -> tuple[DesiredAccess, ...]:
-        who = asker(request)
+        who = requests.asker(request)
         out = []
         for item in request.payload["topics"]:
             known = self.image.access_to(item["kind"], item["name"])[0] if self.image is not None else 0
@@ -403,6 +415,16 @@ class DatabaseThread:
             except Refused as e:
                 log.info("%s was not created: %s", name, e.reason)
 
+    def _write_down(self) -> None:
+        while self._made:
+            made = self._made[0]
+            record(
+                made.who, made.verb, made.object_kind, made.object_name[:255],
+                before=made.before, after=made.after, detail=made.detail,
+                outcome=Outcome.REFUSED if made.refused else Outcome.CONFIRMED,
+            )  # fmt: skip
+            self._made.popleft()
+
     # -- reports -------------------------------------------------------------------------------------------------------------
     def _report(self, report: Report) -> None:
         text, at = self._reports.get(report.subject, ("", -REPORT_AGAIN_SECONDS))
@@ -426,11 +448,6 @@ class DatabaseThread:
             row = Topic.objects.filter(name=report.subject, deleted_at__isnull=True).first()
             if row is not None:
                 topic_services.mark_refused(row.id, row.generation, report.text, self._epoch)
-
-
-def asker(request: ForwardedRequest) -> str:
-    """Who stands in the change rows of a request. A broker of before says no principal."""
-    return f"{request.payload.get('principal') or 'client'} at broker {request.broker_id}"[:150]
 
 
 def desired(row: Topic, request_id: str | None = None) -> DesiredTopic:

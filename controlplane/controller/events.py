@@ -176,4 +176,18 @@ class StepDown:
     reason: str
 
 
-Effect = AppendMetadata | WriteDesired | Report | StepDown
+@dataclass(frozen=True, slots=True)
+class ChangeMade:
+    """A change that no row asked for, since it must not wait for a database: it leaves one when it stands in the log. `refused`: why nothing was changed."""
+
+    who: str
+    verb: str
+    object_kind: str
+    object_name: str
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
+    detail: str = ""
+    refused: bool = False
+
+
+Effect = AppendMetadata | WriteDesired | Report | ChangeMade | StepDown

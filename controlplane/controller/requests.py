@@ -14,7 +14,7 @@ from brokerd.cluster.image import Image
 from brokerd.cluster.levels import LEVEL_MAX, level_problem
 from brokerd.cluster.model import BrokerState, TopicState, topic_name_problem, topic_names_collide
 from brokerd.cluster.placement import PlacementError, place
-from brokerd.cluster.znodes import Registration
+from brokerd.cluster.znodes import ForwardedRequest, Registration
 
 Result = dict[str, Any]
 
@@ -51,6 +51,11 @@ def verdicts(kind: str, payload: Mapping[str, Any], image: Image, live: list[Bro
 
 def known(kind: str) -> bool:
     return kind in _CHECKS
+
+
+def asker(request: ForwardedRequest) -> str:
+    """Who stands in the change rows of a request. A broker of before says no principal."""
+    return f"{request.payload.get('principal') or 'client'} at broker {request.broker_id}"[:150]
 
 
 def deaf(registrations: Iterable[Registration], level: int) -> list[Registration]:

@@ -30,6 +30,7 @@ from controlplane.controller.events import (
     Appended,
     AppendMetadata,
     BrokersSeen,
+    ChangeMade,
     Deposed,
     DesiredFailed,
     DesiredRead,
@@ -66,7 +67,7 @@ class Database(Protocol):
 
     def applied(self, image: Image, records: Sequence[Record]) -> None: ...
 
-    def report(self, report: Report) -> None: ...
+    def report(self, report: Report | ChangeMade) -> None: ...
 
     def close(self) -> None: ...
 
@@ -234,7 +235,7 @@ class Controller:
                     self.appender.submit(effect.records, [request_path(r) for r in effect.answered])
                 case WriteDesired():
                     self._database.write(effect.request)
-                case Report():
+                case Report() | ChangeMade():
                     self._database.report(effect)
                 case StepDown():
                     self._depose(effect.reason)

@@ -4,13 +4,14 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import OperationalError
 
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import ReplicaReset, TopicReady
 from brokerd.cluster.model import BrokerState, TopicState
 from brokerd.cluster.znodes import ForwardedRequest
 from controlplane.controller.database import Begin, DatabaseThread
-from controlplane.controller.events import DesiredFailed, DesiredRead, Report
+from controlplane.controller.events import ChangeMade, DesiredFailed, DesiredRead, Report
 from controlplane.models import Change, Cluster, HandledRequest, ReplicaRecovery, Topic
 from controlplane.services import moves, recovery, topics
 from tests.unit.controlplane.world import World
@@ -63,6 +64,29 @@ def test_a_change_row_says_which_principal_asked_at_which_broker(world: World) -
         ("topic.delete", "User:bob at broker 1"),
         ("quota.set", "User:root at broker 1"),
     ]
+
+
+def test_a_change_that_did_not_wait_for_the_database_gets_its_row_when_that_answers(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk()
+    made = ChangeMade("User:ann at broker 1", "topic.elect-unclean", "topic", "t", {"0": -1}, {"0": 1}, "told")
+
+    def locked(*_: Any, **__: Any) -> None:
+        raise OperationalError("database is locked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("controlplane.controller.database.record", locked)
+        desk.thread._handle(made)
+        with pytest.raises(OperationalError):
+            desk.thread._write_down()
+    desk.thread._write_down()
+    desk.thread._write_down()
+    row = Change.objects.get()
+    assert (row.who, row.verb, row.object_name, row.before, row.after, row.detail, row.outcome) == (
+        made.who, made.verb, "t", {"0": -1}, {"0": 1}, "told", "confirmed",
+    )  # fmt: skip
+    assert row.finished_at is not None
 
 
 def test_a_request_that_comes_twice_writes_once_and_is_answered_twice(world: World) -> None:
