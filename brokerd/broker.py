@@ -18,6 +18,7 @@ from brokerd.access.authorizer import Authorizer
 from brokerd.access.sasl import Authenticator
 from brokerd.access.scram import Credential
 from brokerd.apis.admin import AdminApi
+from brokerd.apis.configs import ConfigsApi
 from brokerd.apis.elections import ElectionsApi
 from brokerd.apis.fetch import FetchApi
 from brokerd.apis.fetchsessions import Sessions
@@ -35,7 +36,7 @@ from brokerd.apis.transactions import TransactionsApi
 from brokerd.cleanstop import close_all
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import AccessChanged, Record, RequestAnswered, TopicDeleted
+from brokerd.cluster.metadata import AccessChanged, BrokerConfigChanged, Record, RequestAnswered, TopicDeleted
 from brokerd.cluster.model import (
     GROUP_OFFSETS_TOPIC,
     INTERNAL_TOPICS,
@@ -50,6 +51,7 @@ from brokerd.coordinator.groups import Groups
 from brokerd.coordinator.markers import Markers
 from brokerd.coordinator.transactions import Transactions
 from brokerd.dispatch import Dispatch, Handler
+from brokerd.dynamic import topic_default
 from brokerd.identity import Identity
 from brokerd.internal import Inquiry, InternalLog, coordinator_of
 from brokerd.logdirs import LogDirs
@@ -131,7 +133,9 @@ class Broker:
             for _ in range(2)
         )  # fmt: skip
         inquiry = Inquiry(self.partitions, self.coordinators)
-        verification = Verification(inquiry.ask, enabled=config["transaction.partition.verification.enable"])
+        self.verification = verification = Verification(
+            inquiry.ask, enabled=config["transaction.partition.verification.enable"]
+        )
         self.produce = ProduceApi(self.loop, self.partitions, verification)
         self.groups = Groups(
             InternalLog(GROUP_OFFSETS_TOPIC, self.partitions, self.produce, lambda: self.loop.now), lambda: self.loop.now,
@@ -156,7 +160,7 @@ class Broker:
         self.upkeep = Upkeep(self.partitions, self.jobs, lambda: self.loop.now)
         self.relocations = Relocations(
             self.partitions, self.jobs, lambda: self.loop.now,
-            bytes_per_s_max=config["replica.alter.log.dirs.io.max.bytes.per.second"],
+            bytes_per_s_max=lambda: int(config["replica.alter.log.dirs.io.max.bytes.per.second"]),
         )  # fmt: skip
         self._draw_producer_id = outside.draw_producer_id
         self.authorizer = self.dispatch.authorizer = Authorizer(config.values, lambda: self.partitions.image)
@@ -189,7 +193,7 @@ class Broker:
         fetch = FetchApi(self.loop, self.partitions, self.fetch_sessions, bytes_max=self.config["fetch.max.bytes"])
         offsets = OffsetsApi(self.loop, self.partitions)
         metadata = MetadataApi(self.loop, self.config, lambda: self.partitions.image, self._ask)
-        admin = AdminApi(self.config, self.partitions, lambda: self.partitions.image, self._ask)
+        admin = AdminApi(self.config, lambda: self.partitions.image, self._ask)
         log_dirs = LogDirsApi(self.partitions, self.relocations, lambda: self.loop.now)
         groups = GroupsApi(
             self.groups, lambda: self.loop.now, self._coordinator,
@@ -206,6 +210,7 @@ class Broker:
         return {
             **TOKEN_HANDLERS,
             **TopicPartitionsApi(lambda: self.partitions.image).handlers(),
+            **ConfigsApi(self.config, lambda: self.partitions.image, self._ask).handlers(),
             **ElectionsApi(lambda: self.partitions.image, self._ask).handlers(),
             **groups.handlers(),
             **security.handlers(),
@@ -223,9 +228,6 @@ class Broker:
             ApiKey.CREATE_TOPICS: admin.create_topics,
             ApiKey.DELETE_TOPICS: admin.delete_topics,
             ApiKey.CREATE_PARTITIONS: admin.create_partitions,
-            ApiKey.DESCRIBE_CONFIGS: admin.describe_configs,
-            ApiKey.ALTER_CONFIGS: admin.alter_configs,
-            ApiKey.INCREMENTAL_ALTER_CONFIGS: admin.incremental_alter_configs,
             ApiKey.ALTER_REPLICA_LOG_DIRS: log_dirs.alter_replica_log_dirs,
             ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe_log_dirs,
         }
@@ -233,7 +235,7 @@ class Broker:
     # -- introductions ---------------------------------------------------------------------------------------------------
     def _topic_config(self, topic: TopicState) -> TopicConfig:
         overrides = {**INTERNAL_DEFAULTS, **topic.configs} if topic.name in INTERNAL_TOPICS else topic.configs
-        return TopicConfig.from_overrides(overrides, self.config.topic_defaults)
+        return TopicConfig.from_overrides(overrides, self.config.defaults_in_force)
 
     def _address_of(self, broker_id: int) -> tuple[str, int] | None:
         broker = self.partitions.image.brokers.get(broker_id)
@@ -243,6 +245,15 @@ class Broker:
         self.authorizer.changed()
         quotas = self.partitions.image.access.get("quota", {})
         self.dispatch.quotas.set((key, value) for key, (_, value) in quotas.items())
+
+    def _follow_settings(self, image: Image) -> bool:
+        """What the metadata log says of this broker's settings counts from here on. True when defaults for topics are others now."""
+        changed = self.config.follow(image.broker_configs)
+        if changed:
+            log.info("settings changed: %s", ", ".join(sorted(changed)))
+            self.listeners.limits_changed()
+            self.verification.enabled = self.config["transaction.partition.verification.enable"]
+        return any(topic_default(name) is not None for name in changed)
 
     def _credential(self, mechanism: str, user: str) -> Credential | None:
         _, value = self.partitions.image.access_to("scram", f"{mechanism}:{user}")
@@ -255,6 +266,7 @@ class Broker:
 
     # -- what membership tells -------------------------------------------------------------------------------------------
     def image_loaded(self, image: Image, now: Now) -> None:
+        self._follow_settings(image)
         self.partitions.load(image, now)
         self._access_changed()
         self.relocations.resume(now)
@@ -264,7 +276,10 @@ class Broker:
         self.listeners.open()
 
     def entry_applied(self, image: Image, records: Sequence[Record], now: Now) -> None:
+        defaults_changed = any(isinstance(r, BrokerConfigChanged) for r in records) and self._follow_settings(image)
         self.partitions.apply(image, records, now)
+        if defaults_changed:
+            self.partitions.reconfigure(now)
         self.fetchers.kick()
         for record in records:
             if isinstance(record, AccessChanged):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from brokerd.access.settings import ACCESS_SETTINGS, MECHANISMS, SASL_SETTINGS, SSL_SETTINGS
+from brokerd.dynamic import CLUSTER_WIDE, Live
 from brokerd.listeners import Door, doors, inter_broker_door, parse_listeners, parse_protocol_map
 from brokerd.setting import Setting, parse_bool, words
 
@@ -50,22 +51,22 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("zookeeper.session.timeout.ms", int, 6_000, "Silence after which the broker counts as dead.", 400),
     Setting("broker.rack", str, None, "The zone, for placement and closest reads."),
     Setting("failure.domain", str, None, "The host: replicas of one partition never share it."),
-    Setting("num.partitions", int, 1, "Partitions of an auto-created topic.", 1),
-    Setting("default.replication.factor", int, 1, "Replicas of an auto-created topic.", 1),
-    Setting("auto.create.topics.enable", parse_bool, True, "Create a topic when a producer or consumer first names it."),
+    Setting("num.partitions", int, 1, "Partitions of an auto-created topic.", 1, live=True),
+    Setting("default.replication.factor", int, 1, "Replicas of an auto-created topic.", 1, live=True),
+    Setting("auto.create.topics.enable", parse_bool, True, "Create a topic when a producer or consumer first names it.", live=True),
     Setting("socket.request.max.bytes", int, 100 * MIB, "Largest request; a larger one closes the connection.", 1024),
-    Setting("max.connections", int, 10_000, "Connections at once; bounds descriptors and buffers.", 1),
-    Setting("max.connections.per.ip", int, 2**31 - 1, "Connections at once from one address.", 0),
-    Setting("max.connections.per.ip.overrides", _per_address, {}, "The same for single addresses: 10.0.0.1:100 by commas."),
-    Setting("max.connection.creation.rate", int, 2**31 - 1, "New connections per second; more wait in the system's queue.", 1),
-    Setting("connections.max.idle.ms", int, 600_000, "A connection silent for longer is closed.", 1),
+    Setting("max.connections", int, 10_000, "Connections at once; bounds descriptors and buffers.", 1, live=True),
+    Setting("max.connections.per.ip", int, 2**31 - 1, "Connections at once from one address.", 0, live=True),
+    Setting("max.connections.per.ip.overrides", _per_address, {}, "The same for single addresses: 10.0.0.1:100 by commas.", live=True),
+    Setting("max.connection.creation.rate", int, 2**31 - 1, "New connections per second; more wait in the system's queue.", 1, live=True),
+    Setting("connections.max.idle.ms", int, 600_000, "A connection silent for longer is closed.", 1, live=True),
     Setting("replica.lag.time.max.ms", int, 10_000, "A follower not caught up for longer leaves the ISR.", 100),
-    Setting("replica.fetch.wait.max.ms", int, 500, "How long a follower's fetch may wait at the leader.", 1),
-    Setting("replica.fetch.max.bytes", int, 1 * MIB, "Bytes per partition in a follower's fetch.", 1024),
+    Setting("replica.fetch.wait.max.ms", int, 500, "How long a follower's fetch may wait at the leader.", 1, live=True),
+    Setting("replica.fetch.max.bytes", int, 1 * MIB, "Bytes per partition in a follower's fetch.", 1024, live=True),
     Setting("replica.fetch.response.max.bytes", int, 10 * MIB, "Bytes of one follower's fetch.", 1024),
     Setting("replica.fetch.backoff.ms", int, 200, "Pause after a failed fetch.", 1),
     Setting("replica.socket.timeout.ms", int, 10_000, "A fetch without an answer for longer is given up.", 100),
-    Setting("replica.alter.log.dirs.io.max.bytes.per.second", int, 2**63 - 1, "Pace of moves between log.dirs.", 1),
+    Setting("replica.alter.log.dirs.io.max.bytes.per.second", int, 2**63 - 1, "Pace of moves between log.dirs.", 1, live=True),
     Setting("replica.high.watermark.checkpoint.interval.ms", int, 5_000, "How often high watermarks are written down.", 100),
     Setting("log.retention.check.interval.ms", int, 300_000, "How often old segments are looked for.", 100),
     Setting("log.open.files.max", int, 10_000, "Segment files kept open at once, and at most half of what the system allows.", 16),
@@ -83,14 +84,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("transaction.version", int, 0, "The feature's level that is offered: 2 is an epoch for each transaction (KIP-890). Raise it once every broker serves it.", 0),
     Setting("transactional.id.expiration.ms", int, 604_800_000, "A transactional id unused for longer is forgotten.", 1),
     Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", int, 10_000, "How often transactions whose time is up are looked for.", 1),
-    Setting("transaction.partition.verification.enable", parse_bool, True, "Ask the coordinator before a producer's first batch of a transaction: without it one that comes late may hang readers for ever."),
+    Setting("transaction.partition.verification.enable", parse_bool, True, "Ask the coordinator before a producer's first batch of a transaction: without it one that comes late may hang readers for ever.", live=True),
     Setting("producer.id.expiration.ms", int, 86_400_000, "A producer silent for longer is forgotten.", 1),
     *SSL_SETTINGS,
     *SASL_SETTINGS,
     *ACCESS_SETTINGS,
 )  # fmt: skip
 
-_BY_NAME = {s.name: s for s in SETTINGS}
+BY_NAME = {s.name: s for s in SETTINGS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +104,26 @@ class BrokerConfig:
     inter_broker: Door | None = None
     per_listener: Mapping[tuple[str, str], Any] = field(default_factory=dict)
     """What is set for one listener alone, by its name and the setting's."""
+    given: Mapping[str, str] = field(default_factory=dict)
+    """The file, as it stands there."""
+    live: Live = field(default_factory=Live)
+    """What the metadata log says, over it."""
 
     def __getitem__(self, name: str) -> Any:
-        return self.values[name]
+        return self.live.values[name] if name in self.live.values else self.values[name]
+
+    @property
+    def defaults_in_force(self) -> Mapping[str, str]:
+        """`topic_defaults`, and what the metadata log says over them."""
+        return {**self.topic_defaults, **self.live.topic_defaults} if self.live.topic_defaults else self.topic_defaults
+
+    def follow(self, broker_configs: Mapping[int, tuple[int, Mapping[str, str]]]) -> set[str]:
+        """Take over what an image of the metadata log holds. The names whose value is another one now."""
+        nothing: tuple[int, Mapping[str, str]] = (0, {})
+        (_, cluster), (_, own) = (broker_configs.get(i, nothing) for i in (CLUSTER_WIDE, self.broker_id))
+        if cluster == self.live.cluster and own == self.live.own:
+            return set()
+        return self.live.follow(BY_NAME, cluster, own, self.broker_id)
 
     def of(self, door: Door, name: str) -> Any:
         """A setting as it is in force for one listener."""
@@ -144,7 +162,7 @@ class BrokerConfig:
         topic_defaults: dict[str, str] = {}
         per_listener: dict[tuple[str, str], Any] = {}
         for name, text in given.items():
-            setting = _BY_NAME.get(name)
+            setting = BY_NAME.get(name)
             if setting is None and (own := _own(name)) is not None:
                 listener, setting = own
                 per_listener[listener, setting.name] = _read(setting, name, text, where)
@@ -157,14 +175,14 @@ class BrokerConfig:
             values[name] = _read(setting, name, text, where)
         for name in ("broker.id", "log.dirs"):
             if values[name] is None:
-                raise ConfigError(f"{where}: {name} is missing. {_BY_NAME[name].doc}")
+                raise ConfigError(f"{where}: {name} is missing. {BY_NAME[name].doc}")
         try:
             listening = doors(values)
             inter_broker = inter_broker_door(values, listening)
             strange = {listener for listener, _ in per_listener} - {door.name for door in listening}
             if strange:
                 raise ValueError(f"listener.name.{min(strange).lower()}: no listener has this name")
-            return BrokerConfig(values, topic_defaults, listening, inter_broker, per_listener)
+            return BrokerConfig(values, topic_defaults, listening, inter_broker, per_listener, dict(given))
         except ValueError as e:
             raise ConfigError(f"{where}: {e}") from e
 
@@ -186,9 +204,6 @@ def _own(name: str) -> tuple[str, Setting] | None:
 def _read(setting: Setting, name: str, text: str, where: str) -> Any:
     shown = "(hidden)" if setting.secret else repr(text)
     try:
-        value = setting.parse(text)
+        return setting.read(text)
     except ValueError as e:
         raise ConfigError(f"{where}: {name}={shown} cannot be used: {e}. {setting.doc}") from e
-    if setting.low is not None and value < setting.low:
-        raise ConfigError(f"{where}: {name}={text} is below its least value {setting.low}. {setting.doc}")
-    return value

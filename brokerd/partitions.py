@@ -330,6 +330,12 @@ class Partitions:
         log.info("%s-%d is rebuilt from its leader (%s)", topic.name, tp.partition, reset_id)
         self.sync(tp, now)
 
+    def reconfigure(self, now: Now) -> None:
+        """The broker's defaults for topics have changed."""
+        for topic_id in dict.fromkeys(tp.topic_id for tp in self.hosted):
+            if topic_id in self.image.topics:
+                self._reconfigure(topic_id, now)
+
     def _reconfigure(self, topic_id: UUID, now: Now) -> None:
         topic = self.image.topics[topic_id]
         config = self._topic_config(topic)

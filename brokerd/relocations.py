@@ -60,7 +60,9 @@ class Relocation:
 
 
 class Relocations:
-    def __init__(self, partitions: Partitions, jobs: Runner, clock: Callable[[], Now], *, bytes_per_s_max: int) -> None:
+    def __init__(
+        self, partitions: Partitions, jobs: Runner, clock: Callable[[], Now], *, bytes_per_s_max: Callable[[], int]
+    ) -> None:
         self._partitions, self._jobs, self._clock = partitions, jobs, clock
         self._dirs, self._disk = partitions.log_dirs, partitions.disk
         self._bytes_per_s_max = bytes_per_s_max
@@ -179,7 +181,7 @@ class Relocations:
         self._work(move, plan.run, plan)
 
     def _pace(self, size: int, now: Now) -> None:
-        self._not_before_ms = now.mono_ms + size * 1000 // self._bytes_per_s_max
+        self._not_before_ms = now.mono_ms + size * 1000 // self._bytes_per_s_max()
 
     def _align(self, move: Relocation, now: Now) -> None:
         """Cut the future log where the live one was cut, or let it begin where the live one begins now."""

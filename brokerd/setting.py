@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """`per_listener`: may be given as `listener.name.<listener>.<name>` as well, for that listener alone. `secret`: never shown, never logged."""
+    """`per_listener`: may be given as `listener.name.<listener>.<name>` as well, for that listener alone. `secret`: never shown, never logged.
+    `live`: may be changed while the broker runs."""
 
     name: str
     parse: Callable[[str], Any]
@@ -18,6 +19,45 @@ class Setting:
     low: int | None = None
     per_listener: bool = False
     secret: bool = False
+    live: bool = False
+
+    def read(self, text: str) -> Any:
+        """The value of a text. Raises ValueError with a sentence."""
+        value = self.parse(text)
+        if self.low is not None and value < self.low:
+            raise ValueError(f"it is below its least value {self.low}")
+        return value
+
+    def show(self, value: Any) -> str | None:
+        """A value as a text that reads back; None for what is secret or not set."""
+        if value is None or self.secret:
+            return None
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, dict):
+            return ",".join(f"{k}:{v}" for k, v in value.items())
+        if isinstance(value, tuple):
+            return ",".join(_item(v) for v in value)
+        return str(value)
+
+    @property
+    def kafka_type(self) -> int:
+        """On the wire, as `cluster/configs` has them; 9 is a password."""
+        if self.secret:
+            return PASSWORD
+        if self.parse is parse_bool:
+            return BOOLEAN
+        if self.parse is int:
+            return LONG if isinstance(self.default, int) and self.default > INT_MAX else INT
+        return LIST if isinstance(self.default, tuple) else STRING
+
+
+BOOLEAN, STRING, INT, LONG, LIST, PASSWORD = 1, 2, 3, 5, 7, 9
+INT_MAX = 2**31 - 1
+
+
+def _item(value: Any) -> str:
+    return "{}://{}:{}".format(*value) if isinstance(value, tuple) and len(value) == 3 else str(value)
 
 
 def parse_bool(text: str) -> bool:

@@ -44,13 +44,13 @@ class Question:
 
 class Verification:
     def __init__(self, ask: AskCoordinator, *, enabled: bool) -> None:
-        self._ask, self._enabled = ask, enabled
+        self._ask, self.enabled = ask, enabled
         self._questions: dict[tuple[TopicPartition, int], Question] = {}
 
     def needed(self, replica: Replica, producer_id: int, producer_epoch: int, *, add: bool) -> bool:
         """No transaction of this producer and epoch is open in the log, or somebody waits whom this batch must not overtake. Who leaves
         it to us to `add` the partition is asked about in any case."""
-        if not self._enabled and not add:
+        if not self.enabled and not add:
             return False
         if (replica.tp, producer_id) in self._questions:
             return True

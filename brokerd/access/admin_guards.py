@@ -6,7 +6,7 @@ Law: `guards`'s. Called by `authorizer`. Must not come in: how a decision is mad
 from __future__ import annotations
 
 from brokerd.access.acls import Operation
-from brokerd.access.guards import CLUSTER, NO_CLUSTER, NO_TOPIC, TOPIC, Asked, Guard
+from brokerd.access.guards import CLUSTER, NO_CLUSTER, NO_TOPIC, TOPIC, Asked, Guard, cluster
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 
@@ -50,4 +50,7 @@ def elect_leaders(a: Asked) -> bool:
 GUARDS: dict[int, Guard] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
     ApiKey.ELECT_LEADERS: elect_leaders,
+    ApiKey.LIST_CONFIG_RESOURCES: cluster(
+        Operation.DESCRIBE_CONFIGS, lambda a: m.ListConfigResourcesResponse(error_code=NO_CLUSTER)
+    ),
 }

@@ -1,4 +1,4 @@
-"""The administrator's doors: topics, partitions, configs, log folders.
+"""The administrator's doors to topics and partitions.
 
 Laws: nothing is decided here: what changes the cluster is forwarded to the controller through ZooKeeper, in pieces that its nodes and
 the metadata log can hold, and answered when the metadata log answers; what is asked about it is read from the image. Each client gets Kafka's codes and a sentence.
@@ -10,36 +10,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from brokerd.apis.forwarding import Ask, Forwarding
-from brokerd.cluster import configs
 from brokerd.cluster.image import Image
-from brokerd.cluster.model import TopicState
-from brokerd.config import SETTINGS, BrokerConfig
+from brokerd.config import BrokerConfig
 from brokerd.dispatch import Request
-from brokerd.listeners import show_listeners
-from brokerd.partitions import Partitions
-from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import (
-    AlterConfigsResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
 )
 
-RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER = 2, 4, 8
-SOURCE_TOPIC, SOURCE_DYNAMIC_BROKER, SOURCE_DYNAMIC_DEFAULT, SOURCE_STATIC, SOURCE_DEFAULT = 1, 2, 3, 4, 5
-OPERATIONS = {0: "set", 1: "delete", 2: "append", 3: "subtract"}
+SOURCE_TOPIC = 1
+"""Of a config, in Kafka's words DYNAMIC_TOPIC_CONFIG."""
 
 
 class AdminApi:
-    def __init__(self, config: BrokerConfig, partitions: Partitions, image: Callable[[], Image], ask: Ask) -> None:
-        self._config, self._partitions, self._image = config, partitions, image
+    def __init__(self, config: BrokerConfig, image: Callable[[], Image], ask: Ask) -> None:
+        self._config, self._image = config, image
         self._forward = Forwarding(ask)
 
     # -- topics --------------------------------------------------------------------------------------------------------
@@ -145,176 +134,3 @@ class AdminApi:
         self._forward(
             request.principal, "create_partitions", topics, body.validate_only, body.timeout_ms, answered, added
         )
-
-    # -- configs -------------------------------------------------------------------------------------------------------
-    def incremental_alter_configs(self, request: Request) -> None:
-        body: IncrementalAlterConfigsRequest = request.body
-        resources = [
-            (r.resource_type, r.resource_name, [{"name": c.name, "op": OPERATIONS.get(c.config_operation, "unknown"),
-                                                 "value": c.value} for c in r.configs])
-            for r in body.resources
-        ]  # fmt: skip
-
-        def finish(results: Sequence[Mapping[str, Any]]) -> None:
-            request.reply(
-                IncrementalAlterConfigsResponse(
-                    responses=[
-                        IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
-                            resource_type=kind,
-                            resource_name=name,
-                            error_code=r["error"],
-                            error_message=r.get("message"),
-                        )
-                        for (kind, name, _), r in zip(resources, results, strict=True)
-                    ]
-                )
-            )
-
-        self._alter(request.principal, resources, body.validate_only, finish)
-
-    def alter_configs(self, request: Request) -> None:
-        """The legacy call: what is not named goes back to its default."""
-        body = request.body
-        image = self._image()
-        resources = []
-        for r in body.resources:
-            given = {c.name: c.value for c in r.configs}
-            ops: list[dict[str, Any]] = [{"name": n, "op": "set", "value": v} for n, v in given.items()]
-            state = image.topic_named(r.resource_name) if r.resource_type == RESOURCE_TOPIC else None
-            if state is not None:
-                ops += [{"name": n, "op": "delete", "value": None} for n in state.configs if n not in given]
-            resources.append((r.resource_type, r.resource_name, ops))
-
-        def finish(results: Sequence[Mapping[str, Any]]) -> None:
-            request.reply(
-                AlterConfigsResponse(
-                    responses=[
-                        AlterConfigsResponse.AlterConfigsResourceResponse(
-                            resource_type=kind,
-                            resource_name=name,
-                            error_code=r["error"],
-                            error_message=r.get("message"),
-                        )
-                        for (kind, name, _), r in zip(resources, results, strict=True)
-                    ]
-                )
-            )
-
-        self._alter(request.principal, resources, body.validate_only, finish)
-
-    def _alter(
-        self,
-        principal: str,
-        resources: list[tuple[int, str, list[dict[str, Any]]]],
-        validate_only: bool,
-        finish: Callable[[Sequence[Mapping[str, Any]]], None],
-    ) -> None:
-        results: list[Mapping[str, Any]] = [
-            {"error": ErrorCode.INVALID_REQUEST, "message": "only topic configs can be altered so far"}
-        ] * len(resources)
-        places = [i for i, r in enumerate(resources) if r[0] == RESOURCE_TOPIC]
-        if not places:
-            finish(results)
-            return
-
-        def answered(answers: Sequence[Mapping[str, Any]]) -> None:
-            for place, result in zip(places, answers, strict=True):
-                results[place] = result
-            finish(results)
-
-        topics = [{"name": resources[i][1], "configs": resources[i][2]} for i in places]
-        self._forward(principal, "alter_topic_configs", topics, validate_only, 30_000, answered)
-
-    def describe_configs(self, request: Request) -> None:
-        body: DescribeConfigsRequest = request.body
-        image = self._image()
-        results = []
-        # Each once: an answer is a hundred times its question.
-        for resource in {(r.resource_type, r.resource_name): r for r in body.resources}.values():
-            result = DescribeConfigsResponse.DescribeConfigsResult(
-                resource_type=resource.resource_type, resource_name=resource.resource_name
-            )
-            results.append(result)
-            keys = set(resource.configuration_keys) if resource.configuration_keys else None
-            if resource.resource_type == RESOURCE_TOPIC:
-                topic = image.topic_named(resource.resource_name)
-                if topic is None or not topic.ready:
-                    result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    result.error_message = f"there is no topic {resource.resource_name!r}"
-                    continue
-                result.configs = self._topic_configs(topic, keys, body.include_documentation)
-            elif resource.resource_type == RESOURCE_BROKER and resource.resource_name in (
-                "",
-                str(self._config.broker_id),
-            ):
-                result.configs = self._broker_configs(keys, body.include_documentation)
-            else:
-                result.error_code = ErrorCode.INVALID_REQUEST
-                result.error_message = (
-                    f"broker {self._config.broker_id} describes topics and itself, not resource type "
-                    f"{resource.resource_type} named {resource.resource_name!r}"
-                )
-        request.reply(DescribeConfigsResponse(results=results))
-
-    def _topic_configs(
-        self, topic: TopicState, keys: set[str] | None, documented: bool
-    ) -> list[DescribeConfigsResponse.DescribeConfigsResourceResult]:
-        out = []
-        for definition in configs.TOPIC_CONFIGS.values():
-            if keys is not None and definition.name not in keys:
-                continue
-            broker_value = self._config.topic_defaults.get(definition.broker_synonym or "")
-            synonyms = [("default", definition.default_text, SOURCE_DEFAULT)]
-            if broker_value is not None:
-                synonyms.insert(0, (definition.broker_synonym or "", broker_value, SOURCE_STATIC))
-            if definition.name in topic.configs:
-                synonyms.insert(0, (definition.name, topic.configs[definition.name], SOURCE_TOPIC))
-            name, value, source = synonyms[0]
-            del name
-            out.append(
-                DescribeConfigsResponse.DescribeConfigsResourceResult(
-                    name=definition.name,
-                    value=value,
-                    config_source=source,
-                    is_default=source == SOURCE_DEFAULT,
-                    config_type=definition.kafka_type,
-                    documentation=definition.doc if documented else None,
-                    synonyms=[
-                        DescribeConfigsResponse.DescribeConfigsSynonym(
-                            name=n if n != "default" else definition.name, value=v, source=s
-                        )
-                        for n, v, s in synonyms
-                    ],
-                )
-            )
-        return out
-
-    def _broker_configs(
-        self, keys: set[str] | None, documented: bool
-    ) -> list[DescribeConfigsResponse.DescribeConfigsResourceResult]:
-        out = []
-        for setting in SETTINGS:
-            if keys is not None and setting.name not in keys:
-                continue
-            value = None if setting.secret else self._config[setting.name]
-            if isinstance(value, tuple) and setting.name.endswith("listeners"):
-                value = show_listeners(value)
-            elif isinstance(value, dict):
-                value = ",".join(f"{k}:{v}" for k, v in value.items())
-            elif isinstance(value, tuple):
-                value = ",".join(str(v) for v in value)
-            elif isinstance(value, bool):
-                value = str(value).lower()
-            default = self._config[setting.name] == setting.default
-            out.append(
-                DescribeConfigsResponse.DescribeConfigsResourceResult(
-                    name=setting.name,
-                    value=None if value is None else str(value),
-                    read_only=True,
-                    config_source=SOURCE_DEFAULT if default else SOURCE_STATIC,
-                    is_default=default,
-                    is_sensitive=setting.secret,
-                    documentation=setting.doc if documented else None,
-                )
-            )
-        return out

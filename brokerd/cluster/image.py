@@ -13,6 +13,7 @@ from uuid import UUID
 
 from brokerd.cluster.levels import LEVEL_MIN, level_problem
 from brokerd.cluster.metadata import (
+    BROKER,
     GENESIS_HASH,
     AccessChanged,
     BrokerConfigChanged,
@@ -83,7 +84,9 @@ class Image:
         return broker.incarnation if broker is not None and broker.alive else None
 
     def access_to(self, kind: str, key: str) -> tuple[int, Mapping[str, Any] | None]:
-        """(generation, value); 0 and None for what never was."""
+        """(generation, value); 0 and None for what never was. Of kind BROKER: a broker's settings, by its id."""
+        if kind == BROKER:
+            return self.broker_configs.get(int(key), (0, None))
         return self.access.get(kind, {}).get(key, (0, None))
 
     def each_partition(self) -> Iterator[tuple[TopicState, int, PartitionState]]:

@@ -20,6 +20,9 @@ from brokerd.cluster.model import Endpoint, PartitionState, Seat
 ENTRY_BYTES_MAX = 64 * 1024
 """Bytes, compressed. ZooKeeper keeps hundreds of recent proposals in its heap; larger entries killed small servers."""
 
+BROKER = "broker"
+"""Kind of the rows that want a broker's settings; they are carried as BrokerConfigChanged, everything else of their table as AccessChanged."""
+
 GENESIS_HASH = "0" * 64
 
 

@@ -16,10 +16,14 @@ class Admission:
     """`per_ip` holds for each address that `overrides` does not name. `rate` in connections per second."""
 
     def __init__(self, total: int, per_ip: int, overrides: Mapping[str, int], rate: int) -> None:
-        self._total, self._per_ip, self._overrides, self._rate = total, per_ip, overrides, rate
+        self.limit(total, per_ip, overrides, rate)
         self._open: Counter[str] = Counter()
         self._count = 0
         self._room, self._room_ms = float(rate) * RATE_BURST_S, 0
+
+    def limit(self, total: int, per_ip: int, overrides: Mapping[str, int], rate: int) -> None:
+        """New limits, for who comes from now on."""
+        self._total, self._per_ip, self._overrides, self._rate = total, per_ip, overrides, rate
 
     def delay_ms(self, now_ms: int) -> int:
         """How long the next connection has to wait in the system's queue; 0: it may come, and counts."""

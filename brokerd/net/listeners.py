@@ -6,7 +6,7 @@ Must not come in: what a request means, who may ask it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +30,8 @@ class Listeners:
 
     def __init__(self, config: BrokerConfig, on_frame: Callable[[Door], OnFrame], outside: Outside) -> None:
         self._certificates = {d.name: Certificates(partial(config.of, d)) for d in config.doors if d.tls}
-        admission = Admission(
-            config["max.connections"], config["max.connections.per.ip"], config["max.connections.per.ip.overrides"],
-            config["max.connection.creation.rate"],
-        )  # fmt: skip
+        self._config = config
+        admission = self._admission = Admission(*self._limits())
         self._open = [
             outside.listen(
                 door.host, door.port, on_frame(door),
@@ -58,6 +56,14 @@ class Listeners:
         inter_broker = config.inter_broker
         assert inter_broker is not None
         self.inter_broker: Endpoint = next(e for e in self.endpoints if e.listener == inter_broker.name)
+
+    def _limits(self) -> tuple[int, int, Mapping[str, int], int]:
+        names = ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides")
+        total, per_ip, overrides = (self._config[name] for name in names)
+        return total, per_ip, overrides, self._config["max.connection.creation.rate"]
+
+    def limits_changed(self) -> None:
+        self._admission.limit(*self._limits())
 
     @property
     def clear(self) -> Endpoint:

@@ -64,6 +64,7 @@ class ApiKey(IntEnum):
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
+    LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
 
 
@@ -88,6 +89,7 @@ class Api:
         return self.request.FLEXIBLE is not None and version >= self.request.FLEXIBLE
 
 
+_AT_ONCE = "of a broker's settings those that docs/settings.md says change at once"
 _NO_TOKENS = (
     "refused with DELEGATION_TOKEN_AUTH_DISABLED, as Kafka does without a secret key: SCRAM users serve instead"
 )
@@ -124,14 +126,14 @@ APIS: dict[int, Api] = {
         Api(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", 1, 2, m.WriteTxnMarkersRequest, m.WriteTxnMarkersResponse),
         Api(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", 0, 5, m.TxnOffsetCommitRequest, m.TxnOffsetCommitResponse),
         Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, m.DescribeConfigsRequest, m.DescribeConfigsResponse),
-        Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, m.AlterConfigsRequest, m.AlterConfigsResponse, "topics only"),
+        Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, m.AlterConfigsRequest, m.AlterConfigsResponse, _AT_ONCE),
         Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", 1, 2, m.AlterReplicaLogDirsRequest,
             m.AlterReplicaLogDirsResponse),
         Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", 1, 4, m.DescribeLogDirsRequest, m.DescribeLogDirsResponse),
         Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", 0, 3, m.CreatePartitionsRequest, m.CreatePartitionsResponse),
         Api(ApiKey.DELETE_GROUPS, "DeleteGroups", 0, 2, m.DeleteGroupsRequest, m.DeleteGroupsResponse),
         Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", 0, 1, m.IncrementalAlterConfigsRequest,
-            m.IncrementalAlterConfigsResponse, "topics only"),
+            m.IncrementalAlterConfigsResponse, _AT_ONCE),
         Api(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0, m.OffsetDeleteRequest, m.OffsetDeleteResponse),
         Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", 0, 1, m.DescribeClientQuotasRequest,
             m.DescribeClientQuotasResponse),
@@ -154,6 +156,8 @@ APIS: dict[int, Api] = {
             m.ExpireDelegationTokenResponse, _NO_TOKENS),
         Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, "DescribeDelegationToken", 1, 3, m.DescribeDelegationTokenRequest,
             m.DescribeDelegationTokenResponse, _NO_TOKENS),
+        Api(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", 0, 1, m.ListConfigResourcesRequest,
+            m.ListConfigResourcesResponse, "nobody's metrics are subscribed to (KIP-714): the list is empty"),
         Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", 0, 0, m.DescribeTopicPartitionsRequest,
             m.DescribeTopicPartitionsResponse),
         Api(ApiKey.ELECT_LEADERS, "ElectLeaders", 0, 2, m.ElectLeadersRequest, m.ElectLeadersResponse),
@@ -181,7 +185,7 @@ ABSENT: dict[int, str] = {
     57: "`manage.py upgrade_metadata` raises the metadata log's level", 58: _INTERNAL, 59: _INTERNAL, 62: _INTERNAL, 63: _INTERNAL,
     64: "of KRaft, where a registration outlives its broker; here it ends with the broker's session", 67: _INTERNAL,
     68: "the classic group protocol is served (KIP-848)", 69: "the classic group protocol is served (KIP-848)",
-    70: _INTERNAL, 71: _NO_TELEMETRY, 72: _NO_TELEMETRY, 73: _INTERNAL, 74: "of KRaft: nobody's metrics are subscribed to",
+    70: _INTERNAL, 71: _NO_TELEMETRY, 72: _NO_TELEMETRY, 73: _INTERNAL,
     76: _SHARE, 77: _SHARE, 78: _SHARE, 79: _SHARE, 80: _QUORUM, 81: _QUORUM, 82: _INTERNAL,
     83: _SHARE, 84: _SHARE, 85: _SHARE, 86: _SHARE, 87: _SHARE,
 }  # fmt: skip

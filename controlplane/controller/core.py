@@ -18,7 +18,9 @@ from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.image import Image
 from brokerd.cluster.levels import LEVEL_MAX, LEVEL_MIN
 from brokerd.cluster.metadata import (
+    BROKER,
     AccessChanged,
+    BrokerConfigChanged,
     BrokerDown,
     BrokerUp,
     ClusterCreated,
@@ -557,7 +559,7 @@ class Core:
             known = max(known, written.get((wanted.kind, wanted.key), 0))
             if wanted.generation > known:
                 written[wanted.kind, wanted.key] = wanted.generation
-                self._out.append(AccessChanged(wanted.kind, wanted.key, wanted.generation, wanted.value))
+                self._out.append(_carried(wanted))
             elif wanted.generation < known:
                 text = f"the row has generation {wanted.generation}, the log {known}: an older database?"
                 self._effects.append(Report("drift", f"{wanted.kind} {wanted.key}", text))
@@ -746,3 +748,9 @@ class Core:
                 seat = next((s for s in state.isr if s.broker_id == state.replicas[0]), None)
                 if seat is not None and self._serving(tp)(seat.broker_id) == seat.incarnation:
                     self._put(tp, election.elected(state, self._serving(tp)))
+
+
+def _carried(wanted: DesiredAccess) -> Record:
+    if wanted.kind == BROKER:
+        return BrokerConfigChanged(int(wanted.key), wanted.generation, dict(wanted.value or {}))
+    return AccessChanged(wanted.kind, wanted.key, wanted.generation, wanted.value)

@@ -23,6 +23,7 @@ from django.utils import timezone
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import (
     AccessChanged,
+    BrokerConfigChanged,
     PartitionsGrown,
     Record,
     ReplicaReset,
@@ -169,7 +170,10 @@ class DatabaseThread:
         if resets := tuple((r.reset_id, image.seq) for r in records if isinstance(r, ReplicaReset)):
             self._commands.put(Resets(resets))
         if any(
-            isinstance(r, AccessChanged | TopicReady | TopicDeleted | PartitionsGrown | TopicConfigChanged)
+            isinstance(
+                r,
+                AccessChanged | BrokerConfigChanged | TopicReady | TopicDeleted | PartitionsGrown | TopicConfigChanged,
+            )
             for r in records
         ):
             self._commands.put(Look())
@@ -338,6 +342,8 @@ class DatabaseThread:
         out = []
         for item in request.payload["topics"]:
             known = self.image.access_to(item["kind"], item["name"])[0] if self.image is not None else 0
+            if "read" in item and access_services.newer(item["kind"], item["name"], item["read"]):
+                raise Refused("Another change came in between; look again and ask again.")
             row = access_services.put(item["kind"], item["name"], item["value"], who=who, above=known)
             out.append(DesiredAccess(row.kind, row.key, row.generation, row.value, request.request_id))
         return tuple(out)

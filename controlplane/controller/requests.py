@@ -12,6 +12,7 @@ from uuid import UUID, uuid5
 from brokerd.cluster.configs import TOPIC_CONFIGS, contradiction, topic_config_problem
 from brokerd.cluster.image import Image
 from brokerd.cluster.levels import LEVEL_MAX, level_problem
+from brokerd.cluster.metadata import BROKER
 from brokerd.cluster.model import BrokerState, TopicState, topic_name_problem, topic_names_collide
 from brokerd.cluster.placement import PlacementError, place
 from brokerd.cluster.znodes import ForwardedRequest, Registration
@@ -24,7 +25,7 @@ UNKNOWN_TOPIC_ID, POLICY_VIOLATION = 100, 44
 PARTITIONS_MAX = 10_000
 """Partitions of one topic: more in one request is a slip of the finger rather than a wish."""
 ACCESS_NEEDS_LEVEL = "ACLs, credentials and quotas need level 3 of the metadata log: run manage.py upgrade_metadata once every broker is of this program"
-ACCESS_KINDS = ("acl", "scram", "quota")
+ACCESS_KINDS = ("acl", "scram", "quota", BROKER)
 ACCESS_KEY_MAX = 1_000
 """Characters of an entry's key: an ACL is its own key."""
 ACCESS_MAX = 100_000
@@ -229,6 +230,8 @@ def _alter(topic: Mapping[str, Any], image: Image, live: list[BrokerState]) -> R
 def _access(item: Mapping[str, Any], image: Image, live: list[BrokerState]) -> Result:
     """The broker has checked what it means (it alone knows the protocol's words); here only what carries it."""
     kind, value = item.get("kind"), item.get("value")
+    if kind == BROKER and not (_is_int(item["name"]) and isinstance(value, dict)):
+        return _no(item, INVALID_REQUEST, "a broker's settings are written under its id, as a map")
     if kind not in ACCESS_KINDS or not isinstance(value, dict | None) or len(item["name"]) > ACCESS_KEY_MAX:
         return _no(item, INVALID_REQUEST, f"access of kind {kind!r} cannot be written so")
     if (
@@ -238,6 +241,10 @@ def _access(item: Mapping[str, Any], image: Image, live: list[BrokerState]) -> R
     ):
         return _no(item, POLICY_VIOLATION, f"there are {ACCESS_MAX} entries of kind {kind} already")
     return _ok(item)
+
+
+def _is_int(text: str) -> bool:
+    return text.removeprefix("-").isdecimal()
 
 
 _CHECKS: dict[str, Callable[[Mapping[str, Any], Image, list[BrokerState]], Result]] = {

@@ -31,7 +31,7 @@ class Acl(models.Model):
 
 
 class AccessEntry(models.Model):
-    """An ACL, a SCRAM credential or a quota as the metadata log carries it (`AccessChanged`). `value` NULL: deleted; the row stays, so that
+    """An ACL, a SCRAM credential, a quota or a broker's settings as the metadata log carries it (`AccessChanged`, `BrokerConfigChanged`). `value` NULL: deleted; the row stays, so that
     an older copy of this database cannot bring it back. A credential's value holds keys, never a password."""
 
     kind = models.CharField(max_length=10)

@@ -1,4 +1,4 @@
-"""ACLs, credentials and quotas on their way to the brokers: rows with generations, carried by the metadata log.
+"""ACLs, credentials, quotas and brokers' settings on their way to the brokers: rows with generations, carried by the metadata log.
 
 Law: each act leaves a change row that holds no key of anybody's; deletion is a row without a value. Called by `acls`, the controller's database thread, commands.
 """
@@ -11,12 +11,16 @@ from typing import Any
 
 from brokerd.access import scram
 from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import BROKER
 from controlplane.models import AccessEntry, Acl
 from controlplane.models.change import Outcome
 from controlplane.services.common import Refused, record
 
 WAITING_MAX = 500
 """Rows handed to the controller at once; the rest follows when these are applied."""
+ALL_BROKERS = "-1"
+Entries = Mapping[str, tuple[int, Mapping[str, Any] | None]]
+"""By key: generation and value."""
 ACL_FIELDS = ("resource_type", "pattern_type", "resource_name", "principal", "host", "operation", "permission")
 
 
@@ -40,13 +44,18 @@ def put(
     row.save()
     if kind == "acl":
         _mirror(before, value, who)
-    name = key if kind != "acl" else "an ACL"
+    name = {"acl": "an ACL", BROKER: "all brokers" if key == ALL_BROKERS else key}.get(kind, key)
     hidden = kind == "scram"
     record(
         who, f"{kind}.{'delete' if value is None else 'set'}", kind, name[:255], why=why, outcome=Outcome.CONFIRMED,
         before=None if hidden else before, after=None if hidden else row.value, object_id=f"{kind}-{row.pk}", generation=row.generation,
     )  # fmt: skip
     return row
+
+
+def newer(kind: str, key: str, generation: int) -> bool:
+    """Whether this key is wanted in a later generation than that which somebody has read."""
+    return AccessEntry.objects.filter(kind=kind, key=key, generation__gt=generation).exists()
 
 
 def _mirror(before: Mapping[str, Any] | None, value: Mapping[str, Any] | None, who: str) -> None:
@@ -68,7 +77,8 @@ def everything() -> list[AccessEntry]:
 def import_access(image: Image, *, who: str) -> int:
     """Rows for what the log holds and this database lacks or has in an earlier generation. Returns how many."""
     imported = 0
-    for kind, entries in image.access.items():
+    settings: Entries = {str(broker_id): configs for broker_id, configs in image.broker_configs.items()}
+    for kind, entries in {**image.access, BROKER: settings}.items():
         for key, (generation, value) in entries.items():
             row = AccessEntry.objects.filter(kind=kind, key=key).first()
             if row is not None and row.generation >= generation:

@@ -59,7 +59,7 @@ class House:
         self.partitions.lost = lost
         self.doubted = 0
         dirs.on_error = self._doubt
-        self.relocations = Relocations(self.partitions, self, lambda: self.now, bytes_per_s_max=1 << 62)
+        self.relocations = Relocations(self.partitions, self, lambda: self.now, bytes_per_s_max=lambda: 1 << 62)
         self.upkeep = Upkeep(self.partitions, self, lambda: self.now)
         self.image = Image()
         state = PartitionState((1,), (Seat(1, 11),), 1, 11)

@@ -10,7 +10,7 @@ from django.core.management import call_command
 
 from brokerd.access import scram
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import AccessChanged, RequestAnswered
+from brokerd.cluster.metadata import AccessChanged, BrokerConfigChanged, RequestAnswered
 from brokerd.cluster.model import Now
 from brokerd.cluster.znodes import ForwardedRequest
 from controlplane.controller.core import Core
@@ -23,6 +23,7 @@ from controlplane.controller.events import (
     Elected,
     Report,
     Requested,
+    WriteDesired,
 )
 from controlplane.models import AccessEntry, Acl, Change
 from controlplane.services import access, acls
@@ -69,6 +70,60 @@ def test_a_request_is_answered_in_the_entry_of_its_effect() -> None:
     assert changed == AccessChanged("scram", "SCRAM-SHA-256:a", 1, {"iterations": 4096})
     assert isinstance(answered, RequestAnswered)
     assert answered.result["results"][0]["error"] == 0
+
+
+def test_a_brokers_settings_are_carried_by_a_record_of_their_own() -> None:
+    core, image = acting()
+    item = {"name": "-1", "kind": "broker", "value": {"num.partitions": "5"}, "read": 0}
+    effects = core.handle(Requested(ForwardedRequest("r", 1, 1, "alter_access", {"topics": [item]})), NOW)
+    assert [e.request.payload["topics"] for e in effects if isinstance(e, WriteDesired)] == [[item]]
+    core.in_flight = False
+    effects = core.handle(DesiredRead(access=(DesiredAccess("broker", "-1", 1, item["value"], "r"),)), NOW)
+    changed, answered = written(effects)[-2:]
+    assert changed == BrokerConfigChanged(-1, 1, {"num.partitions": "5"})
+    assert answered.result["results"][0]["error"] == 0
+    image.apply(changed)
+    core.in_flight = False
+    effects = core.handle(DesiredRead(access=(DesiredAccess("broker", "-1", 0, {}),)), NOW)
+    assert [e.kind for e in effects if isinstance(e, Report)] == ["drift"]
+
+
+@pytest.mark.parametrize(("name", "value"), [("one", {}), ("", {}), ("1", None)])
+def test_settings_of_what_is_no_broker_are_refused(name: str, value: Any) -> None:
+    core, _ = acting()
+    item = {"name": name, "kind": "broker", "value": value}
+    effects = core.handle(Requested(ForwardedRequest("r", 1, 1, "alter_access", {"topics": [item]})), NOW)
+    (answer,) = [r for r in written(effects) if isinstance(r, RequestAnswered)]
+    assert answer.result["results"][0]["error"] == 42
+
+
+@pytest.mark.django_db
+def test_of_two_changes_that_have_read_the_same_settings_one_is_refused() -> None:
+    thread, image, posted = DatabaseThread(), Image(metadata_version=3), []
+    thread.image, thread._post = image, posted.append
+    for number, value in enumerate(({"a": "1"}, {"b": "2"})):
+        item = {"name": "1", "kind": "broker", "value": value, "read": 0}
+        thread._handle(
+            ForwardedRequest(f"r{number}", 1, 1, "alter_access", {"topics": [item], "principal": "User:ann"})
+        )
+    taken, refused = posted
+    assert [(a.kind, a.key, a.value) for a in taken.access] == [("broker", "1", {"a": "1"})]
+    assert "in between" in refused.message
+    assert AccessEntry.objects.get().value == {"a": "1"}
+    (change,) = Change.objects.all()
+    assert (change.who, change.verb, change.object_name) == ("User:ann at broker 1", "broker.set", "1")
+
+
+@pytest.mark.django_db
+def test_brokers_settings_come_back_from_the_log_into_an_empty_database() -> None:
+    image = Image(metadata_version=3)
+    image.apply(BrokerConfigChanged(-1, 4, {"num.partitions": "5"}))
+    assert access.import_access(image, who="w") == 1
+    row = AccessEntry.objects.get()
+    assert (row.kind, row.key, row.value, row.generation, row.waiting) == (
+        "broker", "-1", {"num.partitions": "5"}, 4, False,
+    )  # fmt: skip
+    assert access.import_access(image, who="w") == 0
 
 
 def test_what_is_deleted_stays_known_over_snapshots() -> None:

@@ -1,0 +1,195 @@
+"""Settings at a broker's door: told with all that stands behind them, changed in one request for topics, brokers and the log."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from brokerd.apis.configs import ConfigsApi
+from brokerd.cluster.configs import BROKER_SYNONYMS
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import BrokerConfigChanged, RequestAnswered
+from brokerd.cluster.model import BrokerState, TopicState
+from brokerd.config import SETTINGS, BrokerConfig
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
+
+TOPIC, BROKER, LOGGER = 2, 4, 8
+FILE = {
+    "broker.id": "1", "log.dirs": "/tmp/x", "num.partitions": "4", "log.retention.hours": "1", "listeners": "127.0.0.1:9092",
+    "sasl.jaas.config": 'org.x.Scram required username="me" password="hush-hush";',
+}  # fmt: skip
+
+
+class Broker:
+    def __init__(self) -> None:
+        self.image = Image(metadata_version=3)
+        self.image.brokers[1] = BrokerState(1, 11, "u", "h", 1)
+        self.image.topics[UUID(int=1)] = TopicState(UUID(int=1), "t", 1, {"retention.ms": "7"}, 1, True)
+        self.image.topic_ids["t"] = UUID(int=1)
+        self.config = BrokerConfig.parse(FILE, BROKER_SYNONYMS.__contains__)
+        self.asked: list[Any] = []
+        self.told: list[Any] = []
+        self.api = ConfigsApi(self.config, lambda: self.image, lambda *question: self.asked.append(question))
+
+    def set(self, broker_id: int, **settings: str) -> None:
+        generation = self.image.access_to("broker", str(broker_id))[0] + 1
+        settings = {k.replace("_", "."): v for k, v in settings.items()}
+        self.image.apply(BrokerConfigChanged(broker_id, generation, settings))
+        self.config.follow(self.image.broker_configs)
+
+    def request(self, body: Any, key: int, version: int = 1) -> Any:
+        header = SimpleNamespace(api_version=version, api_key=key)
+        return SimpleNamespace(body=body, header=header, principal="User:ann", reply=self.told.append)
+
+    def describe(self, kind: int, name: str, **more: Any) -> Any:
+        resource = m.DescribeConfigsRequest.DescribeConfigsResource(kind, name, None)
+        body = m.DescribeConfigsRequest([resource], **{"include_synonyms": True, "include_documentation": True, **more})
+        self.api.describe(self.request(body, ApiKey.DESCRIBE_CONFIGS))
+        return self.told.pop().results[0]
+
+    def entries(self, kind: int, name: str, **more: Any) -> dict[str, Any]:
+        return {e.name: e for e in self.describe(kind, name, **more).configs}
+
+    def alter(self, *resources: tuple[int, str, dict[str, str | None]], validate_only: bool = False) -> list[Any]:
+        r = m.IncrementalAlterConfigsRequest
+        body = r(
+            [
+                r.AlterConfigsResource(
+                    kind, name, [r.AlterableConfig(n, 1 if v is None else 0, v) for n, v in ops.items()]
+                )
+                for kind, name, ops in resources
+            ],
+            validate_only,
+        )
+        self.api.alter(self.request(body, ApiKey.INCREMENTAL_ALTER_CONFIGS))
+        return list(self.told.pop().responses) if self.told else []
+
+    def answer(self, number: int = 0, error: int = 0) -> None:
+        _, payload, _, done = self.asked.pop(number)
+        results = [{"name": t["name"], "error": error, "message": None} for t in payload["topics"]]
+        done(RequestAnswered("r", 0, None, {"results": results}))
+
+
+def behind(entry: Any) -> list[tuple[str, str | None, int]]:
+    return [(s.name, s.value, s.source) for s in entry.synonyms]
+
+
+def test_a_brokers_setting_is_told_with_everything_behind_it() -> None:
+    broker = Broker()
+    broker.set(-1, num_partitions="5")
+    broker.set(1, num_partitions="6")
+    entry = broker.entries(BROKER, "1")["num.partitions"]
+    assert (entry.value, entry.config_source, entry.read_only, entry.config_type) == ("6", 2, False, 3)
+    assert "auto-created" in entry.documentation
+    assert behind(entry) == [(entry.name, "6", 2), (entry.name, "5", 3), (entry.name, "4", 4), (entry.name, "1", 5)]
+
+
+def test_every_setting_is_told_and_no_secret_is_shown() -> None:
+    broker = Broker()
+    shown = broker.entries(BROKER, "1")
+    assert {s.name for s in SETTINGS} <= shown.keys()
+    assert {"log.retention.ms", "log.retention.hours", "min.insync.replicas"} <= shown.keys()
+    secret = shown["sasl.jaas.config"]
+    assert (secret.value, secret.is_sensitive, secret.config_source, secret.config_type) == (None, True, 4, 9)
+    assert "hush" not in repr(shown)
+    assert (shown["listeners"].value, shown["listeners"].read_only) == ("127.0.0.1:9092", True)
+    assert shown["log.retention.ms"].read_only is False
+    assert shown["min.insync.replicas"].read_only is True
+
+
+def test_the_empty_name_tells_what_is_set_for_all() -> None:
+    broker = Broker()
+    broker.set(-1, num_partitions="5", log_retention_ms="9")
+    broker.set(1, max_connections="6")
+    assert {n: (e.value, e.config_source) for n, e in broker.entries(BROKER, "").items()} == {
+        "num.partitions": ("5", 3), "log.retention.ms": ("9", 3),
+    }  # fmt: skip
+
+
+def test_a_topics_setting_is_told_with_the_brokers_behind_it_in_its_own_unit() -> None:
+    broker = Broker()
+    broker.set(-1, log_retention_ms="9")
+    entry = broker.entries(TOPIC, "t")["retention.ms"]
+    assert (entry.value, entry.config_source) == ("7", 1)
+    assert behind(entry) == [
+        ("retention.ms", "7", 1), ("log.retention.ms", "9", 3), ("log.retention.ms", "3600000", 4),
+        ("log.retention.ms", "604800000", 5),
+    ]  # fmt: skip
+
+
+def test_synonyms_and_documentation_are_told_to_who_asks_for_them() -> None:
+    entry = Broker().entries(TOPIC, "t", include_synonyms=False, include_documentation=False)["retention.ms"]
+    assert (entry.synonyms, entry.documentation, entry.value) == ([], None, "7")
+
+
+@pytest.mark.parametrize(("kind", "name"), [(BROKER, "2"), (LOGGER, "2"), (16, "x"), (99, "")])
+def test_another_broker_and_another_kind_are_refused(kind: int, name: str) -> None:
+    told = Broker().describe(kind, name)
+    assert told.error_code == 42
+    assert "broker 1 describes" in told.error_message
+
+
+def test_one_request_changes_topics_brokers_and_levels_and_is_answered_once_in_order() -> None:
+    broker = Broker()
+    broker.set(1, max_connections="6")
+    level = logging.getLogger("brokerd.test-of-configs").level
+    none_yet = broker.alter(
+        (BROKER, "1", {"num.partitions": "8", "max.connections": None}), (TOPIC, "t", {"retention.ms": "1"}),
+        (LOGGER, "1", {"brokerd.test-of-configs": "debug"}), (BROKER, "", {"log.dirs": "/y"}), (7, "q", {}),
+    )  # fmt: skip
+    assert none_yet == []
+    assert logging.getLogger("brokerd.test-of-configs").level == logging.DEBUG
+    logging.getLogger("brokerd.test-of-configs").setLevel(level)
+    kinds = {kind: payload for kind, payload, _, _ in broker.asked}
+    assert kinds["alter_access"]["topics"] == [
+        {"name": "1", "kind": "broker", "value": {"num.partitions": "8"}, "read": 1}
+    ]
+    assert kinds["alter_access"]["principal"] == "User:ann"
+    broker.answer(1)
+    assert not broker.told
+    broker.answer(0, error=40)
+    (answer,) = broker.told
+    assert [(r.resource_type, r.resource_name, r.error_code) for r in answer.responses] == [
+        (BROKER, "1", 0), (TOPIC, "t", 40), (LOGGER, "1", 0), (BROKER, "", 42), (7, "q", 42),
+    ]  # fmt: skip
+
+
+def test_the_legacy_call_takes_back_what_it_does_not_name() -> None:
+    broker = Broker()
+    broker.set(1, num_partitions="5", max_connections="6")
+    r = m.AlterConfigsRequest
+    body = r([r.AlterConfigsResource(BROKER, "1", [r.AlterableConfig("max.connections", "7")])], False)
+    broker.api.alter_legacy(broker.request(body, ApiKey.ALTER_CONFIGS))
+    assert broker.asked[0][1]["topics"][0]["value"] == {"max.connections": "7"}
+
+
+def test_levels_of_the_log_are_told_in_kafkas_words_and_changed_at_once() -> None:
+    broker = Broker()
+    logger = logging.getLogger("brokerd.test-of-levels")
+    logger.setLevel(logging.WARNING)
+    shown = broker.entries(LOGGER, "1")
+    assert (shown[logger.name].value, shown[logger.name].config_source) == ("WARN", 6)
+    broker.alter((LOGGER, "1", {logger.name: "FATAL"}), validate_only=True)
+    assert logger.level == logging.WARNING
+    (told,) = broker.alter((LOGGER, "1", {logger.name: None}))
+    assert (told.error_code, logger.level) == (0, logging.NOTSET)
+    assert broker.entries(LOGGER, "1")[logger.name].config_source == 5
+    for wrong in ({"no.such.logger": "INFO"}, {logger.name: "LOUD"}, {"root": None}):
+        (told,) = broker.alter((LOGGER, "1", wrong))
+        assert told.error_code == 42, wrong
+
+
+def test_resources_that_have_configs_are_listed() -> None:
+    broker = Broker()
+    broker.api.list_resources(broker.request(m.ListConfigResourcesRequest(), 74, 0))
+    assert broker.told.pop() == m.ListConfigResourcesResponse()
+    broker.api.list_resources(broker.request(m.ListConfigResourcesRequest(), 74, 1))
+    found = [(r.resource_type, r.resource_name) for r in broker.told.pop().config_resources]
+    assert found == [(TOPIC, "t"), (BROKER, "1"), (LOGGER, "1")]
+    broker.api.list_resources(broker.request(m.ListConfigResourcesRequest([99]), 74, 1))
+    assert broker.told.pop().error_code == 35
