@@ -125,7 +125,7 @@ class ConfigsApi:
                 results[place] = result
             done()
 
-        for kind_asked, items in (("alter_topic_configs", topics), ("alter_access", brokers)):
+        for kind_asked, items in (("alter_topic_configs", topics), ("alter_broker_configs", brokers)):
             if items:
                 left += 1
                 heard = partial(answered, [*items])
@@ -143,11 +143,16 @@ class ConfigsApi:
         broker_id = self._broker(name)
         if broker_id is None:
             return None, _no(f"broker {self._config.broker_id} changes its own settings and those of all, not {name!r}")
-        read, before = self._image().access_to(BROKER, str(broker_id))
-        after, problem = dynamic.altered(BY_NAME, before or {}, operations, broker_id)
+        before = self._image().access_to(BROKER, str(broker_id))[1] or {}
+        after, problem = dynamic.altered(BY_NAME, before, operations, broker_id)
         if problem is not None:
             return None, {"error": ErrorCode.INVALID_REQUEST, "message": problem}
-        return {"name": str(broker_id), "kind": BROKER, "value": after, "read": read}, {}
+        # What lists come to is known here alone; the rest is merged where the row is written, with what others ask meanwhile.
+        final = [
+            {"name": n, "op": "set" if n in after else "delete", "value": after.get(n)}
+            for n in dict.fromkeys(op["name"] for op in operations)
+        ]
+        return {"name": name, "configs": final}, {}
 
     def _alter_loggers(self, name: str, operations: list[dict[str, Any]], request: Request) -> Result:
         if name != str(self._config.broker_id) or request.header.api_key != ApiKey.INCREMENTAL_ALTER_CONFIGS:

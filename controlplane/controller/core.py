@@ -447,7 +447,7 @@ class Core:
                 self._elect(request)
             elif requests.known(request.kind):
                 results = requests.verdicts(request.kind, request.payload, self.image, self._live())
-                if request.kind == "alter_access" and self._level() < ACCESS_LEVEL:
+                if request.kind in ("alter_access", "alter_broker_configs") and self._level() < ACCESS_LEVEL:
                     for r in results:
                         r.update(error=UNSUPPORTED_VERSION, message=requests.ACCESS_NEEDS_LEVEL)
                 good = {r["name"] for r in results if not r["error"]}
@@ -565,7 +565,7 @@ class Core:
                 self._effects.append(Report("drift", f"{wanted.kind} {wanted.key}", text))
             pending = self.pending.get(wanted.request_id or "")
             if pending is not None:
-                pending.waiting.discard(wanted.key)
+                pending.waiting.discard("" if (wanted.kind, wanted.key) == (BROKER, "-1") else wanted.key)
 
     # -- wanted topics -----------------------------------------------------------------------------------------------------
     def _wanted_topics(self) -> None:

@@ -22,6 +22,7 @@ from django.utils import timezone
 
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import (
+    BROKER,
     AccessChanged,
     BrokerConfigChanged,
     PartitionsGrown,
@@ -305,8 +306,10 @@ class DatabaseThread:
     def _request(self, request: ForwardedRequest) -> None:
         try:
             with transaction.atomic():
-                access = self._write_access(request) if request.kind == "alter_access" else ()
-                rows = self._write(request) if request.kind != "alter_access" else []
+                writes = {"alter_access": self._write_access, "alter_broker_configs": self._write_settings}
+                write = writes.get(request.kind)
+                access = write(request) if write is not None else ()
+                rows = self._write(request) if write is None else []
         except Refused as e:
             code = 40 if e.field.startswith("configs") else KAFKA_ERRORS.get(e.field, 44)
             if e.field == "name" and "exists already" in e.reason:
@@ -342,9 +345,18 @@ class DatabaseThread:
         out = []
         for item in request.payload["topics"]:
             known = self.image.access_to(item["kind"], item["name"])[0] if self.image is not None else 0
-            if "read" in item and access_services.newer(item["kind"], item["name"], item["read"]):
-                raise Refused("Another change came in between; look again and ask again.")
             row = access_services.put(item["kind"], item["name"], item["value"], who=who, above=known)
+            out.append(DesiredAccess(row.kind, row.key, row.generation, row.value, request.request_id))
+        return tuple(out)
+
+    def _write_settings(self, request: ForwardedRequest) -> tuple[DesiredAccess, ...]:
+        out = []
+        for item in request.payload["topics"]:
+            key = item["name"] or access_services.ALL_BROKERS
+            known, held = self.image.access_to(BROKER, key) if self.image is not None else (0, None)
+            row = access_services.put_settings(
+                key, item["configs"], held or {}, who=requests.asker(request), above=known
+            )
             out.append(DesiredAccess(row.kind, row.key, row.generation, row.value, request.request_id))
         return tuple(out)
 

@@ -12,7 +12,6 @@ from uuid import UUID, uuid5
 from brokerd.cluster.configs import TOPIC_CONFIGS, contradiction, topic_config_problem
 from brokerd.cluster.image import Image
 from brokerd.cluster.levels import LEVEL_MAX, level_problem
-from brokerd.cluster.metadata import BROKER
 from brokerd.cluster.model import BrokerState, TopicState, topic_name_problem, topic_names_collide
 from brokerd.cluster.placement import PlacementError, place
 from brokerd.cluster.znodes import ForwardedRequest, Registration
@@ -24,8 +23,8 @@ INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_
 UNKNOWN_TOPIC_ID, POLICY_VIOLATION = 100, 44
 PARTITIONS_MAX = 10_000
 """Partitions of one topic: more in one request is a slip of the finger rather than a wish."""
-ACCESS_NEEDS_LEVEL = "ACLs, credentials and quotas need level 3 of the metadata log: run manage.py upgrade_metadata once every broker is of this program"
-ACCESS_KINDS = ("acl", "scram", "quota", BROKER)
+ACCESS_NEEDS_LEVEL = "ACLs, credentials, quotas and brokers' settings need level 3 of the metadata log: run manage.py upgrade_metadata once every broker is of this program"
+ACCESS_KINDS = ("acl", "scram", "quota")
 ACCESS_KEY_MAX = 1_000
 """Characters of an entry's key: an ACL is its own key."""
 ACCESS_MAX = 100_000
@@ -230,8 +229,6 @@ def _alter(topic: Mapping[str, Any], image: Image, live: list[BrokerState]) -> R
 def _access(item: Mapping[str, Any], image: Image, live: list[BrokerState]) -> Result:
     """The broker has checked what it means (it alone knows the protocol's words); here only what carries it."""
     kind, value = item.get("kind"), item.get("value")
-    if kind == BROKER and not (_is_int(item["name"]) and isinstance(value, dict)):
-        return _no(item, INVALID_REQUEST, "a broker's settings are written under its id, as a map")
     if kind not in ACCESS_KINDS or not isinstance(value, dict | None) or len(item["name"]) > ACCESS_KEY_MAX:
         return _no(item, INVALID_REQUEST, f"access of kind {kind!r} cannot be written so")
     if (
@@ -243,8 +240,14 @@ def _access(item: Mapping[str, Any], image: Image, live: list[BrokerState]) -> R
     return _ok(item)
 
 
-def _is_int(text: str) -> bool:
-    return text.removeprefix("-").isdecimal()
+def _broker_configs(item: Mapping[str, Any], image: Image, live: list[BrokerState]) -> Result:
+    """`name` is a broker's id, "" for all. The broker has checked what is set: it alone knows the table of its settings."""
+    name = item["name"]
+    if name and not (name.isascii() and name.isdecimal() and int(name) in image.brokers):
+        return _no(item, INVALID_REQUEST, f"there is no broker {name!r}; give a broker's id, or nothing for all")
+    if any(op["op"] not in ("set", "delete") for op in item["configs"]):
+        return _no(item, INVALID_REQUEST, "settings of brokers are set or deleted")
+    return _ok(item)
 
 
 _CHECKS: dict[str, Callable[[Mapping[str, Any], Image, list[BrokerState]], Result]] = {
@@ -253,4 +256,5 @@ _CHECKS: dict[str, Callable[[Mapping[str, Any], Image, list[BrokerState]], Resul
     "create_partitions": _grow,
     "alter_topic_configs": _alter,
     "alter_access": _access,
+    "alter_broker_configs": _broker_configs,
 }

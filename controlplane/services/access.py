@@ -6,7 +6,7 @@ Law: each act leaves a change row that holds no key of anybody's; deletion is a 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from brokerd.access import scram
@@ -53,9 +53,18 @@ def put(
     return row
 
 
-def newer(kind: str, key: str, generation: int) -> bool:
-    """Whether this key is wanted in a later generation than that which somebody has read."""
-    return AccessEntry.objects.filter(kind=kind, key=key, generation__gt=generation).exists()
+def put_settings(
+    key: str, operations: Sequence[Mapping[str, Any]], held: Mapping[str, str], *, who: str, above: int = 0
+) -> AccessEntry:
+    """Want these settings of a broker changed, the others left as they are wanted (or, without a row, as the log has them: `held`)."""
+    row = AccessEntry.objects.filter(kind=BROKER, key=key).first()
+    wanted = dict((row.value if row is not None and row.generation >= above else held) or {})
+    for op in operations:
+        if op["op"] == "set":
+            wanted[op["name"]] = op["value"]
+        else:
+            wanted.pop(op["name"], None)
+    return put(BROKER, key, wanted, who=who, above=above)
 
 
 def _mirror(before: Mapping[str, Any] | None, value: Mapping[str, Any] | None, who: str) -> None:

@@ -146,10 +146,12 @@ def test_one_request_changes_topics_brokers_and_levels_and_is_answered_once_in_o
     assert logging.getLogger("brokerd.test-of-configs").level == logging.DEBUG
     logging.getLogger("brokerd.test-of-configs").setLevel(level)
     kinds = {kind: payload for kind, payload, _, _ in broker.asked}
-    assert kinds["alter_access"]["topics"] == [
-        {"name": "1", "kind": "broker", "value": {"num.partitions": "8"}, "read": 1}
-    ]
-    assert kinds["alter_access"]["principal"] == "User:ann"
+    assert kinds["alter_broker_configs"]["topics"] == [
+        {"name": "1", "configs": [
+            {"name": "num.partitions", "op": "set", "value": "8"}, {"name": "max.connections", "op": "delete", "value": None},
+        ]}
+    ]  # fmt: skip
+    assert kinds["alter_broker_configs"]["principal"] == "User:ann"
     broker.answer(1)
     assert not broker.told
     broker.answer(0, error=40)
@@ -165,7 +167,9 @@ def test_the_legacy_call_takes_back_what_it_does_not_name() -> None:
     r = m.AlterConfigsRequest
     body = r([r.AlterConfigsResource(BROKER, "1", [r.AlterableConfig("max.connections", "7")])], False)
     broker.api.alter_legacy(broker.request(body, ApiKey.ALTER_CONFIGS))
-    assert broker.asked[0][1]["topics"][0]["value"] == {"max.connections": "7"}
+    assert broker.asked[0][1]["topics"][0]["configs"] == [
+        {"name": "max.connections", "op": "set", "value": "7"}, {"name": "num.partitions", "op": "delete", "value": None},
+    ]  # fmt: skip
 
 
 def test_levels_of_the_log_are_told_in_kafkas_words_and_changed_at_once() -> None:

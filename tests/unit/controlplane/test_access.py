@@ -72,15 +72,20 @@ def test_a_request_is_answered_in_the_entry_of_its_effect() -> None:
     assert answered.result["results"][0]["error"] == 0
 
 
+def settings(name: str, **values: str | None) -> dict[str, Any]:
+    configs = [{"name": n, "op": "delete" if v is None else "set", "value": v} for n, v in values.items()]
+    return {"name": name, "configs": configs}
+
+
 def test_a_brokers_settings_are_carried_by_a_record_of_their_own() -> None:
     core, image = acting()
-    item = {"name": "-1", "kind": "broker", "value": {"num.partitions": "5"}, "read": 0}
-    effects = core.handle(Requested(ForwardedRequest("r", 1, 1, "alter_access", {"topics": [item]})), NOW)
+    item = settings("", threads="5")
+    effects = core.handle(Requested(ForwardedRequest("r", 1, 1, "alter_broker_configs", {"topics": [item]})), NOW)
     assert [e.request.payload["topics"] for e in effects if isinstance(e, WriteDesired)] == [[item]]
     core.in_flight = False
-    effects = core.handle(DesiredRead(access=(DesiredAccess("broker", "-1", 1, item["value"], "r"),)), NOW)
+    effects = core.handle(DesiredRead(access=(DesiredAccess("broker", "-1", 1, {"threads": "5"}, "r"),)), NOW)
     changed, answered = written(effects)[-2:]
-    assert changed == BrokerConfigChanged(-1, 1, {"num.partitions": "5"})
+    assert changed == BrokerConfigChanged(-1, 1, {"threads": "5"})
     assert answered.result["results"][0]["error"] == 0
     image.apply(changed)
     core.in_flight = False
@@ -88,30 +93,31 @@ def test_a_brokers_settings_are_carried_by_a_record_of_their_own() -> None:
     assert [e.kind for e in effects if isinstance(e, Report)] == ["drift"]
 
 
-@pytest.mark.parametrize(("name", "value"), [("one", {}), ("", {}), ("1", None)])
-def test_settings_of_what_is_no_broker_are_refused(name: str, value: Any) -> None:
+@pytest.mark.parametrize(
+    "item", [settings("one", a="1"), settings("7", a="1"), {"name": "", "configs": [{"name": "a", "op": "append"}]}]
+)
+def test_settings_of_what_is_no_broker_are_refused(item: dict[str, Any]) -> None:
     core, _ = acting()
-    item = {"name": name, "kind": "broker", "value": value}
-    effects = core.handle(Requested(ForwardedRequest("r", 1, 1, "alter_access", {"topics": [item]})), NOW)
+    effects = core.handle(Requested(ForwardedRequest("r", 1, 1, "alter_broker_configs", {"topics": [item]})), NOW)
     (answer,) = [r for r in written(effects) if isinstance(r, RequestAnswered)]
     assert answer.result["results"][0]["error"] == 42
 
 
 @pytest.mark.django_db
-def test_of_two_changes_that_have_read_the_same_settings_one_is_refused() -> None:
-    thread, image, posted = DatabaseThread(), Image(metadata_version=3), []
+def test_of_two_changes_of_a_brokers_settings_neither_takes_the_others_back() -> None:
+    posted: list[Any] = []
+    thread, image = DatabaseThread(), Image(metadata_version=3)
     thread.image, thread._post = image, posted.append
-    for number, value in enumerate(({"a": "1"}, {"b": "2"})):
-        item = {"name": "1", "kind": "broker", "value": value, "read": 0}
-        thread._handle(
-            ForwardedRequest(f"r{number}", 1, 1, "alter_access", {"topics": [item], "principal": "User:ann"})
-        )
-    taken, refused = posted
-    assert [(a.kind, a.key, a.value) for a in taken.access] == [("broker", "1", {"a": "1"})]
-    assert "in between" in refused.message
-    assert AccessEntry.objects.get().value == {"a": "1"}
-    (change,) = Change.objects.all()
-    assert (change.who, change.verb, change.object_name) == ("User:ann at broker 1", "broker.set", "1")
+    image.apply(BrokerConfigChanged(1, 4, {"held": "0", "gone": "0"}))
+    for number, item in enumerate((settings("1", a="1", gone=None), settings("1", b="2"))):
+        payload = {"topics": [item], "principal": "User:ann"}
+        thread._handle(ForwardedRequest(f"r{number}", 1, 1, "alter_broker_configs", payload))
+    assert [(a.kind, a.key, a.generation, a.value) for answer in posted for a in answer.access] == [
+        ("broker", "1", 5, {"held": "0", "a": "1"}), ("broker", "1", 6, {"held": "0", "a": "1", "b": "2"}),
+    ]  # fmt: skip
+    assert [(c.who, c.verb, c.object_name) for c in Change.objects.all()] == [
+        ("User:ann at broker 1", "broker.set", "1")
+    ] * 2
 
 
 @pytest.mark.django_db
