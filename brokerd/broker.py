@@ -20,6 +20,7 @@ from brokerd.access.scram import Credential
 from brokerd.apis.admin import AdminApi
 from brokerd.apis.configs import ConfigsApi
 from brokerd.apis.elections import ElectionsApi
+from brokerd.apis.features import FeaturesApi
 from brokerd.apis.fetch import FetchApi
 from brokerd.apis.fetchsessions import Sessions
 from brokerd.apis.groups import GroupsApi
@@ -211,6 +212,7 @@ class Broker:
             **TOKEN_HANDLERS,
             **TopicPartitionsApi(lambda: self.partitions.image).handlers(),
             **ConfigsApi(self.config, lambda: self.partitions.image, self._ask).handlers(),
+            **FeaturesApi(lambda: self.partitions.image, self._ask).handlers(),
             **ElectionsApi(lambda: self.partitions.image, self._ask).handlers(),
             **groups.handlers(),
             **security.handlers(),

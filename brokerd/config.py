@@ -81,7 +81,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("offsets.retention.minutes", int, 10_080, "Committed offsets of an empty group are kept for this long.", 1),
     Setting("offset.metadata.max.bytes", int, 4_096, "Largest metadata string of a commit.", 0),
     Setting("transaction.max.timeout.ms", int, 900_000, "Longest time-out a transactional producer may ask for.", 1),
-    Setting("transaction.version", int, 0, "The feature's level that is offered: 2 is an epoch for each transaction (KIP-890). Raise it once every broker serves it.", 0),
+    Setting("transaction.version", int, 0, "The feature's level that is offered until one is finalised for all (kafka-features): 2 is an epoch for each transaction (KIP-890).", 0),
     Setting("transactional.id.expiration.ms", int, 604_800_000, "A transactional id unused for longer is forgotten.", 1),
     Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", int, 10_000, "How often transactions whose time is up are looked for.", 1),
     Setting("transaction.partition.verification.enable", parse_bool, True, "Ask the coordinator before a producer's first batch of a transaction: without it one that comes late may hang readers for ever.", live=True),

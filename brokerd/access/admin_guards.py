@@ -50,6 +50,7 @@ def elect_leaders(a: Asked) -> bool:
 GUARDS: dict[int, Guard] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
     ApiKey.ELECT_LEADERS: elect_leaders,
+    ApiKey.UPDATE_FEATURES: cluster(Operation.ALTER, lambda a: m.UpdateFeaturesResponse(error_code=NO_CLUSTER)),
     ApiKey.LIST_CONFIG_RESOURCES: cluster(
         Operation.DESCRIBE_CONFIGS, lambda a: m.ListConfigResourcesResponse(error_code=NO_CLUSTER)
     ),

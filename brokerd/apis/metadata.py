@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable
 from uuid import UUID
 
+from brokerd.apis import features
 from brokerd.cluster.image import Image
-from brokerd.cluster.levels import FEATURE, LEVEL_MAX, LEVEL_MIN
 from brokerd.cluster.metadata import RequestAnswered
 from brokerd.cluster.model import NO_LEADER, BrokerState, PartitionState, TopicState, topic_name_problem
 from brokerd.config import BrokerConfig
@@ -20,7 +20,6 @@ from brokerd.wire import apis
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import (
     ApiVersionsRequest,
-    ApiVersionsResponse,
     DescribeClusterResponse,
     MetadataRequest,
     MetadataResponse,
@@ -37,8 +36,6 @@ AUTO_CREATIONS_PER_SECOND = 50
 """Topics this broker asks the controller for unbidden; whoever names more hears "no leader yet" and asks again, as for any new topic."""
 
 Ask = Callable[[str, dict[str, object], int, Callable[[RequestAnswered | None], None]], None]
-
-TRANSACTION_VERSION, TRANSACTION_VERSION_MAX = "transaction.version", 2
 
 
 class MetadataApi:
@@ -57,37 +54,8 @@ class MetadataApi:
         )
         answer = apis.api_versions_response(version, ErrorCode.NONE if named else ErrorCode.INVALID_REQUEST)
         if version >= 3:
-            self._features(answer)
-            self._offer_transactions(answer)
+            features.offer(answer, self._image(), self._config)
         request.reply(answer)
-
-    def _features(self, answer: ApiVersionsResponse) -> None:
-        """The metadata log's level, in force and possible (KIP-584)."""
-        image = self._image()
-        answer.supported_features = [
-            ApiVersionsResponse.SupportedFeatureKey(name=FEATURE, min_version=LEVEL_MIN, max_version=LEVEL_MAX)
-        ]
-        if (level := image.metadata_version) > 0:
-            answer.finalized_features_epoch = image.seq
-            answer.finalized_features = [
-                ApiVersionsResponse.FinalizedFeatureKey(name=FEATURE, max_version_level=level, min_version_level=level)
-            ]
-
-    def _offer_transactions(self, answer: ApiVersionsResponse) -> None:
-        """Clients that know transactions of the second kind use them where the feature is finalised (KIP-584, KIP-890)."""
-        answer.supported_features.append(
-            ApiVersionsResponse.SupportedFeatureKey(
-                name=TRANSACTION_VERSION, min_version=0, max_version=TRANSACTION_VERSION_MAX
-            )
-        )
-        level = min(self._config["transaction.version"], TRANSACTION_VERSION_MAX)
-        if level > 0:
-            answer.finalized_features_epoch = max(answer.finalized_features_epoch, self._image().seq)
-            answer.finalized_features.append(
-                ApiVersionsResponse.FinalizedFeatureKey(
-                    name=TRANSACTION_VERSION, max_version_level=level, min_version_level=level
-                )
-            )
 
     def metadata(self, request: Request) -> None:
         body: MetadataRequest = request.body

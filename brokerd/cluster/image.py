@@ -21,6 +21,7 @@ from brokerd.cluster.metadata import (
     BrokerUp,
     ClusterCreated,
     Entry,
+    FeatureFinalised,
     IsrRefused,
     MetadataError,
     MetadataLevelRaised,
@@ -61,6 +62,8 @@ class Image:
     held: list[Record] = field(default_factory=list)
     access: dict[str, dict[str, tuple[int, Mapping[str, Any] | None]]] = field(default_factory=dict)
     """By kind (acl, scram, quota) and key: the generation and the value, None once deleted."""
+    features: dict[str, int] = field(default_factory=dict)
+    """Finalised, by name: their levels."""
 
     # -- reading ---------------------------------------------------------------------------------------------------
     def topic_named(self, name: str) -> TopicState | None:
@@ -164,6 +167,8 @@ class Image:
                 self.broker_configs[record.broker_id] = (record.generation, dict(record.configs))
             case AccessChanged():
                 self.access.setdefault(record.kind, {})[record.key] = (record.generation, record.value)
+            case FeatureFinalised():
+                self.features[record.name] = record.feature_level
             case IsrRefused() | ReplicaReset() | RequestAnswered():
                 pass  # messages to their readers; they leave nothing in the image
             case _:
@@ -229,6 +234,8 @@ class Image:
         for kind, entries in self.access.items():
             for key, (generation, value) in entries.items():
                 yield AccessChanged(kind, key, generation, value)
+        for name, feature_level in self.features.items():
+            yield FeatureFinalised(name, feature_level)
         for topic in self.topics.values():
             yield TopicCreated(topic.topic_id, topic.name, topic.generation, topic.configs, topic.partition_count)
             for index, state in topic.partitions.items():

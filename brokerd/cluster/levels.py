@@ -20,6 +20,7 @@ LEVELS = {
     1: "what was written before there were levels; who says nothing reads and writes this",
     2: "MetadataLevelRaised",
     3: "AccessChanged; the endpoints in BrokerUp",
+    4: "FeatureFinalised",
 }
 LEVEL_MIN, LEVEL_MAX = min(LEVELS), max(LEVELS)
 """What this program reads. It writes every one of them."""

@@ -160,6 +160,15 @@ class AccessChanged(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class FeatureFinalised(Record):
+    """All brokers offer this feature at this level from here on; 0 is none, whatever their files say."""
+
+    LEVEL: ClassVar[int] = 4
+    name: str
+    feature_level: int
+
+
+@dataclass(frozen=True, slots=True)
 class IsrRefused(Record):
     """Why an ISR proposal was not accepted. The PartitionChanged after it, the same ISR in the next partition epoch, is what ends it."""
 
@@ -196,7 +205,7 @@ RECORD_TYPES: dict[str, type[Record]] = {
     cls.__name__: cls
     for cls in (
         ClusterCreated, BrokerUp, BrokerDown, TopicCreated, TopicReady, TopicDeleted, PartitionsGrown, PartitionChanged,
-        TopicConfigChanged, BrokerConfigChanged, AccessChanged, IsrRefused, ReplicaReset, RequestAnswered,
+        TopicConfigChanged, BrokerConfigChanged, AccessChanged, FeatureFinalised, IsrRefused, ReplicaReset, RequestAnswered,
         MetadataLevelRaised,
     )
 }  # fmt: skip

@@ -33,6 +33,9 @@ RAISE_LEVEL = "raise_metadata_level"
 ELECT = "elect_leaders"
 """Kind of a client's request for elections: {"unclean": .., "topics": [{"name": .., "partitions": [..]}]}; the answer has [partition, Kafka's code] for each."""
 
+UPDATE_FEATURES = "update_features"
+"""Kind of a client's request to finalise features: {"topics": [{"name": .., "level": .., "upgrade_type": ..}]}, all of them or none."""
+
 PROPOSALS_MAX = 2_000
 """ISR proposals in one znode; the rest follows when these are answered. Keeps the node far below ZooKeeper's 1 MB."""
 

@@ -60,6 +60,7 @@ class ApiKey(IntEnum):
     ALTER_CLIENT_QUOTAS = 49
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
+    UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
@@ -156,6 +157,8 @@ APIS: dict[int, Api] = {
             m.ExpireDelegationTokenResponse, _NO_TOKENS),
         Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, "DescribeDelegationToken", 1, 3, m.DescribeDelegationTokenRequest,
             m.DescribeDelegationTokenResponse, _NO_TOKENS),
+        Api(ApiKey.UPDATE_FEATURES, "UpdateFeatures", 0, 2, m.UpdateFeaturesRequest, m.UpdateFeaturesResponse,
+            "`metadata.version` and other features of KRaft are not there; the metadata log's level is `weir.metadata.version`"),
         Api(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", 0, 1, m.ListConfigResourcesRequest,
             m.ListConfigResourcesResponse, "nobody's metrics are subscribed to (KIP-714): the list is empty"),
         Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", 0, 0, m.DescribeTopicPartitionsRequest,
@@ -182,7 +185,7 @@ ABSENT: dict[int, str] = {
     4: _INTERNAL, 5: _INTERNAL, 6: _INTERNAL, 7: _INTERNAL,
     45: "moves are asked of the control plane", 46: "moves are asked of the control plane",
     52: _INTERNAL, 53: _INTERNAL, 54: _INTERNAL, 55: _QUORUM, 56: _INTERNAL,
-    57: "`manage.py upgrade_metadata` raises the metadata log's level", 58: _INTERNAL, 59: _INTERNAL, 62: _INTERNAL, 63: _INTERNAL,
+    58: _INTERNAL, 59: _INTERNAL, 62: _INTERNAL, 63: _INTERNAL,
     64: "of KRaft, where a registration outlives its broker; here it ends with the broker's session", 67: _INTERNAL,
     68: "the classic group protocol is served (KIP-848)", 69: "the classic group protocol is served (KIP-848)",
     70: _INTERNAL, 71: _NO_TELEMETRY, 72: _NO_TELEMETRY, 73: _INTERNAL,

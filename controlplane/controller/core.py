@@ -16,7 +16,7 @@ from uuid import UUID
 from brokerd.cluster import election
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.image import Image
-from brokerd.cluster.levels import LEVEL_MAX, LEVEL_MIN
+from brokerd.cluster.levels import FEATURE, LEVEL_MAX, LEVEL_MIN
 from brokerd.cluster.metadata import (
     BROKER,
     AccessChanged,
@@ -24,6 +24,7 @@ from brokerd.cluster.metadata import (
     BrokerDown,
     BrokerUp,
     ClusterCreated,
+    FeatureFinalised,
     IsrRefused,
     MetadataLevelRaised,
     PartitionChanged,
@@ -47,7 +48,7 @@ from brokerd.cluster.model import (
     TopicState,
 )
 from brokerd.cluster.placement import PlacementError, place
-from brokerd.cluster.znodes import ELECT, RAISE_LEVEL, ForwardedRequest, IsrProposal, Registration
+from brokerd.cluster.znodes import ELECT, RAISE_LEVEL, UPDATE_FEATURES, ForwardedRequest, IsrProposal, Registration
 from controlplane.controller import elections, requests
 from controlplane.controller.events import (
     Appended,
@@ -74,7 +75,7 @@ from controlplane.controller.events import (
 
 ACCESS_LEVEL = AccessChanged.LEVEL
 UNSUPPORTED_VERSION = 35
-REQUEST_TIMED_OUT, INVALID_REQUEST, INVALID_UPDATE_VERSION = 7, 42, 95
+REQUEST_TIMED_OUT, INVALID_REQUEST = 7, 42
 REQUEST_MS_MAX = 15_000
 """A forwarded request that the database has not settled by then is answered with a time-out."""
 PREFERRED_EVERY_MS = 5_000
@@ -443,6 +444,8 @@ class Core:
                 self._leave(request)
             elif request.kind == RAISE_LEVEL:
                 self._raise_level(request)
+            elif request.kind == UPDATE_FEATURES:
+                self._update_features(request)
             elif request.kind == ELECT:
                 self._elect(request)
             elif requests.known(request.kind):
@@ -466,11 +469,30 @@ class Core:
     def _raise_level(self, request: ForwardedRequest) -> None:
         assert self.registrations is not None
         level, problem = requests.wanted_level(request.payload, self.image, self.registrations.values())
-        if problem is None and level > self.image.metadata_version:
-            self._out.append(MetadataLevelRaised(level))
-        error = 0 if problem is None else INVALID_UPDATE_VERSION
+        if problem is None:
+            self._finalise(request, FEATURE, level)
+        error = 0 if problem is None else requests.INVALID_UPDATE_VERSION
         self._out.append(RequestAnswered(request.request_id, error, problem, {"level": level}))
         self._answered.append(request.request_id)
+
+    def _update_features(self, request: ForwardedRequest) -> None:
+        assert self.registrations is not None
+        results = requests.feature_results(request.payload, self.image, self.registrations.values(), self._level())
+        if not request.payload.get("validate_only") and not any(r["error"] for r in results):
+            for item in sorted(request.payload["topics"], key=lambda i: i["name"] != FEATURE):
+                self._finalise(request, item["name"], int(item["level"]))
+        self._answer(request.request_id, results)
+
+    def _finalise(self, request: ForwardedRequest, name: str, level: int) -> None:
+        before = self._level() if name == FEATURE else self.image.features.get(name, 0)
+        if level == before and (name == FEATURE or name in self.image.features):
+            return
+        self._out.append(MetadataLevelRaised(level) if name == FEATURE else FeatureFinalised(name, level))
+        self._made.append(
+            ChangeMade(
+                requests.asker(request), "feature.finalise", "feature", name, {"level": before}, {"level": level}
+            )
+        )
 
     def _elect(self, request: ForwardedRequest) -> None:
         """At once, whether the database answers or not: its row is written when the log has it."""

@@ -10,8 +10,10 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from brokerd.cluster.configs import TOPIC_CONFIGS, contradiction, topic_config_problem
+from brokerd.cluster.features import UPGRADE
+from brokerd.cluster.features import problem as feature_problem
 from brokerd.cluster.image import Image
-from brokerd.cluster.levels import LEVEL_MAX, level_problem
+from brokerd.cluster.levels import FEATURE, LEVEL_MAX, level_problem
 from brokerd.cluster.model import BrokerState, TopicState, topic_name_problem, topic_names_collide
 from brokerd.cluster.placement import PlacementError, place
 from brokerd.cluster.znodes import ForwardedRequest, Registration
@@ -21,6 +23,7 @@ Result = dict[str, Any]
 UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS = 3, 17, 36, 37
 INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST = 38, 39, 40, 42
 UNKNOWN_TOPIC_ID, POLICY_VIOLATION = 100, 44
+INVALID_UPDATE_VERSION, FEATURE_UPDATE_FAILED = 95, 96
 PARTITIONS_MAX = 10_000
 """Partitions of one topic: more in one request is a slip of the finger rather than a wish."""
 ACCESS_NEEDS_LEVEL = "ACLs, credentials, quotas and brokers' settings need level 3 of the metadata log: run manage.py upgrade_metadata once every broker is of this program"
@@ -55,7 +58,8 @@ def known(kind: str) -> bool:
 
 def asker(request: ForwardedRequest) -> str:
     """Who stands in the change rows of a request. A broker of before says no principal."""
-    return f"{request.payload.get('principal') or 'client'} at broker {request.broker_id}"[:150]
+    who = str(request.payload.get("principal") or "client")
+    return (who if request.broker_id < 0 else f"{who} at broker {request.broker_id}")[:150]
 
 
 def deaf(registrations: Iterable[Registration], level: int) -> list[Registration]:
@@ -80,6 +84,26 @@ def wanted_level(
     if old:
         return level, f"brokers {old} do not read level {level} of the metadata log; upgrade them first"
     return level, None
+
+
+def feature_results(
+    payload: Mapping[str, Any], image: Image, registrations: Iterable[Registration], level: int
+) -> list[Result]:
+    """One result per feature asked for. `level`: of the log. If one cannot be, none is."""
+    wanted = {item["name"]: item for item in payload["topics"]}
+    if FEATURE in wanted and wanted[FEATURE]["upgrade_type"] == UPGRADE:
+        level = max(level, int(wanted[FEATURE]["level"]))
+    results = []
+    for name, item in wanted.items():
+        if name == FEATURE:
+            problem = wanted_level({"level": item["level"]}, image, registrations)[1]
+        else:
+            problem = feature_problem(name, item["level"], item["upgrade_type"], image.features.get(name, 0), level)
+        results.append(_no(item, INVALID_UPDATE_VERSION, problem) if problem else _ok(item))
+    if any(r["error"] for r in results):
+        told = "another feature of the request was refused; none was changed"
+        results = [r if r["error"] else _no(wanted[r["name"]], FEATURE_UPDATE_FAILED, told) for r in results]
+    return results
 
 
 def _ok(topic: Mapping[str, Any], name: str | None = None) -> Result:

@@ -55,7 +55,7 @@ class Command(BaseCommand):
     def _raise(self, zk: BlockingStore, level: int | None) -> None:
         before = read_log(zk).image.seq
         request_id = f"level-{uuid4().hex}"
-        payload = {} if level is None else {"level": level}
+        payload: dict[str, Any] = {"principal": "manage.py"} | ({} if level is None else {"level": level})
         request = znodes.ForwardedRequest(request_id, -1, -1, znodes.RAISE_LEVEL, payload)
         zk.create(znodes.request(request_id), request.encode(), ephemeral=True)
         answer, image = self._answer(zk, request_id, before)

@@ -1,0 +1,168 @@
+"""Features of the whole cluster: finalised by the controller, all of a request or nothing, and told to every client."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from brokerd.apis import features as door
+from brokerd.cluster import features
+from brokerd.cluster.features import SAFE_DOWNGRADE, UPGRADE
+from brokerd.cluster.image import Image
+from brokerd.cluster.levels import FEATURE, LEVEL_MAX
+from brokerd.cluster.metadata import FeatureFinalised, MetadataLevelRaised, RequestAnswered
+from brokerd.cluster.model import Now
+from brokerd.cluster.znodes import UPDATE_FEATURES, ForwardedRequest, Registration
+from brokerd.config import BrokerConfig
+from brokerd.wire.messages import ApiVersionsResponse, UpdateFeaturesRequest
+from controlplane.controller.core import Core
+from controlplane.controller.events import (
+    Appended,
+    AppendMetadata,
+    BrokersSeen,
+    ChangeMade,
+    DesiredRead,
+    Elected,
+    Requested,
+)
+
+NOW = Now(1, 1)
+TV = "transaction.version"
+
+
+class Desk:
+    """An acting controller; every broker reads the log up to `reads`."""
+
+    def __init__(self, level: int = LEVEL_MAX, reads: int = LEVEL_MAX) -> None:
+        self.image = Image(cluster_id="c", metadata_version=level)
+        self.core = Core(self.image, "c")
+        self.core.handle(Elected(1), NOW)
+        self.core.handle(DesiredRead(complete=True), NOW)
+        one = Registration(1, "u", "h", 1, None, None, True, None, 11, (1, reads))
+        self.core.handle(BrokersSeen({1: one}), NOW)
+        self.core.in_flight = False
+        self.changes: list[ChangeMade] = []
+        self.number = 0
+
+    def ask(self, *wanted: tuple[str, int, int], validate_only: bool = False) -> dict[str, int]:
+        items = [{"name": n, "level": level, "upgrade_type": kind} for n, level, kind in wanted]
+        payload = {"topics": items, "validate_only": validate_only, "principal": "User:ann"}
+        self.number += 1
+        request = ForwardedRequest(f"r{self.number}", 1, 11, UPDATE_FEATURES, payload)
+        effects = self.core.handle(Requested(request), NOW)
+        (append,) = [e for e in effects if isinstance(e, AppendMetadata)]
+        self.records = [r for r in append.records if isinstance(r, FeatureFinalised | MetadataLevelRaised)]
+        for record in append.records:
+            self.image.apply(record)
+        told = self.core.handle(Appended(append.records), NOW)
+        self.changes += [e for e in told if isinstance(e, ChangeMade)]
+        (answer,) = [r for r in append.records if isinstance(r, RequestAnswered)]
+        return {r["name"]: r["error"] for r in answer.result["results"]}
+
+
+def test_a_feature_is_finalised_raised_and_lowered_where_that_is_asked_for() -> None:
+    desk = Desk()
+    assert desk.ask((TV, 2, UPGRADE)) == {TV: 0}
+    assert desk.image.features == {TV: 2}
+    assert desk.ask((TV, 1, UPGRADE)) == {TV: 95}
+    assert desk.ask((TV, 1, SAFE_DOWNGRADE)) == {TV: 0}
+    assert desk.ask((TV, 2, SAFE_DOWNGRADE)) == {TV: 95}
+    assert desk.image.features == {TV: 1}
+    assert [(c.who, c.object_name, c.before, c.after) for c in desk.changes] == [
+        ("User:ann at broker 1", TV, {"level": 0}, {"level": 2}),
+        ("User:ann at broker 1", TV, {"level": 2}, {"level": 1}),
+    ]
+
+
+def test_the_same_level_again_is_done_and_writes_nothing() -> None:
+    desk = Desk()
+    desk.ask((TV, 2, UPGRADE))
+    assert desk.ask((TV, 2, UPGRADE)) == {TV: 0}
+    assert (desk.records, len(desk.changes)) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "said"),
+    [
+        ("no.such", 1, "there is no feature"),
+        (TV, 3, "levels 0 to 2"),
+        (TV, -1, "levels 0 to 2"),
+        ("metadata.version", 7, "no feature"),
+    ],
+)
+def test_what_nobody_serves_is_refused(name: str, level: int, said: str) -> None:
+    assert said in (features.problem(name, level, UPGRADE, 0, LEVEL_MAX) or "")
+    assert Desk().ask((name, level, UPGRADE)) == {name: 95}
+
+
+def test_all_of_a_request_or_nothing() -> None:
+    desk = Desk()
+    assert desk.ask((TV, 2, UPGRADE), ("no.such", 1, UPGRADE)) == {TV: 96, "no.such": 95}
+    assert desk.image.features == {}
+
+
+def test_validation_changes_nothing() -> None:
+    desk = Desk()
+    assert desk.ask((TV, 2, UPGRADE), validate_only=True) == {TV: 0}
+    assert desk.image.features == {}
+
+
+def test_a_log_of_an_older_level_says_nothing_of_features_before_it_is_raised_in_the_same_request_at_the_latest() -> (
+    None
+):
+    desk = Desk(level=3)
+    assert desk.ask((TV, 2, UPGRADE)) == {TV: 95}
+    assert desk.ask((TV, 2, UPGRADE), (FEATURE, 4, UPGRADE)) == {TV: 0, FEATURE: 0}
+    assert desk.records == [MetadataLevelRaised(4), FeatureFinalised(TV, 2)], "in this order"
+    assert desk.ask((FEATURE, 3, SAFE_DOWNGRADE)) == {FEATURE: 95}, "a log's level is never lowered"
+
+
+def test_a_broker_that_cannot_read_it_keeps_the_level_and_the_feature_back() -> None:
+    desk = Desk(level=3, reads=3)
+    assert desk.ask((FEATURE, 4, UPGRADE), (TV, 2, UPGRADE)) == {FEATURE: 95, TV: 96}
+
+
+def test_features_outlive_a_snapshot() -> None:
+    image = Image(cluster_id="c", metadata_version=LEVEL_MAX)
+    image.apply(FeatureFinalised(TV, 2))
+    assert Image.from_records(image.records(), 1, "", 1).features == {TV: 2}
+
+
+# -- at a broker's door ----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("finalised", "in_file", "offered"),
+    [(None, "0", 0), (None, "2", 2), (2, "0", 2), (1, "2", 1), (0, "2", 0), (None, "9", 2)],
+)
+def test_a_finalised_level_beats_what_the_brokers_file_says(finalised: int | None, in_file: str, offered: int) -> None:
+    image = Image(seq=9, metadata_version=LEVEL_MAX, features={} if finalised is None else {TV: finalised})
+    config = BrokerConfig.parse({"broker.id": "1", "log.dirs": "/tmp/x", TV: in_file})
+    answer = ApiVersionsResponse()
+    door.offer(answer, image, config)
+    assert {f.name: (f.min_version, f.max_version) for f in answer.supported_features} == {
+        FEATURE: (1, LEVEL_MAX),
+        TV: (0, 2),
+    }
+    finals = {f.name: f.max_version_level for f in answer.finalized_features}
+    assert finals.get(TV, 0) == offered
+    assert finals[FEATURE] == LEVEL_MAX
+    assert answer.finalized_features_epoch == 9
+
+
+@pytest.mark.parametrize(("version", "kind"), [(0, SAFE_DOWNGRADE), (1, 3), (2, 3)])
+def test_each_version_says_in_its_own_way_what_was_asked_and_answered(version: int, kind: int) -> None:
+    asked: list[Any] = []
+    told: list[Any] = []
+    update = UpdateFeaturesRequest.FeatureUpdateKey(TV, 1, allow_downgrade=True, upgrade_type=3)
+    request = SimpleNamespace(
+        body=UpdateFeaturesRequest(5_000, [update]), header=SimpleNamespace(api_version=version), principal="User:ann",
+        reply=told.append,
+    )  # fmt: skip
+    door.FeaturesApi(lambda: Image(), lambda *question: asked.append(question)).update(request)  # type: ignore[arg-type]
+    _, payload, _, done = asked[0]
+    assert payload["topics"] == [{"name": TV, "level": 1, "upgrade_type": kind}]
+    done(RequestAnswered("r", 0, None, {"results": [{"name": TV, "error": 95, "message": "no"}]}))
+    (answer,) = told
+    assert [(r.feature, r.error_code, r.error_message) for r in answer.results] == [(TV, 95, "no")]
+    assert (answer.error_code, answer.error_message) == ((95, "no") if version >= 2 else (0, None))
