@@ -247,6 +247,7 @@ class Broker:
         self.authorizer.changed()
         quotas = self.partitions.image.access.get("quota", {})
         self.dispatch.quotas.set((key, value) for key, (_, value) in quotas.items())
+        self.listeners.quotas_changed(self.dispatch.quotas.connection_rates())
 
     def _follow_settings(self, image: Image) -> bool:
         """What the metadata log says of this broker's settings counts from here on. True when defaults for topics are others now."""

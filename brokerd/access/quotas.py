@@ -16,10 +16,12 @@ from brokerd.wire.apis import ApiKey
 if TYPE_CHECKING:
     from brokerd.dispatch import Request
 
-USER, CLIENT, DEFAULT = "user", "client-id", "<default>"
+USER, CLIENT, IP = "user", "client-id", "ip"
 PRODUCE, FETCH, TIME = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
 KEYS = (PRODUCE, FETCH, TIME, "controller_mutation_rate")
-"""What may be set. The last is kept and shown, and not enforced."""
+"""What may be set for users and clients. The last is kept and shown, and not enforced."""
+CONNECTIONS = "connection_creation_rate"
+"""What may be set for an address (KIP-612): new connections per second, kept to by `net/admission`."""
 SAMPLES, SAMPLE_MS = 11, 1_000
 """Kafka's quota.window.num and quota.window.size.seconds: a rate is over the ten seconds and a bit that have passed."""
 BUCKETS_MAX = 10_000
@@ -74,7 +76,12 @@ class Quotas:
     def set(self, entries: Iterable[tuple[str, Mapping[str, Any] | None]]) -> None:
         self._entries = {key: value for key, value in entries if value}
         self._found.clear()
-        self.active = bool(self._entries)
+        self.active = any(IP not in entity_of(key) for key in self._entries)
+
+    def connection_rates(self) -> dict[str | None, float]:
+        """By address; under None what holds for every other."""
+        named = ((entity_of(key), value) for key, value in self._entries.items())
+        return {e[IP]: float(v[CONNECTIONS]) for e, v in named if IP in e and CONNECTIONS in v}
 
     @property
     def entries(self) -> Mapping[str, Mapping[str, float]]:

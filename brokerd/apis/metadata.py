@@ -28,6 +28,8 @@ from brokerd.wire.messages import (
 SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What KIP-511 allows as a client's name and version; another is refused, and the client asks again in version 0."""
 NO_ID = UUID(int=0)
+BROKERS = 1
+"""The endpoints that DescribeCluster is asked for (KIP-919); 2 are controllers."""
 AUTHORIZED_OPERATIONS_UNKNOWN = -(2**31)
 NEGATIVE_CACHE_MS = 2_000
 """A topic whose creation was refused is not asked for again sooner: a storm of clients asks once."""
@@ -162,6 +164,10 @@ class MetadataApi:
 
     def describe_cluster(self, request: Request) -> None:
         image = self._image()
+        if request.header.api_version >= 1 and request.body.endpoint_type != BROKERS:
+            told = "this is a broker; the controllers have no endpoints of their own here"
+            request.reply(DescribeClusterResponse(error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message=told))
+            return
         request.reply(
             DescribeClusterResponse(
                 error_code=ErrorCode.NONE,

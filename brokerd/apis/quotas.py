@@ -5,10 +5,11 @@ Law: Kafka's verdicts; one entry is changed as a whole or not at all. Must not c
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from brokerd.access.quotas import CLIENT, KEYS, USER, Quotas, entity_key, entity_of
+from brokerd.access.quotas import CLIENT, CONNECTIONS, IP, KEYS, USER, Quotas, entity_key, entity_of
 from brokerd.apis.forwarding import Ask, Forwarding
 from brokerd.dispatch import Handler, Request
 from brokerd.wire import messages as m
@@ -34,8 +35,10 @@ class QuotasApi:
         problem = None
         if len(set(kinds)) != len(kinds):
             problem = "an entity type stands twice in the filter"
-        elif not set(kinds) <= {USER, CLIENT}:
-            problem = f"entity types other than {USER} and {CLIENT} are not served"
+        elif not set(kinds) <= {USER, CLIENT, IP}:
+            problem = f"there are no entity types but {USER}, {CLIENT} and {IP}"
+        elif IP in kinds and len(kinds) > 1:
+            problem = f"a filter for {IP} stands alone"
         elif any(c.match_type not in (EXACT, DEFAULT, ANY) for c in body.components):
             problem = "a match type is not known"
         if problem is not None:
@@ -105,13 +108,24 @@ def _fits(c: m.DescribeClientQuotasRequest.ComponentData, entity: Mapping[str, s
 
 
 def _problem(entry: m.AlterClientQuotasRequest.EntryData, entity: Mapping[str, str | None]) -> str | None:
-    if not entity or len(entity) != len(entry.entity) or not set(entity) <= {USER, CLIENT}:
-        return f"an entity is made of {USER}, {CLIENT} or both, each once"
+    by_address = set(entity) == {IP}
+    if not entity or len(entity) != len(entry.entity) or not (by_address or set(entity) <= {USER, CLIENT}):
+        return f"an entity is made of {USER}, {CLIENT} or both, each once, or of {IP} alone"
+    if by_address and (address := entity[IP]) is not None and not _is_address(address):
+        return f"{address!r} is not an IP address"
     if any(name is not None and not 0 < len(name) <= NAME_CHARACTERS_MAX for name in entity.values()):
         return "an entity's name is empty or too long"
     for op in entry.ops:
-        if op.key not in KEYS:
+        if op.key not in ((CONNECTIONS,) if by_address else KEYS):
             return f"Invalid configuration key {op.key}"
         if not op.remove and not 0 < op.value < 1e18:
             return f"{op.key} must be greater than 0"
     return None
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

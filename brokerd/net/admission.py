@@ -1,15 +1,17 @@
 """How many connections a broker takes: in all, per address, per second (KIP-402, KIP-612). All its listeners share one.
 
-Law: an address over its limit is closed at once; the rate delays everybody, as Kafka's acceptors do. Called by `listener`. Must not come in: sockets.
+Law: an address over its limit or its rate is closed at once; the rate of all delays everybody, as Kafka's acceptors do. Called by `listener`. Must not come in: sockets.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 
 RATE_BURST_S = 1
 """Seconds' worth of connections that may come at once."""
+ADDRESSES_MAX = 10_000
+"""Whose rates are remembered; the one unused for longest is forgotten."""
 
 
 class Admission:
@@ -17,6 +19,9 @@ class Admission:
 
     def __init__(self, total: int, per_ip: int, overrides: Mapping[str, int], rate: int) -> None:
         self.limit(total, per_ip, overrides, rate)
+        self.rates: Mapping[str | None, float] = {}
+        """Connections per second by address, under None of every other; what is not there has no limit. Set anew when a quota changes."""
+        self._rooms: OrderedDict[str, tuple[float, int]] = OrderedDict()
         self._open: Counter[str] = Counter()
         self._count = 0
         self._room, self._room_ms = float(rate) * RATE_BURST_S, 0
@@ -36,16 +41,28 @@ class Admission:
         self._room -= 1
         return 0
 
-    def problem(self, ip: str) -> str | None:
+    def problem(self, ip: str, now_ms: int) -> str | None:
         """Why it cannot stay. None: it counts until `left`."""
         if self._count >= self._total:
             return f"max.connections ({self._total}) reached"
         most = self._overrides.get(ip, self._per_ip)
         if self._open[ip] >= most:
             return f"max.connections.per.ip ({most}) reached"
+        rate = self.rates.get(ip, self.rates.get(None))
+        if rate is not None and not self._may_come(ip, rate, now_ms):
+            return f"connection_creation_rate ({rate:g}) reached"
         self._open[ip] += 1
         self._count += 1
         return None
+
+    def _may_come(self, ip: str, rate: float, now_ms: int) -> bool:
+        burst = max(1.0, rate * RATE_BURST_S)
+        room, at_ms = self._rooms.pop(ip, (burst, now_ms))
+        room = min(burst, room + (now_ms - at_ms) * rate / 1_000)
+        self._rooms[ip] = (room - 1 if room >= 1 else room, now_ms)
+        if len(self._rooms) > ADDRESSES_MAX:
+            self._rooms.popitem(last=False)
+        return room >= 1
 
     def left(self, ip: str) -> None:
         self._count -= 1

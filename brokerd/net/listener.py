@@ -83,7 +83,7 @@ class Listener:
             except OSError as e:
                 log.warning("cannot accept: %s", e)
                 return
-            problem = self._admission.problem(address[0])
+            problem = self._admission.problem(address[0], self.loop.now.mono_ms)
             if problem is not None:
                 log.warning("refused %s: %s", address[0], problem)
                 sock.close()

@@ -62,6 +62,10 @@ class Listeners:
         total, per_ip, overrides = (self._config[name] for name in names)
         return total, per_ip, overrides, self._config["max.connection.creation.rate"]
 
+    def quotas_changed(self, rates: Mapping[str | None, float]) -> None:
+        """New connections per second, by address."""
+        self._admission.rates = rates
+
     def limits_changed(self) -> None:
         self._admission.limit(*self._limits())
 

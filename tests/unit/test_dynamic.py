@@ -113,11 +113,11 @@ def test_every_default_reads_back_from_how_it_is_shown() -> None:
 
 def test_new_limits_of_connections_hold_for_who_comes_from_now_on() -> None:
     admission = Admission(2, 10, {}, 2**31)
-    assert admission.problem("a") is None
-    assert admission.problem("a") is None
-    assert admission.problem("a") is not None
+    assert admission.problem("a", 0) is None
+    assert admission.problem("a", 0) is None
+    assert admission.problem("a", 0) is not None
     admission.limit(4, 3, {"b": 0}, 1)
-    assert admission.problem("a") is None
-    assert "per.ip (3)" in (admission.problem("a") or "")
-    assert "per.ip (0)" in (admission.problem("b") or "")
+    assert admission.problem("a", 0) is None
+    assert "per.ip (3)" in (admission.problem("a", 0) or "")
+    assert "per.ip (0)" in (admission.problem("b", 0) or "")
     assert [admission.delay_ms(1_000), admission.delay_ms(1_000)] == [0, 1_000]

@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from brokerd.access.quotas import FETCH, PRODUCE, THROTTLE_MS_MAX, TIME, Quotas, Rate, entity_key, entity_of
+from brokerd.access.quotas import (
+    CONNECTIONS,
+    FETCH,
+    PRODUCE,
+    THROTTLE_MS_MAX,
+    TIME,
+    Quotas,
+    Rate,
+    entity_key,
+    entity_of,
+)
 from brokerd.apis.quotas import QuotasApi
 from brokerd.cluster.model import Now
 from brokerd.dispatch import Request, Session
@@ -141,7 +151,9 @@ def test_who_takes_too_much_of_the_loops_time_waits_a_second_at_most() -> None:
     [
         ({"user": "a"}, PRODUCE, 5.0, True), ({"user": None, "client-id": "x"}, TIME, 200.0, True), ({"ip": "1.2.3.4"}, PRODUCE, 5.0, False),
         ({}, PRODUCE, 5.0, False), ({"user": "a"}, "nonsense", 5.0, False), ({"user": "a"}, PRODUCE, 0.0, False), ({"user": ""}, PRODUCE, 1.0, False),
-        ({"user": "a"}, PRODUCE, float("nan"), False),
+        ({"user": "a"}, PRODUCE, float("nan"), False), ({"ip": "1.2.3.4"}, CONNECTIONS, 5.0, True), ({"ip": None}, CONNECTIONS, 5.0, True),
+        ({"ip": "::1"}, CONNECTIONS, 5.0, True), ({"ip": "a.host"}, CONNECTIONS, 5.0, False), ({"user": "a"}, CONNECTIONS, 5.0, False),
+        ({"ip": "1.2.3.4", "user": "a"}, CONNECTIONS, 5.0, False),
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_quota_is_refused(entity: dict[str, str | None], key: str, value: float, fine: bool) -> None:
@@ -177,3 +189,18 @@ def test_a_filter_finds_what_kafkas_finds(components: Any, strict: bool, found: 
     asked, caller = call(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, body)
     QuotasApi(quotas(user_alice=1, user_default=2, user_alice__client_a=3), lambda *a: None).describe(asked)
     assert len(told(caller, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1).entries) == found
+
+
+def test_an_addresss_rate_is_no_quota_of_requests_and_a_filter_for_addresses_stands_alone() -> None:
+    it = Quotas()
+    rates = {entity_key({"ip": "10.0.0.1"}): {CONNECTIONS: 5.0}, entity_key({"ip": None}): {CONNECTIONS: 1.0}}
+    it.set(rates.items())
+    assert it.connection_rates() == {"10.0.0.1": 5.0, None: 1.0}
+    assert not it.active, "requests need not be counted for it"
+    r = m.DescribeClientQuotasRequest
+    for kinds, error, found in ((["ip"], 0, 2), (["ip", "user"], 42, 0), (["host"], 42, 0)):
+        body = r(components=[r.ComponentData(entity_type=k, match_type=2, match=None) for k in kinds])
+        asked, caller = call(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, body)
+        QuotasApi(it, lambda *a: None).describe(asked)
+        answer = told(caller, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1)
+        assert (answer.error_code, len(answer.entries or [])) == (error, found), kinds

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 
+import pytest
+
 from brokerd.net.admission import Admission
 from brokerd.net.listener import Listener
 from brokerd.net.loop import Loop
@@ -11,15 +13,15 @@ from brokerd.net.loop import Loop
 
 def test_an_address_has_its_limit_and_gets_its_room_back() -> None:
     it = Admission(5, 2, {"10.0.0.9": 0, "10.0.0.8": 4}, 0)
-    assert it.problem("10.0.0.1") is None
-    assert it.problem("10.0.0.1") is None
-    assert it.problem("10.0.0.1") == "max.connections.per.ip (2) reached"
-    assert it.problem("10.0.0.9") == "max.connections.per.ip (0) reached"
+    assert it.problem("10.0.0.1", 0) is None
+    assert it.problem("10.0.0.1", 0) is None
+    assert it.problem("10.0.0.1", 0) == "max.connections.per.ip (2) reached"
+    assert it.problem("10.0.0.9", 0) == "max.connections.per.ip (0) reached"
     for _ in range(3):
-        assert it.problem("10.0.0.8") is None
-    assert it.problem("10.0.0.2") == "max.connections (5) reached"
+        assert it.problem("10.0.0.8", 0) is None
+    assert it.problem("10.0.0.2", 0) == "max.connections (5) reached"
     it.left("10.0.0.1")
-    assert it.problem("10.0.0.1") is None
+    assert it.problem("10.0.0.1", 0) is None
 
 
 def test_a_rate_lets_a_seconds_worth_in_at_once_and_then_one_by_one() -> None:
@@ -30,6 +32,40 @@ def test_a_rate_lets_a_seconds_worth_in_at_once_and_then_one_by_one() -> None:
     assert it.delay_ms(now + 100) == 0
     assert it.delay_ms(now + 100) == 100
     assert sum(it.delay_ms(now + 100_000) == 0 for _ in range(50)) == 10, "what was not used does not pile up"
+
+
+def test_an_address_has_a_rate_of_its_own_or_that_of_every_other() -> None:
+    it = Admission(1 << 30, 1 << 30, {}, 0)
+    it.rates = {"10.0.0.1": 2, None: 0.5}
+
+    def come(ip: str, *, ms: int) -> int:
+        return sum(it.problem(ip, ms) is None for _ in range(5))
+
+    assert (come("10.0.0.1", ms=1_000), come("10.0.0.2", ms=1_000), come("10.0.0.3", ms=1_000)) == (2, 1, 1)
+    assert it.problem("10.0.0.2", 1_000) == "connection_creation_rate (0.5) reached"
+    assert (come("10.0.0.1", ms=1_500), come("10.0.0.2", ms=1_500)) == (1, 0)
+    assert come("10.0.0.2", ms=3_500) == 1
+    assert come("10.0.0.1", ms=100_000) == 2, "what was not used does not pile up"
+    it.rates = {}
+    assert come("10.0.0.2", ms=100_000) == 5
+
+
+def test_who_is_over_its_rate_does_not_count_as_open() -> None:
+    it = Admission(2, 1 << 30, {}, 0)
+    it.rates = {None: 1}
+    assert [it.problem("10.0.0.1", 0) is None for _ in range(5)] == [True] + [False] * 4
+    it.rates = {}
+    assert it.problem("10.0.0.1", 0) is None
+    assert it.problem("10.0.0.1", 0) == "max.connections (2) reached"
+
+
+def test_rates_of_few_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brokerd.net.admission.ADDRESSES_MAX", 3)
+    it = Admission(1 << 30, 1 << 30, {}, 0)
+    it.rates = {None: 1}
+    for n in range(50):
+        it.problem(f"10.0.0.{n}", 0)
+    assert len(it._rooms) == 3
 
 
 def test_a_listener_pauses_and_goes_on() -> None:
