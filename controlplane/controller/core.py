@@ -325,7 +325,14 @@ class Core:
             low, high = r.metadata_levels
             text = f"it reads levels {low} to {high} of the metadata log, which is at {self.image.metadata_version}: upgrade it"
             self._effects.append(Report("refused", f"broker {r.broker_id}", text))
-        self.registrations = {i: r for i, r in self.registrations.items() if r not in foreign and r not in deaf}
+        # Once dead in the log, dead for good: a registration that outlives its process, read by a controller that did not see it die, would
+        # bring back what was true at its start. (Who lives all the same reads it and takes a new seat.)
+        dead = [
+            r for r in self.registrations.values()
+            if (b := self.image.brokers.get(r.broker_id)) is not None and b.incarnation == r.incarnation and not b.alive
+        ]  # fmt: skip
+        gone_or_not_ours = [*foreign, *deaf, *dead]
+        self.registrations = {i: r for i, r in self.registrations.items() if r not in gone_or_not_ours}
         gone = [b for b in self.image.live_brokers() if b.broker_id not in self.registrations]
         came = [
             r for _, r in sorted(self.registrations.items())
