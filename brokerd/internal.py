@@ -11,7 +11,7 @@ from collections.abc import Callable
 from brokerd.apis.produce import ProduceApi
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER, TRANSACTION_STATE_TOPIC, Now
-from brokerd.coordinator.groups import partition_of
+from brokerd.coordinator.leading import partition_of
 from brokerd.net.colleagues import Colleagues
 from brokerd.partitions import Partitions
 from brokerd.replica import Replica

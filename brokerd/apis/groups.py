@@ -9,13 +9,13 @@ from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, 
 from brokerd.coordinator import events
 from brokerd.coordinator.events import Offset, State, TopicIndex
 from brokerd.coordinator.groups import (
-    COORDINATOR_NOT_AVAILABLE,
     GROUP_ID_NOT_FOUND,
     INVALID_GROUP_ID,
     NON_EMPTY_GROUP,
     OFFSET_METADATA_TOO_LARGE,
     Groups,
 )
+from brokerd.coordinator.leading import COORDINATOR_NOT_AVAILABLE
 from brokerd.dispatch import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
@@ -362,7 +362,7 @@ class GroupsApi:
             # Which topics a live member reads is known to the client's assignor only: all are protected.
             done(0)
         else:
-            self._groups.tombstones(body.group_id, group, [k for k in keys if k in group.offsets], False, done)
+            self._groups.tombstones(body.group_id, group, [k for k in keys if k in group.commits.offsets], False, done)
 
     # -- administration ------------------------------------------------------------------------------------------------------
     def describe(self, request: Request) -> None:
@@ -444,7 +444,7 @@ class GroupsApi:
                 self._groups.tombstones(
                     group_id,
                     group,
-                    list(group.offsets),
+                    list(group.commits.offsets),
                     True,
                     lambda e, group_id=group_id: one(group_id, e),  # type: ignore[misc]
                 )

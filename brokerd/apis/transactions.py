@@ -12,7 +12,7 @@ from functools import partial
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Now
 from brokerd.coordinator import transaction as core
-from brokerd.coordinator.groups import partition_of
+from brokerd.coordinator.leading import partition_of
 from brokerd.coordinator.transaction import Answered, State, TopicIndex, Transaction
 from brokerd.coordinator.transactions import Transactions
 from brokerd.dispatch import Handler, Request

@@ -1,4 +1,4 @@
-"""One consumer group, the classic protocol: members, generations, offsets. A sans-IO core.
+"""One consumer group, the classic protocol: members and generations. A sans-IO core.
 
 Laws: a partition has at most one owner per generation (only the leader's assignment of this generation is handed out); nothing is
 answered as committed before it is persisted; whoever speaks for an older generation is told so. Called by `groups`. Must not come
@@ -15,7 +15,7 @@ in: clocks, random numbers (ids are drawn outside), the wire.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,19 +41,17 @@ from brokerd.coordinator.events import (
     Leave,
     Left,
     Member,
-    Offset,
     Persisted,
     PersistFailed,
     PersistGroup,
-    PersistOffsets,
     Reply,
     State,
     Sync,
     Synced,
     Tick,
-    TopicIndex,
     TransactionalCommit,
 )
+from brokerd.coordinator.offsets import Commits
 
 
 @dataclass(slots=True)
@@ -69,19 +67,12 @@ class Group:
     leader: str | None = None
     members: dict[str, Member] = field(default_factory=dict)
     static: dict[str, str] = field(default_factory=dict)
-    offsets: dict[TopicIndex, Offset] = field(default_factory=dict)
-    placed: dict[TopicIndex, int] = field(default_factory=dict)
-    """Where the record of each offset stands in the log: the later one counts, as for compaction, also if its transaction ends last."""
-    undecided: dict[int, dict[TopicIndex, tuple[Offset, int]]] = field(default_factory=dict)
-    """{producer id: (offset, place of its record)} of transactions that are not ended."""
+    commits: Commits = field(default_factory=Commits)
     promised: dict[str, int] = field(default_factory=dict)
     """Ids drawn for newcomers that have not come again yet -> when they are forgotten (mono ms)."""
     empty_since_wall_ms: int = 0
     rebalance_deadline_ms: int = 0
     rebalance_not_before_ms: int = 0
-    _number: int = 0
-    _commits: dict[int, tuple[Any, Mapping[TopicIndex, Offset], int | None]] = field(default_factory=dict)
-    """(token, offsets, producer id of a transaction) under way."""
     _storing: tuple[int, int, Mapping[str, bytes]] | None = None
     """(number, generation, assignments) of a group record under way."""
 
@@ -312,9 +303,9 @@ class Group:
         member.sync = e.token
         if e.member_id == self.leader and self._storing is None:
             assignments = {m: bytes(e.assignments.get(m, b"")) for m in self.members}
-            self._number += 1
-            self._storing = (self._number, self.generation, assignments)
-            effects.append(PersistGroup(self._number, assignments))
+            number = self.commits.next_number()
+            self._storing = (number, self.generation, assignments)
+            effects.append(PersistGroup(number, assignments))
         return effects
 
     # -- staying, leaving ------------------------------------------------------------------------------------------------
@@ -371,8 +362,7 @@ class Group:
         self.state, self.leader, self.protocol = State.EMPTY, None, None
         self.generation += 1
         self.empty_since_wall_ms = now.wall_ms
-        self._number += 1
-        return [PersistGroup(self._number, {})]
+        return [PersistGroup(self.commits.next_number(), {})]
 
     def _tick(self, now: Now) -> list[Effect]:
         for drawn in [d for d, at in self.promised.items() if at <= now.mono_ms]:
@@ -404,9 +394,7 @@ class Group:
             return [Reply(e.token, Answered(error))]
         if not self.members and not self.empty_since_wall_ms:
             self.empty_since_wall_ms = now.wall_ms
-        self._number += 1
-        self._commits[self._number] = (e.token, e.offsets, None)
-        return [PersistOffsets(self._number, e.offsets)]
+        return self.commits.commit(e.token, e.offsets)
 
     def _commit_in_transaction(self, e: TransactionalCommit, now: Now) -> list[Effect]:
         """Whoever names no membership (clients before KIP-447) is let in: its transaction fences it."""
@@ -419,39 +407,13 @@ class Group:
             self.members[e.member_id].deadline_ms = now.mono_ms + self.members[e.member_id].session_ms
         if not self.members and not self.empty_since_wall_ms:
             self.empty_since_wall_ms = now.wall_ms
-        self._number += 1
-        self._commits[self._number] = (e.token, e.offsets, e.producer_id)
-        return [PersistOffsets(self._number, e.offsets, (e.producer_id, e.producer_epoch))]
-
-    def place(self, key: TopicIndex, offset: Offset, log_offset: int, producer_id: int | None = None) -> None:
-        """A record of a commit stands in the log."""
-        if producer_id is not None:
-            self.undecided.setdefault(producer_id, {})[key] = (offset, log_offset)
-        elif log_offset >= self.placed.get(key, -1):
-            self.offsets[key], self.placed[key] = offset, log_offset
-
-    def transaction_ended(self, producer_id: int, committed: bool) -> None:
-        """Its marker is replicated."""
-        for key, (offset, log_offset) in self.undecided.pop(producer_id, {}).items():
-            if committed:
-                self.place(key, offset, log_offset)
-
-    def unstable(self) -> set[TopicIndex]:
-        """What a transaction may change yet."""
-        under_way = {
-            k for _, offsets, producer_id in self._commits.values() if producer_id is not None for k in offsets
-        }
-        return under_way.union(*self.undecided.values())
+        return self.commits.commit_in_transaction(e)
 
     def _persisted(self, e: Persisted, now: Now) -> list[Effect]:
-        number = e.number
-        commit = self._commits.pop(number, None)
-        if commit is not None:
-            token, offsets, producer_id = commit
-            for i, (key, offset) in enumerate(offsets.items()):
-                self.place(key, offset, e.log_offset + i, producer_id)
-            return [Reply(token, Answered(NONE))]
-        if self._storing is None or self._storing[0] != number or self.state is not State.COMPLETING:
+        committed = self.commits.persisted(e)
+        if committed is not None:
+            return committed
+        if self._storing is None or self._storing[0] != e.number or self.state is not State.COMPLETING:
             return []
         _, _, assignments = self._storing
         self._storing = None
@@ -466,9 +428,9 @@ class Group:
         return effects
 
     def _persist_failed(self, e: PersistFailed, now: Now) -> list[Effect]:
-        commit = self._commits.pop(e.number, None)
-        if commit is not None:
-            return [Reply(commit[0], Answered(e.error))]
+        refused = self.commits.failed(e)
+        if refused is not None:
+            return refused
         if self._storing is None or self._storing[0] != e.number:
             return []
         self._storing = None
@@ -489,8 +451,7 @@ class Group:
             if m.sync is not None:
                 effects.append(Reply(m.sync, Synced(NOT_COORDINATOR)))
             m.join = m.sync = None
-        effects += [Reply(token, Answered(NOT_COORDINATOR)) for token, _, _ in self._commits.values()]
-        self._commits.clear()
+        effects += self.commits.unload()
         self.state = State.DEAD
         return effects
 
@@ -505,9 +466,5 @@ class Group:
     def describe(self) -> dict[str, Any]:
         return {
             "group": self.group_id, "state": self.state.value, "generation": self.generation, "leader": self.leader,
-            "members": sorted(self.members), "offsets": len(self.offsets),
+            "members": sorted(self.members), "offsets": len(self.commits.offsets),
         }  # fmt: skip
-
-
-def assigned(members: Sequence[Member]) -> dict[str, bytes]:
-    return {m.member_id: m.assignment for m in members}

@@ -1,7 +1,7 @@
 """Where groups live: the partitions of __consumer_offsets that this broker leads.
 
-Laws: a group is served only from a partition that is led here, loaded to its end and replicated up to its epoch's start; a lost or
-unknown write means that the partition is loaded anew. Called by the doors and the broker's tick. Must not come in: sockets.
+Law: what a group wants persisted is replicated before the group is told so. When a partition is served is the question of `leading`.
+Called by the doors and the broker's tick. Must not come in: sockets.
 """
 
 from __future__ import annotations
@@ -9,56 +9,30 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 from uuid import uuid4
 
-from brokerd.cluster.model import Now
-from brokerd.coordinator import events
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now
+from brokerd.coordinator import events, leading
 from brokerd.coordinator import records as formats
 from brokerd.coordinator.events import Offset, Reply, State, TopicIndex
 from brokerd.coordinator.group import Group
-from brokerd.wire.records import BatchHeader, CorruptBatch, Record, batches, build, marker_of, records_of
+from brokerd.coordinator.leading import (
+    COORDINATOR_NOT_AVAILABLE,
+    NONE,
+    NOT_COORDINATOR,
+    REFUSED_BEFORE_APPEND,
+    CoordinatorLog,
+    Leading,
+)
+from brokerd.wire.records import BatchHeader, Record, build, marker_of, records_of
 
 log = logging.getLogger(__name__)
 
-LOAD_BYTES_PER_TICK = 4 * 1024 * 1024
-"""Bytes of one partition replayed per tick, so that loading a long log does not stop the loop."""
-REFUSED_BEFORE_APPEND = frozenset({3, 6, 19, 10, 56})
-"""Kafka's codes of writes that surely did not happen: unknown partition, not leader, too few replicas, too large, storage."""
-COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 INVALID_GROUP_ID, NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, OFFSET_METADATA_TOO_LARGE = 24, 68, 69, 12
 
 
-class CoordinatorLog(Protocol):
-    """Partitions of __consumer_offsets, as the broker offers them."""
-
-    def partition_count(self) -> int | None: ...
-
-    def leader_epoch(self, partition: int) -> int | None: ...
-
-    def sure(self, partition: int) -> bool:
-        """Whether what it would answer can be trusted to be the newest."""
-
-    def append(self, partition: int, batch: bytes, leader_epoch: int, done: Callable[[int], None]) -> None: ...
-
-    def read(self, partition: int, offset: int, max_bytes: int) -> bytes: ...
-
-    def start_offset(self, partition: int) -> int: ...
-
-    def end_offset(self, partition: int) -> int: ...
-
-    def high_watermark(self, partition: int) -> int: ...
-
-    def epoch_start(self, partition: int) -> int: ...
-
-
 @dataclass(slots=True)
-class Led:
-    """One partition led here. `loaded` once `next_offset` has reached the end and HW the epoch's start."""
-
-    epoch: int
-    next_offset: int
-    loaded: bool = False
+class Led(leading.Led):
     groups: dict[str, Group] = field(default_factory=dict)
     touched: dict[int, set[str]] = field(default_factory=dict)
     """{producer id: groups with offsets of its transaction}."""
@@ -68,19 +42,10 @@ class Led:
         for group_id in sorted(self.touched.pop(producer_id, ())):
             group = self.groups.get(group_id)
             if group is not None:
-                group.transaction_ended(producer_id, committed)
+                group.commits.transaction_ended(producer_id, committed)
 
 
-def partition_of(group_id: str, count: int) -> int:
-    """Kafka's place of a group: Java's String.hashCode, made positive, modulo the partition count."""
-    h = 0
-    data = group_id.encode("utf-16-be")
-    for i in range(0, len(data), 2):
-        h = (31 * h + int.from_bytes(data[i : i + 2], "big")) & 0xFFFFFFFF
-    return (h & 0x7FFFFFFF) % count
-
-
-class Groups:
+class Groups(Leading[Led]):
     def __init__(
         self,
         coordinator_log: CoordinatorLog,
@@ -92,23 +57,13 @@ class Groups:
         metadata_bytes_max: int,
         draw: Callable[[], str] = lambda: str(uuid4()),
     ) -> None:
-        self._log, self._clock, self._draw = coordinator_log, clock, draw
+        super().__init__(GROUP_OFFSETS_TOPIC, coordinator_log, clock, Led)
+        self._draw = draw
         self._initial_delay_ms, self._size_max = initial_delay_ms, size_max
         self._retention_ms, self.metadata_bytes_max = retention_ms, metadata_bytes_max
-        self.led: dict[int, Led] = {}
         self._expired_ms = 0
 
-    # -- leadership ------------------------------------------------------------------------------------------------------
-    def became_leader(self, partition: int, epoch: int, now: Now) -> None:
-        self.resigned(partition, now)
-        self.led[partition] = Led(epoch, self._log.start_offset(partition))
-
-    def resigned(self, partition: int, now: Now) -> None:
-        led = self.led.pop(partition, None)
-        if led is not None:
-            for group in led.groups.values():
-                self._run(partition, led, group, group.unload())
-
+    # -- time ------------------------------------------------------------------------------------------------------------
     def tick(self, now: Now) -> None:
         for partition, led in list(self.led.items()):
             if not led.loaded:
@@ -122,38 +77,24 @@ class Groups:
             self._expired_ms = now.mono_ms
             self._expire(now)
 
-    def _load(self, partition: int, led: Led, now: Now) -> None:
-        if self._log.leader_epoch(partition) != led.epoch:
-            return
-        end = self._log.end_offset(partition)
-        if led.next_offset < end:
-            data = self._log.read(partition, led.next_offset, LOAD_BYTES_PER_TICK)
-            try:
-                for at, header in batches(data):
-                    if header.next_offset > led.next_offset:
-                        self._replay_batch(led, data, at, header)
-                        led.next_offset = header.next_offset
-            except CorruptBatch as e:
-                log.error("__consumer_offsets-%d cannot be read at %d: %s", partition, led.next_offset, e)
-                return
-            if not data:
-                led.next_offset = end
-        # All that was read is replicated: a group that only this log knows may be formed otherwise by a successor.
-        replicated = max(led.next_offset, self._log.epoch_start(partition))
-        if led.next_offset >= end and self._log.high_watermark(partition) >= replicated:
-            led.loaded = True
-            for group_id in [g for g, x in led.groups.items() if self._forgotten(x)]:
-                del led.groups[group_id]
-            for group in led.groups.values():
-                for m in group.members.values():
-                    m.deadline_ms = now.mono_ms + m.session_ms
-            log.info("__consumer_offsets-%d loaded: %d groups", partition, len(led.groups))
+    # -- loading -----------------------------------------------------------------------------------------------------------
+    def _unloaded(self, partition: int, led: Led) -> None:
+        for group in led.groups.values():
+            self._run(partition, led, group, group.unload())
+
+    def _loaded(self, partition: int, led: Led, now: Now) -> None:
+        for group_id in [g for g, x in led.groups.items() if self._forgotten(x)]:
+            del led.groups[group_id]
+        for group in led.groups.values():
+            for m in group.members.values():
+                m.deadline_ms = now.mono_ms + m.session_ms
+        log.info("__consumer_offsets-%d loaded: %d groups", partition, len(led.groups))
 
     @staticmethod
     def _forgotten(group: Group) -> bool:
-        return not group.members and not group.offsets and not group.undecided
+        return not group.members and group.commits.none
 
-    def _replay_batch(self, led: Led, data: bytes, at: int, header: BatchHeader) -> None:
+    def _replay(self, led: Led, data: bytes, at: int, header: BatchHeader) -> None:
         if header.is_control:
             said = marker_of(data, at, header)
             if said is not None:
@@ -162,19 +103,18 @@ class Groups:
         producer_id = header.producer_id if header.is_transactional else None
         for record in records_of(data, at, header):
             if record.offset >= led.next_offset:
-                self._replay(led, record, producer_id)
+                self._replay_record(led, record, producer_id)
 
-    def _replay(self, led: Led, record: Record, producer_id: int | None) -> None:
+    def _replay_record(self, led: Led, record: Record, producer_id: int | None) -> None:
         try:
             key = formats.read_key(record.key or b"")
             group = self._group(led, key.group_id)
             if key.topic is not None:
                 place = (key.topic, key.partition)
                 if record.value is None:
-                    group.offsets.pop(place, None)
-                    group.placed.pop(place, None)
+                    group.commits.forget(place)
                 else:
-                    group.place(place, formats.read_offset(record.value), record.offset, producer_id)
+                    group.commits.place(place, formats.read_offset(record.value), record.offset, producer_id)
                     if producer_id is not None:
                         led.touched.setdefault(producer_id, set()).add(key.group_id)
             elif record.value is None:
@@ -191,17 +131,6 @@ class Groups:
         return group
 
     # -- finding -----------------------------------------------------------------------------------------------------------
-    def find(self, group_id: str) -> tuple[int, Led | None, int]:
-        """(partition, what is led, error): error 0 when the group may be served here."""
-        count = self._log.partition_count()
-        if count is None:
-            return -1, None, COORDINATOR_NOT_AVAILABLE
-        partition = partition_of(group_id, count)
-        led = self.led.get(partition)
-        if led is None or self._log.leader_epoch(partition) != led.epoch or not self._log.sure(partition):
-            return partition, None, NOT_COORDINATOR
-        return partition, led, NONE if led.loaded else COORDINATOR_LOAD_IN_PROGRESS
-
     def existing(self, group_id: str) -> tuple[Group | None, int]:
         """(group or None when there is none, error)."""
         _, led, error = self.find(group_id)
@@ -260,12 +189,8 @@ class Groups:
                 return
             told = COORDINATOR_NOT_AVAILABLE if error in REFUSED_BEFORE_APPEND else NOT_COORDINATOR
             self._run(partition, led, group, group.handle(events.PersistFailed(number, told), self._clock()))
-            if error not in REFUSED_BEFORE_APPEND and self._log.leader_epoch(partition) == led.epoch:
-                # It may stand in the log or not: only the log can tell.
-                log.warning(
-                    "a write to __consumer_offsets-%d is of unknown outcome (%d): loading anew", partition, error
-                )
-                self.became_leader(partition, led.epoch, self._clock())
+            if error not in REFUSED_BEFORE_APPEND:
+                self._unknown(partition, led, error)
 
         if producer is None:
             batch = build(records)
@@ -284,7 +209,7 @@ class Groups:
     def unstable(self, group_id: str) -> set[TopicIndex]:
         """Offsets that a transaction may change yet."""
         group, _ = self.existing(group_id)
-        return group.unstable() if group is not None else set()
+        return group.commits.unstable() if group is not None else set()
 
     def tombstones(
         self, group_id: str, group: Group, keys: Sequence[TopicIndex], whole: bool, done: Callable[[int], None]
@@ -302,8 +227,7 @@ class Groups:
             done(NONE)
             return
         for key in keys:
-            group.offsets.pop(key, None)
-            group.placed.pop(key, None)
+            group.commits.forget(key)
         if whole:
             group.state = State.DEAD
             led.groups.pop(group_id, None)
@@ -319,27 +243,22 @@ class Groups:
             for group_id, group in list(led.groups.items()):
                 if group.state is not State.EMPTY or now.wall_ms - group.empty_since_wall_ms <= self._retention_ms:
                     continue
-                if group.undecided:
+                if group.commits.undecided:
                     continue
-                old = [k for k, o in group.offsets.items() if now.wall_ms - o.commit_wall_ms > self._retention_ms]
-                if old or not group.offsets:
-                    self.tombstones(group_id, group, old, len(old) == len(group.offsets), lambda e: None)
+                old = [
+                    k for k, o in group.commits.offsets.items() if now.wall_ms - o.commit_wall_ms > self._retention_ms
+                ]
+                if old or not group.commits.offsets:
+                    self.tombstones(group_id, group, old, len(old) == len(group.commits.offsets), lambda e: None)
 
     def topic_deleted(self, name: str) -> None:
         for led in list(self.led.values()):
             if led.loaded:
                 for group_id, group in list(led.groups.items()):
-                    keys = [k for k in group.offsets if k[0] == name]
+                    keys = [k for k in group.commits.offsets if k[0] == name]
                     if keys:
                         self.tombstones(group_id, group, keys, False, lambda e: None)
 
-    def commit(self, group_id: str, event: events.Commit) -> int:
-        return self.handle(group_id, event)
-
     def offsets(self, group_id: str) -> tuple[Mapping[TopicIndex, Offset], int]:
         group, error = self.existing(group_id)
-        return (group.offsets if group is not None else {}), error
-
-
-NONE = 0
-Token = Callable[[Any], None]
+        return (group.commits.offsets if group is not None else {}), error

@@ -1,8 +1,7 @@
 """Where transactional ids live: the partitions of __transaction_state that this broker leads.
 
-Laws: an id is served only from a partition that is led here, loaded to its end and replicated up to its epoch's start; a write of
-unknown outcome means that the partition is loaded anew; after loading, what was prepared is completed. Called by the doors and the
-broker's tick. Must not come in: sockets.
+Law: after loading, what was prepared is completed. When a partition is served is the question of `leading`. Called by the doors and
+the broker's tick. Must not come in: sockets.
 """
 
 from __future__ import annotations
@@ -11,33 +10,28 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from brokerd.cluster.model import Now
+from brokerd.cluster.model import TRANSACTION_STATE_TOPIC, Now
+from brokerd.coordinator import leading
 from brokerd.coordinator import transaction as events
 from brokerd.coordinator import transaction_records as formats
-from brokerd.coordinator.groups import LOAD_BYTES_PER_TICK, REFUSED_BEFORE_APPEND, CoordinatorLog, partition_of
+from brokerd.coordinator.leading import COORDINATOR_NOT_AVAILABLE, NONE, REFUSED_BEFORE_APPEND, CoordinatorLog, Leading
 from brokerd.coordinator.markers import Errand, Markers
 from brokerd.coordinator.transaction import Record, Transaction
 from brokerd.wire import records
-from brokerd.wire.records import CorruptBatch
+from brokerd.wire.records import BatchHeader, records_of
 
 log = logging.getLogger(__name__)
 
-NONE, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR = 0, 14, 15, 16
 EXPIRE_EVERY_MS = 60_000
 
 
 @dataclass(slots=True)
-class Led:
-    """One partition led here. `loaded` once `next_offset` has reached the end and HW the epoch's start."""
-
-    epoch: int
-    next_offset: int
-    loaded: bool = False
+class Led(leading.Led):
     ids: dict[str, Transaction] = field(default_factory=dict)
     errands: list[Errand] = field(default_factory=list)
 
 
-class Transactions:
+class Transactions(Leading[Led]):
     def __init__(
         self,
         coordinator_log: CoordinatorLog,
@@ -47,23 +41,37 @@ class Transactions:
         id_expiration_ms: int,
         look_ms: int,
     ) -> None:
-        self._log, self._markers, self._clock = coordinator_log, markers, clock
+        super().__init__(TRANSACTION_STATE_TOPIC, coordinator_log, clock, Led)
+        self._markers = markers
         self._id_expiration_ms, self._look_ms = id_expiration_ms, look_ms
-        self.led: dict[int, Led] = {}
         self._looked_ms = self._expired_ms = 0
 
-    # -- leadership ------------------------------------------------------------------------------------------------------
-    def became_leader(self, partition: int, epoch: int, now: Now) -> None:
-        self.resigned(partition, now)
-        self.led[partition] = Led(epoch, self._log.start_offset(partition))
+    # -- loading -----------------------------------------------------------------------------------------------------------
+    def _unloaded(self, partition: int, led: Led) -> None:
+        for errand in led.errands:
+            errand.over = True
+        for transaction in led.ids.values():
+            self._run(partition, led, transaction, transaction.unload())
 
-    def resigned(self, partition: int, now: Now) -> None:
-        led = self.led.pop(partition, None)
-        if led is not None:
-            for errand in led.errands:
-                errand.over = True
-            for transaction in led.ids.values():
-                self._run(partition, led, transaction, transaction.unload())
+    def _loaded(self, partition: int, led: Led, now: Now) -> None:
+        for transaction in led.ids.values():
+            transaction.loaded(now)
+        log.info("__transaction_state-%d loaded: %d transactional ids", partition, len(led.ids))
+        for transaction in list(led.ids.values()):
+            self._run(partition, led, transaction, transaction.handle(events.Tick(), now))
+
+    def _replay(self, led: Led, data: bytes, at: int, header: BatchHeader) -> None:
+        for record in records_of(data, at, header):
+            if record.offset < led.next_offset:
+                continue
+            try:
+                transactional_id = formats.read_key(record.key or b"")
+                if record.value is None:
+                    led.ids.pop(transactional_id, None)
+                else:
+                    led.ids[transactional_id] = Transaction(transactional_id, formats.read_value(record.value))
+            except ValueError as e:
+                log.warning("a record of __transaction_state at %d is skipped: %s", record.offset, e)
 
     def tick(self, now: Now) -> None:
         for partition, led in list(self.led.items()):
@@ -80,57 +88,7 @@ class Transactions:
             self._expire(now)
         self._markers.tick()
 
-    def _load(self, partition: int, led: Led, now: Now) -> None:
-        if self._log.leader_epoch(partition) != led.epoch:
-            return
-        end = self._log.end_offset(partition)
-        if led.next_offset < end:
-            data = self._log.read(partition, led.next_offset, LOAD_BYTES_PER_TICK)
-            try:
-                for record in records.iterate(data):
-                    if record.offset >= led.next_offset:
-                        led.next_offset = record.offset + 1
-                        self._replay(led, record)
-            except CorruptBatch as e:
-                log.error("__transaction_state-%d cannot be read at %d: %s", partition, led.next_offset, e)
-                return
-            # Compaction may have left a batch without records at the end.
-            led.next_offset = (
-                max([led.next_offset, *(h.next_offset for _, h in records.batches(data))]) if data else end
-            )
-        # All that was read is replicated: a decision that only this log knows may be decided otherwise by a successor.
-        replicated = max(led.next_offset, self._log.epoch_start(partition))
-        if led.next_offset >= end and self._log.high_watermark(partition) >= replicated:
-            led.loaded = True
-            for transaction in led.ids.values():
-                transaction.loaded(now)
-            log.info("__transaction_state-%d loaded: %d transactional ids", partition, len(led.ids))
-            for transaction in list(led.ids.values()):
-                self._run(partition, led, transaction, transaction.handle(events.Tick(), now))
-
-    @staticmethod
-    def _replay(led: Led, record: records.Record) -> None:
-        try:
-            transactional_id = formats.read_key(record.key or b"")
-            if record.value is None:
-                led.ids.pop(transactional_id, None)
-            else:
-                led.ids[transactional_id] = Transaction(transactional_id, formats.read_value(record.value))
-        except ValueError as e:
-            log.warning("a record of __transaction_state at %d is skipped: %s", record.offset, e)
-
     # -- finding -----------------------------------------------------------------------------------------------------------
-    def find(self, transactional_id: str) -> tuple[int, Led | None, int]:
-        """(partition, what is led, error): error 0 when the id may be served here."""
-        count = self._log.partition_count()
-        if count is None:
-            return -1, None, COORDINATOR_NOT_AVAILABLE
-        partition = partition_of(transactional_id, count)
-        led = self.led.get(partition)
-        if led is None or self._log.leader_epoch(partition) != led.epoch or not self._log.sure(partition):
-            return partition, None, NOT_COORDINATOR
-        return partition, led, NONE if led.loaded else COORDINATOR_LOAD_IN_PROGRESS
-
     def existing(self, transactional_id: str) -> tuple[Transaction | None, int]:
         """(transaction or None when there is none, error)."""
         _, led, error = self.find(transactional_id)
@@ -173,12 +131,8 @@ class Transactions:
             elif error in REFUSED_BEFORE_APPEND:
                 failed = events.PersistFailed(effect.number, COORDINATOR_NOT_AVAILABLE)
                 self._run(partition, led, transaction, transaction.handle(failed, now))
-            elif self._log.leader_epoch(partition) == led.epoch:
-                # It may stand in the log or not: only the log can tell.
-                log.warning(
-                    "a write to __transaction_state-%d is of unknown outcome (%d): loading anew", partition, error
-                )
-                self.became_leader(partition, led.epoch, now)
+            else:
+                self._unknown(partition, led, error)
 
         self._append(partition, led, transaction.transactional_id, formats.value(effect.record), done)
 

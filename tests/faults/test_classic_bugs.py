@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kazoo.client import KazooClient
 
-from brokerd.coordinator.groups import partition_of
+from brokerd.coordinator.leading import partition_of
 from brokerd.wire import records
 from tests.cluster.local import LocalCluster, wait_for
 from tests.faults.scene import (

@@ -260,10 +260,10 @@ def test_a_commit_counts_from_the_moment_it_is_stored() -> None:
     offset = g.Offset(7, -1, "meta", 0)
     talk.tell(g.Commit(token, member, None, talk.group.generation, {("t", 0): offset}))
     assert token not in talk.answers
-    assert talk.group.offsets == {}
+    assert talk.group.commits.offsets == {}
     talk.tell(g.Persisted(talk.stored[-1].number))
     assert talk.answers[token].error == g.NONE
-    assert talk.group.offsets == {("t", 0): offset}
+    assert talk.group.commits.offsets == {("t", 0): offset}
 
 
 @pytest.mark.parametrize(("older", "error"), [(1, g.ILLEGAL_GENERATION), (-1, g.ILLEGAL_GENERATION)])
