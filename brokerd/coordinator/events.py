@@ -179,8 +179,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
+    """`answer`: Joined, Synced, Left, Answered, or Beaten (`consumer_events`): the kind that the event of `token` asks for."""
+
     token: Any
-    answer: Joined | Synced | Left | Answered
+    answer: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ CORES = (
     "brokerd/partition.py",
     "brokerd/replication.py",
     "brokerd/coordinator/group.py",
+    "brokerd/coordinator/consumer_group.py",
     "controlplane/controller/core.py",
 )
 """Sans-IO: events in, effects out, an own check of every invariant, and a plain description."""
