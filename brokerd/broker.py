@@ -19,10 +19,12 @@ from brokerd.access.sasl import Authenticator
 from brokerd.access.scram import Credential
 from brokerd.apis.admin import AdminApi
 from brokerd.apis.configs import ConfigsApi
+from brokerd.apis.consumer_groups import ConsumerGroupsApi
 from brokerd.apis.elections import ElectionsApi
 from brokerd.apis.features import FeaturesApi
 from brokerd.apis.fetch import FetchApi
 from brokerd.apis.fetchsessions import Sessions
+from brokerd.apis.group_offsets import GroupOffsetsApi
 from brokerd.apis.groups import GroupsApi
 from brokerd.apis.logdirs import LogDirsApi
 from brokerd.apis.metadata import MetadataApi
@@ -50,11 +52,12 @@ from brokerd.cluster.znodes import IsrProposal
 from brokerd.config import BrokerConfig
 from brokerd.coordinator.groups import Groups
 from brokerd.coordinator.markers import Markers
+from brokerd.coordinator.settings import CONSUMER, terms_of
 from brokerd.coordinator.transactions import Transactions
 from brokerd.dispatch import Dispatch, Handler
 from brokerd.dynamic import topic_default
 from brokerd.identity import Identity
-from brokerd.internal import Inquiry, InternalLog, coordinator_of
+from brokerd.internal import ImageTopics, Inquiry, InternalLog, coordinator_of
 from brokerd.logdirs import LogDirs
 from brokerd.net.colleagues import Colleagues
 from brokerd.net.fetcher import Fetchers
@@ -138,11 +141,13 @@ class Broker:
             inquiry.ask, enabled=config["transaction.partition.verification.enable"]
         )
         self.produce = ProduceApi(self.loop, self.partitions, verification)
+        self.topics = ImageTopics(lambda: self.partitions.image)
         self.groups = Groups(
             InternalLog(GROUP_OFFSETS_TOPIC, self.partitions, self.produce, lambda: self.loop.now), lambda: self.loop.now,
             initial_delay_ms=config["group.initial.rebalance.delay.ms"], size_max=config["group.max.size"],
             retention_ms=config["offsets.retention.minutes"] * 60_000,
-            metadata_bytes_max=config["offset.metadata.max.bytes"], draw=outside.draw_id,
+            metadata_bytes_max=config["offset.metadata.max.bytes"], topics=self.topics, terms=terms_of(config.values),
+            draw=outside.draw_id,
         )  # fmt: skip
         self.markers = Markers(
             lambda broker_id, body, done: self.leaders.ask(broker_id, ApiKey.WRITE_TXN_MARKERS, MARKERS_VERSION, body, done),
@@ -197,10 +202,16 @@ class Broker:
         admin = AdminApi(self.config, lambda: self.partitions.image, self._ask)
         log_dirs = LogDirsApi(self.partitions, self.relocations, lambda: self.loop.now)
         groups = GroupsApi(
-            self.groups, lambda: self.loop.now, self._coordinator,
+            self.groups, self._coordinator,
             session_ms_min=self.config["group.min.session.timeout.ms"],
             session_ms_max=self.config["group.max.session.timeout.ms"],
         )  # fmt: skip
+        consumer_groups = ConsumerGroupsApi(
+            self.groups,
+            lambda: self.partitions.image,
+            enabled=CONSUMER in self.config["group.coordinator.rebalance.protocols"],
+        )
+        group_offsets = GroupOffsetsApi(self.groups, lambda: self.loop.now)
         security = SecurityApi(lambda: self.partitions.image, self._ask, self.authorizer)
         quotas = QuotasApi(self.dispatch.quotas, self._ask)
         transactions = TransactionsApi(
@@ -215,6 +226,8 @@ class Broker:
             **FeaturesApi(lambda: self.partitions.image, self._ask).handlers(),
             **ElectionsApi(lambda: self.partitions.image, self._ask).handlers(),
             **groups.handlers(),
+            **consumer_groups.handlers(),
+            **group_offsets.handlers(),
             **security.handlers(),
             **quotas.handlers(),
             **transactions.handlers(),
@@ -271,6 +284,7 @@ class Broker:
     def image_loaded(self, image: Image, now: Now) -> None:
         self._follow_settings(image)
         self.partitions.load(image, now)
+        self.topics.renewed()
         self._access_changed()
         self.relocations.resume(now)
         log.info("metadata loaded up to entry %d: %d topics, %d partitions here",
@@ -281,6 +295,7 @@ class Broker:
     def entry_applied(self, image: Image, records: Sequence[Record], now: Now) -> None:
         defaults_changed = any(isinstance(r, BrokerConfigChanged) for r in records) and self._follow_settings(image)
         self.partitions.apply(image, records, now)
+        self.topics.changed(records)
         if defaults_changed:
             self.partitions.reconfigure(now)
         self.fetchers.kick()

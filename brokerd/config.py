@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from brokerd.access.settings import ACCESS_SETTINGS, MECHANISMS, SASL_SETTINGS, SSL_SETTINGS
+from brokerd.coordinator import settings as group_settings
+from brokerd.coordinator.settings import GROUP_SETTINGS
 from brokerd.dynamic import CLUSTER_WIDE, Live
 from brokerd.listeners import Door, doors, inter_broker_door, parse_listeners, parse_protocol_map
 from brokerd.setting import Setting, parse_bool, words
@@ -74,10 +76,6 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("fetch.max.bytes", int, 55 * MIB, "Bytes of one consumer's fetch at most.", 1024),
     Setting("max.incremental.fetch.session.cache.slots", int, 1_000, "Fetch sessions (KIP-227) kept at once; 0 keeps none.", 0),
     Setting("controlled.shutdown.timeout.ms", int, 15_000, "How long a clean stop waits for leaders to move off.", 0),
-    Setting("group.min.session.timeout.ms", int, 1_000, "Shortest session a group member may ask for.", 1),
-    Setting("group.max.session.timeout.ms", int, 1_800_000, "Longest session a group member may ask for.", 1),
-    Setting("group.initial.rebalance.delay.ms", int, 0, "Pause before a new group's first assignment.", 0),
-    Setting("group.max.size", int, 10_000, "Members of one group at most.", 1),
     Setting("offsets.retention.minutes", int, 10_080, "Committed offsets of an empty group are kept for this long.", 1),
     Setting("offset.metadata.max.bytes", int, 4_096, "Largest metadata string of a commit.", 0),
     Setting("transaction.max.timeout.ms", int, 900_000, "Longest time-out a transactional producer may ask for.", 1),
@@ -86,6 +84,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", int, 10_000, "How often transactions whose time is up are looked for.", 1),
     Setting("transaction.partition.verification.enable", parse_bool, True, "Ask the coordinator before a producer's first batch of a transaction: without it one that comes late may hang readers for ever.", live=True),
     Setting("producer.id.expiration.ms", int, 86_400_000, "A producer silent for longer is forgotten.", 1),
+    *GROUP_SETTINGS,
     *SSL_SETTINGS,
     *SASL_SETTINGS,
     *ACCESS_SETTINGS,
@@ -177,6 +176,7 @@ class BrokerConfig:
             if values[name] is None:
                 raise ConfigError(f"{where}: {name} is missing. {BY_NAME[name].doc}")
         try:
+            group_settings.check(values)
             listening = doors(values)
             inter_broker = inter_broker_door(values, listening)
             strange = {listener for listener, _ in per_listener} - {door.name for door in listening}

@@ -40,13 +40,15 @@ class Session:
 class Request:
     """One request on its way. `reply(body)` exactly once; `reply(None)` for a request that gets no answer (acks=0)."""
 
-    __slots__ = ("_connection", "_slot", "amends", "body", "header", "session")
+    __slots__ = ("_connection", "_slot", "amends", "body", "header", "sees", "session")
 
     def __init__(self, connection: Connection, slot: Slot, header: Any, body: Any, session: Session) -> None:
         self._connection, self._slot, self.session = connection, slot, session
         self.header, self.body = header, body
         self.amends: list[Callable[[Any], None]] | None = None
         """What becomes of the answer before it is written (access, quotas)."""
+        self.sees: Callable[[str], bool] | None = None
+        """Whether whoever asks may see a topic, where it may not see all and the answer speaks of topics it did not name."""
 
     @property
     def principal(self) -> str:

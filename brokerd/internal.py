@@ -6,10 +6,12 @@ not come in: what stands in the records.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from uuid import UUID
 
 from brokerd.apis.produce import ProduceApi
 from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import PartitionsGrown, Record, TopicDeleted, TopicReady
 from brokerd.cluster.model import NO_LEADER, TRANSACTION_STATE_TOPIC, Now
 from brokerd.coordinator.leading import partition_of
 from brokerd.net.colleagues import Colleagues
@@ -70,6 +72,30 @@ class Inquiry:
                 done(ErrorCode(result.partition_error_code))
 
         self._colleagues.ask(broker_id, ApiKey.ADD_PARTITIONS_TO_TXN, INQUIRY_VERSION, body, answered)
+
+
+class ImageTopics:
+    """The topics that groups are subscribed to, as the metadata log has them. Whoever applies an entry says which ones `changed`."""
+
+    def __init__(self, image: Callable[[], Image]) -> None:
+        self._image = image
+        self.version = 0
+
+    def changed(self, records: Iterable[Record]) -> None:
+        if any(isinstance(r, TopicReady | TopicDeleted | PartitionsGrown) for r in records):
+            self.version += 1
+
+    def renewed(self) -> None:
+        """The image is another one altogether."""
+        self.version += 1
+
+    def named(self, name: str) -> tuple[UUID, int] | None:
+        topic = self._image().topic_named(name)
+        return (topic.topic_id, topic.partition_count) if topic is not None and topic.ready else None
+
+    def names(self) -> Iterator[str]:
+        """Internal topics are read by those who name them: no pattern means them."""
+        return (t.name for t in self._image().topics.values() if t.ready and not t.internal)
 
 
 class InternalLog:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from brokerd.access import admin_guards, guards, transaction_guards
+from brokerd.access import admin_guards, group_guards, guards, transaction_guards
 from brokerd.access.acls import Acl, Acls, Operation, Resource
 from brokerd.access.guards import FREE, Asked, Guard
 from brokerd.cluster.image import Image
@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RULES: dict[int, Guard] = {**guards.GUARDS, **admin_guards.GUARDS, **transaction_guards.GUARDS}
+RULES: dict[int, Guard] = {
+    **guards.GUARDS, **admin_guards.GUARDS, **group_guards.GUARDS, **transaction_guards.GUARDS,
+}  # fmt: skip
 TELLS_OPERATIONS = {
     ApiKey.METADATA: ("include_topic_authorized_operations", "include_cluster_authorized_operations"),
     ApiKey.DESCRIBE_GROUPS: ("include_authorized_operations",),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: ("include_authorized_operations",),
     ApiKey.DESCRIBE_CLUSTER: ("include_cluster_authorized_operations",),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (),
 }

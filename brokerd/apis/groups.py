@@ -1,20 +1,19 @@
-"""The groups' doors: parse, ask `groups`, shape the answer. Each waits on one promise at most."""
+"""The groups' doors: where one is, its members by the classic protocol, and administration. Parse, ask `groups`, shape the answer.
+
+Law: each waits on one promise at most. Beside it: `group_offsets`, and `consumer_groups` for the new protocol (KIP-848).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Now
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from brokerd.coordinator import events
-from brokerd.coordinator.events import Offset, State, TopicIndex
-from brokerd.coordinator.groups import (
-    GROUP_ID_NOT_FOUND,
-    INVALID_GROUP_ID,
-    NON_EMPTY_GROUP,
-    OFFSET_METADATA_TOO_LARGE,
-    Groups,
-)
+from brokerd.coordinator.consumer_events import GROUP_ID_NOT_FOUND
+from brokerd.coordinator.events import State
+from brokerd.coordinator.group import Group
+from brokerd.coordinator.groups import INVALID_GROUP_ID, NON_EMPTY_GROUP, Groups
 from brokerd.coordinator.leading import COORDINATOR_NOT_AVAILABLE
 from brokerd.dispatch import Handler, Request
 from brokerd.wire import messages as m
@@ -23,8 +22,7 @@ from brokerd.wire.errors import ErrorCode
 
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 COORDINATED_BY = {GROUP_KEY: GROUP_OFFSETS_TOPIC, TRANSACTION_KEY: TRANSACTION_STATE_TOPIC}
-AUTHORIZED_OPERATIONS_UNKNOWN = -(2**31)
-GROUP_SUBSCRIBED_TO_TOPIC = 86
+CLASSIC, CONSUMER = "classic", "consumer"
 
 
 class GroupsApi:
@@ -34,13 +32,12 @@ class GroupsApi:
     def __init__(
         self,
         groups: Groups,
-        clock: Callable[[], Now],
         find_leader: Callable[[str, str, str], tuple[int, str, int] | None],
         *,
         session_ms_min: int,
         session_ms_max: int,
     ) -> None:
-        self._groups, self._clock, self._find_leader = groups, clock, find_leader
+        self._groups, self._find_leader = groups, find_leader
         self._session_ms_min, self._session_ms_max = session_ms_min, session_ms_max
 
     def handlers(self) -> dict[int, Handler]:
@@ -50,12 +47,9 @@ class GroupsApi:
             ApiKey.SYNC_GROUP: self.sync,
             ApiKey.HEARTBEAT: self.heartbeat,
             ApiKey.LEAVE_GROUP: self.leave,
-            ApiKey.OFFSET_COMMIT: self.commit,
-            ApiKey.OFFSET_FETCH: self.fetch,
             ApiKey.DESCRIBE_GROUPS: self.describe,
             ApiKey.LIST_GROUPS: self.list,
             ApiKey.DELETE_GROUPS: self.delete,
-            ApiKey.OFFSET_DELETE: self.delete_offsets,
         }
 
     # -- where ---------------------------------------------------------------------------------------------------------
@@ -204,166 +198,6 @@ class GroupsApi:
         if error:
             reply(events.Answered(error))
 
-    # -- offsets -----------------------------------------------------------------------------------------------------------
-    def commit(self, request: Request) -> None:
-        body: m.OffsetCommitRequest = request.body
-        wall = self._clock().wall_ms
-        offsets: dict[TopicIndex, Offset] = {}
-        refused: set[TopicIndex] = set()
-        for topic in body.topics:
-            for p in topic.partitions:
-                text = p.committed_metadata or ""
-                if len(text.encode()) > self._groups.metadata_bytes_max:
-                    refused.add((topic.name, p.partition_index))
-                else:
-                    offsets[topic.name, p.partition_index] = Offset(
-                        p.committed_offset, p.committed_leader_epoch, text, wall
-                    )
-
-        def reply(answer: Any) -> None:
-            request.reply(
-                m.OffsetCommitResponse(
-                    topics=[
-                        m.OffsetCommitResponse.OffsetCommitResponseTopic(
-                            name=topic.name,
-                            partitions=[
-                                m.OffsetCommitResponse.OffsetCommitResponsePartition(
-                                    partition_index=p.partition_index,
-                                    error_code=OFFSET_METADATA_TOO_LARGE
-                                    if (topic.name, p.partition_index) in refused
-                                    else answer.error,
-                                )
-                                for p in topic.partitions
-                            ],
-                        )
-                        for topic in body.topics
-                    ]
-                )
-            )
-
-        event = events.Commit(
-            reply, body.member_id, body.group_instance_id, body.generation_id_or_member_epoch, offsets
-        )
-        error = self._groups.handle(body.group_id, event)
-        if error:
-            reply(events.Answered(error))
-
-    def fetch(self, request: Request) -> None:
-        body: m.OffsetFetchRequest = request.body
-        version = request.header.api_version
-        if version >= 8:
-            answered = []
-            for asked in {g.group_id: g for g in body.groups}.values():
-                offsets, error = self._groups.offsets(asked.group_id)
-                unstable = self._groups.unstable(asked.group_id) if body.require_stable else frozenset()
-                wanted = None if asked.topics is None else {t.name: t.partition_indexes for t in asked.topics}
-                by_topic = self._chosen(offsets, wanted)
-                answered.append(
-                    m.OffsetFetchResponse.OffsetFetchResponseGroup(
-                        group_id=asked.group_id,
-                        error_code=error,
-                        topics=[
-                            m.OffsetFetchResponse.OffsetFetchResponseTopics(
-                                name=name,
-                                partitions=[
-                                    m.OffsetFetchResponse.OffsetFetchResponsePartitions(
-                                        partition_index=i, committed_offset=o.offset,
-                                        committed_leader_epoch=o.leader_epoch, metadata=o.metadata,
-                                    )
-                                    if (name, i) not in unstable
-                                    else m.OffsetFetchResponse.OffsetFetchResponsePartitions(
-                                        partition_index=i, committed_offset=-1, committed_leader_epoch=-1,
-                                        metadata="", error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
-                                    )
-                                    for i, o in parts
-                                ],
-                            )
-                            for name, parts in by_topic.items()
-                        ]
-                        if not error
-                        else [],
-                    )
-                )  # fmt: skip
-            request.reply(m.OffsetFetchResponse(groups=answered))
-            return
-        offsets, error = self._groups.offsets(body.group_id)
-        unstable = self._groups.unstable(body.group_id) if version >= 7 and body.require_stable else frozenset()
-        everything = body.topics is None
-        wanted = None if everything else {t.name: t.partition_indexes for t in body.topics or ()}
-        request.reply(
-            m.OffsetFetchResponse(
-                error_code=error,
-                topics=[
-                    m.OffsetFetchResponse.OffsetFetchResponseTopic(
-                        name=name,
-                        partitions=[
-                            m.OffsetFetchResponse.OffsetFetchResponsePartition(
-                                partition_index=i, committed_offset=o.offset, committed_leader_epoch=o.leader_epoch,
-                                metadata=o.metadata, error_code=error,
-                            )
-                            if (name, i) not in unstable
-                            else m.OffsetFetchResponse.OffsetFetchResponsePartition(
-                                partition_index=i, committed_offset=-1, committed_leader_epoch=-1, metadata="",
-                                error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
-                            )
-                            for i, o in parts
-                        ],
-                    )
-                    for name, parts in self._chosen(offsets, wanted).items()
-                ],
-            )
-        )  # fmt: skip
-
-    @staticmethod
-    def _chosen(offsets: Any, wanted: dict[str, list[int]] | None) -> dict[str, list[tuple[int, Offset]]]:
-        """What was asked for; -1 where nothing was committed."""
-        out: dict[str, list[tuple[int, Offset]]] = {}
-        if wanted is None:
-            for (name, index), offset in sorted(offsets.items()):
-                out.setdefault(name, []).append((index, offset))
-            return out
-        nothing = Offset(-1, -1, "", 0)
-        for name, indexes in wanted.items():
-            out[name] = [(i, offsets.get((name, i), nothing)) for i in indexes]
-        return out
-
-    def delete_offsets(self, request: Request) -> None:
-        body: m.OffsetDeleteRequest = request.body
-        group, error = self._groups.existing(body.group_id)
-        if not error and group is None:
-            error = GROUP_ID_NOT_FOUND
-        if error or group is None:
-            request.reply(m.OffsetDeleteResponse(error_code=error))
-            return
-        busy = bool(group.members)
-        keys = [(t.name, p.partition_index) for t in body.topics for p in t.partitions]
-
-        def done(error: int) -> None:
-            request.reply(
-                m.OffsetDeleteResponse(
-                    error_code=error,
-                    topics=[
-                        m.OffsetDeleteResponse.OffsetDeleteResponseTopic(
-                            name=t.name,
-                            partitions=[
-                                m.OffsetDeleteResponse.OffsetDeleteResponsePartition(
-                                    partition_index=p.partition_index,
-                                    error_code=GROUP_SUBSCRIBED_TO_TOPIC if busy else 0,
-                                )
-                                for p in t.partitions
-                            ],
-                        )
-                        for t in body.topics
-                    ],
-                )
-            )
-
-        if busy:
-            # Which topics a live member reads is known to the client's assignor only: all are protected.
-            done(0)
-        else:
-            self._groups.tombstones(body.group_id, group, [k for k in keys if k in group.commits.offsets], False, done)
-
     # -- administration ------------------------------------------------------------------------------------------------------
     def describe(self, request: Request) -> None:
         body: m.DescribeGroupsRequest = request.body
@@ -373,7 +207,7 @@ class GroupsApi:
             shown = m.DescribeGroupsResponse.DescribedGroup(
                 group_id=group_id, error_code=error, group_state="" if error else State.DEAD.value
             )
-            if group is not None:
+            if isinstance(group, Group):  # of the new protocol this API knows nothing, as in Kafka
                 shown.group_state = group.state.value
                 shown.protocol_type = group.protocol_type or ""
                 stable = group.state is State.STABLE
@@ -400,13 +234,14 @@ class GroupsApi:
         groups = [
             m.ListGroupsResponse.ListedGroup(
                 group_id=g.group_id,
-                protocol_type=g.protocol_type or "",
+                protocol_type=(g.protocol_type or "") if isinstance(g, Group) else CONSUMER,
                 group_state=g.state.value,
-                group_type="classic",
+                group_type=kind,
             )
             for led in self._groups.led.values()
             for g in led.groups.values()
-            if (not states or g.state.value.lower() in states) and (not types or "classic" in types)
+            for kind in [CLASSIC if isinstance(g, Group) else CONSUMER]
+            if (not states or g.state.value.lower() in states) and (not types or kind in types)
         ]
         request.reply(
             m.ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else 0, groups=groups)

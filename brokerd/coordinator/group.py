@@ -455,6 +455,15 @@ class Group:
         self.state = State.DEAD
         return effects
 
+    def loaded(self, now: Now) -> None:
+        """All was read: everybody has a session's time to say that it is there."""
+        for m in self.members.values():
+            m.deadline_ms = now.mono_ms + m.session_ms
+
+    def end(self) -> None:
+        """It was deleted."""
+        self.state = State.DEAD
+
     def validate(self) -> None:
         assert self.leader is None or self.leader in self.members, f"{self.group_id}: leader {self.leader} is no member"
         assert set(self.static.values()) <= set(self.members), f"{self.group_id}: a static seat without its member"

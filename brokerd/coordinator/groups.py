@@ -7,14 +7,17 @@ Called by the doors and the broker's tick. Must not come in: sockets.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import uuid4
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now
-from brokerd.coordinator import events, leading
+from brokerd.coordinator import consumer_group, consumer_records, events, leading
 from brokerd.coordinator import records as formats
-from brokerd.coordinator.events import Offset, Reply, State, TopicIndex
+from brokerd.coordinator.consumer_events import GROUP_ID_NOT_FOUND, JOINS, Beat, PersistChanges, Terms, Topics
+from brokerd.coordinator.consumer_group import ConsumerGroup
+from brokerd.coordinator.events import Reply, State, TopicIndex
 from brokerd.coordinator.group import Group
 from brokerd.coordinator.leading import (
     COORDINATOR_NOT_AVAILABLE,
@@ -24,16 +27,23 @@ from brokerd.coordinator.leading import (
     CoordinatorLog,
     Leading,
 )
+from brokerd.coordinator.offsets import Commits
+from brokerd.coordinator.replay import AnyGroup, Replay
 from brokerd.wire.records import BatchHeader, Record, build, marker_of, records_of
 
 log = logging.getLogger(__name__)
 
-INVALID_GROUP_ID, NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, OFFSET_METADATA_TOO_LARGE = 24, 68, 69, 12
+INVALID_GROUP_ID, NON_EMPTY_GROUP, OFFSET_METADATA_TOO_LARGE = 24, 68, 12
+BATCH_BYTES = 500_000
+"""Of the changes of one step; more are several batches. Their order makes each beginning of them a group that goes on from there."""
+
+Event = events.Event | consumer_group.Event
+Effect = events.Effect | PersistChanges
 
 
 @dataclass(slots=True)
 class Led(leading.Led):
-    groups: dict[str, Group] = field(default_factory=dict)
+    groups: dict[str, AnyGroup] = field(default_factory=dict)
     touched: dict[int, set[str]] = field(default_factory=dict)
     """{producer id: groups with offsets of its transaction}."""
 
@@ -55,13 +65,22 @@ class Groups(Leading[Led]):
         size_max: int,
         retention_ms: int,
         metadata_bytes_max: int,
+        topics: Topics,
+        terms: Terms,
         draw: Callable[[], str] = lambda: str(uuid4()),
     ) -> None:
         super().__init__(GROUP_OFFSETS_TOPIC, coordinator_log, clock, Led)
-        self._draw = draw
+        self._draw, self._topics, self._terms = draw, topics, terms
         self._initial_delay_ms, self._size_max = initial_delay_ms, size_max
         self._retention_ms, self.metadata_bytes_max = retention_ms, metadata_bytes_max
         self._expired_ms = 0
+        self._replayed = Replay(self._classic, self._consumer)
+
+    def _classic(self, group_id: str, commits: Commits) -> Group:
+        return Group(group_id, self._initial_delay_ms, self._size_max, commits=commits)
+
+    def _consumer(self, group_id: str, commits: Commits) -> ConsumerGroup:
+        return ConsumerGroup(group_id, topics=self._topics, terms=self._terms, commits=commits)
 
     # -- time ------------------------------------------------------------------------------------------------------------
     def tick(self, now: Now) -> None:
@@ -86,13 +105,13 @@ class Groups(Leading[Led]):
         for group_id in [g for g, x in led.groups.items() if self._forgotten(x)]:
             del led.groups[group_id]
         for group in led.groups.values():
-            for m in group.members.values():
-                m.deadline_ms = now.mono_ms + m.session_ms
+            group.loaded(now)
         log.info("__consumer_offsets-%d loaded: %d groups", partition, len(led.groups))
 
     @staticmethod
-    def _forgotten(group: Group) -> bool:
-        return not group.members and group.commits.none
+    def _forgotten(group: AnyGroup) -> bool:
+        """Nothing in the log speaks of it but tombstones. (A classic group that is empty and has no offsets is as good as that.)"""
+        return not group.members and group.commits.none and (isinstance(group, Group) or not group.epoch)
 
     def _replay(self, led: Led, data: bytes, at: int, header: BatchHeader) -> None:
         if header.is_control:
@@ -102,36 +121,18 @@ class Groups(Leading[Led]):
             return
         producer_id = header.producer_id if header.is_transactional else None
         for record in records_of(data, at, header):
-            if record.offset >= led.next_offset:
-                self._replay_record(led, record, producer_id)
-
-    def _replay_record(self, led: Led, record: Record, producer_id: int | None) -> None:
-        try:
-            key = formats.read_key(record.key or b"")
-            group = self._group(led, key.group_id)
-            if key.topic is not None:
-                place = (key.topic, key.partition)
-                if record.value is None:
-                    group.commits.forget(place)
-                else:
-                    group.commits.place(place, formats.read_offset(record.value), record.offset, producer_id)
-                    if producer_id is not None:
-                        led.touched.setdefault(producer_id, set()).add(key.group_id)
-            elif record.value is None:
-                led.groups.pop(key.group_id, None)
-            else:
-                formats.read_group(group, record.value)
-        except ValueError as e:
-            log.warning("a record of __consumer_offsets at %d is skipped: %s", record.offset, e)
-
-    def _group(self, led: Led, group_id: str) -> Group:
-        group = led.groups.get(group_id)
-        if group is None:
-            group = led.groups[group_id] = Group(group_id, self._initial_delay_ms, self._size_max)
-        return group
+            if record.offset < led.next_offset:
+                continue
+            try:
+                touched = self._replayed.read(led.groups, record, producer_id)
+            except ValueError as e:
+                log.warning("a record of __consumer_offsets at %d is skipped: %s", record.offset, e)
+                continue
+            if touched is not None and producer_id is not None:
+                led.touched.setdefault(producer_id, set()).add(touched)
 
     # -- finding -----------------------------------------------------------------------------------------------------------
-    def existing(self, group_id: str) -> tuple[Group | None, int]:
+    def existing(self, group_id: str) -> tuple[AnyGroup | None, int]:
         """(group or None when there is none, error)."""
         _, led, error = self.find(group_id)
         if error or led is None:
@@ -141,45 +142,102 @@ class Groups(Leading[Led]):
     def draw_member_id(self, client_id: str, instance_id: str | None) -> str:
         return f"{instance_id or client_id or 'member'}-{self._draw()}"
 
-    def handle(self, group_id: str, event: events.Event) -> int:
+    def handle(self, group_id: str, event: Event) -> int:
         """Give `event` to the group (made if need be). An error means that it was not given and the caller answers."""
         partition, led, error = self.find(group_id)
         if error or led is None:
             return error
-        group = self._group(led, group_id)
-        self._run(partition, led, group, group.handle(event, self._clock()))
+        group, error = self._fitting(partition, led, group_id, event)
+        if group is None:
+            return error
+        # The machines refuse what is not theirs by `_fitting`, so the event is one of the group's own.
+        self._run(partition, led, group, group.handle(event, self._clock()))  # type: ignore[arg-type]
         return NONE
 
+    def _fitting(self, partition: int, led: Led, group_id: str, event: Event) -> tuple[AnyGroup | None, int]:
+        """The group, of the protocol that the event is of: an empty one of the other is taken over with its offsets."""
+        group = led.groups.get(group_id)
+        if isinstance(event, Beat):
+            if isinstance(group, ConsumerGroup):
+                return group, NONE
+            if group is not None and group.state is not State.EMPTY:
+                return None, GROUP_ID_NOT_FOUND
+            if event.epoch != JOINS:
+                return None, events.UNKNOWN_MEMBER_ID
+            made: AnyGroup = self._consumer(group_id, group.commits if group is not None else Commits())
+        elif isinstance(event, events.Join | events.Sync | events.Heartbeat | events.Leave):
+            if isinstance(group, Group):
+                return group, NONE
+            if group is not None and (group.members or not isinstance(event, events.Join)):
+                joins = isinstance(event, events.Join)
+                return None, events.INCONSISTENT_GROUP_PROTOCOL if joins else events.UNKNOWN_MEMBER_ID
+            made = self._classic(group_id, group.commits if group is not None else Commits())
+        elif group is not None:
+            return group, NONE
+        else:
+            made = self._classic(group_id, Commits())
+        if group is not None:
+            self._write(partition, led, self._removal(group), lambda error: None)
+        led.groups[group_id] = made
+        return made, NONE
+
+    def _removal(self, group: AnyGroup) -> list[Record]:
+        """What takes a group, but not its offsets, out of the log."""
+        if isinstance(group, Group):
+            return self._records([(formats.group_key(group.group_id), None)])
+        return self._records([(consumer_records.key(group.group_id, c), None) for c in group.tombstones()])
+
+    def _records(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> list[Record]:
+        wall_ms = self._clock().wall_ms
+        return [Record(i, wall_ms, key, value) for i, (key, value) in enumerate(pairs)]
+
     # -- effects -----------------------------------------------------------------------------------------------------------
-    def _run(self, partition: int, led: Led, group: Group, effects: Sequence[events.Effect]) -> None:
-        now = self._clock()
+    def _run(self, partition: int, led: Led, group: AnyGroup, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Reply():
                     effect.token(effect.answer)
                 case events.PersistOffsets():
-                    records = [
-                        Record(i, now.wall_ms, formats.offset_key(group.group_id, t, p), formats.offset_value(o))
-                        for i, ((t, p), o) in enumerate(effect.offsets.items())
+                    pairs = [
+                        (formats.offset_key(group.group_id, t, p), formats.offset_value(o))
+                        for (t, p), o in effect.offsets.items()
                     ]
                     if effect.producer is not None:
                         led.touched.setdefault(effect.producer[0], set()).add(group.group_id)
-                    self._persist(partition, led, group, effect.number, records, effect.producer)
+                    self._persist(partition, led, group, effect.number, self._records(pairs), effect.producer)
                 case events.PersistGroup():
-                    value = formats.group_value(group, effect.assignments, now.wall_ms)
-                    record = Record(0, now.wall_ms, formats.group_key(group.group_id), value)
-                    self._persist(partition, led, group, effect.number, [record])
+                    assert isinstance(group, Group)
+                    value = formats.group_value(group, effect.assignments, self._clock().wall_ms)
+                    records = self._records([(formats.group_key(group.group_id), value)])
+                    self._persist(partition, led, group, effect.number, records)
+                case PersistChanges():
+                    facts = [
+                        (consumer_records.key(group.group_id, c), consumer_records.value(c)) for c in effect.changes
+                    ]
+                    *before, last = _portions(facts)
+                    for portion in before:
+                        self._write(partition, led, self._records(portion), partial(self._part_of_more, partition, led))
+                        if self.led.get(partition) is not led:
+                            return  # loading anew
+                    self._persist(partition, led, group, effect.number, self._records(last), alone=not before)
+
+    def _part_of_more(self, partition: int, led: Led, error: int) -> None:
+        if error and self.led.get(partition) is led:
+            self._unknown(partition, led, error)
 
     def _persist(
         self,
         partition: int,
         led: Led,
-        group: Group,
+        group: AnyGroup,
         number: int,
         records: Sequence[Record],
         producer: tuple[int, int] | None = None,
+        alone: bool = True,
     ) -> None:
+        """`alone`: if this is refused before it is appended, nothing of it stands in the log."""
         log_offset = self._log.end_offset(partition)
+        at_once = True
 
         def done(error: int) -> None:
             if self.led.get(partition) is not led:
@@ -187,11 +245,29 @@ class Groups(Leading[Led]):
             if error == NONE:
                 self._run(partition, led, group, group.handle(events.Persisted(number, log_offset), self._clock()))
                 return
-            told = COORDINATOR_NOT_AVAILABLE if error in REFUSED_BEFORE_APPEND else NOT_COORDINATOR
-            self._run(partition, led, group, group.handle(events.PersistFailed(number, told), self._clock()))
-            if error not in REFUSED_BEFORE_APPEND:
-                self._unknown(partition, led, error)
+            refused = error in REFUSED_BEFORE_APPEND
+            if refused and not at_once and isinstance(group, ConsumerGroup):
+                refused = False  # it has moved on since: what it was before is to be read in the log
+            if refused and alone:
+                failed = events.PersistFailed(number, COORDINATOR_NOT_AVAILABLE)
+                self._run(partition, led, group, group.handle(failed, self._clock()))
+                return
+            failed = events.PersistFailed(number, NOT_COORDINATOR)
+            if isinstance(group, Group):
+                self._run(partition, led, group, group.handle(failed, self._clock()))
+            self._unknown(partition, led, error)
 
+        self._write(partition, led, records, done, producer)
+        at_once = False
+
+    def _write(
+        self,
+        partition: int,
+        led: Led,
+        records: Sequence[Record],
+        done: Callable[[int], None],
+        producer: tuple[int, int] | None = None,
+    ) -> None:
         if producer is None:
             batch = build(records)
         else:
@@ -206,34 +282,27 @@ class Groups(Leading[Led]):
         if led is not None and led.loaded:
             led.ended(producer_id, committed)
 
-    def unstable(self, group_id: str) -> set[TopicIndex]:
-        """Offsets that a transaction may change yet."""
-        group, _ = self.existing(group_id)
-        return group.commits.unstable() if group is not None else set()
-
     def tombstones(
-        self, group_id: str, group: Group, keys: Sequence[TopicIndex], whole: bool, done: Callable[[int], None]
+        self, group_id: str, group: AnyGroup, keys: Sequence[TopicIndex], whole: bool, done: Callable[[int], None]
     ) -> None:
         """Forget offsets (and, with `whole`, the group itself); `done(error)` once that is replicated."""
         partition, led, error = self.find(group_id)
         if error or led is None:
             done(error)
             return
-        now = self._clock()
-        records = [Record(i, now.wall_ms, formats.offset_key(group_id, t, p), None) for i, (t, p) in enumerate(keys)]
+        gone = [(formats.offset_key(group_id, t, p), None) for t, p in keys]
         if whole:
-            records.append(Record(len(records), now.wall_ms, formats.group_key(group_id), None))
-        if not records:
+            gone += [(record.key or b"", None) for record in self._removal(group)]
+        if not gone:
             done(NONE)
             return
         for key in keys:
             group.commits.forget(key)
         if whole:
-            group.state = State.DEAD
+            group.end()
             led.groups.pop(group_id, None)
-        self._log.append(
-            partition, build(records), led.epoch, lambda e: done(NONE if e == 0 else COORDINATOR_NOT_AVAILABLE)
-        )
+        told = lambda e: done(NONE if e == 0 else COORDINATOR_NOT_AVAILABLE)  # noqa: E731
+        self._write(partition, led, self._records(gone), told)
 
     def _expire(self, now: Now) -> None:
         """Offsets of groups that have been empty for longer than the retention, and those groups."""
@@ -241,7 +310,11 @@ class Groups(Leading[Led]):
             if not led.loaded:
                 continue
             for group_id, group in list(led.groups.items()):
-                if group.state is not State.EMPTY or now.wall_ms - group.empty_since_wall_ms <= self._retention_ms:
+                if (
+                    group.members
+                    or group.state.value != State.EMPTY.value
+                    or now.wall_ms - group.empty_since_wall_ms <= self._retention_ms
+                ):
                     continue
                 if group.commits.undecided:
                     continue
@@ -259,6 +332,15 @@ class Groups(Leading[Led]):
                     if keys:
                         self.tombstones(group_id, group, keys, False, lambda e: None)
 
-    def offsets(self, group_id: str) -> tuple[Mapping[TopicIndex, Offset], int]:
-        group, error = self.existing(group_id)
-        return (group.commits.offsets if group is not None else {}), error
+
+def _portions(pairs: Iterable[tuple[bytes, bytes | None]]) -> Iterator[list[tuple[bytes, bytes | None]]]:
+    portion: list[tuple[bytes, bytes | None]] = []
+    size = 0
+    for key, value in pairs:
+        portion.append((key, value))
+        size += len(key) + len(value or b"")
+        if size >= BATCH_BYTES:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion

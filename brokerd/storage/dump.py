@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from brokerd.coordinator import consumer_records, transaction_records
 from brokerd.coordinator import records as group_records
-from brokerd.coordinator import transaction_records
 from brokerd.coordinator.group import Group
 from brokerd.storage import aborted, checkpoints, dumpfiles
 from brokerd.storage.disk import DISCARDED, Disk, DiskFailed, OsDisk
@@ -157,9 +157,22 @@ def _record(r: Record, topic: str, control: bool) -> str:
     return f"{r.offset} {r.timestamp} {said}" + (f" {list(r.headers)}" if r.headers else "")
 
 
+def _fact(r: Record) -> str:
+    """What a record of a group of the new protocol says, of one of its facts."""
+    group_id, fact, name = consumer_records.read_key(r.key or b"")
+    about = f"group {group_id!r}, {fact.name.lower() if fact is not None else 'topics'}" + (
+        f" of {name!r}" if name else ""
+    )
+    if r.value is None:
+        return f"{about}: no more"
+    return f"{about}: {consumer_records.read_value(fact, r.value) if fact is not None else r.value!r}"
+
+
 def _committed(r: Record) -> str:
     """What a record of __consumer_offsets says, in Kafka's own formats."""
     try:
+        if int.from_bytes((r.key or b"")[:2], "big") in consumer_records.KEY_TYPES:
+            return _fact(r)
         key = group_records.read_key(r.key or b"")
         if key.topic is not None:
             where = f"group {key.group_id!r}, {key.topic}-{key.partition}"

@@ -65,6 +65,8 @@ class ApiKey(IntEnum):
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
 
@@ -170,6 +172,10 @@ APIS: dict[int, Api] = {
         Api(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", 0, 0, m.DescribeTransactionsRequest,
             m.DescribeTransactionsResponse),
         Api(ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 1, m.ListTransactionsRequest, m.ListTransactionsResponse),
+        Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, m.ConsumerGroupHeartbeatRequest,
+            m.ConsumerGroupHeartbeatResponse, "no racks in assignment"),
+        Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 1, m.ConsumerGroupDescribeRequest,
+            m.ConsumerGroupDescribeResponse),
     )
 }  # fmt: skip
 
@@ -188,7 +194,6 @@ ABSENT: dict[int, str] = {
     52: _INTERNAL, 53: _INTERNAL, 54: _INTERNAL, 55: _QUORUM, 56: _INTERNAL,
     58: _INTERNAL, 59: _INTERNAL, 62: _INTERNAL, 63: _INTERNAL,
     64: "of KRaft, where a registration outlives its broker; here it ends with the broker's session", 67: _INTERNAL,
-    68: "the classic group protocol is served (KIP-848)", 69: "the classic group protocol is served (KIP-848)",
     70: _INTERNAL, 71: _NO_TELEMETRY, 72: _NO_TELEMETRY, 73: _INTERNAL,
     76: _SHARE, 77: _SHARE, 78: _SHARE, 79: _SHARE, 80: _QUORUM, 81: _QUORUM, 82: _INTERNAL,
     83: _SHARE, 84: _SHARE, 85: _SHARE, 86: _SHARE, 87: _SHARE,

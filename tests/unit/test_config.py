@@ -39,6 +39,7 @@ def test_every_setting_is_read_by_somebody() -> None:
         if p.name not in ("config.py", "settings.py", "dynamic.py")
     )
     code += (ROOT / "brokerd" / "config.py").read_text().partition("class BrokerConfig")[2]
+    code += (ROOT / "brokerd" / "coordinator" / "settings.py").read_text().partition("def check")[2]
     assert [s.name for s in SETTINGS if f'"{s.name}"' not in code] == []
 
 
@@ -59,6 +60,9 @@ def test_every_setting_is_read_by_somebody() -> None:
         ({"log.dirs": "/a,/b,/a"}, "a folder is named twice"),
         ({"auto.create.topics.enable": "yes"}, "expected true or false"),
         ({"log.dirs": ""}, "at least one folder"),
+        ({"group.consumer.session.timeout.ms": "6000"}, "is not between its min (45000) and its max (60000)"),
+        ({"group.consumer.assignors": "uniform,mine"}, "expected some of uniform, range"),
+        ({"group.coordinator.rebalance.protocols": "consumer"}, "expected classic, or classic,consumer"),
     ],
 )
 def test_a_wrong_setting_is_refused_with_its_name_and_a_remedy(given: dict[str, str], said: str) -> None:

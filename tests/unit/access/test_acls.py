@@ -20,6 +20,7 @@ from brokerd.dispatch import Request, Session
 from brokerd.wire import framing
 from brokerd.wire import messages as m
 from brokerd.wire.apis import APIS, Api, ApiKey
+from brokerd.wire.errors import ErrorCode
 from controlplane.services.access import acl_key
 from tests.protocol.generate import Generator
 
@@ -297,3 +298,52 @@ def test_a_transaction_is_added_to_as_a_whole_or_not_at_all() -> None:
     body.v3_and_below_topics = body.v3_and_below_topics[:1]
     asked, _ = request(ApiKey.ADD_PARTITIONS_TO_TXN, 3, body)
     assert not authorizer(it).settled(asked)
+
+
+def test_a_consumer_joins_where_it_may_read_the_group_and_see_the_topics() -> None:
+    def asked_by(*rules: str, names: list[str]) -> tuple[Request, Caller, bool]:
+        it = image()
+        for i, rule in enumerate(rules):
+            it.apply(AccessChanged("acl", str(i), 1, parse(f"allow User:alice * {rule}").to_json()))
+        body = m.ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", subscribed_topic_names=names)
+        asked, caller = request(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body)
+        return asked, caller, authorizer(it).settled(asked)
+
+    def told(caller: Caller) -> int:
+        assert caller.parts is not None
+        frame = memoryview(b"".join(bytes(p) for p in caller.parts))[4:]
+        return int(framing.decode_response(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, frame)[1].error_code)
+
+    _, caller, settled = asked_by("describe topic t", names=["t"])
+    assert settled and told(caller) == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    _, caller, settled = asked_by("read group g", "describe topic t", names=["t", "u"])
+    assert settled and told(caller) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    asked, _, settled = asked_by("read group g", "describe topic t", names=["t"])
+    assert not settled and asked.sees is not None
+    assert [n for n in ("t", "u") if asked.sees(n)] == ["t"], "what a pattern matches is looked at, too"
+
+
+def test_a_consumer_group_is_shown_to_who_may_see_all_that_it_reads() -> None:
+    it = image()
+    for i, rule in enumerate(("describe group g", "describe group h", "describe topic t")):
+        it.apply(AccessChanged("acl", str(i), 1, parse(f"allow User:alice * {rule}").to_json()))
+    body = m.ConsumerGroupDescribeRequest(group_ids=["g", "h", "k"], include_authorized_operations=True)
+    asked, caller = request(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, body)
+    assert not authorizer(it).settled(asked) and body.group_ids == ["g", "h"]
+    r = m.ConsumerGroupDescribeResponse
+
+    def group(name: str, topic: str) -> Any:
+        assignment = r.Assignment([r.TopicPartitions(topic_id=UUID(int=1), topic_name=topic, partitions=[0])])
+        return r.DescribedGroup(
+            group_id=name, members=[r.Member(member_id="m", assignment=assignment, target_assignment=assignment)]
+        )
+
+    asked.reply(r(groups=[group("g", "t"), group("h", "u")]))
+    assert caller.parts is not None
+    frame = memoryview(b"".join(bytes(p) for p in caller.parts))[4:]
+    shown = {g.group_id: g for g in framing.decode_response(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, frame)[1].groups}
+    assert {g: x.error_code for g, x in shown.items()} == {
+        "g": 0, "h": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "k": ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    }  # fmt: skip
+    assert shown["g"].members and not shown["h"].members
+    assert shown["g"].authorized_operations > 0

@@ -7,6 +7,7 @@ from typing import Any
 
 from brokerd.cluster.model import Now
 from brokerd.coordinator.groups import Groups
+from tests.unit.coordinator.topics import TERMS, FakeTopics
 
 NOW = Now(1_000, 1_000)
 
@@ -24,6 +25,8 @@ def test_what_only_this_log_holds_is_not_served() -> None:
         size_max=10,
         retention_ms=1 << 40,
         metadata_bytes_max=100,
+        topics=FakeTopics(),
+        terms=TERMS,
         draw=lambda: "id",
     )
     groups.became_leader(0, 7, NOW)

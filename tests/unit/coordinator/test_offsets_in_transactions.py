@@ -12,6 +12,7 @@ from brokerd.coordinator.events import Answered, Offset
 from brokerd.coordinator.groups import Groups
 from brokerd.wire import records
 from brokerd.wire.records import Marker
+from tests.unit.coordinator.topics import TERMS, FakeTopics
 
 NOW = Now(1_000, 1_000)
 PLACES = [("t", 0), ("t", 1)]
@@ -63,7 +64,7 @@ class Scene:
         coordinator_log: Any = self.log
         self.groups = Groups(
             coordinator_log, lambda: NOW, initial_delay_ms=0, size_max=10, retention_ms=1 << 40, metadata_bytes_max=100,
-            draw=lambda: "id",
+            topics=FakeTopics(), terms=TERMS, draw=lambda: "id",
         )  # fmt: skip
         self.groups.became_leader(0, 7, NOW)
         for _ in range(3):
@@ -84,18 +85,22 @@ class Scene:
         self.groups.transaction_ended(0, producer_id, committed)
 
     def offsets(self) -> dict[tuple[str, int], int]:
-        found, error = self.groups.offsets("g")
+        group, error = self.groups.existing("g")
         assert error == 0
-        return {place: o.offset for place, o in found.items()}
+        return {place: o.offset for place, o in group.commits.offsets.items()} if group is not None else {}
+
+    def unstable(self) -> set[tuple[str, int]]:
+        group, _ = self.groups.existing("g")
+        return group.commits.unstable() if group is not None else set()
 
 
 def test_offsets_count_when_their_transaction_is_committed_and_never_when_it_is_aborted() -> None:
     scene = Scene()
     scene.commit(5)
     assert scene.commit(9, 77) == 0
-    assert scene.offsets() == {("t", 0): 5} and scene.groups.unstable("g") == {("t", 0)}
+    assert scene.offsets() == {("t", 0): 5} and scene.unstable() == {("t", 0)}
     scene.end(77, False)
-    assert scene.offsets() == {("t", 0): 5} and scene.groups.unstable("g") == set()
+    assert scene.offsets() == {("t", 0): 5} and scene.unstable() == set()
     scene.commit(12, 77)
     scene.end(77, True)
     assert scene.offsets() == {("t", 0): 12}
@@ -104,7 +109,7 @@ def test_offsets_count_when_their_transaction_is_committed_and_never_when_it_is_
 def test_a_member_that_is_unknown_commits_nothing_in_a_transaction_either() -> None:
     scene = Scene()
     assert scene.commit(9, 77, member="nobody") == events.UNKNOWN_MEMBER_ID
-    assert scene.groups.unstable("g") == set()
+    assert scene.unstable() == set()
 
 
 def test_the_later_record_counts_not_the_later_end() -> None:
@@ -131,7 +136,7 @@ def test_whoever_loads_the_log_knows_the_same_and_goes_on_alike() -> None:
                 scene.end(rng.choice([77, 78, 79]), rng.random() < 0.6)
         successor = Scene(MemoryLog(scene.log.data, scene.log.end))
         assert successor.offsets() == scene.offsets(), f"seed {seed}"
-        assert successor.groups.unstable("g") == scene.groups.unstable("g"), f"seed {seed}"
+        assert successor.unstable() == scene.unstable(), f"seed {seed}"
         for producer_id in (77, 78, 79):
             scene.end(producer_id, True)
             successor.end(producer_id, True)

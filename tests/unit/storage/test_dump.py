@@ -8,10 +8,12 @@ from uuid import UUID
 
 import pytest
 
+from brokerd.coordinator import consumer_records, transaction_records
 from brokerd.coordinator import records as group_records
-from brokerd.coordinator import transaction_records
+from brokerd.coordinator.consumer_events import Change, Fact, Header
 from brokerd.coordinator.events import Member, Offset
 from brokerd.coordinator.group import Group
+from brokerd.coordinator.reconciliation import Standing
 from brokerd.coordinator.transaction import Record as Ongoing
 from brokerd.coordinator.transaction import State
 from brokerd.identity import Identity
@@ -168,12 +170,19 @@ def test_commits_and_groups_are_read_in_words(tmp_path: Path, capsys: pytest.Cap
     log = Log.open(folder, config(), OsDisk(), NOW)
     group = Group("readers", generation=4, protocol_type="consumer", protocol="range", leader="m-1")
     group.members["m-1"] = Member("m-1", "left-hand", "app", "/10.0.0.1", 6_000, 9_000, (("range", b"x"),))
+    facts = [
+        Change(Fact.GROUP, "", Header(5)),
+        Change(Fact.STANDING, "m-2", Standing(4, 3)),
+        Change(Fact.MEMBER, "m-2", None),
+    ]
     pairs: list[tuple[bytes, bytes | None]] = [
         (group_records.offset_key("readers", "flights", 2), group_records.offset_value(Offset(41, 5, "note", 123))),
         (group_records.offset_key("readers", "flights", 2), None),
         (group_records.group_key("readers"), group_records.group_value(group, {"m-1": b"a"}, 99)),
         (group_records.group_key("readers"), None),
         (b"\x00\x63\x00\x00", b"?"),
+        *((consumer_records.key("new", c), consumer_records.value(c)) for c in facts),
+        (b"\x00\x04\x00\x03new", b"?"),
     ]
     append(log, bytearray(records.build([Record(i, 1, k, v) for i, (k, v) in enumerate(pairs)])))
     log.close()
@@ -185,6 +194,10 @@ def test_commits_and_groups_are_read_in_words(tmp_path: Path, capsys: pytest.Cap
             "2 1 group 'readers': generation 4, consumer, range, leader m-1, 1 members: m-1 of 'app' on /10.0.0.1, static 'left-hand'",
             "3 1 group 'readers': no more",
             "(unread: key version 99)",
+            "5 1 group 'new', group: Header(epoch=5, topics_hash=0)",
+            "6 1 group 'new', standing of 'm-2': Standing(epoch=4, previous_epoch=3,",
+            "7 1 group 'new', member of 'm-2': no more",
+            "8 1 group 'new', topics: b'?'",
         ):
             assert told in out, out
 

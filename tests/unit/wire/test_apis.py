@@ -98,7 +98,7 @@ def test_only_produce_says_more_than_it_serves() -> None:
 def test_what_is_not_built_is_not_offered() -> None:
     between_brokers = {4, 5, 6, 7, 56, 58}
     kraft = {52, 53, 54, 55, 59, 62, 63, 64, 70, 73, 80, 81, 82}
-    newer_groups = set(range(68, 70)) | set(range(76, 80)) | set(range(83, 93))
+    newer_groups = set(range(76, 80)) | set(range(83, 93))
     assert not set(APIS) & (between_brokers | kraft | newer_groups | {67, 71, 72})
     assert APIS[ApiKey.PRODUCE].max_version < 13, "Produce 13 names topics by id"
 

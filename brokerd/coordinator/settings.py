@@ -1,0 +1,74 @@
+"""The settings of groups, under Kafka's names. Called by `config`, which joins them to its own. Must not come in: what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from brokerd.coordinator.assignors import ASSIGNORS
+from brokerd.coordinator.consumer_events import Terms
+from brokerd.setting import Setting, words
+
+CLASSIC, CONSUMER = "classic", "consumer"
+
+
+def _assignors(text: str) -> tuple[str, ...]:
+    wanted = words(text)
+    if not wanted or not set(wanted) <= ASSIGNORS.keys():
+        raise ValueError(f"expected some of {', '.join(ASSIGNORS)}; classes of one's own cannot be loaded")
+    return wanted
+
+
+def _protocols(text: str) -> tuple[str, ...]:
+    wanted = words(text.lower())
+    if CLASSIC not in wanted or not set(wanted) <= {CLASSIC, CONSUMER}:
+        raise ValueError(f"expected {CLASSIC}, or {CLASSIC},{CONSUMER}")
+    return wanted
+
+
+GROUP_SETTINGS: tuple[Setting, ...] = (
+    Setting("group.min.session.timeout.ms", int, 1_000, "Shortest session a group member may ask for.", 1),
+    Setting("group.max.session.timeout.ms", int, 1_800_000, "Longest session a group member may ask for.", 1),
+    Setting("group.initial.rebalance.delay.ms", int, 0, "Pause before a new group's first assignment.", 0),
+    Setting("group.max.size", int, 10_000, "Members of one group at most.", 1),
+    Setting("group.coordinator.rebalance.protocols", _protocols, (CLASSIC, CONSUMER), "The group protocols that are served."),
+    Setting("group.consumer.session.timeout.ms", int, 45_000, "Session of a member of the new protocol.", 1),
+    Setting("group.consumer.min.session.timeout.ms", int, 45_000, "Shortest session of the new protocol that may be set.", 1),
+    Setting("group.consumer.max.session.timeout.ms", int, 60_000, "Longest session of the new protocol that may be set.", 1),
+    Setting("group.consumer.heartbeat.interval.ms", int, 5_000, "How often members of the new protocol are to beat.", 1),
+    Setting("group.consumer.min.heartbeat.interval.ms", int, 5_000, "Shortest such interval that may be set.", 1),
+    Setting("group.consumer.max.heartbeat.interval.ms", int, 15_000, "Longest such interval that may be set.", 1),
+    Setting("group.consumer.max.size", int, 10_000, "Members of one group of the new protocol at most: each that joins has all shares reckoned anew.", 1),
+    Setting("group.consumer.assignors", _assignors, tuple(ASSIGNORS), "Assignors that members may ask for; the first is the default."),
+)  # fmt: skip
+
+
+def check(values: Mapping[str, Any]) -> None:
+    """Raises ValueError where settings, each possible in itself, cannot stand together."""
+    for name, least, most in (
+        (
+            "group.consumer.session.timeout.ms",
+            "group.consumer.min.session.timeout.ms",
+            "group.consumer.max.session.timeout.ms",
+        ),
+        (
+            "group.consumer.heartbeat.interval.ms",
+            "group.consumer.min.heartbeat.interval.ms",
+            "group.consumer.max.heartbeat.interval.ms",
+        ),
+    ):
+        if not values[least] <= values[name] <= values[most]:
+            raise ValueError(
+                f"{name}={values[name]} is not between its min ({values[least]}) and its max ({values[most]})"
+            )
+    if values["group.consumer.heartbeat.interval.ms"] >= values["group.consumer.session.timeout.ms"]:
+        raise ValueError("group.consumer.heartbeat.interval.ms is not below group.consumer.session.timeout.ms")
+
+
+def terms_of(values: Mapping[str, Any]) -> Terms:
+    return Terms(
+        values["group.consumer.session.timeout.ms"],
+        values["group.consumer.heartbeat.interval.ms"],
+        values["group.consumer.max.size"],
+        values["group.consumer.assignors"],
+    )
