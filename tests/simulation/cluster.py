@@ -37,6 +37,8 @@ SESSION_MS = 3_000
 SETTINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_MS), "replica.lag.time.max.ms": "3000", "replica.socket.timeout.ms": "2000",
     "auto.create.topics.enable": "false", "replica.high.watermark.checkpoint.interval.ms": "1000",
+    "group.consumer.session.timeout.ms": "2000", "group.consumer.min.session.timeout.ms": "2000",
+    "group.consumer.heartbeat.interval.ms": "400", "group.consumer.min.heartbeat.interval.ms": "400",
 }  # fmt: skip
 
 

@@ -201,7 +201,7 @@ class Member(Client):
             else:
                 self._again(error)
 
-        self.ask(self.coordinator, ApiKey.OFFSET_COMMIT, 7, body, answered)
+        self.ask(self.coordinator, ApiKey.OFFSET_COMMIT, 9, body, answered)
 
 
 class Auditor(Member):

@@ -12,6 +12,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from brokerd.cluster.appender import RECORDS_PER_ENTRY
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TopicPartition
@@ -20,6 +21,7 @@ from brokerd.replica import Replica
 from tests.simulation.checkers import History, Violation, Watch, logs_agree
 from tests.simulation.clients import Producer, Reader
 from tests.simulation.cluster import NO_PROBES, Chances, Cluster
+from tests.simulation.consumers import Consumer, Holdings
 from tests.simulation.members import Auditor, GroupHistory, Member, in_step
 from tests.simulation.trouble import Trouble, Weather
 from tests.simulation.world import S, World
@@ -151,8 +153,9 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
         Producer(cluster, history, f"p{i}{n}", t, p, pause_ms) for i, (t, p) in enumerate(places) for n in "ab"
     ]
     readers = [Reader(cluster, history, f"r{i}", t, p, careful=i != 1) for i, (t, p) in enumerate(places)]
-    groups = GroupHistory()
-    members = [Member(cluster, groups, f"m{n}", places) for n in "abc"] if weather.groups else []
+    groups: GroupHistory = Holdings() if world.seed % 2 else GroupHistory()
+    kind = partial(Consumer, cluster, groups) if isinstance(groups, Holdings) else partial(Member, cluster, groups)
+    members = [kind(f"m{n}", places) for n in "abc"] if weather.groups else []
     world.run(world.now_us + 1 * S)
     trouble = Trouble(cluster, history, weather, faults_max)
     world.run(world.now_us + int(trouble_s * S), lambda: trouble.exhausted)
