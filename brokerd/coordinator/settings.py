@@ -38,7 +38,7 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
     Setting("group.consumer.heartbeat.interval.ms", int, 5_000, "How often members of the new protocol are to beat.", 1),
     Setting("group.consumer.min.heartbeat.interval.ms", int, 5_000, "Shortest such interval that may be set.", 1),
     Setting("group.consumer.max.heartbeat.interval.ms", int, 15_000, "Longest such interval that may be set.", 1),
-    Setting("group.consumer.max.size", int, 10_000, "Members of one group of the new protocol at most: each that joins has all shares reckoned anew.", 1),
+    Setting("group.consumer.max.size", int, 2_000, "Members of one group of the new protocol at most: each that joins has all shares reckoned anew, in the loop.", 1),
     Setting("group.consumer.assignors", _assignors, tuple(ASSIGNORS), "Assignors that members may ask for; the first is the default."),
 )  # fmt: skip
 

@@ -6,16 +6,22 @@ nothing that was committed lost. Members are processes of their own where they a
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.cluster.local import LocalCluster, wait_for
+from brokerd.coordinator.leading import partition_of
+from tests.cluster.local import ROOT, LocalCluster, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 PARTITIONS = 6
@@ -75,10 +81,10 @@ class Member:
         assert not self._thread.is_alive()
 
 
-def never_shared(members: list[Member]) -> None:
+def never_shared(members: Sequence[Member | Killable]) -> None:
     """Nobody was given what another had at that time."""
     moves = sorted((at, i, sign, places) for i, m in enumerate(members) for at, sign, places in m.log)
-    owner: dict[tuple[str, int], int] = {}
+    owner: dict[Any, int] = {}
     for _, i, sign, places in moves:
         for place in places:
             if sign == "-":
@@ -86,6 +92,54 @@ def never_shared(members: list[Member]) -> None:
             else:
                 assert place not in owner, f"{place} was given to {i} while {owner[place]} had it"
                 owner[place] = i
+
+
+class Killable:
+    """A member in a process of its own (`consuming`)."""
+
+    def __init__(self, cluster: LocalCluster, group: str, topic: str, folder: Path, **settings: Any) -> None:
+        self.out = folder / f"{time.monotonic_ns()}.json"
+        settings = {"group.protocol": "consumer", **settings}
+        with self.out.open("wb") as sink:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.cluster.consuming", cluster.bootstrap, group, topic, json.dumps(settings)],
+                stdout=sink, stderr=subprocess.DEVNULL, cwd=ROOT,
+            )  # fmt: skip
+        self.died: float | None = None
+
+    @property
+    def said(self) -> list[dict[str, Any]]:
+        whole, _, _ = self.out.read_text().rpartition("\n")
+        return [json.loads(line) for line in whole.splitlines()]
+
+    @property
+    def has(self) -> set[int]:
+        has: set[int] = set()
+        for line in self.said if self.died is None else []:
+            if "sign" in line:
+                has = has | set(line["places"]) if line["sign"] == "+" else has - set(line["places"])
+        return has
+
+    @property
+    def seen(self) -> set[str]:
+        return {value for line in self.said for value in line.get("read", ())}
+
+    @property
+    def log(self) -> list[tuple[float, str, set[int]]]:
+        moves = [(line["at"], line["sign"], set(line["places"])) for line in self.said if "sign" in line]
+        if self.died is not None:
+            held: set[int] = set()
+            for _, sign, places in moves:
+                held = held | places if sign == "+" else held - places
+            moves.append((self.died, "-", held))
+        return moves
+
+    def end(self, how: signal.Signals) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(how)
+            self._process.wait(60)
+            if how is signal.SIGKILL:
+                self.died = time.monotonic()
 
 
 def make_topic(cluster: LocalCluster, name: str, partitions: int = PARTITIONS) -> None:
@@ -135,3 +189,154 @@ def test_members_share_a_topic_and_share_anew_when_one_comes_and_when_one_goes(c
             member.leave()
     never_shared(members)
     assert [m.errors for m in members] == [[], [], []]
+
+
+def coordinator_of(cluster: LocalCluster, group: str) -> int:
+    topic = cluster.image.topic_named("__consumer_offsets")
+    assert topic is not None
+    return topic.partitions[partition_of(group, topic.partition_count)].leader
+
+
+def test_a_member_is_killed_and_its_coordinators_broker_is_killed_and_nothing_committed_is_lost(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    topic = group = "killed"
+    make_topic(cluster, topic)
+    members = [Killable(cluster, group, topic, tmp_path) for _ in range(3)]
+    alive = list(members)
+    values: list[str] = []
+
+    def shared() -> bool:
+        held = [p for m in alive for p in m.has]
+        return sorted(held) == list(range(PARTITIONS)) and all(m.has for m in alive)
+
+    def more(count: int = 200) -> None:
+        fresh = [f"v{len(values) + i}" for i in range(count)]
+        values.extend(fresh)
+        produce(cluster, topic, fresh)
+
+    def all_read() -> bool:
+        return set(values) <= set().union(*(m.seen for m in members))
+
+    victim = coordinator_of(cluster, group)
+    try:
+        wait_for(shared, "three members to share the topic")
+        more()
+        wait_for(all_read, "everything to be read")
+        alive.remove(members[0])
+        members[0].end(signal.SIGKILL)
+        wait_for(shared, "two members to share the topic after the third was killed")
+        more()
+        wait_for(all_read, "everything to be read by two")
+        cluster.kill(f"broker-{victim}")
+        more()
+        wait_for(all_read, "everything to be read with another coordinator")
+        assert shared(), "nobody lost anything by the coordinator's death"
+        # A group that has just got its coordinator changes as any other.
+        members.append(Killable(cluster, group, topic, tmp_path))
+        alive.append(members[-1])
+        wait_for(shared, "a third member again")
+        more()
+        wait_for(all_read, "everything to be read by three")
+        for member in alive:
+            member.end(signal.SIGTERM)
+    finally:
+        for member in members:
+            member.end(signal.SIGKILL)
+        if f"broker-{victim}" not in cluster.processes:
+            cluster.start_broker(victim)
+            wait_for(lambda: cluster.listening(victim), "the killed broker to be back")
+    never_shared(members)
+    confirmed: dict[int, int] = {}
+    for member in members:
+        for line in member.said:
+            for partition, offset in line.get("committed", {}).items():
+                confirmed[int(partition)] = max(confirmed.get(int(partition), 0), offset)
+    assert confirmed.keys() == set(range(PARTITIONS))
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    wanted = [TopicPartition(topic, p) for p in range(PARTITIONS)]
+    (told,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)]).values()
+    stands = {tp.partition: tp.offset for tp in told.result(30).topic_partitions}
+    assert stands == confirmed
+
+
+def test_a_static_member_comes_back_to_what_it_had_and_nobody_else_moves(cluster: LocalCluster) -> None:
+    topic = group = "static"
+    make_topic(cluster, topic)
+    first, second = (Member(cluster, group, [topic], **{"group.instance.id": f"i{i}"}) for i in range(2))
+    again = None
+    try:
+        shared_by([first, second], topic)
+        had, other = set(first.has), list(second.log)
+        first.leave()
+        again = Member(cluster, group, [topic], **{"group.instance.id": "i0"})
+        shared_by([again, second], topic)
+        assert again.has == had
+        assert second.log == other, "the other was not disturbed"
+    finally:
+        for member in (first, second, again):
+            if member is not None:
+                member.leave()
+
+
+def test_a_pattern_is_resolved_by_the_broker_and_finds_topics_that_come_later(cluster: LocalCluster) -> None:
+    make_topic(cluster, "pattern-one")
+    member = Member(cluster, "by-pattern", ["^pattern-.*"])
+    try:
+        wait_for(lambda: {t for t, _ in member.has} == {"pattern-one"}, "the topic there is")
+        make_topic(cluster, "pattern-two", 2)
+        wait_for(lambda: {t for t, _ in member.has} == {"pattern-one", "pattern-two"}, "the topic that has come")
+        assert len(member.has) == PARTITIONS + 2
+    finally:
+        member.leave()
+
+
+def test_an_admin_client_lists_describes_and_deletes_groups_of_both_kinds(cluster: LocalCluster) -> None:
+    topic = group = "described"
+    make_topic(cluster, topic)
+    produce(cluster, topic, ["x"] * PARTITIONS)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    members = [
+        Member(cluster, group, [topic], **{"enable.auto.commit": True, "auto.commit.interval.ms": 100})
+        for _ in range(2)
+    ]
+    classic = Member(cluster, "described-classic", [topic], **{"group.protocol": "classic"})
+    try:
+        shared_by(members, topic)
+        shared_by([classic], topic)
+        described = admin.describe_consumer_groups([group])[group].result(30)
+        assert (described.state.name, described.type.name, described.partition_assignor) == (
+            "STABLE",
+            "CONSUMER",
+            "uniform",
+        )
+        assert sorted(len(m.assignment.topic_partitions) for m in described.members) == [3, 3]
+        assert {m.target_assignment is not None for m in described.members} == {True}
+        listed = {g.group_id: g for g in admin.list_consumer_groups().result(30).valid}
+        assert (listed[group].type.name, listed[group].state.name) == ("CONSUMER", "STABLE")
+        assert listed["described-classic"].type.name == "CLASSIC"
+        with pytest.raises(Exception, match="NON_EMPTY_GROUP"):
+            admin.delete_consumer_groups([group])[group].result(30)
+    finally:
+        for member in (*members, classic):
+            member.leave()
+    emptied = admin.describe_consumer_groups([group])[group].result(30)
+    assert (emptied.state.name, emptied.members) == ("EMPTY", [])
+    assert admin.delete_consumer_groups([group])[group].result(30) is None
+    assert group not in {g.group_id for g in admin.list_consumer_groups().result(30).valid}
+
+
+def test_an_empty_group_goes_from_one_protocol_to_the_other_with_its_offsets(cluster: LocalCluster) -> None:
+    topic = group = "moved"
+    make_topic(cluster, topic)
+    total = 0
+    for protocol in ("classic", "consumer", "classic"):
+        produce(cluster, topic, [f"{protocol}-{total}-{i}" for i in range(60)])
+        member = Member(cluster, group, [topic], **{"group.protocol": protocol, "enable.auto.commit": True})
+        try:
+            wait_for(lambda m=member: len(m.seen) >= 60, f"what came since, by {protocol}")  # type: ignore[misc]
+        finally:
+            member.leave()
+        assert len(member.seen) == 60, "what was committed by the other protocol is not read again"
+        assert member.errors == []
+        total += 60
