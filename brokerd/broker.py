@@ -39,7 +39,7 @@ from brokerd.apis.transactions import TransactionsApi
 from brokerd.cleanstop import close_all
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import AccessChanged, BrokerConfigChanged, Record, RequestAnswered, TopicDeleted
+from brokerd.cluster.metadata import GROUP, AccessChanged, BrokerConfigChanged, Record, RequestAnswered, TopicDeleted
 from brokerd.cluster.model import (
     GROUP_OFFSETS_TOPIC,
     INTERNAL_TOPICS,
@@ -50,6 +50,7 @@ from brokerd.cluster.model import (
 from brokerd.cluster.store import Store
 from brokerd.cluster.znodes import IsrProposal
 from brokerd.config import BrokerConfig
+from brokerd.coordinator.consumer_events import Terms
 from brokerd.coordinator.groups import Groups
 from brokerd.coordinator.markers import Markers
 from brokerd.coordinator.settings import CONSUMER, terms_of
@@ -146,7 +147,7 @@ class Broker:
             InternalLog(GROUP_OFFSETS_TOPIC, self.partitions, self.produce, lambda: self.loop.now), lambda: self.loop.now,
             initial_delay_ms=config["group.initial.rebalance.delay.ms"], size_max=config["group.max.size"],
             retention_ms=config["offsets.retention.minutes"] * 60_000,
-            metadata_bytes_max=config["offset.metadata.max.bytes"], topics=self.topics, terms=terms_of(config.values),
+            metadata_bytes_max=config["offset.metadata.max.bytes"], topics=self.topics, terms=self._terms,
             draw=outside.draw_id,
         )  # fmt: skip
         self.markers = Markers(
@@ -271,6 +272,9 @@ class Broker:
             self.verification.enabled = self.config["transaction.partition.verification.enable"]
         return any(topic_default(name) is not None for name in changed)
 
+    def _terms(self, group_id: str) -> Terms:
+        return terms_of(self.config.values, self.partitions.image.access_to(GROUP, group_id)[1] or {})
+
     def _credential(self, mechanism: str, user: str) -> Credential | None:
         _, value = self.partitions.image.access_to("scram", f"{mechanism}:{user}")
         return Credential.from_json(value) if value is not None else None
@@ -300,7 +304,9 @@ class Broker:
             self.partitions.reconfigure(now)
         self.fetchers.kick()
         for record in records:
-            if isinstance(record, AccessChanged):
+            if isinstance(record, AccessChanged) and record.kind == GROUP:
+                self.groups.terms_changed(record.key)
+            elif isinstance(record, AccessChanged):
                 self._access_changed()
                 if record.kind == "acl" and self.authorizer.enabled:
                     # Who was refused a partition does not name it again in its session, and would never hear that it may read it now.

@@ -32,6 +32,8 @@ FREE = frozenset(
 )  # fmt: skip
 """What anybody may ask. (Delegation tokens are refused to everybody.)"""
 UNKNOWN = -(2**31)
+GROUP_CONFIG = 32
+"""The resource type of a group where settings are meant."""
 
 
 class Asked:
@@ -272,18 +274,19 @@ def create_partitions(a: Asked) -> bool:
 
 
 def configs(operation: Operation, field: str, shape: type[Any]) -> Guard:
-    """Of topics by the topic, of anything else by the cluster."""
+    """Of topics and groups by their name, of anything else by the cluster."""
+    named = {Resource.TOPIC: (TOPIC, NO_TOPIC), GROUP_CONFIG: (GROUP, NO_GROUP)}
 
     def guard(a: Asked) -> bool:
         def fine(x: Any) -> bool:
-            on_topic = x.resource_type == Resource.TOPIC
-            return a.may(operation, TOPIC, x.resource_name) if on_topic else a.may(operation, CLUSTER)
+            resource, _ = named.get(x.resource_type, (CLUSTER, NO_CLUSTER))
+            return a.may(operation, resource, CLUSTER_NAME if resource is CLUSTER else x.resource_name)
 
         may_not = [x for x in a.body.resources if not fine(x)]
         a.body.resources = [x for x in a.body.resources if x not in may_not]
         refused = [
             shape(resource_type=x.resource_type, resource_name=x.resource_name, error_message="Authorization failed.",
-                  error_code=NO_TOPIC if x.resource_type == Resource.TOPIC else NO_CLUSTER)
+                  error_code=named.get(x.resource_type, (CLUSTER, NO_CLUSTER))[1])
             for x in may_not
         ]  # fmt: skip
         a.then(lambda answer: getattr(answer, field).extend(refused))

@@ -13,9 +13,10 @@ from typing import Any
 from brokerd import dynamic
 from brokerd.apis import loggers
 from brokerd.apis.forwarding import Ask, Forwarding
+from brokerd.apis.group_configs import RESOURCE_GROUP, GroupConfigs
 from brokerd.cluster import configs
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import BROKER
+from brokerd.cluster.metadata import BROKER, GROUP
 from brokerd.cluster.model import TopicState
 from brokerd.config import BY_NAME, SETTINGS, BrokerConfig
 from brokerd.dispatch import Handler, Request
@@ -39,6 +40,7 @@ Result = Mapping[str, Any]
 class ConfigsApi:
     def __init__(self, config: BrokerConfig, image: Callable[[], Image], ask: Ask) -> None:
         self._config, self._image, self._forward = config, image, Forwarding(ask)
+        self._groups = GroupConfigs(config.values, image)
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -80,7 +82,7 @@ class ConfigsApi:
             return state.configs if state is not None else ()
         if kind == RESOURCE_BROKER and (broker_id := self._broker(name)) is not None:
             return self._image().access_to(BROKER, str(broker_id))[1] or ()
-        return ()
+        return self._groups.set(name) if kind == RESOURCE_GROUP else ()
 
     def _broker(self, name: str) -> int | None:
         """The broker that a resource's name means: this one or all of them."""
@@ -92,6 +94,7 @@ class ConfigsApi:
         results: list[Result] = [{}] * len(resources)
         topics: dict[int, dict[str, Any]] = {}
         brokers: dict[int, dict[str, Any]] = {}
+        groups: dict[int, dict[str, Any]] = {}
         for place, (kind, name, operations) in enumerate(resources):
             if kind == RESOURCE_TOPIC:
                 topics[place] = {"name": name, "configs": operations}
@@ -101,6 +104,10 @@ class ConfigsApi:
                     brokers[place] = item
             elif kind == RESOURCE_BROKER_LOGGER:
                 results[place] = self._alter_loggers(name, operations, request)
+            elif kind == RESOURCE_GROUP:
+                item, results[place] = self._groups.change(name, operations)
+                if item is not None:
+                    groups[place] = item
             else:
                 results[place] = _no(f"configs of resource type {kind} are not kept here")
         left = 1
@@ -125,7 +132,11 @@ class ConfigsApi:
                 results[place] = result
             done()
 
-        for kind_asked, items in (("alter_topic_configs", topics), ("alter_broker_configs", brokers)):
+        for kind_asked, items in (
+            ("alter_topic_configs", topics),
+            ("alter_broker_configs", brokers),
+            ("alter_access", groups),
+        ):
             if items:
                 left += 1
                 heard = partial(answered, [*items])
@@ -200,6 +211,8 @@ class ConfigsApi:
                 _entry([(logger, level, SOURCE_LOGGER if loggers.own(logger) else SOURCE_DEFAULT)], configs.STRING)
                 for logger, level in loggers.loggers().items()
             ], None
+        if kind == RESOURCE_GROUP:
+            return [_named(n, _entry(layers, configs.INT, doc)) for n, layers, doc in self._groups.layers(name)], None
         told = f"broker {self._config.broker_id} describes topics and itself, not resource type {kind} named {name!r}"
         return [], (ErrorCode.INVALID_REQUEST, told)
 
@@ -253,7 +266,7 @@ class ConfigsApi:
         if request.header.api_version == 0:
             request.reply(r())
             return
-        known = {RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS}
+        known = {RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP}
         wanted = set(request.body.resource_types) or known
         if not wanted <= known:
             request.reply(r(error_code=ErrorCode.UNSUPPORTED_VERSION))
@@ -262,9 +275,15 @@ class ConfigsApi:
         brokers = [str(b.broker_id) for b in image.live_brokers()]
         found = [(RESOURCE_TOPIC, t.name) for t in image.topics.values() if t.ready]
         found += [(kind, b) for kind in (RESOURCE_BROKER, RESOURCE_BROKER_LOGGER) for b in brokers]
+        found += [(RESOURCE_GROUP, key) for key, (_, value) in image.access.get(GROUP, {}).items() if value]
         request.reply(
             r(config_resources=[r.ConfigResource(resource_name=n, resource_type=k) for k, n in found if k in wanted])
         )
+
+
+def _named(name: str, entry: Entry) -> Entry:
+    entry.name = name
+    return entry
 
 
 def _no(message: str) -> Result:

@@ -22,6 +22,8 @@ ENTRY_BYTES_MAX = 64 * 1024
 
 BROKER = "broker"
 """Kind of the rows that want a broker's settings; they are carried as BrokerConfigChanged, everything else of their table as AccessChanged."""
+GROUP = "group"
+"""Kind of the rows that want a group's settings."""
 
 GENESIS_HASH = "0" * 64
 

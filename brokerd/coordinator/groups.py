@@ -66,7 +66,7 @@ class Groups(Leading[Led]):
         retention_ms: int,
         metadata_bytes_max: int,
         topics: Topics,
-        terms: Terms,
+        terms: Callable[[str], Terms],
         draw: Callable[[], str] = lambda: str(uuid4()),
     ) -> None:
         super().__init__(GROUP_OFFSETS_TOPIC, coordinator_log, clock, Led)
@@ -80,7 +80,7 @@ class Groups(Leading[Led]):
         return Group(group_id, self._initial_delay_ms, self._size_max, commits=commits)
 
     def _consumer(self, group_id: str, commits: Commits) -> ConsumerGroup:
-        return ConsumerGroup(group_id, topics=self._topics, terms=self._terms, commits=commits)
+        return ConsumerGroup(group_id, topics=self._topics, terms=self._terms(group_id), commits=commits)
 
     # -- time ------------------------------------------------------------------------------------------------------------
     def tick(self, now: Now) -> None:
@@ -130,6 +130,12 @@ class Groups(Leading[Led]):
                 continue
             if touched is not None and producer_id is not None:
                 led.touched.setdefault(producer_id, set()).add(touched)
+
+    def terms_changed(self, group_id: str) -> None:
+        """Whoever beats next is told; sessions that run end as they would have."""
+        group, _ = self.existing(group_id)
+        if isinstance(group, ConsumerGroup):
+            group.terms = self._terms(group_id)
 
     # -- finding -----------------------------------------------------------------------------------------------------------
     def existing(self, group_id: str) -> tuple[AnyGroup | None, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from brokerd.coordinator.assignors import ASSIGNORS
@@ -43,6 +44,41 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """A setting of one group; `broker` is what counts where it is not set, `low` and `high` bound it."""
+
+    broker: str
+    low: str
+    high: str
+    doc: str
+
+
+GROUP_CONFIGS = {
+    "consumer.session.timeout.ms": GroupConfig(
+        "group.consumer.session.timeout.ms", "group.consumer.min.session.timeout.ms", "group.consumer.max.session.timeout.ms",
+        "Session of this group's members.",
+    ),
+    "consumer.heartbeat.interval.ms": GroupConfig(
+        "group.consumer.heartbeat.interval.ms", "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms", "How often this group's members are to beat.",
+    ),
+}  # fmt: skip
+"""Kafka's names. What it has beside them is of share and streams groups."""
+
+
+def group_problem(own: Mapping[str, str], values: Mapping[str, Any]) -> str | None:
+    """Why a group's settings cannot stand, or None. `values` are the broker's."""
+    for name, text in own.items():
+        c = GROUP_CONFIGS.get(name)
+        if c is None:
+            return f"{name!r} is no setting of a group; there are {', '.join(GROUP_CONFIGS)}"
+        if not (text.isascii() and text.isdecimal()) or not values[c.low] <= int(text[:10]) <= values[c.high]:
+            return f"{name}={text[:40]!r} is not a number between {values[c.low]} and {values[c.high]}"
+    terms = terms_of(values, own)
+    return None if terms.heartbeat_ms < terms.session_ms else "the heartbeat interval is not below the session's time"
+
+
 def check(values: Mapping[str, Any]) -> None:
     """Raises ValueError where settings, each possible in itself, cannot stand together."""
     for name, least, most in (
@@ -65,10 +101,12 @@ def check(values: Mapping[str, Any]) -> None:
         raise ValueError("group.consumer.heartbeat.interval.ms is not below group.consumer.session.timeout.ms")
 
 
-def terms_of(values: Mapping[str, Any]) -> Terms:
+def terms_of(values: Mapping[str, Any], own: Mapping[str, str]) -> Terms:
+    """`own` is set for the group alone: perhaps by a broker with other bounds, which then do not matter."""
+    session, heartbeat = (int(own.get(name, values[c.broker])) for name, c in GROUP_CONFIGS.items())
     return Terms(
-        values["group.consumer.session.timeout.ms"],
-        values["group.consumer.heartbeat.interval.ms"],
+        session,
+        heartbeat,
         values["group.consumer.max.size"],
         values["group.consumer.assignors"],
     )

@@ -14,6 +14,7 @@ from brokerd.cluster.features import UPGRADE
 from brokerd.cluster.features import problem as feature_problem
 from brokerd.cluster.image import Image
 from brokerd.cluster.levels import FEATURE, LEVEL_MAX, level_problem
+from brokerd.cluster.metadata import GROUP
 from brokerd.cluster.model import BrokerState, TopicState, topic_name_problem, topic_names_collide
 from brokerd.cluster.placement import PlacementError, place
 from brokerd.cluster.znodes import ForwardedRequest, Registration
@@ -27,7 +28,7 @@ INVALID_UPDATE_VERSION, FEATURE_UPDATE_FAILED = 95, 96
 PARTITIONS_MAX = 10_000
 """Partitions of one topic: more in one request is a slip of the finger rather than a wish."""
 ACCESS_NEEDS_LEVEL = "ACLs, credentials, quotas and brokers' settings need level 3 of the metadata log: run manage.py upgrade_metadata once every broker is of this program"
-ACCESS_KINDS = ("acl", "scram", "quota")
+ACCESS_KINDS = ("acl", "scram", "quota", GROUP)
 ACCESS_KEY_MAX = 1_000
 """Characters of an entry's key: an ACL is its own key."""
 ACCESS_MAX = 100_000

@@ -347,3 +347,19 @@ def test_a_consumer_group_is_shown_to_who_may_see_all_that_it_reads() -> None:
     }  # fmt: skip
     assert shown["g"].members and not shown["h"].members
     assert shown["g"].authorized_operations > 0
+
+
+def test_a_groups_settings_are_asked_of_the_group() -> None:
+    it = image()
+    it.apply(AccessChanged("acl", "k", 1, parse("allow User:alice * describe_configs group g").to_json()))
+    resource = m.DescribeConfigsRequest.DescribeConfigsResource
+    body = m.DescribeConfigsRequest([resource(32, "g", None), resource(32, "h", None), resource(2, "t", None)])
+    asked, caller = request(ApiKey.DESCRIBE_CONFIGS, 1, body)
+    assert not authorizer(it).settled(asked) and [r.resource_name for r in body.resources] == ["g"]
+    asked.reply(m.DescribeConfigsResponse())
+    assert caller.parts is not None
+    frame = memoryview(b"".join(bytes(p) for p in caller.parts))[4:]
+    told = {
+        r.resource_name: r.error_code for r in framing.decode_response(ApiKey.DESCRIBE_CONFIGS, 1, frame)[1].results
+    }
+    assert told == {"h": ErrorCode.GROUP_AUTHORIZATION_FAILED, "t": ErrorCode.TOPIC_AUTHORIZATION_FAILED}

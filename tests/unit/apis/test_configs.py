@@ -12,13 +12,13 @@ import pytest
 from brokerd.apis.configs import ConfigsApi
 from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import BrokerConfigChanged, RequestAnswered
+from brokerd.cluster.metadata import AccessChanged, BrokerConfigChanged, RequestAnswered
 from brokerd.cluster.model import BrokerState, TopicState
 from brokerd.config import SETTINGS, BrokerConfig
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 
-TOPIC, BROKER, LOGGER = 2, 4, 8
+TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 FILE = {
     "broker.id": "1", "log.dirs": "/tmp/x", "num.partitions": "4", "log.retention.hours": "1", "listeners": "127.0.0.1:9092",
     "sasl.jaas.config": 'org.x.Scram required username="me" password="hush-hush";',
@@ -197,3 +197,37 @@ def test_resources_that_have_configs_are_listed() -> None:
     assert found == [(TOPIC, "t"), (BROKER, "1"), (LOGGER, "1")]
     broker.api.list_resources(broker.request(m.ListConfigResourcesRequest([99]), 74, 1))
     assert broker.told.pop().error_code == 35
+
+
+def test_a_groups_settings_are_bounded_by_the_brokers_and_beat_them() -> None:
+    broker = Broker()
+    session, beat = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+    told = broker.entries(GROUP, "g")
+    assert {n: (e.value, e.config_source, e.is_default) for n, e in told.items()} == {
+        session: ("45000", 5, True), beat: ("5000", 5, True),
+    }  # fmt: skip
+    assert broker.alter((GROUP, "g", {session: "50000"}), (TOPIC, "t", {"retention.ms": "9"})) == []
+    kinds = {kind: payload["topics"] for kind, payload, *_ in broker.asked}
+    assert kinds["alter_access"] == [{"name": "g", "kind": "group", "value": {session: "50000"}}]
+    broker.answer()
+    broker.answer()
+    assert [r.error_code for r in broker.told.pop().responses] == [0, 0]
+    broker.image.apply(AccessChanged("group", "g", 1, {session: "50000"}))
+    entry = broker.entries(GROUP, "g")[session]
+    assert (entry.value, entry.config_source) == ("50000", 8)
+    assert behind(entry) == [(session, "50000", 8), ("group.consumer.session.timeout.ms", "45000", 5)]
+    assert broker.entries(GROUP, "other")[session].value == "45000"
+    broker.alter((GROUP, "g", {session: None}))
+    assert broker.asked.pop()[1]["topics"] == [{"name": "g", "kind": "group", "value": None}], "nothing is left of it"
+    for wrong in (
+        {session: "100"},
+        {session: "60001"},
+        {beat: "fast"},
+        {"share.session.timeout.ms": "50000"},
+        {beat: "1" * 5000},
+    ):
+        (refused,) = broker.alter((GROUP, "g", wrong))
+        assert refused.error_code == 40, wrong
+    (refused,) = broker.alter((GROUP, "", {session: "50000"}))
+    assert refused.error_code == 42
+    assert broker.asked == []

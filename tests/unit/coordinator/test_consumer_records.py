@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -117,10 +118,11 @@ class House:
     def __init__(self, log: Log | None = None) -> None:
         self.log = log or Log()
         self.topics = FakeTopics()
+        self.terms = TERMS
         coordinator_log: Any = self.log
         self.groups = Groups(
             coordinator_log, lambda: NOW, initial_delay_ms=0, size_max=10, retention_ms=1 << 40, metadata_bytes_max=100,
-            topics=self.topics, terms=TERMS, draw=lambda: "id",
+            topics=self.topics, terms=lambda group_id: self.terms, draw=lambda: "id",
         )  # fmt: skip
         self.groups.became_leader(0, 7, NOW)
         self.load()
@@ -285,6 +287,17 @@ def test_a_share_is_read_back_whatever_order_it_stands_in() -> None:
     assert TopicPartition(T, 3) in formats.read_value(
         Fact.TARGET, formats.value(Change(Fact.TARGET, "", share(T, 3))) or b""
     )
+
+
+def test_a_groups_own_terms_count_from_the_next_heartbeat_on() -> None:
+    house = House()
+    house.beat("m1", 0, "a")
+    house.terms = replace(TERMS, heartbeat_ms=777, session_ms=60_000)
+    house.groups.terms_changed("g")
+    house.groups.terms_changed("none")
+    assert house.group.sessions["m1"] == NOW.mono_ms + TERMS.session_ms
+    assert house.beat("m1", 1, owned=share(A, 0, 1, 2, 3)).heartbeat_ms == 777
+    assert house.group.sessions["m1"] == NOW.mono_ms + 60_000
 
 
 def test_time_that_passes_puts_members_out_here_too() -> None:

@@ -26,7 +26,7 @@ def test_what_only_this_log_holds_is_not_served() -> None:
         retention_ms=1 << 40,
         metadata_bytes_max=100,
         topics=FakeTopics(),
-        terms=TERMS,
+        terms=lambda group_id: TERMS,
         draw=lambda: "id",
     )
     groups.became_leader(0, 7, NOW)

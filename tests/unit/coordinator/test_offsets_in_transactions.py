@@ -64,7 +64,7 @@ class Scene:
         coordinator_log: Any = self.log
         self.groups = Groups(
             coordinator_log, lambda: NOW, initial_delay_ms=0, size_max=10, retention_ms=1 << 40, metadata_bytes_max=100,
-            topics=FakeTopics(), terms=TERMS, draw=lambda: "id",
+            topics=FakeTopics(), terms=lambda group_id: TERMS, draw=lambda: "id",
         )  # fmt: skip
         self.groups.became_leader(0, 7, NOW)
         for _ in range(3):
