@@ -13,6 +13,7 @@ from brokerd.apis.fetch import FetchApi
 from brokerd.cluster import appender, election
 from brokerd.cluster.model import PartitionState
 from brokerd.cluster.store import Check, Result
+from brokerd.coordinator import consumer_group
 from brokerd.coordinator.group import Group
 from brokerd.coordinator.transaction import PREPARED, PRODUCER_FENCED, Persist, SendMarkers, State, Transaction
 from brokerd.identity import Identity
@@ -160,6 +161,13 @@ def a_coordinator_answers_before_its_word_is_replicated(patch: pytest.MonkeyPatc
     patch.setattr(InternalLog, "append", hasty)
 
 
+def a_partition_is_given_while_another_holds_it(patch: pytest.MonkeyPatch) -> None:
+    reconciled = consumer_group.reconciled
+    patch.setattr(
+        consumer_group, "reconciled", lambda at, to, epoch, owned, free: reconciled(at, to, epoch, owned, bool)
+    )
+
+
 def a_copy_that_goes_leaves_the_epoch_as_it_is(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(election, "led_anew", lambda state: replace(state, partition_epoch=state.partition_epoch + 1))
 
@@ -175,6 +183,7 @@ def a_copy_that_goes_leaves_the_epoch_as_it_is(patch: pytest.MonkeyPatch) -> Non
         (the_end_is_told_before_the_watermark_has_reached_it, 1),
         (a_restart_cuts_to_the_high_watermark, 1),
         (a_coordinator_answers_before_its_word_is_replicated, 16),
+        (a_partition_is_given_while_another_holds_it, 1),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )
