@@ -22,7 +22,7 @@ TONES: dict[str, str] = {
     "active": "", "in_sync": "", "creating": "blue", "changing": "blue", "deleting": "blue", "drift": "amber", "moving": "blue",
     "offline": "red", "under_replicated": "amber", "out_of_sync": "amber", "leader": "", "follower": "",
     # groups and lag
-    "Stable": "", "PreparingRebalance": "blue", "CompletingRebalance": "blue", "Empty": "grey", "Dead": "grey",
+    "Stable": "", "PreparingRebalance": "blue", "CompletingRebalance": "blue", "Assigning": "blue", "Reconciling": "blue", "Empty": "grey", "Dead": "grey",
     "OK": "", "IDLE": "grey", "WARN": "amber", "STALL": "red", "STOP": "red", "REWIND": "amber", "OVERTAKEN": "red",
     "UNKNOWN": "grey",
     # moves, parts, recoveries, jobs

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
+from uuid import UUID
 
 import pytest
 
-from controlplane.kafka import BrokerSample, GroupSample, Member, assigned
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
+from controlplane.kafka import BrokerSample, GroupSample, Member, _groups, assigned
 from controlplane.models import Broker, ConsumerGroup, GroupPartition, ObservedTopic, Partition, Replica
 from controlplane.samples import GROUP_GONE_MS, Book
 from tests.unit.controlplane.world import World
@@ -118,3 +122,47 @@ def test_an_assignment_that_is_none_is_empty(data: bytes) -> None:
 
 def test_an_assignment_that_promises_billions_of_partitions_is_empty() -> None:
     assert assigned(struct.pack(">hih", 0, 1, 1) + b"t" + struct.pack(">i", 2**31 - 1)) == ()
+
+
+def test_groups_of_both_protocols_are_seen() -> None:
+    """Each kind by its own API; the newer one is not asked of brokers that have no such group, as they may not know it."""
+    kinds = {"old": "classic", "new": "consumer"}
+    asked: list[ApiKey] = []
+
+    class Broker:
+        def call(self, api: ApiKey, version: int, body: Any) -> Any:
+            asked.append(api)
+            match api:
+                case ApiKey.LIST_GROUPS:
+                    listed = m.ListGroupsResponse.ListedGroup
+                    return m.ListGroupsResponse(groups=[listed(group_id=g, group_type=k) for g, k in kinds.items()])
+                case ApiKey.DESCRIBE_GROUPS:
+                    told = m.DescribeGroupsResponse.DescribedGroup
+                    return m.DescribeGroupsResponse(
+                        groups=[told(group_id=g, group_state="Stable", protocol_type="consumer") for g in body.groups]
+                    )
+                case ApiKey.CONSUMER_GROUP_DESCRIBE:
+                    r = m.ConsumerGroupDescribeResponse
+                    has = r.Assignment([r.TopicPartitions(topic_id=UUID(int=1), topic_name="t", partitions=[0, 2])])
+                    member = r.Member(
+                        member_id="m", client_id="c", client_host="/h", assignment=has, target_assignment=has
+                    )
+                    return r(groups=[
+                        r.DescribedGroup(group_id=g, group_state="Reconciling", assignor_name="uniform", members=[member])
+                        for g in body.group_ids
+                    ])  # fmt: skip
+            r2 = m.OffsetFetchResponse
+            part = r2.OffsetFetchResponsePartitions(partition_index=0, committed_offset=7)
+            topics = [r2.OffsetFetchResponseTopics(name="t", partitions=[part])]
+            return r2(groups=[r2.OffsetFetchResponseGroup(group_id=g.group_id, topics=topics) for g in body.groups])
+
+    broker: Any = Broker()
+    assert _groups(broker) == (
+        GroupSample("old", "Stable", "consumer", "", (), {("t", 0): 7}),
+        GroupSample(
+            "new", "Reconciling", "consumer", "uniform", (Member("m", "c", "h", (("t", 0), ("t", 2))),), {("t", 0): 7}
+        ),
+    )
+    asked.clear()
+    del kinds["new"]
+    assert [g.group_id for g in _groups(broker)] == ["old"] and ApiKey.CONSUMER_GROUP_DESCRIBE not in asked
