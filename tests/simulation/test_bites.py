@@ -14,7 +14,7 @@ from brokerd.cluster import appender, election
 from brokerd.cluster.model import PartitionState
 from brokerd.cluster.store import Check, Result
 from brokerd.coordinator import consumer_group
-from brokerd.coordinator.group import Group
+from brokerd.coordinator.offsets import Commits
 from brokerd.coordinator.transaction import PREPARED, PRODUCER_FENCED, Persist, SendMarkers, State, Transaction
 from brokerd.identity import Identity
 from brokerd.internal import InternalLog
@@ -227,8 +227,8 @@ def markers_go_out_before_the_decision_is_replicated(patch: pytest.MonkeyPatch) 
 
 
 def offsets_count_before_their_transaction_is_ended(patch: pytest.MonkeyPatch) -> None:
-    place = Group.place
-    patch.setattr(Group, "place", lambda self, key, offset, at, producer_id=None: place(self, key, offset, at))
+    place = Commits.place
+    patch.setattr(Commits, "place", lambda self, key, offset, at, producer_id=None: place(self, key, offset, at))
 
 
 @pytest.mark.parametrize(
