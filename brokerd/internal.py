@@ -128,6 +128,9 @@ class InternalLog:
         replica = partitions.named(self._topic, partition)
         return partitions.current() or (replica is not None and not replica.core.silent(self._now(), SILENT_MS))
 
+    def followed(self, partition: int) -> bool:
+        return self._replica(partition).core.followed
+
     def append(self, partition: int, batch: bytes, leader_epoch: int, done: Callable[[int], None]) -> None:
         if self.leader_epoch(partition) != leader_epoch:
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER)

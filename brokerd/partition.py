@@ -211,6 +211,18 @@ class Partition:
         """KIP-207: after an election the visible end may not go back, so it is not told before HW reaches the epoch's start."""
         return self.high_watermark >= self.epoch_start
 
+    @property
+    def followed(self) -> bool:
+        """Whether all who may lead next have asked this leader from its epoch's start on. Until then one of them may hold the end of an
+        earlier epoch, lead with it, and have everybody follow: what nobody has replicated would count after all."""
+        return all(
+            (f := self.followers.get(seat.broker_id)) is not None
+            and f.incarnation == seat.incarnation
+            and f.log_end >= self.epoch_start
+            for seat in self.maximal_isr()
+            if seat.broker_id != self.broker_id
+        )
+
     def maximal_isr(self) -> frozenset[Seat]:
         assert self.state is not None
         accepted = frozenset(self.state.isr)

@@ -1,7 +1,7 @@
 """Partitions of an internal topic that are led here: which they are, how far they are loaded, whether they may be asked.
 
-Laws: a key is served only from a partition that is led here, loaded to its end and replicated up to its epoch's start; a lost or unknown
-write means that the partition is loaded anew. The shared half of `groups` and `transactions`. Must not come in: what the records say.
+Laws: a key is served only from a partition that is led here, loaded to its end, replicated up to its epoch's start and followed by all who may
+lead next; a lost or unknown write means that the partition is loaded anew. The shared half of `groups` and `transactions`. Must not come in: what the records say.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ class CoordinatorLog(Protocol):
 
     def sure(self, partition: int) -> bool:
         """Whether what it would answer can be trusted to be the newest."""
+
+    def followed(self, partition: int) -> bool:
+        """Whether nobody can lead next with the end of an earlier epoch, of which this log knows nothing."""
 
     def append(self, partition: int, batch: bytes, leader_epoch: int, done: Callable[[int], None]) -> None: ...
 
@@ -117,7 +120,11 @@ class Leading(Generic[L]):
                 led.next_offset = end
         # All that was read is replicated: what only this log knows may be decided otherwise by a successor.
         replicated = max(led.next_offset, self._log.epoch_start(partition))
-        if led.next_offset >= end and self._log.high_watermark(partition) >= replicated:
+        if (
+            led.next_offset >= end
+            and self._log.high_watermark(partition) >= replicated
+            and self._log.followed(partition)
+        ):
             led.loaded = True
             self._loaded(partition, led, now)
 

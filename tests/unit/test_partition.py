@@ -79,3 +79,24 @@ def test_who_is_in_step_again_comes_in() -> None:
     leader = stuck(min_insync=2)
     leader.accepted(SEATS[:2])
     assert [e.isr for e in leader.fetched(SEATS[2], 20) if isinstance(e, ProposeIsr)] == [SEATS]
+
+
+def test_a_leader_is_followed_once_all_who_may_lead_next_have_asked_from_its_epochs_start_on() -> None:
+    leader = Leader()
+    leader.appends(10)
+    for seat in SEATS[1:]:
+        leader.fetched(seat, 10)
+    assert leader.machine.followed
+    leader.hears(Changed(PartitionState((1, 2, 3), SEATS, 1, 11, 6, 9), True, 1, 10, 0))
+    assert leader.machine.high_watermark == 10 and not leader.machine.followed, (
+        "all is replicated, but of this epoch they have not heard"
+    )
+    leader.fetched(SEATS[1], 10)
+    leader.fetched(SEATS[2], 9)
+    assert not leader.machine.followed
+    leader.fetched(SEATS[2], 10)
+    assert leader.machine.followed
+    leader.fetched(Seat(3, 14), 10)
+    assert not leader.machine.followed, "another life than the one that may lead"
+    leader.hears(Changed(PartitionState((1, 2, 3), SEATS[:1], 1, 11, 7, 10), True, 1, 10, 0))
+    assert leader.machine.followed, "nobody else may lead"

@@ -57,6 +57,9 @@ class MemoryLog:
     def epoch_start(self, partition: int) -> int:
         return 0
 
+    def followed(self, partition: int) -> bool:
+        return True
+
 
 class Scene:
     def __init__(self, log: MemoryLog | None = None) -> None:
