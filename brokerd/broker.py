@@ -70,6 +70,7 @@ from brokerd.partitions import TICK_MS, Partitions
 from brokerd.relocations import Relocations
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.openfiles import OpenFiles
+from brokerd.throttles import Throttles
 from brokerd.upkeep import Upkeep
 from brokerd.verification import Verification
 from brokerd.waiters import Waiters
@@ -124,9 +125,11 @@ class Broker:
             endpoints=self.listeners.endpoints, clear=self.listeners.clear, rack=config["broker.rack"],
             failure_domain=config["failure.domain"],
         )  # fmt: skip
+        self.throttles = Throttles(config.broker_id, lambda name: int(config[name]))
         self.fetchers = Fetchers(
-            self.loop, config, self.partitions, self._address_of, partial(self.listeners.connect, outside.connect)
-        )
+            self.loop, config, self.partitions, self._address_of, partial(self.listeners.connect, outside.connect),
+            self.throttles,
+        )  # fmt: skip
         self.partitions.following = self.fetchers
         # Two, since a marker's answer may wait for replication, and nobody's first batch is to wait for that.
         self.coordinators, self.leaders = (
@@ -197,7 +200,10 @@ class Broker:
         self.fetch_sessions = Sessions(
             self.waiters, self._outside.draw_producer_id, slots=self.config["max.incremental.fetch.session.cache.slots"]
         )
-        fetch = FetchApi(self.loop, self.partitions, self.fetch_sessions, bytes_max=self.config["fetch.max.bytes"])
+        fetch = FetchApi(
+            self.loop, self.partitions, self.fetch_sessions, bytes_max=self.config["fetch.max.bytes"],
+            throttles=self.throttles,
+        )  # fmt: skip
         offsets = OffsetsApi(self.loop, self.partitions)
         metadata = MetadataApi(self.loop, self.config, lambda: self.partitions.image, self._ask)
         admin = AdminApi(self.config, lambda: self.partitions.image, self._ask)
@@ -289,6 +295,7 @@ class Broker:
         self._follow_settings(image)
         self.partitions.load(image, now)
         self.topics.renewed()
+        self.throttles.load(image, now.mono_ms)
         self._access_changed()
         self.relocations.resume(now)
         log.info("metadata loaded up to entry %d: %d topics, %d partitions here",
@@ -302,6 +309,8 @@ class Broker:
         self.topics.changed(records)
         if defaults_changed:
             self.partitions.reconfigure(now)
+        if self.throttles.apply(image, records, now.mono_ms):
+            self.fetchers.throttles_changed()
         self.fetchers.kick()
         for record in records:
             if isinstance(record, AccessChanged) and record.kind == GROUP:

@@ -68,6 +68,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("replica.fetch.response.max.bytes", int, 10 * MIB, "Bytes of one follower's fetch.", 1024),
     Setting("replica.fetch.backoff.ms", int, 200, "Pause after a failed fetch.", 1),
     Setting("replica.socket.timeout.ms", int, 10_000, "A fetch without an answer for longer is given up.", 100),
+    Setting("leader.replication.throttled.rate", int, 2**63 - 1, "Bytes per second sent to followers outside the ISR, of replicas that their topic names as throttled.", 1, live=True),
+    Setting("follower.replication.throttled.rate", int, 2**63 - 1, "Bytes per second fetched of such replicas while this broker is outside their ISR.", 1, live=True),
     Setting("replica.alter.log.dirs.io.max.bytes.per.second", int, 2**63 - 1, "Pace of moves between log.dirs.", 1, live=True),
     Setting("replica.high.watermark.checkpoint.interval.ms", int, 5_000, "How often high watermarks are written down.", 100),
     Setting("log.retention.check.interval.ms", int, 300_000, "How often old segments are looked for.", 100),

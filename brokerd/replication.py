@@ -129,6 +129,8 @@ class Followed:
     leader_epoch: int
     not_before_ms: int = 0
     errors: int = 0
+    held_until_ms: int = 0
+    """By a throttle, which may be lifted; what `not_before_ms` says after an error stands."""
 
 
 @dataclass(slots=True)
@@ -172,6 +174,20 @@ class Replication:
             followed.not_before_ms = now.mono_ms + REFUSED_MS
             self.look(tp)
 
+    def hold(self, tp: TopicPartition, until_mono_ms: int) -> None:
+        """A throttle: nothing is asked for it before then."""
+        followed = self.followed.get(tp)
+        if followed is not None:
+            followed.held_until_ms = until_mono_ms
+            self.look(tp)
+
+    def release(self) -> None:
+        """Throttles may have changed: whoever is held back is asked for again, and held anew by what comes."""
+        for tp, followed in self.followed.items():
+            if followed.held_until_ms:
+                followed.held_until_ms = 0
+                self.look(tp)
+
     def handle(self, event: Answered | Failed | Ready, now: Now) -> list[Effect]:
         match event:
             case Ready():
@@ -201,7 +217,8 @@ class Replication:
         for tp in list(self._unsure):
             followed = self.followed.get(tp)
             position = None
-            if followed is not None and followed.not_before_ms <= now.mono_ms:
+            not_before = max(followed.not_before_ms, followed.held_until_ms) if followed is not None else 0
+            if followed is not None and not_before <= now.mono_ms:
                 position = self.position(tp)
             if followed is not None and position is not None:
                 asked = (followed.leader_epoch, position)
@@ -218,8 +235,8 @@ class Replication:
                 forgotten.append(tp)
             if followed is None:
                 del self._unsure[tp]
-            elif followed.not_before_ms > now.mono_ms:
-                soonest = min(soonest or followed.not_before_ms, followed.not_before_ms)
+            elif not_before > now.mono_ms:
+                soonest = min(soonest or not_before, not_before)
         if not self.held:
             self.session_epoch = 0  # a session of nothing is none
             return [] if soonest is None else [WakeAt(soonest)]

@@ -19,6 +19,7 @@ from brokerd.partition import Pulse
 from brokerd.partitions import Partitions
 from brokerd.replica import Replica
 from brokerd.storage.disk import DiskFailed
+from brokerd.throttles import Bucket, Throttles
 from brokerd.waiters import Waiter
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.framing import FileRegion
@@ -45,8 +46,10 @@ class Read:
 
 
 class FetchApi:
-    def __init__(self, loop: Loop, partitions: Partitions, sessions: Sessions, *, bytes_max: int) -> None:
-        self._loop, self._partitions, self._bytes_max = loop, partitions, bytes_max
+    def __init__(
+        self, loop: Loop, partitions: Partitions, sessions: Sessions, *, bytes_max: int, throttles: Throttles
+    ) -> None:
+        self._loop, self._partitions, self._bytes_max, self._throttles = loop, partitions, bytes_max, throttles
         self.sessions = sessions
 
     def handle(self, request: Request) -> None:
@@ -169,6 +172,9 @@ class FetchApi:
             if offset < replica.log.start_offset or offset > replica.log.end_offset:
                 return True
             if offset < limit:
+                bucket = self._bucket(replica, follower)
+                if bucket is not None and not bucket.room(self._loop.now.mono_ms):
+                    continue  # there is more, and it has to wait: for the rest of this fetch's time at most
                 if body.min_bytes <= 1:
                     return True
                 total += self._size(replica, offset, limit, ask.wanted.partition_max_bytes)
@@ -177,6 +183,13 @@ class FetchApi:
             elif self._diverging(replica, ask.wanted) is not None:
                 return True
         return False
+
+    def _bucket(self, replica: Replica, follower: Seat | None) -> Bucket | None:
+        """What an answer to this follower draws from; None: it is not held back. Never in the ISR, nor where this leader counts on it."""
+        if follower is None or not self._throttles.active:
+            return None
+        bucket = self._throttles.leading(replica.tp)
+        return None if bucket is None or follower in replica.core.maximal_isr() else bucket
 
     @staticmethod
     def _limit(body: FetchRequest, follower: Seat | None) -> Callable[[Replica], int]:
@@ -311,8 +324,16 @@ class FetchApi:
             if left <= 0 and not nothing_yet:
                 continue
             bytes_max = min(left, ask.wanted.partition_max_bytes)
+            bucket = self._bucket(replica, follower)
+            if bucket is not None:
+                if not (room := bucket.room(self._loop.now.mono_ms)):
+                    continue
+                bytes_max = min(bytes_max, room)
             try:
-                regions = replica.log.read(offset, bytes_max, limit, at_least_one=nothing_yet).regions
+                whole = (
+                    nothing_yet or bucket is not None
+                )  # a batch above what is left makes a debt, or it would never go
+                regions = replica.log.read(offset, bytes_max, limit, at_least_one=whole).regions
             except DiskFailed as e:
                 self._partitions.fail(replica, e)
                 data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
@@ -321,7 +342,10 @@ class FetchApi:
                 data.records = regions_of(regions)
                 if committed:
                     data.aborted_transactions = self._aborted(replica, offset, limit, regions[-1])
-                left -= sum(r.length for r in regions)
+                count = sum(r.length for r in regions)
+                left -= count
+                if bucket is not None:
+                    bucket.spend(count, self._loop.now.mono_ms)
                 nothing_yet, read.served = False, True
         return out
 

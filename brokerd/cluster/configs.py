@@ -51,11 +51,9 @@ TOPIC_CONFIGS: dict[str, Definition] = {
         Definition("flush.messages", LONG, str(LONG_MAX), "Of acknowledged records a power cut takes fewer than this many; at 1, acknowledgements wait for the disk.",
                    "log.flush.interval.messages", 1),
         Definition("flush.ms", LONG, str(LONG_MAX), "Records older than this many milliseconds are flushed; at 0, acknowledgements wait for the disk.", "log.flush.interval.ms", 0),
-        Definition("follower.replication.throttled.replicas", LIST, "", "partition:broker pairs (or *) throttled where they are copied to.",
-                   acts=False),
+        Definition("follower.replication.throttled.replicas", LIST, "", "partition:broker pairs (or *) throttled where they are copied to."),
         Definition("index.interval.bytes", INT, "4096", "Bytes of log per index entry.", "log.index.interval.bytes", 0),
-        Definition("leader.replication.throttled.replicas", LIST, "", "partition:broker pairs (or *) throttled where they are copied from.",
-                   acts=False),
+        Definition("leader.replication.throttled.replicas", LIST, "", "partition:broker pairs (or *) throttled where they are copied from."),
         Definition("local.retention.bytes", LONG, "-2", "With tiers: bytes kept on the broker; -2 follows retention.bytes.",
                    "log.local.retention.bytes", -2, acts=False),
         Definition("local.retention.ms", LONG, "-2", "With tiers: milliseconds kept on the broker; -2 follows retention.ms.",
@@ -135,18 +133,8 @@ def topic_config_problem(name: str, value: str | None) -> str | None:
     if len(value) > VALUE_CHARACTERS_MAX:
         return f"{name} has {len(value)} characters; at most {VALUE_CHARACTERS_MAX} may be"
     if d.kafka_type in _NUMBER:
-        try:
-            if len(value) > NUMBER_CHARACTERS_MAX or "_" in value or not value.isascii():
-                raise ValueError  # Python would read these, Kafka's own tools would not
-            number = _NUMBER[d.kafka_type](value)
-        except ValueError:
-            return f"{name}={value!r} is not a number"
-        if d.low is not None and not number >= d.low:
-            return f"{name}={value} is below its least value {d.low:g}"
-        high = d.high if d.high is not None else _HIGH.get(d.kafka_type, number)
-        if number > high:
-            return f"{name}={value} is above its greatest value {high}"
-    elif d.kafka_type == BOOLEAN:
+        return _number_problem(d, value)
+    if d.kafka_type == BOOLEAN:
         if value.lower() not in ("true", "false"):
             return f"{name}={value!r} is neither true nor false"
     elif name.endswith(".replication.throttled.replicas"):
@@ -157,6 +145,22 @@ def topic_config_problem(name: str, value: str | None) -> str | None:
         listed = _list(value) if d.kafka_type == LIST else [value]
         if not listed or any(v not in d.choices for v in listed):
             return f"{name}={value!r} is not possible; choose from {', '.join(d.choices)}"
+    return None
+
+
+def _number_problem(d: Definition, value: str) -> str | None:
+    name = d.name
+    try:
+        if len(value) > NUMBER_CHARACTERS_MAX or "_" in value or not value.isascii():
+            raise ValueError  # Python would read these, Kafka's own tools would not
+        number = _NUMBER[d.kafka_type](value)
+    except ValueError:
+        return f"{name}={value!r} is not a number"
+    if d.low is not None and not number >= d.low:
+        return f"{name}={value} is below its least value {d.low:g}"
+    high = d.high if d.high is not None else _HIGH.get(d.kafka_type, number)
+    if number > high:
+        return f"{name}={value} is above its greatest value {high}"
     return None
 
 
@@ -276,3 +280,18 @@ def _resolved(own: tuple[tuple[str, str], ...], broker: tuple[tuple[str, str], .
         timestamp_before_max_ms=int(text("message.timestamp.before.max.ms")),
         timestamp_after_max_ms=int(text("message.timestamp.after.max.ms")),
     )
+
+
+LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
+LEADER_REPLICAS, FOLLOWER_REPLICAS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
+
+
+def throttled_replicas(text: str) -> frozenset[tuple[int, int]] | None:
+    """(partition, broker) pairs of a list of throttled replicas; None is all of them."""
+    pairs = set()
+    for item in _list(text):
+        if item == "*":
+            return None
+        partition, _, broker = item.partition(":")
+        pairs.add((int(partition), int(broker)))
+    return frozenset(pairs)

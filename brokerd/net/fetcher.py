@@ -29,6 +29,7 @@ from brokerd.replication import (
     SendFetch,
     WakeAt,
 )
+from brokerd.throttles import LEAST_BYTES, Bucket, Throttles
 from brokerd.wire import framing
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.messages import FetchRequest, FetchResponse
@@ -59,9 +60,10 @@ class Fetchers:
         partitions: Partitions,
         address_of: Callable[[int], tuple[str, int] | None],
         connect: Callable[..., Peer],
+        throttles: Throttles,
     ) -> None:
         self.loop, self.config, self.partitions, self._address_of = loop, config, partitions, address_of
-        self._connect = connect
+        self._connect, self._throttles = connect, throttles
         self._followers = Followers(partitions)
         self._sources: dict[int, Source] = {}
         self._where: dict[TopicPartition, int] = {}
@@ -93,6 +95,16 @@ class Fetchers:
         for leader, source in self._sources.items():
             self._soon(leader, source)
 
+    def throttles_changed(self) -> None:
+        for source in self._sources.values():
+            source.replication.release()
+
+    def _bucket(self, tp: TopicPartition) -> Bucket | None:
+        """What a fetch of this partition draws from: none while this broker is in its ISR, where acknowledgements wait for it."""
+        bucket = self._throttles.following(tp) if self._throttles.active else None
+        state = self.partitions.image.partition(tp) if bucket is not None else None
+        return None if state is None or self.partitions.broker_id in state.isr_ids else bucket
+
     def _soon(self, leader: int, source: Source, at_mono_ms: int | None = None) -> None:
         # One turn later: many partitions are followed at once when a leader moves.
         if source.scheduled and at_mono_ms is None:
@@ -118,6 +130,10 @@ class Fetchers:
                         effect.tp, effect.records, effect.high_watermark, effect.log_start, now
                     ):
                         source.replication.refused(effect.tp, now)
+                    elif len(effect.records) and (bucket := self._bucket(effect.tp)) is not None:
+                        bucket.spend(len(effect.records), now.mono_ms)
+                        if (ready := bucket.ready_ms(now.mono_ms)) > now.mono_ms:
+                            source.replication.hold(effect.tp, ready)
                 case Diverged():
                     self._followers.diverged(effect.tp, effect.epoch, effect.end_offset, now)
                 case OutOfRange():
@@ -142,7 +158,9 @@ class Fetchers:
                 frame_bytes_max=self.config["replica.fetch.response.max.bytes"] + self.config["socket.request.max.bytes"],
             )  # fmt: skip
         topics: dict[UUID, list[FetchRequest.FetchPartition]] = {}
+        bytes_max = self.config["replica.fetch.max.bytes"]
         for f in fetch.partitions:
+            bucket = self._bucket(f.tp)
             topics.setdefault(f.tp.topic_id, []).append(
                 FetchRequest.FetchPartition(
                     partition=f.tp.partition,
@@ -150,7 +168,7 @@ class Fetchers:
                     fetch_offset=f.position.fetch_offset,
                     last_fetched_epoch=f.position.last_epoch,
                     log_start_offset=f.position.log_start,
-                    partition_max_bytes=self.config["replica.fetch.max.bytes"],
+                    partition_max_bytes=bytes_max if bucket is None else min(bytes_max, max(LEAST_BYTES, bucket.rate)),
                 )
             )
         forgotten: dict[UUID, list[int]] = {}

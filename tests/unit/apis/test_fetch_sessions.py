@@ -11,10 +11,12 @@ import pytest
 
 from brokerd.apis.fetch import FetchApi
 from brokerd.apis.fetchsessions import EVICTION_MS, Ask, Sessions
+from brokerd.cluster.configs import LONG_MAX
 from brokerd.cluster.metadata import BrokerUp, PartitionChanged, Record, TopicCreated, TopicDeleted, TopicReady
 from brokerd.cluster.model import Now, PartitionState, Seat, TopicPartition
 from brokerd.partition import LogStartRaised
 from brokerd.replica import Replica
+from brokerd.throttles import Throttles
 from brokerd.waiters import Waiters
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
@@ -32,6 +34,9 @@ class Client:
 
     def __init__(self, partitions: int = 3, *, followed: bool = False, slots: int = 10) -> None:
         self.house = House(SimDisk())
+        self.throttles = Throttles(
+            1, lambda name: int(self.house.image.broker_configs.get(1, (0, {}))[1].get(name, LONG_MAX))
+        )
         seats = (Seat(1, 11), FOLLOWER) if followed else (Seat(1, 11),)
         state = PartitionState(tuple(s.broker_id for s in seats), seats, 1, 11)
         self.applied(
@@ -43,13 +48,18 @@ class Client:
         drawn = iter(range(100, 10_000))
         self.sessions = Sessions(self.house.partitions.waiters, lambda: next(drawn), slots=slots)
         self.api = FetchApi(
-            SimpleNamespace(now=self.house.now), self.house.partitions, self.sessions, bytes_max=1 << 20
+            SimpleNamespace(now=self.house.now),
+            self.house.partitions,
+            self.sessions,
+            bytes_max=1 << 20,
+            throttles=self.throttles,
         )  # type: ignore[arg-type]
         self.session_id = self.epoch = 0
 
     def applied(self, *made: Record) -> None:
         for record in made:
             self.house.image.apply(record)
+        self.throttles.apply(self.house.image, made, self.house.now.mono_ms)
         self.house.partitions.apply(self.house.image, made, self.house.now)
 
     def replica(self, index: int) -> Replica:
