@@ -32,6 +32,7 @@ from brokerd.apis.offsets import OffsetsApi
 from brokerd.apis.participants import ParticipantsApi
 from brokerd.apis.produce import ProduceApi
 from brokerd.apis.quotas import QuotasApi
+from brokerd.apis.reassignments import ReassignmentsApi
 from brokerd.apis.security import SecurityApi
 from brokerd.apis.tokens import HANDLERS as TOKEN_HANDLERS
 from brokerd.apis.topicpartitions import TopicPartitionsApi
@@ -221,6 +222,7 @@ class Broker:
         group_offsets = GroupOffsetsApi(self.groups, lambda: self.loop.now)
         security = SecurityApi(lambda: self.partitions.image, self._ask, self.authorizer)
         quotas = QuotasApi(self.dispatch.quotas, self._ask)
+        moving = ReassignmentsApi(lambda: self.partitions.image, self._ask)
         transactions = TransactionsApi(
             self.transactions, lambda: self.partitions.image, lambda: self.loop.now, self._draw_producer_id,
             timeout_ms_max=self.config["transaction.max.timeout.ms"],
@@ -239,6 +241,7 @@ class Broker:
             **quotas.handlers(),
             **transactions.handlers(),
             **participants.handlers(),
+            **moving.handlers(),
             ApiKey.PRODUCE: self.produce.handle,
             ApiKey.FETCH: fetch.handle,
             ApiKey.LIST_OFFSETS: offsets.list_offsets,

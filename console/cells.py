@@ -222,6 +222,7 @@ def _moves(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
         if subject in subjects:
             out.put(subject, **move(m))
             out.refresh.add(subject)
+            out.points[subject, "bytes_per_s"] = m["bytes_per_s"] or 0.0
     out.refresh.add("moves")
 
 
@@ -235,7 +236,8 @@ def move(m: dict[str, Any]) -> dict[str, str]:
         "bytes": format_html("{} of {}", f.size(done), f.size(total)),
         "speed": f.speed(m["bytes_per_s"]),
         "stuck": f.count(m["parts_stuck"], "red"),
-        "eta": f.eta(m["eta_s"]),
+        "eta": f.eta(m["eta_s"], m["needs_bytes_per_s"]),
+        "throttle": f.throttle(m["throttle_bytes_per_s"]),
         "note": format_html("{}", m["note"]),
     }
 

@@ -36,6 +36,22 @@ def why_field() -> forms.CharField:
     )  # fmt: skip
 
 
+class MegabytesField(forms.FloatField):
+    """Typed in MB (10^6 bytes), kept in bytes; empty is None."""
+
+    def clean(self, value: Any) -> int | None:
+        mb = super().clean(value)
+        return None if mb is None else round(mb * 1e6)
+
+
+def throttle_field(*, autofocus: bool = False) -> MegabytesField:
+    attrs: dict[str, Any] = {"class": "short", "step": "any", **({"autofocus": True} if autofocus else {})}
+    return MegabytesField(
+        label="Throttle, MB/s", required=False, widget=forms.NumberInput(attrs=attrs),
+        help_text="Per broker; empty for none. Replicas in sync are never held back.",
+    )  # fmt: skip
+
+
 class TopicForm(WeirForm):
     name = forms.CharField(max_length=1000, widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
                            help_text="Letters, digits, '.', '_' and '-'; at most 249.")  # fmt: skip
@@ -152,13 +168,23 @@ class DestroyForm(WeirForm):
         return typed
 
 
+class ThrottleForm(WeirForm):
+    throttle_bytes_per_s = throttle_field(autofocus=True)
+    why = why_field()
+
+
 class MoveForm(WeirForm):
     """The last step of a move: the scope that was reviewed, as JSON."""
 
     scope = forms.CharField(widget=forms.HiddenInput)
     parts_in_flight_max = forms.IntegerField(
-        initial=8, widget=forms.NumberInput(attrs={"class": "short"}), label="At a time"
+        initial=8, widget=forms.NumberInput(attrs={"class": "short"}), label="At a time", help_text="Partitions in all."
     )
+    parts_per_broker_max = forms.IntegerField(
+        initial=4, widget=forms.NumberInput(attrs={"class": "short"}), label="Per broker",
+        help_text="Copies that occupy one broker at a time, other moves' among them.",
+    )  # fmt: skip
+    throttle_bytes_per_s = throttle_field()
     why = why_field()
 
     def clean_scope(self) -> dict[str, Any]:

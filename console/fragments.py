@@ -29,7 +29,8 @@ TONES: dict[str, str] = {
     "planned": "grey", "approved": "grey", "running": "blue", "paused": "grey", "verifying": "blue", "cancelling": "blue",
     "rolling_back": "blue", "done": "", "cancelled": "grey", "rolled_back": "grey", "failed": "red", "waiting": "grey",
     "ordered": "blue", "copying": "blue", "untouched": "grey", "put_back": "grey", "stuck": "red", "asked": "blue",
-    "reset": "blue", "stopping": "blue", "stopped": "grey",
+    "no_space": "amber", "target_down": "red", "source_down": "red", "throttle": "amber", "fetch_error": "amber", "controller": "amber",
+    "will_not_finish": "amber", "reset": "blue", "stopping": "blue", "stopped": "grey",
     # changes
     "pending": "blue", "confirmed": "", "unchanged": "grey", "refused": "amber",
     # acls
@@ -137,8 +138,18 @@ def age(value_s: float | None) -> SafeString:
     return unknown("Never read.") if value_s is None else format_html("{}", duration_text(value_s))
 
 
-def eta(bounds: Sequence[float] | None) -> SafeString:
-    """An end as a range; a single figure would promise what nobody knows."""
+def throttle(bytes_per_s: int | None) -> SafeString:
+    if bytes_per_s is None:
+        return mark_safe('<span class="sub">none</span>')
+    return format_html("{}/s", size_text(bytes_per_s))
+
+
+def eta(bounds: Sequence[float] | None, needs_bytes_per_s: int | None = None) -> SafeString:
+    """An end as a range; a single figure would promise what nobody knows. More comes in than is copied: what it would need."""
+    if needs_bytes_per_s is not None:
+        return format_html(
+            '{} <span class="sub">needs {}/s</span>', state("will_not_finish"), size_text(needs_bytes_per_s)
+        )
     if not bounds:
         return unknown("Not enough was copied yet to say.")
     return format_html("{} – {}", duration_text(bounds[0]), duration_text(bounds[1]))

@@ -80,6 +80,8 @@ class Feed:
                 "bytes_per_s",
                 "percent",
                 "eta_s",
+                "needs_bytes_per_s",
+                "throttle_bytes_per_s",
                 "note",
                 "can",
             )

@@ -114,13 +114,14 @@ class GroupSample:
 @dataclass(frozen=True, slots=True)
 class BrokerSample:
     """What one broker answered. `offsets` (start, end) of what it leads; `replicas` (size in bytes, records behind) of all it holds, None =
-    not asked this time."""
+    not asked this time; `space` (bytes in all, bytes free) of its directory with most room, asked with these."""
 
     broker_id: int
     at_ms: int
     offsets: Mapping[Key, tuple[int, int]] = field(default_factory=dict)
     replicas: Mapping[Key, tuple[int, int]] | None = None
     groups: tuple[GroupSample, ...] = ()
+    space: tuple[int, int] | None = None
 
 
 PARTITIONS_PER_REQUEST = 1_000
@@ -146,12 +147,14 @@ def sample_broker(
             starts.clear()
             starts.update(_list_offsets(connection, leads, EARLIEST))
         offsets = {key: (min(starts[key], end), end) for key, end in ends.items() if key in starts}
+    replicas, space = _log_dirs(connection) if with_sizes else (None, None)
     return BrokerSample(
         broker_id=broker_id,
         at_ms=time.time_ns() // 1_000_000,
         offsets=offsets,
-        replicas=_log_dirs(connection) if with_sizes else None,
+        replicas=replicas,
         groups=_groups(connection),
+        space=space,
     )
 
 
@@ -173,16 +176,19 @@ def _list_offsets(connection: Connection, leads: Mapping[str, Sequence[int]], ti
     return offsets
 
 
-def _log_dirs(connection: Connection) -> dict[Key, tuple[int, int]]:
-    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 2, m.DescribeLogDirsRequest(topics=None))
-    return {
+def _log_dirs(connection: Connection) -> tuple[dict[Key, tuple[int, int]], tuple[int, int] | None]:
+    """(size, records behind) of each replica, and (all, free) bytes of the directory with most room: a copy lies in one."""
+    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=None))
+    sound = [r for r in answer.results if r.error_code == 0]
+    volumes = [(r.total_bytes, r.usable_bytes) for r in sound if r.total_bytes >= 0]
+    replicas = {
         (topic.name, p.partition_index): (p.partition_size, max(0, p.offset_lag))
-        for result in answer.results
-        if result.error_code == 0
+        for result in sound
         for topic in result.topics
         for p in topic.partitions
         if not p.is_future_key
     }
+    return replicas, max(volumes, key=lambda v: v[1], default=None)
 
 
 def _groups(connection: Connection) -> tuple[GroupSample, ...]:

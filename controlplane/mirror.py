@@ -66,6 +66,8 @@ class BrokerSums:
     restart_blocked: int
     restart_blockers: list[tuple[str, int, list[int], int]]
     """The first by name: (topic, index, brokers in sync, min.insync.replicas)."""
+    config_generation: int
+    configs: Mapping[str, str]
 
 
 class Mirror:
@@ -218,7 +220,9 @@ class Mirror:
         columns = (
             "broker_uuid", "host", "port", "rack", "failure_domain", "incarnation", "alive",
         )  # fmt: skip
-        counts = ("leaders", "replicas", "replicas_out_of_sync", "restart_blocked", "restart_blockers")
+        counts = (
+            "leaders", "replicas", "replicas_out_of_sync", "restart_blocked", "restart_blockers", "config_generation", "configs",
+        )  # fmt: skip
         Broker.objects.bulk_create(
             [
                 Broker(
@@ -288,7 +292,13 @@ def broker_sums(image: Image) -> dict[int, BrokerSums]:
                         blockers[b].append((topic.name, index, list(isr), least))
     return {
         i: BrokerSums(
-            b, leaders[i], replicas[i], out_of_sync[i], len(blockers[i]), heapq.nsmallest(BLOCKERS_KEPT, blockers[i])
+            b,
+            leaders[i],
+            replicas[i],
+            out_of_sync[i],
+            len(blockers[i]),
+            heapq.nsmallest(BLOCKERS_KEPT, blockers[i]),
+            *image.broker_configs.get(i, (0, {})),
         )
         for i, b in image.brokers.items()
     }

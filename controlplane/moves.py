@@ -1,8 +1,9 @@
 """What a move does next: pure. Given a move's rows and what was observed, it returns the row changes of one step.
 
 Law: every order is bound to the assignment generation that was read; when that changed under it, the part is refused with the
-difference and nothing else is tried. Done means the replicas are exactly the wanted ones, in order, and all in the ISR.
-Called by `services.moves` inside the worker. Must not come in: the database, clocks (now is passed in), brokers.
+difference and nothing else is tried. Done means the replicas are exactly the wanted ones, in order, and all in the ISR. A move ends when
+nothing of its throttle is left in the metadata log. Called by `services.moves` and `services.advancing`. Must not come in: the database,
+clocks (now is passed in), brokers.
 
 A part's direction is its `wanted`: `replicas_to` on the way there, `replicas_from` on the way back (cancel, roll back). The states
 are the same both ways, so there is one machine and not two:
@@ -12,8 +13,11 @@ are the same both ways, so there is one machine and not two:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+from controlplane import pace
 
 ORDER_UNTAKEN_SECONDS = 10.0
 """Seconds after which an order that no controller took is shown as such. A controller failover takes about 3."""
@@ -21,16 +25,19 @@ ORDER_UNTAKEN_SECONDS = 10.0
 NO_PROGRESS_SECONDS = 60.0
 """Seconds without a copied byte after which a cause is looked for and shown."""
 
-SETTLE_SECONDS = 3.0
-"""Seconds a withdrawn order must have been quiet before its part counts as put back: the controller may have it in hand."""
+NO_SPACE_BYTES = 64 * 1024 * 1024
+"""A target with less than this free is called full: a broker refuses writes before the last byte is gone."""
 
 IN_FLIGHT = ("ordered", "copying", "verifying")
 ENDED = ("done", "untouched", "put_back", "stuck")
+FINAL = ("done", "cancelled", "rolled_back", "failed")
+GONE = "The partition is gone from the cluster."
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedPart:
-    """One partition as the observer mirrored it. Sizes in bytes per broker; a broker that did not answer is absent."""
+    """One partition as the observer mirrored it. Sizes in bytes per broker; a broker that did not answer is absent. `sampled_at`: when sizes
+    were told last, Unix seconds. `throttled`: its topic names a new replica of it as throttled, whoever wanted that."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -39,7 +46,8 @@ class ObservedPart:
     leader: int | None
     generation: int
     sizes: Mapping[int, int]
-    lags: Mapping[int, int]
+    sampled_at: float | None = None
+    throttled: bool = False
 
     @property
     def target(self) -> tuple[int, ...]:
@@ -67,18 +75,43 @@ class PartView:
     observed: ObservedPart | None
     bytes_total: int | None = None
     note: str = ""
+    cause: str = ""
+    samples: tuple[pace.Sample, ...] = ()
 
     @property
     def going_back(self) -> bool:
         return self.wanted == self.replicas_from
 
+    @property
+    def copies_to(self) -> tuple[int, ...]:
+        """Brokers that get a copy in this direction."""
+        origin = self.replicas_to if self.going_back else self.replicas_from
+        return tuple(b for b in self.wanted if b not in origin)
+
+    @property
+    def burdens(self) -> frozenset[int]:
+        """Brokers that a copy of this part occupies: those that write it and the one that reads it."""
+        leader = self.observed.leader if self.observed is not None else None
+        to = self.copies_to
+        return frozenset(to if leader is None or not to else (*to, leader))
+
 
 @dataclass(frozen=True, slots=True)
 class MoveView:
+    """`parts` may leave out what has no step to take: ended parts, and waiting ones far down the line; `rest` counts those by state.
+    `busy`: copies of other moves per broker. `free`: bytes free per broker. `throttle`: bytes/s per broker, None = none. `throttle_left`:
+    what the metadata log still holds of it beyond what is wanted, as a phrase."""
+
     state: str
     parts: tuple[PartView, ...]
     parts_in_flight_max: int
     alive: frozenset[int]
+    parts_per_broker_max: int = 64
+    rest: Mapping[str, int] = field(default_factory=dict)
+    busy: Mapping[int, int] = field(default_factory=dict)
+    free: Mapping[int, int] = field(default_factory=dict)
+    throttle: int | None = None
+    throttle_left: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,45 +128,94 @@ class PartStep:
     ordered: bool = False
     active: bool | None = None
     note: str | None = None
+    cause: str | None = None
+    samples: tuple[pace.Sample, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Part changes first, then the move's own state (None = stays)."""
+    """Part changes first, then the move's own state (None = stays). `needs`: bytes/s per broker without which it will not finish; None: it
+    will, as far as is known."""
 
     parts: tuple[PartStep, ...]
     state: str | None
     note: str | None = None
+    needs: int | None = None
 
 
 def next_steps(move: MoveView, now: float) -> Steps:
     """One look at a move in a working state. Safe to see twice and safe to stop between."""
     steps: list[PartStep] = []
     states: dict[int, str] = {p.id: p.state for p in move.parts}
+    doomed, needs = _doomed(move, now)
     for part in move.parts:
-        step = _advance(part, move.alive, now)
+        step = _advance(part, move, doomed.get(part.id, ""), now)
         if step is not None:
             steps.append(step)
             states[part.id] = step.state
     if move.state != "paused":
-        free = move.parts_in_flight_max - sum(1 for s in states.values() if s in IN_FLIGHT)
-        for part in move.parts:
-            if states[part.id] != "waiting":
-                continue
-            if free <= 0:
-                break
-            step = _order(part)
-            steps.append(step)
-            states[part.id] = step.state
-            free -= step.state in IN_FLIGHT
-    return Steps(tuple(steps), *_move_state(move.state, list(states.values())))
+        steps += _orders(move, states)
+    counts = Counter(states.values())
+    counts.update(move.rest)
+    state, note = _move_state(move.state, counts)
+    if state in FINAL and move.throttle_left:
+        waiting = "verifying" if state == "done" else None
+        state, note = (
+            (None if waiting == move.state else waiting),
+            f"Waiting for its throttle to be gone: {move.throttle_left}.",
+        )
+    return Steps(tuple(steps), state, note, needs)
+
+
+def _orders(move: MoveView, states: dict[int, str]) -> list[PartStep]:
+    """Waiting parts whose turn it is: no more at a time than the move may have, on no broker more than it may bear."""
+    steps = []
+    free = move.parts_in_flight_max - sum(1 for s in states.values() if s in IN_FLIGHT)
+    load = Counter(move.busy)
+    for part in move.parts:
+        if states[part.id] in IN_FLIGHT:
+            load.update(part.burdens)
+    for part in move.parts:
+        if states[part.id] != "waiting":
+            continue
+        if free <= 0:
+            break
+        if any(load[b] >= move.parts_per_broker_max for b in part.burdens):
+            continue
+        step = _order(part)
+        steps.append(step)
+        states[part.id] = step.state
+        if step.state in IN_FLIGHT:
+            free -= 1
+            load.update(part.burdens)
+    return steps
+
+
+def _doomed(move: MoveView, now: float) -> tuple[dict[int, str], int | None]:
+    """Parts into which more comes in than is copied, with a sentence each, and what they would need in bytes/s per broker."""
+    copying = [p for p in move.parts if p.state == "copying" and p.copies_to]
+    growths = {p.id: (p.copies_to, g) for p in copying if (g := pace.growth(p.samples, now)) is not None}
+    out = {p.id for p in copying if pace.outrun(p.samples, now) is not None}
+    if move.throttle is not None:
+        out |= pace.foretold(growths, move.throttle)
+    if not out:
+        return {}, None
+    needs = pace.needed(growths.values())
+    advice = (
+        "raise the throttle" if move.throttle is not None else "slow its producers, or copy fewer partitions at a time"
+    )
+    return {
+        i: f"Will not finish: {pace.amount(growths.get(i, ((), 0.0))[1])} come in; it needs more than {pace.amount(needs)} per broker. "
+        f"{advice[0].upper()}{advice[1:]}."
+        for i in out
+    }, int(needs)
 
 
 def _order(part: PartView) -> PartStep:
     """A waiting part's turn: order its placement, unless the world changed since it was read."""
     seen = part.observed
     if seen is None:
-        return PartStep(part.id, "stuck", active=False, note="The partition is gone from the cluster.")
+        return PartStep(part.id, "stuck", active=False, note=GONE)
     if seen.target == part.wanted:
         # Already there, or on its way by an order that was withdrawn too late.
         return PartStep(part.id, "copying", read_generation=seen.generation, ordered=True, note="")
@@ -142,48 +224,51 @@ def _order(part: PartView) -> PartStep:
     return PartStep(part.id, "ordered", ordered=True, note="")
 
 
-def _advance(part: PartView, alive: frozenset[int], now: float) -> PartStep | None:
+def _advance(part: PartView, move: MoveView, doom: str, now: float) -> PartStep | None:
     if part.state not in IN_FLIGHT:
         return None
     seen = part.observed
     if seen is None:
-        return PartStep(part.id, "stuck", active=False, note="The partition is gone from the cluster.")
+        return PartStep(part.id, "stuck", active=False, note=GONE)
     if part.state == "ordered":
-        return _advance_ordered(part, seen, now)
+        return _advance_ordered(part, seen, move.alive, now)
     if seen.target != part.wanted:
         if part.going_back and seen.target == part.replicas_to:
             # The forward order was in the controller's hand when it was withdrawn: bind the way back to what is there now.
             return PartStep(part.id, "ordered", read_generation=seen.generation, ordered=True)
         return PartStep(part.id, "stuck", active=False, note=_difference(part, seen))
     total, done = _bytes(part, seen)
+    samples = _sampled(part, seen, total, done)
     if seen.reassigning:
         progressed = done is not None and done != part.bytes_done
-        note = "" if progressed else _cause(part, seen, alive, now)
+        cause, note = _cause(part, seen, move, progressed, now)
+        if doom and cause in ("", pace.THROTTLE):
+            cause, note = pace.WILL_NOT_FINISH, doom
         step = PartStep(
-            part.id, "copying", bytes_total=total, bytes_done=done, progressed=progressed, note=note,
+            part.id, "copying", bytes_total=total, bytes_done=done, progressed=progressed, note=note, cause=cause,
+            samples=samples,
         )  # fmt: skip
         return step if _says_something(part, step) else None
     if seen.replicas == part.wanted and set(seen.isr) == set(part.wanted) and seen.leader is not None:
-        settled = part.ordered_at is None or now - part.ordered_at >= SETTLE_SECONDS
-        if part.going_back and not settled:
-            return None
         final = "put_back" if part.going_back else "done"
-        return PartStep(part.id, final, bytes_total=total, bytes_done=total, active=False, note="")
+        return PartStep(part.id, final, bytes_total=total, bytes_done=total, active=False, note="", cause="")
     missing = sorted(set(part.wanted) - set(seen.isr))
     note = f"Waiting for broker {', '.join(map(str, missing))} to be in sync." if missing else "Waiting for a leader."
-    step = PartStep(part.id, "verifying", bytes_total=total, bytes_done=done, note=note)
+    step = PartStep(part.id, "verifying", bytes_total=total, bytes_done=done, note=note, cause="")
     return step if _says_something(part, step) else None
 
 
-def _advance_ordered(part: PartView, seen: ObservedPart, now: float) -> PartStep | None:
-    if seen.target == part.wanted:
-        return PartStep(part.id, "copying", read_generation=seen.generation)
+def _advance_ordered(part: PartView, seen: ObservedPart, alive: frozenset[int], now: float) -> PartStep | None:
+    # On the way back the order counts even where nothing has moved yet: it takes a generation, so that no earlier one can come after it.
+    if seen.target == part.wanted and (not part.going_back or seen.generation > part.read_generation):
+        return PartStep(part.id, "copying", read_generation=seen.generation, note="", cause="")
     if seen.generation == part.read_generation:
-        if part.ordered_at is not None and now - part.ordered_at > ORDER_UNTAKEN_SECONDS and not part.note:
-            return PartStep(
-                part.id, "ordered", note="No controller has taken the order yet; see the controllers' state."
-            )
-        return None
+        if part.ordered_at is None or now - part.ordered_at <= ORDER_UNTAKEN_SECONDS:
+            return None
+        cause, text = pace.CONTROLLER, "No controller has taken the order yet; see the controllers' state."
+        if down := [b for b in part.copies_to if b not in alive and b not in seen.replicas]:
+            cause, text = pace.TARGET_DOWN, f"Target down: broker {down[0]} is not alive. Start it, or cancel the move."
+        return PartStep(part.id, "ordered", note=text, cause=cause) if text != part.note else None
     if part.going_back and seen.target == part.replicas_to:
         return PartStep(part.id, "ordered", read_generation=seen.generation, ordered=True)
     return PartStep(part.id, "stuck", active=False, note=_difference(part, seen))
@@ -198,8 +283,7 @@ def _difference(part: PartView, seen: ObservedPart) -> str:
 
 def _bytes(part: PartView, seen: ObservedPart) -> tuple[int | None, int | None]:
     """Bytes to copy and copied, over the replicas that are new in this direction. None = not known."""
-    origin = part.replicas_to if part.going_back else part.replicas_from
-    new = [b for b in part.wanted if b not in origin]
+    new = part.copies_to
     if not new:
         return 0, 0
     whole = seen.sizes.get(seen.leader) if seen.leader is not None else None
@@ -208,52 +292,75 @@ def _bytes(part: PartView, seen: ObservedPart) -> tuple[int | None, int | None]:
     return whole * len(new), sum(min(whole, seen.sizes.get(b, 0)) for b in new)
 
 
-def _cause(part: PartView, seen: ObservedPart, alive: frozenset[int], now: float) -> str:
-    """Why a copy does not progress: from a closed list, with what would help. Empty while it is too early to say."""
+def _sampled(part: PartView, seen: ObservedPart, total: int | None, done: int | None) -> tuple[pace.Sample, ...] | None:
+    """The part's samples with what was told since the last one; None when nothing was."""
+    if seen.sampled_at is None or total is None or done is None:
+        return None
+    if part.samples and seen.sampled_at <= part.samples[-1].at:
+        return None
+    kept = pace.recent(part.samples, seen.sampled_at)
+    return pace.added(kept, pace.Sample(seen.sampled_at, total - done, done))
+
+
+def _cause(part: PartView, seen: ObservedPart, move: MoveView, progressed: bool, now: float) -> tuple[str, str]:
+    """Why a copy does not progress: a name of pace.CAUSES and what would help. Empty while it does, or while it is too early to say."""
     if seen.leader is None:
-        return "Source down: the partition has no leader. Bring back one of its in-sync replicas."
-    if down := [b for b in seen.adding if b not in alive]:
-        return f"Target down: broker {down[0]} is not alive. Start it, or cancel the move."
+        return pace.SOURCE_DOWN, "Source down: the partition has no leader. Bring back one of its in-sync replicas."
+    if down := [b for b in seen.adding if b not in move.alive]:
+        return pace.TARGET_DOWN, f"Target down: broker {down[0]} is not alive. Start it, or cancel the move."
     since = part.ordered_at if part.progress_at is None else part.progress_at
-    if since is None or now - since < NO_PROGRESS_SECONDS:
-        return ""
+    if progressed or since is None or now - since < NO_PROGRESS_SECONDS:
+        return "", ""
+    whole = seen.sizes.get(seen.leader, 0)
+    for b in seen.adding:
+        left = max(0, whole - seen.sizes.get(b, 0))
+        if left and (free := move.free.get(b)) is not None and free < max(left, NO_SPACE_BYTES):
+            return (
+                pace.NO_SPACE,
+                f"No space: broker {b} has {free} bytes free, {left} are to come. Make room, or cancel.",
+            )
     if any(b not in seen.sizes for b in seen.adding):
-        return "No figures: a target does not answer. See the broker's log."
-    return f"No byte copied for more than {int((now - since) // 60)} min: fetch error, no space, or a controller change. See the target's log."
+        return pace.FETCH_ERROR, "Fetch error: a target answers nothing about this copy. See the target's log."
+    if all(seen.sizes.get(b, 0) >= whole for b in seen.adding):
+        return pace.CONTROLLER, "All bytes are copied, and no controller has ended it yet; see the controllers' state."
+    if move.throttle is not None or seen.throttled:
+        return pace.THROTTLE, "Throttle: nothing has come through for a minute. Raise it."
+    minutes = int((now - since) // 60)
+    return pace.FETCH_ERROR, f"Fetch error: no byte copied for more than {minutes} min. See the target's log."
 
 
 def _says_something(part: PartView, step: PartStep) -> bool:
     return (
         step.state != part.state
         or step.progressed
+        or step.samples is not None
         or (step.note is not None and step.note != part.note)
         or (step.bytes_total is not None and step.bytes_total != part.bytes_total)
     )
 
 
-def _move_state(state: str, parts: Sequence[str]) -> tuple[str | None, str | None]:
-    """The move's next state from the states of all its parts."""
-    if any(s == "waiting" for s in parts) and state in ("running", "paused", "rolling_back", "cancelling"):
+def _move_state(state: str, parts: Mapping[str, int]) -> tuple[str | None, str | None]:
+    """The move's next state from the number of its parts in each state."""
+    if parts.get("waiting") and state in ("running", "paused", "rolling_back", "cancelling"):
         return None, None
-    if any(s in ("ordered", "copying", "waiting") for s in parts):
+    if any(parts.get(s) for s in ("ordered", "copying", "waiting")):
         return ("running", None) if state == "verifying" else (None, None)
-    if any(s == "verifying" for s in parts):
+    if parts.get("verifying"):
         return ("verifying", None) if state == "running" else (None, None)
-    stuck = sum(1 for s in parts if s == "stuck")
-    if stuck:
+    if stuck := parts.get("stuck", 0):
         return (
             "failed",
-            f"{stuck} of {len(parts)} partitions were refused; their notes say why. Roll back, or plan the rest again.",
+            f"{stuck} of {sum(parts.values())} partitions were refused; their notes say why. Roll back, or plan the rest again.",
         )
     if state == "rolling_back":
         return "rolled_back", ""
-    if state == "cancelling":
-        kept = sum(1 for s in parts if s == "done")
+    kept, back = parts.get("done", 0), parts.get("put_back", 0) + parts.get("untouched", 0)
+    if state == "cancelling" or not kept:
         return (
             "cancelled",
             f"{kept} partitions had arrived before and stay; roll back to return them too." if kept else "",
         )
-    return "done", ""
+    return "done", f"{back} partitions were cancelled by a client and are where they were." if back else ""
 
 
 # -- orders of the operator: pure checks and changes ----------------------------------------------------------------------
@@ -276,12 +383,13 @@ def cancel_problem(parts: Sequence[PartView], alive: frozenset[int]) -> str | No
 
 
 def cancel_steps(parts: Sequence[PartView]) -> list[PartStep]:
-    """Waiting parts stay where they are; parts in flight are ordered back; parts that arrived stay."""
+    """Waiting parts stay where they are; parts in flight are ordered back, also those whose order was withdrawn: a controller may have it
+    in hand. Parts that arrived stay."""
     steps = []
     for part in parts:
-        if part.state == "waiting":
+        if part.state == "waiting" and part.ordered_at is None:
             steps.append(PartStep(part.id, "untouched", wanted=part.replicas_from, active=False))
-        elif part.state in IN_FLIGHT:
+        elif part.state in IN_FLIGHT or part.state == "waiting":
             steps.append(_send_back(part, "ordered"))
     return steps
 
@@ -292,12 +400,13 @@ def roll_back_steps(parts: Sequence[PartView]) -> list[PartStep]:
     for part in parts:
         if part.state in ("untouched", "put_back"):
             continue
-        if part.state == "waiting" and not part.going_back:
+        if part.state == "waiting" and not part.going_back and part.ordered_at is None:
             steps.append(PartStep(part.id, "untouched", wanted=part.replicas_from, active=False))
         elif part.observed is not None and part.observed.replicas == part.replicas_from and part.state == "stuck":
             steps.append(PartStep(part.id, "put_back", wanted=part.replicas_from, active=False, note=""))
         else:
-            steps.append(_send_back(part, "ordered" if part.state in IN_FLIGHT else "waiting"))
+            withdrawn = part.state == "waiting" and not part.going_back
+            steps.append(_send_back(part, "ordered" if withdrawn or part.state in IN_FLIGHT else "waiting"))
     return steps
 
 
@@ -311,6 +420,9 @@ def _send_back(part: PartView, state: str) -> PartStep:
         ordered=state == "ordered",
         active=True,
         note="",
+        cause="",
+        samples=(),
+        bytes_done=0 if state == "waiting" else None,
     )
 
 
@@ -326,4 +438,6 @@ def after(part: PartView, step: PartStep, now: float) -> PartView:
         progress_at=now if step.progressed else part.progress_at,
         ordered_at=now if step.ordered else part.ordered_at,
         note=part.note if step.note is None else step.note,
+        cause=part.cause if step.cause is None else step.cause,
+        samples=part.samples if step.samples is None else step.samples,
     )

@@ -7,9 +7,12 @@ Called by `services.moves`. Must not come in: the database, the clock.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
+
+TIGHT = 0.8
+"""Share of a broker's free bytes above which a copy is worth a warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,7 @@ class BrokerView:
     alive: bool
     rack: str | None
     failure_domain: str | None
+    free_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,22 @@ class Plan:
     parts: tuple[PlannedPart, ...]
     problems: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+
+    def incoming(self) -> dict[int, int]:
+        """Bytes that each broker gets, of those whose size is known."""
+        out: dict[int, int] = {}
+        for p in self.parts:
+            for b in set(p.replicas_to) - set(p.view.replicas):
+                out[b] = out.get(b, 0) + (p.view.size_bytes or 0)
+        return out
+
+    def outgoing(self) -> dict[int, int]:
+        """Bytes that each broker is rid of in the end."""
+        out: dict[int, int] = {}
+        for p in self.parts:
+            for b in set(p.view.replicas) - set(p.replicas_to):
+                out[b] = out.get(b, 0) + (p.view.size_bytes or 0)
+        return out
 
     @property
     def bytes_to_copy(self) -> int | None:
@@ -108,7 +128,23 @@ def plan(scope: Mapping[str, Any], partitions: Sequence[PartitionView], brokers:
         parts.append(PlannedPart(view, replicas_to, copied, isr_min))
     if not parts and not problems:
         problems.append("Nothing would move: every partition is already placed so.")
-    return Plan(tuple(parts), tuple(problems), tuple(warnings))
+    made = Plan(tuple(parts), tuple(problems), tuple(warnings))
+    too_much, tight = _room(made.incoming(), known)
+    return replace(made, problems=(*made.problems, *too_much), warnings=(*made.warnings, *tight))
+
+
+def _room(incoming: Mapping[int, int], brokers: Mapping[int, BrokerView]) -> tuple[list[str], list[str]]:
+    """Brokers whose disk cannot hold what would come, and those with little left after it. Logs grow meanwhile: the rest is no promise."""
+    problems, warnings = [], []
+    for b, count in sorted(incoming.items()):
+        free = brokers[b].free_bytes if b in brokers else None
+        if free is None:
+            continue
+        if count >= free:
+            problems.append(f"Broker {b} has {free} bytes free and would get {count}; make room, or move less.")
+        elif count > free * TIGHT:
+            warnings.append(f"Broker {b} would be left with {free - count} of {free} free bytes.")
+    return problems, warnings
 
 
 Key = tuple[UUID, int]

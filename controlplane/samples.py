@@ -64,6 +64,7 @@ class Book:
         self.topics: dict[str, TopicFigures] = {}
         self.groups: dict[str, GroupFigures] = {}
         self.answered: dict[int, bool] = {}
+        self.space: dict[int, tuple[int, int]] = {}
         self._ends: dict[Key, lag.Ends] = {}
         self._places: dict[tuple[str, Key], lag.Place] = {}
         self._totals: dict[str, deque[tuple[int, int]]] = {}
@@ -86,6 +87,8 @@ class Book:
                     self.offsets[key] = value
                     changed.offsets.add(key)
                 self._ends.setdefault(key, lag.Ends()).add(sample.at_ms, value[1])
+            if sample.space is not None:
+                self.space[sample.broker_id] = sample.space
             if sample.replicas is not None:
                 self._take_sizes(sample, changed)
         self._forget_gone(leaders, changed)
@@ -246,6 +249,8 @@ class Book:
             values: dict[str, Any] = {"answered": answered}
             if answered:
                 values |= {"sampled_at": now, "size_bytes": totals.get(broker_id)}
+                if broker_id in self.space:
+                    values["total_bytes"], values["free_bytes"] = self.space[broker_id]
             Broker.objects.filter(broker_id=broker_id).update(**values)
 
     def _write_groups(self, changed: Changed, now: Any) -> None:

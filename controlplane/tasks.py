@@ -30,9 +30,9 @@ def _step(what: str, advance: Callable[[int], str | None], row_id: int) -> None:
 
 @shared_task(name="controlplane.advance_move")
 def advance_move(move_id: int) -> None:
-    from controlplane.services import moves
+    from controlplane.services import advancing
 
-    _step("move", moves.advance_move, move_id)
+    _step("move", advancing.advance_move, move_id)
 
 
 @shared_task(name="controlplane.advance_recovery")
@@ -53,10 +53,10 @@ def advance_archive(job_id: int) -> None:
 def advance_all() -> None:
     """The look of each second: every unfinished row gets its task."""
     global _swept
-    from controlplane.services import archives, changes, moves, recovery
+    from controlplane.services import advancing, archives, changes, recovery
 
     try:
-        for move_id in moves.working_moves():
+        for move_id in advancing.working_moves():
             advance_move.apply_async((move_id,), expires=5)
         for recovery_id in recovery.working_recoveries():
             advance_recovery.apply_async((recovery_id,), expires=5)

@@ -350,6 +350,12 @@ GUARDS: dict[int, Guard] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: configs(
         O.ALTER_CONFIGS, "responses", m.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
     ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: cluster(
+        O.ALTER, lambda a: m.AlterPartitionReassignmentsResponse(error_code=NO_CLUSTER)
+    ),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: cluster(
+        O.DESCRIBE, lambda a: m.ListPartitionReassignmentsResponse(error_code=NO_CLUSTER)
+    ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: cluster(O.ALTER, _no_moves),
     ApiKey.DESCRIBE_LOG_DIRS: cluster(O.DESCRIBE, lambda a: m.DescribeLogDirsResponse(error_code=NO_CLUSTER)),
     ApiKey.CREATE_PARTITIONS: create_partitions,

@@ -55,6 +55,8 @@ class ApiKey(IntEnum):
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
     ALTER_CLIENT_QUOTAS = 49
@@ -137,6 +139,10 @@ APIS: dict[int, Api] = {
         Api(ApiKey.DELETE_GROUPS, "DeleteGroups", 0, 2, m.DeleteGroupsRequest, m.DeleteGroupsResponse),
         Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", 0, 1, m.IncrementalAlterConfigsRequest,
             m.IncrementalAlterConfigsResponse, _AT_ONCE),
+        Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", 0, 1,
+            m.AlterPartitionReassignmentsRequest, m.AlterPartitionReassignmentsResponse),
+        Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", 0, 0,
+            m.ListPartitionReassignmentsRequest, m.ListPartitionReassignmentsResponse),
         Api(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0, m.OffsetDeleteRequest, m.OffsetDeleteResponse),
         Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", 0, 1, m.DescribeClientQuotasRequest,
             m.DescribeClientQuotasResponse),
@@ -190,7 +196,6 @@ _SHARE = "share groups (KIP-932)"
 
 ABSENT: dict[int, str] = {
     4: _INTERNAL, 5: _INTERNAL, 6: _INTERNAL, 7: _INTERNAL,
-    45: "moves are asked of the control plane", 46: "moves are asked of the control plane",
     52: _INTERNAL, 53: _INTERNAL, 54: _INTERNAL, 55: _QUORUM, 56: _INTERNAL,
     58: _INTERNAL, 59: _INTERNAL, 62: _INTERNAL, 63: _INTERNAL,
     64: "of KRaft, where a registration outlives its broker; here it ends with the broker's session", 67: _INTERNAL,

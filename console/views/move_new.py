@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -23,6 +24,7 @@ KINDS = {
     "drain": "Drain a broker",
     "fill": "Fill a broker",
     "replication_factor": "Change a replication factor",
+    "plan": "A plan as Kafka's JSON",
 }
 PARTITIONS_SHOWN_MAX = 500
 """Partitions that can be chosen by hand on one page; a whole topic, a broker or the REST API take any number."""
@@ -42,6 +44,8 @@ def new(request: HttpRequest) -> HttpResponse:
         "brokers": brokers.broker_list(),
         "topic": q.get("topic", "").strip(),
     }
+    if request.method == "POST" and "plan" in request.POST:
+        return _imported(request, context)
     if request.method == "POST":
         return _write(request, context)
     if step == "review":
@@ -56,6 +60,24 @@ def new(request: HttpRequest) -> HttpResponse:
             context["partitions"] = topics.partition_list(context["topic"], per_page=PARTITIONS_SHOWN_MAX)
     context |= {"chosen": q.getlist("p"), "broker": q.get("broker", ""), "factor": q.get("factor", "")}
     return page(request, "console/move_choose.html", context, nav="moves")
+
+
+def _imported(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+    """A plan that was pasted: it is too long for an address, so that its review is the answer to a POST that writes nothing."""
+    text = request.POST["plan"].strip()
+    try:
+        scope = services.known_scope(json.loads(text)) if text else {}
+        if scope.get("kind") != "partitions":
+            raise Refused('Paste what kafka-reassign-partitions reads: {"version": 1, "partitions": [...]}.', "scope")
+        return _reviewed(request, context, scope)
+    except (ValueError, AttributeError) as error:
+        reason = (
+            f"This is not JSON: {error}" if isinstance(error, ValueError) else "An object with partitions is needed."
+        )
+    except Refused as error:
+        reason = error.reason
+    context |= {"kind": "plan", "plan": text, "error": reason}
+    return page(request, "console/move_choose.html", context, nav="moves", status=400)
 
 
 def _where(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
@@ -129,9 +151,16 @@ def _review(request: HttpRequest, context: dict[str, Any], form: MoveForm | None
     """Step three: the numbers. A GET asks the plan anew; after a refused POST the form comes back with the reason."""
     try:
         scope = form.cleaned_data["scope"] if form is not None else _scope(context["kind"], request.GET)
-        preview = services.preview_move(scope)
+        return _reviewed(request, context, scope, form)
     except Refused as error:
         return page(request, "console/move_review.html", {**context, "error": error.reason}, nav="moves", status=400)
+
+
+def _reviewed(
+    request: HttpRequest, context: dict[str, Any], scope: Mapping[str, Any], form: MoveForm | None = None
+) -> HttpResponse:
+    throttle = form.cleaned_data.get("throttle_bytes_per_s") if form is not None else None
+    preview = services.preview_move(scope, throttle)
     copies = sum(len(set(p.replicas_to) - set(p.replicas_from)) for p in preview.parts)
     amount = "size not known" if preview.bytes_to_copy is None else size_text(preview.bytes_to_copy)
     button = (
@@ -139,13 +168,14 @@ def _review(request: HttpRequest, context: dict[str, Any], form: MoveForm | None
         if copies
         else f"Reorder {len(preview.parts)} partitions"
     )
+    caps = {"parts_in_flight_max": 8, "parts_per_broker_max": 4, "throttle_bytes_per_s": throttle}
     context |= {
         "preview": preview,
         "parts": preview.parts[:PARTS_SHOWN_MAX],
         "copies": copies,
         "button": button,
-        "form": form or MoveForm(initial={"scope": json.dumps(scope), "parts_in_flight_max": 8}),
-        "body": {"scope": scope, "start": True, "parts_in_flight_max": 8},
+        "form": form or MoveForm(initial={"scope": json.dumps(scope)}),
+        "body": {"scope": scope, "start": True, **caps},
     }
     status = 409 if form is not None and form.errors else 200
     return page(request, "console/move_review.html", context, nav="moves", status=status)
@@ -164,9 +194,8 @@ def _write(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         )
     v = form.cleaned_data
     try:
-        move = services.plan_move(
-            v["scope"], who=who(request), why=v["why"], parts_in_flight_max=v["parts_in_flight_max"]
-        )
+        caps = {k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s")}
+        move = services.plan_move(v["scope"], who=who(request), why=v["why"], **caps)
         if request.POST.get("act") == "start":
             services.start_move(move.pk, who=who(request), why=v["why"])
             said(request, f"Move {move.pk} has started.")

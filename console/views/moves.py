@@ -4,12 +4,14 @@ cancelling and rolling back are reviewed with their numbers first."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from console.forms import WhyForm
+from console.forms import ThrottleForm, WhyForm
+from console.fragments import size_text
 from console.views.shell import go, listing, missing, operator, page, refused, said, signed_in, who
 from controlplane.selectors import moves
 from controlplane.services import Refused
@@ -52,14 +54,46 @@ def move(request: HttpRequest, move_id: int) -> HttpResponse:
     parts = moves.move_parts(
         move_id, **{**listing(request, "topic"), "per_page": 100}, only=request.GET.get("only", "")
     )
-    return page(
-        request, "console/move.html", {"m": row, "page": parts, "only": request.GET.get("only", "")}, nav="moves"
-    )
+    rate = [(s.at, s.bytes_per_s) for s in moves.move_samples(move_id) if s.bytes_per_s is not None]
+    context = {
+        "m": row, "page": parts, "only": request.GET.get("only", ""), "rate": rate, "story": moves.move_story(move_id),
+        "counts": moves.part_counts(move_id), "acts": acts(row, moves.part_counts(move_id)),
+    }  # fmt: skip
+    return page(request, "console/move.html", context, nav="moves")
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """A button of the action bar: it names its effect. `at_once`: it posts; else it leads to a review."""
+
+    verb: str
+    label: str
+    hint: str
+    at_once: bool
+    kind: str = ""
+
+
+def acts(row: moves.MoveRow, counts: dict[str, int]) -> list[Act]:
+    flying = sum(counts.get(s, 0) for s in ("ordered", "copying", "verifying"))
+    waiting, done = counts.get("waiting", 0), counts.get("done", 0)
+    now = "none" if row.throttle_bytes_per_s is None else f"{size_text(row.throttle_bytes_per_s)}/s"
+    labels = {
+        "approve": Act("approve", "Approve", "Nothing moves yet.", True),
+        "start": Act("start", f"Start: move {row.parts} partitions", "Copies begin at once.", True, "primary"),
+        "pause": Act("pause", f"Pause: {flying} finish, {waiting} wait", "No further copy begins; those under way finish.", True),
+        "resume": Act("resume", f"Resume: {waiting} to go", "Copies begin again.", True, "primary"),
+        "throttle": Act("throttle", f"Throttle (now {now})", "Slower or faster, felt at once.", False),
+        "cancel": Act("cancel", f"Cancel: return {flying}, keep {done}", "What waits stays where it is.", False),
+        "roll_back": Act("roll_back", f"Roll back: return {flying + done}", "To the recorded placement, in its order.", False),
+    }  # fmt: skip
+    return [labels[verb] for verb in row.can]
 
 
 @operator
 def act(request: HttpRequest, move_id: int, verb: str) -> HttpResponse:
     row = moves.move_row(move_id)
+    if row is not None and verb == "throttle":
+        return _throttle(request, row, reverse("move", args=[move_id]))
     if row is None or verb not in AT_ONCE | REVIEWED:
         return missing(request, f"move {move_id}" if row is None else f"act “{verb}” on a move", "moves", nav="moves")
     back = reverse("move", args=[move_id])
@@ -76,6 +110,41 @@ def act(request: HttpRequest, move_id: int, verb: str) -> HttpResponse:
     return go("move", move_id)
 
 
+def _throttle(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpResponse:
+    now = row.throttle_bytes_per_s
+    form = ThrottleForm(request.POST or None, initial={"throttle_bytes_per_s": None if now is None else now / 1e6})
+    if request.method == "POST" and form.is_valid():
+        v = form.cleaned_data
+        try:
+            services.throttle_move(row.id, v["throttle_bytes_per_s"], who=who(request), why=v["why"])
+        except Refused as error:
+            form.refuse(error)
+        else:
+            rate = (
+                "no throttle"
+                if v["throttle_bytes_per_s"] is None
+                else f"{size_text(v['throttle_bytes_per_s'])}/s per broker"
+            )
+            said(request, f"Move {row.id} has {rate} now.")
+            return go("move", row.id)
+    lines = [
+        f"Now: {'none' if now is None else size_text(now) + '/s per broker'}; it copies "
+        f"{'nothing at the moment' if not row.bytes_per_s else size_text(row.bytes_per_s) + '/s in all'}.",
+        "Brokers hear of it within a second; copies under way go on at the new rate.",
+        "When the move ends, what was set before is in force again.",
+    ]
+    if row.needs_bytes_per_s is not None:
+        lines.insert(
+            1, f"It will not finish with less than {size_text(row.needs_bytes_per_s)}/s per broker: more comes in."
+        )
+    context = {
+        "title": f"Throttle move {row.id}", "form": form, "lines": lines, "button": "Set the throttle", "back": back,
+        "method": "POST", "path": f"moves/{row.id}/throttle", "body": {"throttle_bytes_per_s": now, "why": "WHY"},
+    }  # fmt: skip
+    status = 409 if form.is_bound and form.errors else 200
+    return page(request, "console/confirm.html", context, nav="moves", status=status)
+
+
 def _reviewed(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) -> HttpResponse:
     service, title, sentence = REVIEWED[verb]
     form = WhyForm(request.POST or None)
@@ -87,10 +156,7 @@ def _reviewed(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) ->
         else:
             said(request, sentence.format(row.id))
             return go("move", row.id)
-    counted = {
-        s: moves.move_parts(row.id, only=s, per_page=1).total
-        for s in ("waiting", "ordered", "copying", "verifying", "done")
-    }
+    counted = dict.fromkeys(("waiting", "ordered", "copying", "verifying", "done"), 0) | moves.part_counts(row.id)
     flying = counted["ordered"] + counted["copying"] + counted["verifying"]
     if verb == "cancel":
         lines = [

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import shapes
-from controlplane.api.doors import Door, found, out, reads, writes
+from controlplane.api.doors import Door, found, out, out_list, reads, writes
 from controlplane.selectors import moves
 from controlplane.services import moves as services
 from controlplane.services import recovery
@@ -34,10 +34,9 @@ class Moves(Door):
         """Plan a move (with `dry`: only the preview, 200; with `start`: start it at once)."""
         v = self.body(shapes.MoveCreate)
         if v["dry"]:
-            return out(services.preview_move(v["scope"]))
-        move = services.plan_move(
-            v["scope"], who=self.who, why=v["why"], parts_in_flight_max=v["parts_in_flight_max"], mode=v["mode"]
-        )
+            return out(services.preview_move(v["scope"], v["throttle_bytes_per_s"]))
+        caps = {k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s", "mode")}
+        move = services.plan_move(v["scope"], who=self.who, why=v["why"], **caps)
         if v["start"]:
             services.start_move(move.pk, who=self.who, why=v["why"])
         return out(found(moves.move_row(move.pk), f"move {move.pk}"), 201)
@@ -56,6 +55,40 @@ class MoveParts(Door):
         v = self.listing(shapes.PartQuery, "topic")
         v.pop("query")
         return out(moves.move_parts(move_id, **v))
+
+
+class MoveStory(Door):
+    @reads(shapes.shape(moves.TransitionRow)(many=True))
+    def get(self, request: Request, move_id: int) -> Response:
+        """Every change of its state: who, when, why."""
+        found(moves.move_row(move_id), f"move {move_id}")
+        return out_list(moves.move_story(move_id))
+
+
+class MoveSamples(Door):
+    @reads(shapes.shape(moves.SampleRow)(many=True))
+    def get(self, request: Request, move_id: int) -> Response:
+        """Bytes left and copied over its life."""
+        found(moves.move_row(move_id), f"move {move_id}")
+        return out_list(moves.move_samples(move_id))
+
+
+class MovePlan(Door):
+    @reads({"type": "object"})
+    def get(self, request: Request, move_id: int) -> Response:
+        """As Kafka's own files of a reassignment: {"wanted": .., "previous": ..}. Either is a scope of a new move as it stands."""
+        found(moves.move_row(move_id), f"move {move_id}")
+        return Response(moves.kafka_plans(move_id))
+
+
+class MoveThrottle(Door):
+    @writes(shapes.MoveThrottle, shapes.shape(moves.MoveRow))
+    def post(self, request: Request, move_id: int) -> Response:
+        """Slower, faster or not held back, also while it copies."""
+        found(moves.move_row(move_id), f"move {move_id}")
+        v = self.body(shapes.MoveThrottle)
+        services.throttle_move(move_id, v["throttle_bytes_per_s"], who=self.who, why=v["why"])
+        return out(found(moves.move_row(move_id), f"move {move_id}"))
 
 
 class MoveAct(Door):

@@ -144,9 +144,15 @@ class AclCreate(Why):
 
 class MoveCreate(Why):
     scope = serializers.JSONField(
-        help_text='{"kind": "drain", "broker": 2}, {"kind": "partitions", "partitions": [...]}, ...'
+        help_text='{"kind": "drain", "broker": 2}, {"kind": "partitions", "partitions": [...]}, ..., or Kafka\'s own {"version": 1, "partitions": [...]}'
     )
-    parts_in_flight_max = serializers.IntegerField(default=8)
+    parts_in_flight_max = serializers.IntegerField(default=8, help_text="Partitions copied at a time.")
+    parts_per_broker_max = serializers.IntegerField(default=4, help_text="Copies at a time that occupy one broker.")
+    throttle_bytes_per_s = serializers.IntegerField(
+        default=None,
+        allow_null=True,
+        help_text="Bytes per second and broker; null for none. Never holds back replicas in sync.",
+    )
     mode = serializers.CharField(default="copy")
     dry = serializers.BooleanField(default=False, help_text="Only show what would be planned.")
     start = serializers.BooleanField(default=False, help_text="Start at once.")
@@ -155,6 +161,12 @@ class MoveCreate(Why):
         if not isinstance(value, dict):
             raise serializers.ValidationError("An object with a kind is needed.")
         return value
+
+
+class MoveThrottle(Why):
+    throttle_bytes_per_s = serializers.IntegerField(
+        allow_null=True, help_text="Bytes per second and broker from now on; null for none."
+    )
 
 
 class WorkingQuery(ListQuery):

@@ -38,7 +38,6 @@ from brokerd.cluster.metadata import (
     TopicReady,
 )
 from brokerd.cluster.model import (
-    NO_INCARNATION,
     NO_LEADER,
     BrokerState,
     Now,
@@ -49,7 +48,7 @@ from brokerd.cluster.model import (
 )
 from brokerd.cluster.placement import PlacementError, place
 from brokerd.cluster.znodes import ELECT, RAISE_LEVEL, UPDATE_FEATURES, ForwardedRequest, IsrProposal, Registration
-from controlplane.controller import elections, requests
+from controlplane.controller import elections, placements, requests
 from controlplane.controller.events import (
     Appended,
     AppendMetadata,
@@ -75,7 +74,7 @@ from controlplane.controller.events import (
 
 ACCESS_LEVEL = AccessChanged.LEVEL
 UNSUPPORTED_VERSION = 35
-REQUEST_TIMED_OUT, INVALID_REQUEST = 7, 42
+REQUEST_TIMED_OUT, INVALID_REPLICA_ASSIGNMENT, INVALID_REQUEST = 7, 39, 42
 REQUEST_MS_MAX = 15_000
 """A forwarded request that the database has not settled by then is answered with a time-out."""
 PREFERRED_EVERY_MS = 5_000
@@ -158,10 +157,11 @@ class Core:
             case DesiredFailed():
                 pending = self.pending.get(event.request_id)
                 if pending is not None:
+                    failed = set(event.names) or set(pending.waiting)
                     for result in pending.results:
-                        if result["name"] in pending.waiting:
+                        if result["name"] in pending.waiting & failed:
                             result.update(error=event.error, message=event.message)
-                    pending.waiting.clear()
+                    pending.waiting -= failed
             case Appended():
                 self.in_flight = False
                 told, self._made = [*self._made], []
@@ -230,7 +230,7 @@ class Core:
         self._requests(now)
         self._wanted_topics()
         self._wanted_access()
-        self._wanted_assignments()
+        self._wanted_assignments()  # after topics and settings: a copy begins under its throttle
         self._partitions(now)
         self._resets()
         self._answers(now)
@@ -693,69 +693,42 @@ class Core:
     def _wanted_assignments(self) -> None:
         for tp, wanted in list(self.assignments.items()):
             del self.assignments[tp]
-            state = self._state(tp)
-            if state is None or state.target == wanted.replicas:
+            state, topic = self._state(tp), self.image.topics.get(tp.topic_id)
+            if state is None or topic is None:
                 continue
-            if state.assignment_generation != wanted.read_generation:
-                self._effects.append(
-                    Report("refused", f"move {wanted.move_id}", f"partition {tp.partition} has changed since")
-                )
-                continue
-            away = [r for r in wanted.replicas if r not in state.replicas and self._incarnation(r) is None]
-            if away or not wanted.replicas:
-                self._effects.append(Report("refused", f"move {wanted.move_id}", f"brokers {away} are not alive"))
-                continue
-            old = [r for r in state.replicas if r not in wanted.replicas]
-            self._put(
-                tp,
-                replace(
-                    state,
-                    replicas=(*wanted.replicas, *old),
-                    adding=tuple(r for r in wanted.replicas if r not in state.isr_ids and r not in state.target),
-                    removing=tuple(old),
-                    assignment_generation=state.assignment_generation + 1,
-                ),
-            )
+            name = f"{topic.name}-{tp.partition}"
+            if state.target != wanted.replicas or state.assignment_generation == wanted.read_generation:
+                after = placements.assigned(state, wanted.replicas, wanted.read_generation, self._incarnation)
+                if isinstance(after, str):
+                    self._effects.append(Report("refused", f"move {wanted.move_id}", f"{name}: {after}"))
+                    self._refuse(wanted.request_id, name, after)
+                    continue
+                self._put(tp, after)
+            if (pending := self.pending.get(wanted.request_id or "")) is not None:
+                pending.waiting.discard(name)
 
-    def _finish_reassignment(self, tp: TopicPartition, state: PartitionState) -> PartitionState | None:
-        """All target replicas are in sync: the others go, and leadership with them. None: not yet."""
-        target = state.target
-        isr = tuple(s for s in state.isr if s.broker_id in target)
-        if {s.broker_id for s in isr} != set(target) or not isr:
-            return None
-        after = replace(
-            state,
-            replicas=target,
-            isr=isr,
-            elr=tuple(e for e in state.elr if e in target),
-            adding=(),
-            removing=(),
-            assignment_generation=state.assignment_generation + 1,
-        )
-        if state.leader in target:
-            # What the removed ones still fetch counts for nothing, not even when one of them is added again, with an empty copy.
-            return election.led_anew(after) if state.removing else after
-        return election.elected(replace(after, leader=NO_LEADER, leader_incarnation=NO_INCARNATION), self._serving(tp))
+    def _refuse(self, request_id: str | None, name: str, reason: str) -> None:
+        """Of a request under way: this one of its wishes cannot be met."""
+        pending = self.pending.get(request_id or "")
+        if pending is not None:
+            for result in pending.results:
+                if result["name"] == name:
+                    result.update(error=INVALID_REPLICA_ASSIGNMENT, message=reason)
+            pending.waiting.discard(name)
 
     def _resets(self) -> None:
         for reset_id, reset in list(self.resets.items()):
             del self.resets[reset_id]
             tp = TopicPartition(reset.topic_id, reset.partition)
             state, topic = self._state(tp), self.image.topics.get(reset.topic_id)
-            if state is None or topic is None or reset.broker_id not in state.replicas:
-                self._effects.append(Report("refused", f"recovery {reset_id}", "this broker holds no such replica"))
+            after: PartitionState | str | None = "this broker holds no such replica"
+            if state is not None and topic is not None:
+                least = self._config(topic).min_insync_replicas
+                after = placements.without_copy(state, reset.broker_id, least, self._serving(tp))
+            if isinstance(after, str):
+                self._effects.append(Report("refused", f"recovery {reset_id}", after))
                 continue
-            rest = tuple(s for s in state.isr if s.broker_id != reset.broker_id)
-            if not any(self._serving(tp)(s.broker_id) == s.incarnation for s in rest):
-                self._effects.append(
-                    Report("refused", f"recovery {reset_id}", "no other replica is in sync: its data would be lost")
-                )
-                continue
-            shrunk = election.with_isr(state, rest, min_insync=self._config(topic).min_insync_replicas)
-            # Its copy is thrown away, so it can prove nothing any more; nor can what it still fetches, or fetched before: a new epoch.
-            shrunk = replace(shrunk, elr=tuple(e for e in shrunk.elr if e != reset.broker_id))
-            stays = state.leader not in (reset.broker_id, NO_LEADER)
-            self._put(tp, election.led_anew(shrunk) if stays else election.elected(shrunk, self._serving(tp)))
+            self._put(tp, after)
             self._out.append(ReplicaReset(reset.topic_id, reset.partition, reset.broker_id, reset_id))
 
     # -- leaders for whoever has none ------------------------------------------------------------------------------------------
@@ -772,7 +745,7 @@ class Core:
                 found = election.elected(state, self._serving(tp), unclean=self._config(topic).unclean_leader_election)
                 self._put(tp, found)
             elif state.reassigning:
-                self._put(tp, self._finish_reassignment(tp, state))
+                self._put(tp, placements.finished(state, self._serving(tp)))
             elif preferred and state.leader != state.replicas[0]:
                 seat = next((s for s in state.isr if s.broker_id == state.replicas[0]), None)
                 if seat is not None and self._serving(tp)(seat.broker_id) == seat.incarnation:

@@ -11,18 +11,14 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
-from django.db import DatabaseError, IntegrityError, close_old_connections, connection, transaction
-from django.utils import timezone
+from django.db import DatabaseError, IntegrityError, close_old_connections, connection
 
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import (
-    BROKER,
     AccessChanged,
     BrokerConfigChanged,
     PartitionsGrown,
@@ -34,11 +30,10 @@ from brokerd.cluster.metadata import (
 )
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from brokerd.cluster.znodes import ForwardedRequest
-from controlplane.controller import requests
+from controlplane.controller import forwarded
 from controlplane.controller.events import (
     ChangeMade,
     DesiredAccess,
-    DesiredAssignment,
     DesiredFailed,
     DesiredRead,
     DesiredReset,
@@ -46,9 +41,9 @@ from controlplane.controller.events import (
     Report,
 )
 from controlplane.dbcare import drop_if_replaced
-from controlplane.models import Cluster, HandledRequest, Move, ObservedTopic, Topic
+from controlplane.models import Cluster, Move, Topic
 from controlplane.models.change import Outcome
-from controlplane.services import Refused, moves, recovery
+from controlplane.services import Refused, advancing, recovery
 from controlplane.services import access as access_services
 from controlplane.services import topics as topic_services
 from controlplane.services.common import record
@@ -77,9 +72,6 @@ REQUEST_TIMED_OUT, INVALID_REQUEST = 7, 42
 
 CHANGES_OWED_MAX = 1_000
 """Rows about changes already in the log that wait for a database that does not answer; the oldest is given up first."""
-
-HANDLED_KEPT = timedelta(days=1)
-"""How long a handled request is remembered; its author waits for seconds."""
 
 RESET_AGAIN_SECONDS = 30.0
 """Seconds before a reset that nobody saw in the log is handed to the core again."""
@@ -248,6 +240,8 @@ class DatabaseThread:
             recovery.mark_reset(UUID(reset_id), seq, epoch)
             self._resets.pop(0)
         self._bootstrap()
+        # Before topics and settings: whoever orders a copy has put its throttle with it, in one transaction.
+        assignments = tuple(forwarded.placed(p) for p in advancing.ordered_parts())
         topics: list[DesiredTopic] = []
         done: dict[UUID, int] = {}
         for row in topic_services.waiting_topics():
@@ -255,14 +249,10 @@ class DatabaseThread:
             if in_log == row.generation or (in_log and row.deleted_at is not None and self._deleted(row.id)):
                 done[row.id] = row.generation
             elif in_log < row.generation:
-                topics.append(desired(row))
+                topics.append(forwarded.desired(row))
             # else drift: the row is older than the log. It is shown, and nothing is done about it.
         if done:
             topic_services.mark_applied(done, epoch)
-        assignments = tuple(
-            DesiredAssignment(p.topic_id, p.partition, tuple(p.wanted), p.read_generation, str(p.move_id))
-            for p in moves.ordered_parts()
-        )
         now = time.monotonic()
         resets = []
         for r in recovery.waiting_resets():
@@ -287,7 +277,7 @@ class DatabaseThread:
                 if row.waiting:
                     access_services.mark_applied(row, epoch)
             elif in_log < row.generation:
-                wanted.append(DesiredAccess(row.kind, row.key, row.generation, row.value))
+                wanted.append(forwarded.entry_of(row))
         return tuple(wanted)
 
     def _deleted(self, topic_id: UUID) -> bool:
@@ -304,112 +294,23 @@ class DatabaseThread:
 
     # -- requests of brokers -------------------------------------------------------------------------------------------------
     def _request(self, request: ForwardedRequest) -> None:
+        assert self.image is not None, "requests come through the log, which has an image"
         try:
-            with transaction.atomic():
-                writes = {"alter_access": self._write_access, "alter_broker_configs": self._write_settings}
-                write = writes.get(request.kind)
-                access = write(request) if write is not None else ()
-                rows = self._write(request) if write is None else []
+            told = forwarded.written(request, self.image)
         except Refused as e:
             code = 40 if e.field.startswith("configs") else KAFKA_ERRORS.get(e.field, 44)
             if e.field == "name" and "exists already" in e.reason:
                 code = 36
-            self._post(DesiredFailed(request.request_id, code, e.reason))
-            return
+            told = [DesiredFailed(request.request_id, code, e.reason)]
         except IntegrityError as e:
             log.warning("request %s met another writer: %s", request.request_id, e)
-            self._post(
-                DesiredFailed(request.request_id, REQUEST_TIMED_OUT, "Another change came in between; try again.")
-            )
-            return
+            text = "Another change came in between; try again."
+            told = [DesiredFailed(request.request_id, REQUEST_TIMED_OUT, text)]
         except (KeyError, TypeError, ValueError) as e:
             log.warning("request %s cannot be read: %r", request.request_id, e)
-            self._post(DesiredFailed(request.request_id, INVALID_REQUEST, f"The request cannot be read: {e!r}."))
-            return
-        self._post(DesiredRead(tuple(desired(row, request.request_id) for row in rows), access=access))
-
-    def _write(self, request: ForwardedRequest) -> list[Topic]:
-        """The rows of a request, all or none. One that was handled already gives its rows again and writes nothing."""
-        handled = HandledRequest.objects.filter(pk=request.request_id).first()
-        if handled is not None:
-            return list(Topic.objects.filter(id__in=[UUID(i) for i in handled.topic_ids]))
-        HandledRequest.objects.filter(at__lt=timezone.now() - HANDLED_KEPT).delete()
-        rows = [self._write_topic(request, topic, requests.asker(request)) for topic in request.payload["topics"]]
-        HandledRequest.objects.create(
-            request_id=request.request_id, kind=request.kind, topic_ids=[str(row.id) for row in rows]
-        )
-        return rows
-
-    def _write_access(self, request: ForwardedRequest) -> tuple[DesiredAccess, ...]:
-        who = requests.asker(request)
-        out = []
-        for item in request.payload["topics"]:
-            known = self.image.access_to(item["kind"], item["name"])[0] if self.image is not None else 0
-            row = access_services.put(item["kind"], item["name"], item["value"], who=who, above=known)
-            out.append(DesiredAccess(row.kind, row.key, row.generation, row.value, request.request_id))
-        return tuple(out)
-
-    def _write_settings(self, request: ForwardedRequest) -> tuple[DesiredAccess, ...]:
-        out = []
-        for item in request.payload["topics"]:
-            key = item["name"] or access_services.ALL_BROKERS
-            known, held = self.image.access_to(BROKER, key) if self.image is not None else (0, None)
-            row = access_services.put_settings(
-                key, item["configs"], held or {}, who=requests.asker(request), above=known
-            )
-            out.append(DesiredAccess(row.kind, row.key, row.generation, row.value, request.request_id))
-        return tuple(out)
-
-    def _write_topic(self, request: ForwardedRequest, topic: Mapping[str, Any], who: str) -> Topic:
-        rid = request.request_id
-        if request.kind == "create_topics":
-            given = topic.get("assignment")
-            return topic_services.create_topic(
-                topic["name"],
-                partitions=topic["partitions"],
-                replication_factor=topic["replication_factor"],
-                configs={k: str(v) for k, v in (topic.get("configs") or {}).items() if v is not None},
-                assignment={int(k): list(v) for k, v in given.items()} if given else None,
-                who=who,
-                request_id=rid,
-                checked=True,
-            )
-        name = self._name(topic)
-        if request.kind == "delete_topics":
-            return topic_services.delete_topic(name, who=who, request_id=rid)
-        row = topic_services.get_topic(name)
-        if request.kind == "create_partitions":
-            given = topic.get("assignment")
-            return topic_services.alter_topic(
-                name,
-                partitions=topic["partitions"],
-                assignment={row.partitions + i: list(r) for i, r in enumerate(given)} if given else None,
-                who=who,
-                request_id=rid,
-            )
-        wanted, problem = requests.altered(row.configs, topic["configs"])
-        if problem is not None:
-            raise Refused(problem, "configs")
-        return topic_services.alter_topic(
-            name,
-            set_configs=wanted,
-            delete_configs=[k for k in row.configs if k not in wanted],
-            who=who,
-            request_id=rid,
-        )
-
-    def _name(self, topic: Mapping[str, Any]) -> str:
-        if topic.get("name"):
-            return str(topic["name"])
-        topic_id = UUID(str(topic["id"]))
-        row = Topic.objects.filter(id=topic_id).first()
-        if row is not None:
-            return row.name
-        seen = ObservedTopic.objects.filter(id=topic_id).first()
-        raise Refused(
-            f"Topic {seen.name if seen else topic_id} lives in the cluster but not in the database (drift); adopt it first.",
-            "name",
-        )
+            told = [DesiredFailed(request.request_id, INVALID_REQUEST, f"The request cannot be read: {e!r}.")]
+        for event in told:
+            self._post(event)
 
     def _bootstrap(self) -> None:
         """Internal topics are there from the start: groups must not wait for the first of them to be made."""
@@ -466,18 +367,3 @@ class DatabaseThread:
             row = Topic.objects.filter(name=report.subject, deleted_at__isnull=True).first()
             if row is not None:
                 topic_services.mark_refused(row.id, row.generation, report.text, self._epoch)
-
-
-def desired(row: Topic, request_id: str | None = None) -> DesiredTopic:
-    """A row as the core wants it."""
-    return DesiredTopic(
-        topic_id=row.id,
-        name=row.name,
-        generation=row.generation,
-        deleted=row.deleted_at is not None,
-        partitions=row.partitions,
-        replication_factor=row.replication_factor,
-        configs=dict(row.configs),
-        assignment={int(k): tuple(v) for k, v in row.assignment.items()} if row.assignment else None,
-        request_id=request_id or row.request_id,
-    )

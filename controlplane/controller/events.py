@@ -37,6 +37,7 @@ class DesiredAssignment:
     replicas: tuple[int, ...]
     read_generation: int
     move_id: str
+    request_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +114,13 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class DesiredFailed:
-    """The database refused or could not be reached: the request is answered with `error` and nothing is half done."""
+    """The database refused or could not be reached: the request is answered with `error` and nothing is half done. `names`: the wishes that
+    this is about, all that wait where it is empty."""
 
     request_id: str
     error: int
     message: str
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

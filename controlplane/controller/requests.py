@@ -23,7 +23,7 @@ Result = dict[str, Any]
 
 UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS = 3, 17, 36, 37
 INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST = 38, 39, 40, 42
-UNKNOWN_TOPIC_ID, POLICY_VIOLATION = 100, 44
+UNKNOWN_TOPIC_ID, POLICY_VIOLATION, NO_REASSIGNMENT_IN_PROGRESS = 100, 44, 85
 INVALID_UPDATE_VERSION, FEATURE_UPDATE_FAILED = 95, 96
 PARTITIONS_MAX = 10_000
 """Partitions of one topic: more in one request is a slip of the finger rather than a wish."""
@@ -265,6 +265,25 @@ def _access(item: Mapping[str, Any], image: Image, live: list[BrokerState]) -> R
     return _ok(item)
 
 
+def _reassignment(item: Mapping[str, Any], image: Image, live: list[BrokerState]) -> Result:
+    """One partition: `replicas` None cancels what is under way."""
+    topic = image.topic_named(item["topic"])
+    state = topic.partitions.get(item["partition"]) if topic is not None else None
+    if state is None:
+        return _no(item, UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {item['name']}")
+    replicas = item["replicas"]
+    if replicas is None:
+        return (
+            _ok(item) if state.reassigning else _no(item, NO_REASSIGNMENT_IN_PROGRESS, "no reassignment is under way")
+        )
+    if not replicas or len(set(replicas)) != len(replicas):
+        return _no(item, INVALID_REPLICA_ASSIGNMENT, f"replicas {replicas} are none, or name a broker twice")
+    alive = {b.broker_id for b in live}
+    if strange := [b for b in replicas if b not in alive and b not in state.replicas]:
+        return _no(item, INVALID_REPLICA_ASSIGNMENT, f"brokers {strange} are not alive (alive: {sorted(alive)})")
+    return _ok(item)
+
+
 def _broker_configs(item: Mapping[str, Any], image: Image, live: list[BrokerState]) -> Result:
     """`name` is a broker's id, "" for all. The broker has checked what is set: it alone knows the table of its settings."""
     name = item["name"]
@@ -282,4 +301,5 @@ _CHECKS: dict[str, Callable[[Mapping[str, Any], Image, list[BrokerState]], Resul
     "alter_topic_configs": _alter,
     "alter_access": _access,
     "alter_broker_configs": _broker_configs,
+    "alter_reassignments": _reassignment,
 }

@@ -6,7 +6,7 @@ ZooKeeper gives those numbers anew. Called by the commands. Must not come in: Zo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from django.db import transaction
 from django.db.models import Max
@@ -22,6 +22,7 @@ from brokerd.cluster.model import (
 )
 from controlplane.models import Broker, Cluster, HandledRequest, ObservedTopic, Partition, Topic
 from controlplane.models.change import Outcome
+from controlplane.services import throttles
 from controlplane.services.common import record
 
 
@@ -76,7 +77,8 @@ def add_wished(image: Image, brokers: Sequence[int]) -> None:
             continue
         # Not whole: what the log held is not what the row says now. It waits again, in an earlier generation.
         generation = row.generation if whole else row.applied_generation
-        topic = TopicState(row.id, row.name, generation, dict(row.configs), row.partitions, ready=True)
+        configs = throttles.effective(row.configs, row.overlay) if whole else dict(row.configs)
+        topic = TopicState(row.id, row.name, generation, configs, row.partitions, ready=True)
         if seen is not None:
             topic.partitions = seen.partitions
         for index in range(row.partitions):
@@ -137,16 +139,19 @@ def import_topics(image: Image, *, who: str) -> tuple[list[str], list[str]]:
 
 def _import(topic: TopicState, controller_epoch: int, who: str) -> None:
     factor = max((len(s.target) for s in topic.partitions.values()), default=1)
-    configs: Mapping[str, str] = dict(topic.configs)
+    # The moves are lost with the database, and nobody else would ever take their throttles off: the row is a generation ahead without them.
+    configs = {k: v for k, v in topic.configs.items() if k not in throttles.LISTS}
+    generation = topic.generation + (len(configs) < len(topic.configs))
     Topic.objects.create(
         id=topic.topic_id, name=topic.name, partitions=topic.partition_count, replication_factor=factor, configs=configs,
-        internal=topic.name in INTERNAL_TOPICS, generation=topic.generation, applied_generation=topic.generation,
+        internal=topic.name in INTERNAL_TOPICS, generation=generation, applied_generation=topic.generation,
         controller_epoch=controller_epoch,
     )  # fmt: skip
     record(
         who, "topic.import", "topic", topic.name, why="the database was lost; taken over from the metadata log",
-        after={"partitions": topic.partition_count, "replication_factor": factor, "configs": dict(configs)},
-        object_id=str(topic.topic_id), generation=topic.generation, outcome=Outcome.CONFIRMED,
+        before={"configs": dict(topic.configs)},
+        after={"partitions": topic.partition_count, "replication_factor": factor, "configs": configs},
+        object_id=str(topic.topic_id), generation=generation, outcome=Outcome.CONFIRMED,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from controlplane.models.cluster import (
     Replica,
 )
 from controlplane.models.job import ArchiveBatch, ArchiveJob, ReplicaRecovery
-from controlplane.models.move import Move, MovePartition
+from controlplane.models.move import Move, MovePartition, MoveTransition
 from controlplane.models.topic import HandledRequest, Topic
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "HandledRequest",
     "Move",
     "MovePartition",
+    "MoveTransition",
     "ObservedTopic",
     "Partition",
     "Replica",

@@ -32,11 +32,12 @@ class Acl(models.Model):
 
 class AccessEntry(models.Model):
     """An ACL, a SCRAM credential, a quota or a broker's settings as the metadata log carries it (`AccessChanged`, `BrokerConfigChanged`). `value` NULL: deleted; the row stays, so that
-    an older copy of this database cannot bring it back. A credential's value holds keys, never a password."""
+    an older copy of this database cannot bring it back. A credential's value holds keys, never a password. `overlay` is what running moves lay over a broker's settings (`services.throttles`)."""
 
     kind = models.CharField(max_length=10)
     key = models.CharField(max_length=1000)
     value = models.JSONField(null=True)
+    overlay = models.JSONField(null=True)
     generation = models.PositiveBigIntegerField(default=1)
     applied_generation = models.PositiveBigIntegerField(default=0)
     controller_epoch = models.PositiveBigIntegerField(default=0)

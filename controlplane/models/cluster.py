@@ -24,7 +24,8 @@ class Cluster(models.Model):
 
 
 class Broker(models.Model):
-    """Liveness and endpoint from the metadata log, figures from the brokers. `size_bytes` is the sum of its replicas."""
+    """Liveness, endpoint and dynamic configs from the metadata log, figures from the brokers. `size_bytes` is the sum of its replicas,
+    `total_bytes` and `free_bytes` are of its directory with most room."""
 
     broker_id = models.IntegerField(primary_key=True)
     broker_uuid = models.CharField(max_length=100, default="")
@@ -39,7 +40,11 @@ class Broker(models.Model):
     replicas_out_of_sync = models.PositiveIntegerField(default=0)
     restart_blocked = models.PositiveIntegerField(default=0)
     restart_blockers = models.JSONField(default=list)
+    configs = models.JSONField(default=dict)
+    config_generation = models.PositiveBigIntegerField(default=0)
     size_bytes = models.BigIntegerField(null=True)
+    total_bytes = models.BigIntegerField(null=True)
+    free_bytes = models.BigIntegerField(null=True)
     answered = models.BooleanField(null=True)
     sampled_at = models.DateTimeField(null=True)
     observed_at = models.DateTimeField()

@@ -42,17 +42,30 @@ class PartState(models.TextChoices):
 
 
 class Move(models.Model):
-    """`scope` says what was asked ({"kind": "drain", "broker": 2}, ...). `parts_in_flight_max` bounds copies at a time.
+    """`scope` says what was asked ({"kind": "drain", "broker": 2}, ...). `parts_in_flight_max` bounds copies at a time, `parts_per_broker_max`
+    those that occupy one broker. `throttle_bytes_per_s` is per broker; None = none. `throttled`: it had one at some time, so that its end
+    waits until none is left. `throttles_before`: the throttles in force when it started (topics and brokers by name, None = unset).
 
+    `samples` are pace.Sample rows over its whole life; speed, end and `needs_bytes_per_s` (set: it will not finish with less) stem from them.
     `step` counts what was done, `version` every write: a task that read an older version changes nothing.
     """
 
     mode = models.CharField(max_length=10, default="copy")
+    origin = models.CharField(max_length=10, default="operator")
     scope = models.JSONField(default=dict)
     state = models.CharField(max_length=20, choices=MoveState.choices, default=MoveState.PLANNED, db_index=True)
     who = models.CharField(max_length=150)
     why = models.TextField(default="")
     parts_in_flight_max = models.PositiveIntegerField(default=8)
+    parts_per_broker_max = models.PositiveIntegerField(default=4)
+    throttle_bytes_per_s = models.PositiveBigIntegerField(null=True)
+    throttled = models.BooleanField(default=False)
+    throttles_before = models.JSONField(default=dict)
+    samples = models.JSONField(default=list)
+    bytes_per_s = models.FloatField(null=True)
+    ends_in_s_min = models.FloatField(null=True)
+    ends_in_s_max = models.FloatField(null=True)
+    needs_bytes_per_s = models.PositiveBigIntegerField(null=True)
     step = models.PositiveIntegerField(default=0)
     version = models.PositiveIntegerField(default=0)
     note = models.TextField(default="")
@@ -68,7 +81,7 @@ class MovePartition(models.Model):
     """One partition of a move. `before` holds the placement in order, leader and configs as they were when it was planned.
 
     `read_generation` is the assignment generation that the order in `wanted` is bound to; `wanted` is what the controller reads
-    while state is `ordered`. `active` is true while the partition belongs to an unfinished move.
+    while state is `ordered`. `active` is true while the partition belongs to an unfinished move. `cause` is one of pace.CAUSES or "".
     """
 
     move = models.ForeignKey(Move, on_delete=models.CASCADE, related_name="parts")
@@ -84,6 +97,9 @@ class MovePartition(models.Model):
     active = models.BooleanField(default=True)
     bytes_total = models.BigIntegerField(null=True)
     bytes_done = models.BigIntegerField(null=True)
+    samples = models.JSONField(default=list)
+    bytes_per_s = models.FloatField(null=True)
+    cause = models.CharField(max_length=20, default="")
     progress_at = models.DateTimeField(null=True)
     ordered_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
@@ -101,3 +117,17 @@ class MovePartition(models.Model):
             models.UniqueConstraint(fields=["move", "topic_id", "partition"], name="one_row_per_move_and_partition"),
         ]
         indexes = [models.Index(fields=["state"], condition=models.Q(state="ordered"), name="parts_ordered")]
+
+
+class MoveTransition(models.Model):
+    """One change of a move's state: who and why, a person's or the worker's. Written with the change, never altered."""
+
+    move = models.ForeignKey(Move, on_delete=models.CASCADE, related_name="transitions")
+    at = models.DateTimeField(auto_now_add=True)
+    state_from = models.CharField(max_length=20)
+    state_to = models.CharField(max_length=20)
+    who = models.CharField(max_length=150)
+    why = models.TextField(default="")
+
+    class Meta:
+        ordering = ["id"]

@@ -14,6 +14,7 @@ class Topic(models.Model):
     `assignment` is {partition: [broker, ...]} (keys are strings, as JSON has them) or null for automatic placement; it counts at
     creation and for added partitions, later placement changes are moves.
     `request_id` names the broker's request that last changed the row, so that the controller can answer it.
+    `overlay` holds what running moves add to `configs` while they copy (`services.throttles`); the log gets both, nobody's own wish is touched.
     `note` is the controller's word when it could not apply the row (with `note_generation`, the generation it speaks of).
     """
 
@@ -22,6 +23,7 @@ class Topic(models.Model):
     partitions = models.PositiveIntegerField()
     replication_factor = models.PositiveSmallIntegerField()
     configs = models.JSONField(default=dict)
+    overlay = models.JSONField(null=True)
     assignment = models.JSONField(null=True)
     internal = models.BooleanField(default=False)
     generation = models.PositiveBigIntegerField(default=1)

@@ -7,20 +7,23 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import Count, Q, Sum
-from django.utils import timezone
 
-from controlplane.models import Move, MovePartition, ReplicaRecovery
+from controlplane import pace
+from controlplane.models import Move, MovePartition, MoveTransition, ReplicaRecovery
 from controlplane.models.move import FINISHED_STATES, MoveState
 from controlplane.selectors.common import Page, paged
 
 
 @dataclass(frozen=True, slots=True)
 class MoveRow:
-    """`can` lists the verbs that this state allows: approve, start, pause, resume, cancel, roll_back. `percent` is by bytes, by parts
-    where the size of a part still to come is not known or was sampled before it held anything; 100 is said when every part has ended."""
+    """`can` lists the verbs that this state allows: approve, start, pause, resume, throttle, cancel, roll_back. `percent` is by bytes, by parts
+    where the size of a part still to come is not known or was sampled before it held anything; 100 is said when every part has ended.
+    `eta_s`: (soonest, latest) in seconds. `needs_bytes_per_s` set: it will not finish with less per broker. `origin`: operator, or client of a
+    broker."""
 
     id: int
     mode: str
+    origin: str
     scope: dict[str, Any]
     title: str
     state: str
@@ -35,7 +38,10 @@ class MoveRow:
     percent: float
     bytes_per_s: float | None
     eta_s: tuple[float, float] | None
+    needs_bytes_per_s: int | None
+    throttle_bytes_per_s: int | None
     parts_in_flight_max: int
+    parts_per_broker_max: int
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -53,6 +59,8 @@ class MovePartRow:
     before: dict[str, Any]
     bytes_total: int | None
     bytes_done: int | None
+    bytes_per_s: float | None
+    cause: str
     note: str
     ordered_at: datetime | None
     finished_at: datetime | None
@@ -74,14 +82,35 @@ class RecoveryRow:
     finished_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class TransitionRow:
+    """One change of a move's state."""
+
+    at: datetime
+    state_from: str
+    state_to: str
+    who: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRow:
+    """Of a move's whole life, thinned: bytes left and copied at that moment, bytes/s since the one before."""
+
+    at: float
+    bytes_left: int
+    bytes_done: int
+    bytes_per_s: float | None
+
+
 VERBS: dict[str, list[str]] = {
-    MoveState.PLANNED: ["approve", "start", "cancel"],
-    MoveState.APPROVED: ["start", "cancel"],
-    MoveState.RUNNING: ["pause", "cancel", "roll_back"],
-    MoveState.PAUSED: ["resume", "cancel", "roll_back"],
+    MoveState.PLANNED: ["approve", "start", "throttle", "cancel"],
+    MoveState.APPROVED: ["start", "throttle", "cancel"],
+    MoveState.RUNNING: ["pause", "throttle", "cancel", "roll_back"],
+    MoveState.PAUSED: ["resume", "throttle", "cancel", "roll_back"],
     MoveState.VERIFYING: ["cancel", "roll_back"],
-    MoveState.CANCELLING: ["roll_back"],
-    MoveState.ROLLING_BACK: [],
+    MoveState.CANCELLING: ["throttle", "roll_back"],
+    MoveState.ROLLING_BACK: ["throttle"],
     MoveState.DONE: ["roll_back"],
     MoveState.CANCELLED: ["roll_back"],
     MoveState.ROLLED_BACK: [],
@@ -150,12 +179,43 @@ def move_parts(
             MovePartRow(
                 topic=p.topic_name, partition=p.partition, state=p.state, replicas_from=p.replicas_from,
                 replicas_to=p.replicas_to, wanted=p.wanted, before=p.before, bytes_total=p.bytes_total, bytes_done=p.bytes_done,
-                note=p.note, ordered_at=p.ordered_at, finished_at=p.finished_at,
+                bytes_per_s=p.bytes_per_s, cause=p.cause, note=p.note, ordered_at=p.ordered_at, finished_at=p.finished_at,
             )
             for p in found
         ],
         page=page, per_page=per_page, sort=sort, columns=PART_COLUMNS, tie="partition",
     )  # fmt: skip
+
+
+def part_counts(move_id: int) -> dict[str, int]:
+    """How many of a move's partitions are in each state."""
+    return dict(MovePartition.objects.filter(move_id=move_id).order_by().values_list("state").annotate(n=Count("pk")))
+
+
+def move_story(move_id: int) -> list[TransitionRow]:
+    rows = MoveTransition.objects.filter(move_id=move_id)
+    return [TransitionRow(t.at, t.state_from, t.state_to, t.who, t.why) for t in rows]
+
+
+def move_samples(move_id: int) -> list[SampleRow]:
+    samples = pace.from_json(Move.objects.filter(pk=move_id).values_list("samples", flat=True).first() or [])
+    out = []
+    for i, s in enumerate(samples):
+        before = samples[i - 1] if i else s
+        rate = max(0.0, (s.done - before.done) / (s.at - before.at)) if s.at > before.at else None
+        out.append(SampleRow(s.at, s.left, s.done, None if rate is None else round(rate, 1)))
+    return out
+
+
+def kafka_plans(move_id: int) -> dict[str, Any]:
+    """What it does and what was before, each in the form of Kafka's own file of a reassignment."""
+    parts = MovePartition.objects.filter(move_id=move_id).order_by("topic_name", "partition")
+    rows = list(parts.values_list("topic_name", "partition", "replicas_from", "replicas_to"))
+
+    def plan(place: int) -> dict[str, Any]:
+        return {"version": 1, "partitions": [{"topic": r[0], "partition": r[1], "replicas": r[place]} for r in rows]}
+
+    return {"wanted": plan(3), "previous": plan(2)}
 
 
 def recovery_list(*, page: int = 1, per_page: int = 50, working: bool | None = None) -> Page[RecoveryRow]:
@@ -212,10 +272,11 @@ def _row(m: Move, s: dict[str, Any]) -> MoveRow:
         percent = ended / parts * 100 if parts else 0.0
     if ended < parts:
         percent = min(99.0, percent)  # sizes are samples and may be old; a hundred is said when every part has ended
-    speed, eta = _speed(m, None if s.get("sizeless") else total, done)
+    eta = None if m.ends_in_s_min is None or m.ends_in_s_max is None else (m.ends_in_s_min, m.ends_in_s_max)
     return MoveRow(
         id=m.pk,
         mode=m.mode,
+        origin=m.origin,
         scope=m.scope,
         title=title_of(m.scope),
         state=m.state,
@@ -228,23 +289,14 @@ def _row(m: Move, s: dict[str, Any]) -> MoveRow:
         bytes_total=total,
         bytes_done=done,
         percent=round(percent, 1),
-        bytes_per_s=speed,
+        bytes_per_s=m.bytes_per_s,
         eta_s=eta,
+        needs_bytes_per_s=m.needs_bytes_per_s,
+        throttle_bytes_per_s=m.throttle_bytes_per_s,
         parts_in_flight_max=m.parts_in_flight_max,
+        parts_per_broker_max=m.parts_per_broker_max,
         created_at=m.created_at,
         started_at=m.started_at,
         finished_at=m.finished_at,
         can=list(VERBS.get(m.state, [])),
     )
-
-
-def _speed(m: Move, total: int | None, done: int | None) -> tuple[float | None, tuple[float, float] | None]:
-    """Mean bytes/s since the start, and the end as a range of a quarter less to twice as long: the mean is all that is known yet."""
-    if m.started_at is None or m.finished_at is not None or not done or total is None:
-        return None, None
-    seconds = (timezone.now() - m.started_at).total_seconds()
-    if seconds < 1:
-        return None, None
-    speed = done / seconds
-    left = max(0, total - done) / speed
-    return round(speed, 1), (round(left * 0.75, 1), round(left * 2, 1))

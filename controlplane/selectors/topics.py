@@ -14,6 +14,7 @@ from brokerd.cluster.configs import TOPIC_CONFIGS
 from brokerd.cluster.model import replicas_owed
 from controlplane.models import ObservedTopic, Partition, Topic
 from controlplane.selectors.common import Page, age_s, cluster_row, paged
+from controlplane.services.throttles import effective
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,19 +197,21 @@ def topic_configs(name: str) -> list[ConfigRow]:
         return []
     seen = ObservedTopic.objects.filter(id=detail.row.id).first()
     applied = dict(seen.configs) if seen is not None else {}
+    overlay = Topic.objects.filter(id=detail.row.id).values_list("overlay", flat=True).first() or {}
+    held = effective(detail.configs, overlay)
     rows = [
         ConfigRow(
             name=d.name,
-            value=detail.configs.get(d.name, d.default_text),
+            value=held.get(d.name, d.default_text),
             default=d.default_text,
-            source="topic" if d.name in detail.configs else "default",
+            source="move" if d.name in overlay else "topic" if d.name in detail.configs else "default",
             applied=applied.get(d.name, d.default_text) if seen is not None else None,
             doc=d.doc,
             acts=d.acts,
         )
         for d in TOPIC_CONFIGS.values()
     ]
-    return sorted(rows, key=lambda r: (r.source != "topic", r.name))
+    return sorted(rows, key=lambda r: (r.source == "default", r.name))
 
 
 PARTITION_COLUMNS = {

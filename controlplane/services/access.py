@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from brokerd.access import scram
+from brokerd.cluster.configs import FOLLOWER_RATE, LEADER_RATE
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import BROKER
 from controlplane.models import AccessEntry, Acl
@@ -19,6 +20,7 @@ from controlplane.services.common import Refused, record
 WAITING_MAX = 500
 """Rows handed to the controller at once; the rest follows when these are applied."""
 ALL_BROKERS = "-1"
+RATES = (LEADER_RATE, FOLLOWER_RATE)
 Entries = Mapping[str, tuple[int, Mapping[str, Any] | None]]
 """By key: generation and value."""
 ACL_FIELDS = ("resource_type", "pattern_type", "resource_name", "principal", "host", "operation", "permission")
@@ -94,10 +96,13 @@ def import_access(image: Image, *, who: str) -> int:
                 continue
             if kind == "acl":
                 _mirror(row.value if row is not None else None, value, who)
+            kept = None if value is None else {k: v for k, v in value.items() if kind != BROKER or k not in RATES}
+            # The moves are lost with the database, and nobody else would take their throttles off: the row is a generation ahead without them.
+            ahead = value is not None and kept != value
             AccessEntry.objects.update_or_create(
                 kind=kind, key=key,
-                defaults={"value": None if value is None else dict(value), "generation": generation, "applied_generation": generation,
-                          "waiting": False, "changed_by": who},
+                defaults={"value": kept, "generation": generation + ahead, "applied_generation": generation, "waiting": ahead,
+                          "changed_by": who},
             )  # fmt: skip
             imported += 1
     return imported

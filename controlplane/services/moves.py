@@ -1,13 +1,12 @@
-"""Moves: plan, approve, start, pause, resume, cancel, roll back, and one step of advancing. Law: the state changes by compare-and-set on
-(id, state, version); previous placement is recorded when planned, before any effect; what a step does is decided in `moves.py`.
-
-Called by the API, the console and the worker (`advance_move`). The controller reads the orders (`ordered_parts`).
+"""Moves, as an operator orders them: plan, approve, start, pause, resume, cancel, roll back, throttle. Laws: the state changes by
+compare-and-set on (id, state, version), with a row that says who and why; previous placement is recorded when planned, throttles when
+started, before any effect; what may be done is decided in `controlplane.moves`. Called by the API and the console. Must not come in: how a
+move goes on by itself (`advancing`), what clients of brokers ask for (`reassignments`).
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +15,19 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from controlplane import moves as core
+from controlplane import pace
 from controlplane import plan as planning
-from controlplane.models import Broker, Change, Move, MovePartition, Partition
+from controlplane.models import Broker, Move, MovePartition, Partition, Topic
 from controlplane.models.change import Outcome
-from controlplane.models.move import FINISHED_STATES, WORKING_STATES, MoveState, PartState
+from controlplane.models.move import FINISHED_STATES, MoveState, PartState
+from controlplane.services import throttles
+from controlplane.services.advancing import alive, apply_steps, transition, views_of
 from controlplane.services.common import Refused, record, record_refusal
 
 PARTS_IN_FLIGHT_MAX = 64
 """Partitions copied at a time, at most, per move: each is a fetch stream that competes with the producers."""
+
+UNTOUCHED = Q(state="waiting", ordered_at__isnull=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +44,55 @@ class PartRow:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerLoad:
+    """What a move brings to a broker and takes from it, in bytes. `free_bytes` None = not known."""
+
+    broker_id: int
+    bytes_in: int
+    bytes_out: int
+    free_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Preview:
+    """`lasts_s`: (shortest, longest) in seconds under a throttle, by the broker that gets or gives most; None without one, or where sizes
+    are not known: how fast a copy goes unthrottled shows when it runs."""
+
     parts: list[PartRow]
     bytes_to_copy: int | None
+    brokers: list[BrokerLoad]
+    lasts_s: tuple[float, float] | None
     problems: list[str]
     warnings: list[str]
 
 
-def preview_move(scope: Mapping[str, Any]) -> Preview:
+def known_scope(scope: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The scope itself, or what Kafka's own file of a reassignment ({"version": 1, "partitions": [..]}) means. Raises Refused for directories:
+    a broker chooses where it puts a copy."""
+    if "kind" in scope or not isinstance(scope.get("partitions"), list):
+        return scope
+    parts = [p for p in scope["partitions"] if isinstance(p, Mapping)]
+    named = next((p for p in parts if any(d != "any" for d in p.get("log_dirs") or ())), None)
+    if named is not None:
+        raise Refused(
+            f"log_dirs {named['log_dirs']} cannot be chosen here; leave them out, and move copies between directories later.",
+            "scope",
+        )
+    return {
+        "kind": "partitions",
+        "partitions": [{k: p.get(k) for k in ("topic", "partition", "replicas")} for p in parts],
+    }
+
+
+def preview_move(scope: Mapping[str, Any], throttle_bytes_per_s: int | None = None) -> Preview:
     """What `plan_move` would plan, without writing. Raises Refused only for a scope that cannot be read."""
     plan = _plan(scope)
+    came, went = plan.incoming(), plan.outgoing()
+    free = {b.broker_id: b.free_bytes for b in Broker.objects.filter(broker_id__in=came.keys() | went.keys())}
+    lasts = None
+    if throttle_bytes_per_s and plan.bytes_to_copy is not None:
+        busiest = max([*came.values(), 0]) / throttle_bytes_per_s
+        lasts = (busiest, busiest * 2 + pace.OVERHEAD_SECONDS * (1 + len(plan.parts)))
     return Preview(
         parts=[
             PartRow(
@@ -59,13 +102,24 @@ def preview_move(scope: Mapping[str, Any]) -> Preview:
             for p in plan.parts
         ],
         bytes_to_copy=plan.bytes_to_copy,
+        brokers=[
+            BrokerLoad(b, came.get(b, 0), went.get(b, 0), free.get(b)) for b in sorted(came.keys() | went.keys())
+        ],
+        lasts_s=lasts,
         problems=list(plan.problems),
         warnings=list(plan.warnings),
     )  # fmt: skip
 
 
 def plan_move(
-    scope: Mapping[str, Any], *, who: str, why: str = "", parts_in_flight_max: int = 8, mode: str = "copy"
+    scope: Mapping[str, Any],
+    *,
+    who: str,
+    why: str = "",
+    parts_in_flight_max: int = 8,
+    parts_per_broker_max: int = 4,
+    throttle_bytes_per_s: int | None = None,
+    mode: str = "copy",
 ) -> Move:
     """Write a move in state `planned` with its previous values. See `plan.plan` for scopes. Raises Refused with every problem."""
     try:
@@ -75,12 +129,23 @@ def plan_move(
             raise Refused(
                 f"{parts_in_flight_max} partitions at a time; use 1 to {PARTS_IN_FLIGHT_MAX}.", "parts_in_flight_max"
             )
+        if not 1 <= parts_per_broker_max <= PARTS_IN_FLIGHT_MAX:
+            raise Refused(
+                f"{parts_per_broker_max} copies at a time on a broker; use 1 to {PARTS_IN_FLIGHT_MAX}.",
+                "parts_per_broker_max",
+            )
+        throttles.check(throttle_bytes_per_s)
         plan = _plan(scope)
         if plan.problems:
             raise Refused(" ".join(plan.problems), "scope")
         try:
             with transaction.atomic():
-                return _write(plan, scope, mode, who, why, parts_in_flight_max)
+                caps = {
+                    "parts_in_flight_max": parts_in_flight_max,
+                    "parts_per_broker_max": parts_per_broker_max,
+                    "throttle_bytes_per_s": throttle_bytes_per_s,
+                }
+                return _write(plan, known_scope(scope), mode, who, why, caps)
         except IntegrityError:
             raise Refused(f"{_already_moving(plan)} Cancel that move or wait for its end.", "scope") from None
     except Refused as refused:
@@ -88,10 +153,13 @@ def plan_move(
         raise
 
 
-def _write(plan: planning.Plan, scope: Mapping[str, Any], mode: str, who: str, why: str, in_flight_max: int) -> Move:
+def _write(
+    plan: planning.Plan, scope: Mapping[str, Any], mode: str, who: str, why: str, caps: Mapping[str, int | None]
+) -> Move:
     move = Move.objects.create(
-        mode=mode, scope=dict(scope), who=who, why=why, parts_in_flight_max=in_flight_max, note=" ".join(plan.warnings)
-    )
+        mode=mode, scope=dict(scope), who=who, why=why, note=" ".join(plan.warnings), throttled=caps["throttle_bytes_per_s"] is not None,
+        **caps,
+    )  # fmt: skip
     MovePartition.objects.bulk_create(
         MovePartition(
             move=move,
@@ -122,17 +190,31 @@ def start_move(move_id: int, *, who: str, why: str = "") -> Move:
     """planned or approved -> running. The worker advances it from there. Raises Refused when a partition changed since planning."""
     with _refusals(move_id, "move.start", who, why):
         move = _get(move_id)
-        for part in part_views(move):
-            if part.observed is None:
-                raise Refused(f"{part.name} is gone from the cluster; plan the move again.")
-            if part.observed.generation != part.read_generation:
-                raise Refused(
-                    f"{part.name} was placed anew since the move was planned (generation {part.read_generation}, now "
-                    f"{part.observed.generation}, replicas {list(part.observed.replicas)}); plan the move again."
-                )
+        _unchanged(move)
+        if move.throttle_bytes_per_s is not None:
+            _throttleable(move)
+        parts = move.parts.values_list("topic_id", "replicas_from", "replicas_to")
+        held = throttles.in_force({t for t, _, _ in parts}, {b for _, old, new in parts for b in (*old, *new)})
+        Move.objects.filter(pk=move.pk, started_at__isnull=True).update(throttles_before=held)
     return _transition(
         move_id, "move.start", {MoveState.PLANNED, MoveState.APPROVED}, MoveState.RUNNING, who, why, started=True
     )
+
+
+def _unchanged(move: Move) -> None:
+    """Raises Refused when a partition is not as it was when the move was planned."""
+    topic_ids = set(move.parts.values_list("topic_id", flat=True))
+    columns = ("topic_id", "index", "assignment_generation", "replicas")
+    seen = {(t, i): (g, r) for t, i, g, r in Partition.objects.filter(topic_id__in=topic_ids).values_list(*columns)}
+    for t, i, name, read in move.parts.values_list("topic_id", "partition", "topic_name", "read_generation"):
+        if (t, i) not in seen:
+            raise Refused(f"{name}-{i} is gone from the cluster; plan the move again.")
+        generation, replicas = seen[t, i]
+        if generation != read:
+            raise Refused(
+                f"{name}-{i} was placed anew since the move was planned (generation {read}, now {generation}, replicas {replicas}); "
+                "plan the move again."
+            )
 
 
 def pause_move(move_id: int, *, who: str, why: str = "") -> Move:
@@ -151,17 +233,18 @@ def cancel_move(move_id: int, *, who: str, why: str = "") -> Move:
     with _refusals(move_id, "move.cancel", who, why), transaction.atomic():
         move = _get(move_id)
         if move.state in (MoveState.PLANNED, MoveState.APPROVED):
-            move = _set_state(move, MoveState.CANCELLED, finished=True)
+            move = _set_state(move, MoveState.CANCELLED, who, why, finished=True)
             move.parts.update(active=False, state=PartState.UNTOUCHED, version=F("version") + 1)
             _record(move, "move.cancel", who, why, outcome=Outcome.CONFIRMED)
             return move
         if move.state not in (MoveState.RUNNING, MoveState.PAUSED, MoveState.VERIFYING):
             raise Refused(f"Move {move_id} is {move.state}; only a planned, running or paused move can be cancelled.")
-        views = part_views(move)
-        if (problem := core.cancel_problem(views, _alive())) is not None:
+        views = views_of(_touched(move))
+        if (problem := core.cancel_problem(views, alive())) is not None:
             raise Refused(problem)
-        move = _set_state(move, MoveState.CANCELLING)
-        _apply(move, core.cancel_steps(views))
+        move = _set_state(move, MoveState.CANCELLING, who, why)
+        _leave_untouched(move)
+        apply_steps(move, core.cancel_steps(views))
         _record(move, "move.cancel", who, why)
         return move
 
@@ -173,136 +256,82 @@ def roll_back_move(move_id: int, *, who: str, why: str = "") -> Move:
         move = _get(move_id)
         if move.state in (MoveState.PLANNED, MoveState.APPROVED, MoveState.ROLLED_BACK, MoveState.ROLLING_BACK):
             raise Refused(f"Move {move_id} is {move.state}; there is nothing to roll back.")
-        views = part_views(move)
-        if (problem := core.cancel_problem(views, _alive())) is not None:
+        views = views_of(_touched(move))
+        if (problem := core.cancel_problem(views, alive())) is not None:
             raise Refused(problem)
-        dead = sorted({b for v in views for b in v.replicas_from} - _alive())
+        dead = sorted({b for v in views for b in v.replicas_from} - alive())
         if dead and any(v.state == "done" for v in views):
             raise Refused(f"Broker {dead[0]} of the recorded placement is not alive; start it first.")
-        move = _set_state(move, MoveState.ROLLING_BACK)
+        move = _set_state(move, MoveState.ROLLING_BACK, who, why)
         Move.objects.filter(pk=move.pk).update(finished_at=None)
         try:
             with transaction.atomic():
-                _apply(move, core.roll_back_steps(views))
+                _leave_untouched(move)
+                apply_steps(move, core.roll_back_steps(views))
         except IntegrityError:
             raise Refused(f"Another move holds partitions of move {move_id}; cancel it or wait for its end.") from None
         _record(move, "move.roll_back", who, why)
         return move
 
 
-# -- the worker's side ----------------------------------------------------------------------------------------------------
+def _touched(move: Move) -> list[MovePartition]:
+    """Parts that were ever ordered: all that cancelling or rolling back has to think about."""
+    return list(move.parts.exclude(UNTOUCHED).exclude(state="untouched").order_by("id"))
 
 
-def working_moves() -> list[int]:
-    """Ids of moves that want a look."""
-    return list(Move.objects.filter(state__in=WORKING_STATES).order_by("id").values_list("id", flat=True))
-
-
-def advance_move(move_id: int) -> str | None:
-    """One look, one short step. Returns the move's state afterwards, None when another worker was faster. Idempotent."""
-    with transaction.atomic():
-        move = Move.objects.filter(pk=move_id, state__in=WORKING_STATES).first()
-        if move is None:
-            return None
-        steps = core.next_steps(
-            core.MoveView(move.state, tuple(part_views(move)), move.parts_in_flight_max, _alive()), time.time()
-        )
-        if not steps.parts and steps.state is None:
-            return move.state
-        # The move's version is the one lock: whoever loses it changes nothing at all.
-        changes: dict[str, Any] = {"version": F("version") + 1}
-        if steps.parts:
-            changes["step"] = F("step") + 1
-        if steps.state is not None:
-            changes["state"] = steps.state
-        if steps.note is not None:
-            changes["note"] = steps.note
-        if steps.state in FINISHED_STATES:
-            changes["finished_at"] = timezone.now()
-        if not Move.objects.filter(pk=move.pk, state=move.state, version=move.version).update(**changes):
-            return None
-        _apply(move, steps.parts)
-        if steps.state in FINISHED_STATES:
-            outcome = Outcome.CONFIRMED if steps.state != MoveState.FAILED else Outcome.UNKNOWN
-            Change.objects.filter(object_id=f"move-{move.pk}", outcome=Outcome.PENDING).update(
-                outcome=outcome, detail=steps.note or "", finished_at=timezone.now()
-            )
-            record("worker", f"move.{steps.state}", "move", str(move.pk), object_id=f"move-{move.pk}",
-                   outcome=outcome, detail=steps.note or "")  # fmt: skip
-        return steps.state or move.state
-
-
-def ordered_parts() -> list[MovePartition]:
-    """What the controller should do now: `wanted`, bound to `read_generation`. Read by its database thread."""
-    return list(
-        MovePartition.objects.filter(
-            Q(state=PartState.ORDERED) & Q(active=True) & Q(move__state__in=WORKING_STATES)
-        ).order_by("id")
+def _leave_untouched(move: Move) -> None:
+    """In one stroke: a move may have a hundred thousand parts that never began."""
+    move.parts.filter(UNTOUCHED).update(
+        state=PartState.UNTOUCHED,
+        wanted=F("replicas_from"),
+        active=False,
+        finished_at=timezone.now(),
+        version=F("version") + 1,
     )
 
 
-def part_views(move: Move) -> list[core.PartView]:
-    """The move's parts with what was observed of each, in the order in which they run."""
-    parts = list(move.parts.order_by("id"))
-    seen = observed_parts((p.topic_id, p.partition) for p in parts)
-    return [
-        core.PartView(
-            id=p.pk,
-            name=f"{p.topic_name}-{p.partition}",
-            state=p.state,
-            replicas_from=tuple(p.replicas_from),
-            replicas_to=tuple(p.replicas_to),
-            wanted=tuple(p.wanted),
-            read_generation=p.read_generation,
-            ordered_at=p.ordered_at.timestamp() if p.ordered_at else None,
-            progress_at=p.progress_at.timestamp() if p.progress_at else None,
-            bytes_done=p.bytes_done,
-            observed=seen.get((p.topic_id, p.partition)),
-            bytes_total=p.bytes_total,
-            note=p.note,
+def throttle_move(move_id: int, bytes_per_s: int | None, *, who: str, why: str = "") -> Move:
+    """Slower or faster, or not held back at all (None), also while it copies: brokers hear of it in the metadata log. Raises Refused."""
+    with _refusals(move_id, "move.throttle", who, why), transaction.atomic():
+        move = _get(move_id)
+        throttles.check(bytes_per_s)
+        if move.state in FINISHED_STATES:
+            raise Refused(f"Move {move_id} is {move.state}; there is nothing to throttle.")
+        before = move.throttle_bytes_per_s
+        if before == bytes_per_s:
+            _record(move, "move.throttle", who, why, before=before, after=bytes_per_s, outcome=Outcome.UNCHANGED)
+            return move
+        if bytes_per_s is not None:
+            _throttleable(move)
+        changed = Move.objects.filter(pk=move.pk, state=move.state, version=move.version).update(
+            throttle_bytes_per_s=bytes_per_s,
+            throttled=move.throttled or bytes_per_s is not None,
+            needs_bytes_per_s=None,
+            version=F("version") + 1,
         )
-        for p in parts
-    ]
+        if not changed:
+            raise Refused(f"Move {move.pk} changed in this moment; look at it again.")
+        throttles.refresh()
+        _record(move, "move.throttle", who, why, before=before, after=bytes_per_s, outcome=Outcome.CONFIRMED)
+        return Move.objects.get(pk=move.pk)
 
 
-def observed_parts(keys: Iterable[tuple[Any, int]]) -> dict[tuple[Any, int], core.ObservedPart]:
-    wanted = set(keys)
-    rows = Partition.objects.filter(topic_id__in={t for t, _ in wanted}).prefetch_related("replica_rows")
-    return {
-        (row.topic_id, row.index): core.ObservedPart(
-            replicas=tuple(row.replicas),
-            isr=tuple(row.isr),
-            adding=tuple(row.adding),
-            removing=tuple(row.removing),
-            leader=row.leader,
-            generation=row.assignment_generation,
-            sizes={r.broker_id: r.size_bytes for r in row.replica_rows.all() if r.size_bytes is not None},
-            lags={r.broker_id: r.lag_records for r in row.replica_rows.all() if r.lag_records is not None},
+def _throttleable(move: Move) -> None:
+    """Raises Refused for topics that live in the cluster only: their configs cannot be changed from here."""
+    topic_ids = set(move.parts.values_list("topic_id", flat=True))
+    strange = topic_ids - set(
+        Topic.objects.filter(id__in=topic_ids, deleted_at__isnull=True).values_list("id", flat=True)
+    )
+    if strange:
+        name = move.parts.filter(topic_id__in=strange).values_list("topic_name", flat=True).first()
+        raise Refused(
+            f"Topic {name!r} lives in the cluster but not in the database (drift), so it cannot be throttled; adopt it first.",
+            "throttle_bytes_per_s",
         )
-        for row in rows
-        if (row.topic_id, row.index) in wanted
-    }
-
-
-def _apply(move: Move, steps: Sequence[core.PartStep]) -> None:
-    now = timezone.now()
-    for step in steps:
-        values: dict[str, Any] = {"state": step.state, "version": F("version") + 1}
-        if step.wanted is not None:
-            values["wanted"] = list(step.wanted)
-        for name in ("read_generation", "bytes_total", "bytes_done", "active", "note"):
-            if (value := getattr(step, name)) is not None:
-                values[name] = value
-        if step.progressed:
-            values["progress_at"] = now
-        if step.ordered:
-            values["ordered_at"] = now
-        if step.state in core.ENDED:
-            values["finished_at"] = now
-        MovePartition.objects.filter(pk=step.part_id, move=move).update(**values)
 
 
 def _plan(scope: Mapping[str, Any]) -> planning.Plan:
+    scope = known_scope(scope)
     try:
         return planning.plan(scope, partition_views(), broker_views())
     except (KeyError, TypeError, ValueError) as e:
@@ -330,11 +359,9 @@ def partition_views() -> list[planning.PartitionView]:
 
 
 def broker_views() -> list[planning.BrokerView]:
-    return [planning.BrokerView(b.broker_id, b.alive, b.rack, b.failure_domain) for b in Broker.objects.all()]
-
-
-def _alive() -> frozenset[int]:
-    return frozenset(Broker.objects.filter(alive=True).values_list("broker_id", flat=True))
+    return [
+        planning.BrokerView(b.broker_id, b.alive, b.rack, b.failure_domain, b.free_bytes) for b in Broker.objects.all()
+    ]
 
 
 def _get(move_id: int) -> Move:
@@ -360,21 +387,24 @@ def _transition(
             raise Refused(
                 f"Move {move_id} is {move.state}; this needs it to be {' or '.join(sorted(s.value for s in allowed))}."
             )
-        move = _set_state(move, to, started=started)
+        move = _set_state(move, to, who, why, started=started)
         if withdraw:
             move.parts.filter(state=PartState.ORDERED).update(state=PartState.WAITING, version=F("version") + 1)
         _record(move, verb, who, why, outcome=Outcome.PENDING if started else Outcome.CONFIRMED)
         return move
 
 
-def _set_state(move: Move, to: MoveState, *, started: bool = False, finished: bool = False) -> Move:
-    values: dict[str, Any] = {"state": to, "version": F("version") + 1}
+def _set_state(move: Move, to: MoveState, who: str, why: str, *, started: bool = False, finished: bool = False) -> Move:
+    values: dict[str, Any] = {"state": to, "version": F("version") + 1, "needs_bytes_per_s": None}
+    if to in (MoveState.CANCELLING, MoveState.ROLLING_BACK):
+        values |= {"samples": [], "bytes_per_s": None, "ends_in_s_min": None, "ends_in_s_max": None}
     if started:
         values["started_at"] = timezone.now()
     if finished:
         values["finished_at"] = timezone.now()
     if not Move.objects.filter(pk=move.pk, state=move.state, version=move.version).update(**values):
         raise Refused(f"Move {move.pk} changed in this moment; look at it again.")
+    transition(move, to, who, why)
     return Move.objects.get(pk=move.pk)
 
 

@@ -14,20 +14,29 @@
       span.remove();
       return colour;
     };
-    const ink = probe("--ink"), soft = probe("--soft"), line = probe("--line");
-    const data = JSON.parse(box.dataset.points || "[[],[]]");
+    const ink = probe("--ink"), soft = probe("--soft"), line = probe("--line"), amber = probe("--amber");
+    const data = JSON.parse(box.dataset.points || "[[],[]]"), limit = Number(box.dataset.limit || 0), over = "over" in box.dataset;
     box.textContent = "";
-    if (data[0].length) { data[0].push(Date.now() / 1000); data[1].push(data[1].at(-1)); }  // what says nothing new is as it was
+    if (data[0].length && !over) { data[0].push(Date.now() / 1000); data[1].push(data[1].at(-1)); }  // what says nothing new is as it was
     box.classList.toggle("quiet-chart", !data[0].length);
     const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const chart = new uPlot({
       width: box.clientWidth, height: box.clientHeight, padding: [10, 28, 0, 0], legend: { show: false },
       cursor: { y: false, points: { size: 5 } },
-      scales: { x: { time: true, range: (u) => { const now = Date.now() / 1000, first = u.data[0][0] ?? now; return [Math.min(now - WINDOW_S_MIN, Math.max(first, now - KEEP_S)), now]; } }, y: { range: (u, low, high) => [0, Math.max(1, high || 1) * 1.15] } },
+      scales: { x: { time: true, range: (u) => { if (over && u.data[0].length) return [u.data[0][0], Math.max(u.data[0].at(-1), u.data[0][0] + 1)]; const now = Date.now() / 1000, first = u.data[0][0] ?? now; return [Math.min(now - WINDOW_S_MIN, Math.max(first, now - KEEP_S)), now]; } }, y: { range: (u, low, high) => [0, Math.max(1, high || 1, limit) * 1.15] } },
       axes: [{ ...axis, size: 24, space: 70, values: (u, ticks, i, space, step) => ticks.map((t) => clock(t, step)) }, { ...axis, size: 46, space: 26, values: (u, ticks) => ticks.map(short) }],
       series: [{}, { stroke: ink, width: 1.4, fill: line, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } }],
+      // A limit is not a series: it holds whether or not anything was heard.
+      hooks: { draw: [(u) => {
+        if (!limit) return;
+        const y = Math.round(u.valToPos(limit, "y", true)), { left, width } = u.bbox;
+        u.ctx.save();
+        u.ctx.strokeStyle = amber; u.ctx.lineWidth = 1.5; u.ctx.setLineDash([6, 4]);
+        u.ctx.beginPath(); u.ctx.moveTo(left, y); u.ctx.lineTo(left + width, y); u.ctx.stroke();
+        u.ctx.restore();
+      }] },
     }, data, box);
-    return { chart, data, box };
+    return { chart, data, box, over };
   };
   const draw = () => {
     for (const [box] of charts) if (!box.isConnected) { charts.get(box).chart.destroy(); charts.delete(box); }
@@ -50,7 +59,7 @@
   setInterval(() => {
     for (const entry of charts.values()) {
       const values = entry.data[1];
-      if (values.length && document.querySelector(".live.on")) add(entry, values[values.length - 1]);
+      if (values.length && !entry.over && document.querySelector(".live.on")) add(entry, values[values.length - 1]);
     }
   }, 5000);
   document.addEventListener("DOMContentLoaded", draw);

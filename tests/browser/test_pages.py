@@ -16,7 +16,7 @@ PAGES = {
     "overview": "/", "brokers": "/brokers/", "broker": "/brokers/1/", "topics": "/topics/?internal=1", "topic": "/topics/flights/",
     "topic-configs": "/topics/orders/?tab=configs", "topic-groups": "/topics/orders/?tab=groups", "partition": "/topics/orders/1/",
     "topic-new": "/new/topic/", "topic-alter": "/topics/orders/alter/", "topic-delete": "/topics/flights/delete/", "groups": "/groups/",
-    "group": "/groups/slow-reader/", "moves": "/moves/", "move": "/moves/1/", "move-cancel": "/moves/1/cancel/",
+    "group": "/groups/slow-reader/", "moves": "/moves/", "move": "/moves/1/", "move-cancel": "/moves/1/cancel/", "move-throttle": "/moves/1/throttle/",
     "move-1-choose": "/moves/new/?kind=partitions&topic=orders&p=1", "move-2-where": "/moves/new/?kind=partitions&topic=orders&step=where&p=0&p=2&over=1&over=2&over=4",
     "move-3-review": "/moves/new/?kind=drain&broker=1&step=review", "recoveries": "/moves/?tab=recoveries", "messages": "/messages/",
     "acls": "/acls/", "acl-new": "/acls/new/", "pipeline": "/pipeline/", "job": "/pipeline/1/", "audit": "/audit/", "change": "/audit/1/",

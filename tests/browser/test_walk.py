@@ -218,18 +218,27 @@ def move_to_its_end(desk: Desk, house: House) -> None:
     desk.shot("walk-08-move-where")
     page.click("text=Review the move")
     page.fill("#id_parts_in_flight_max", "1")
+    page.fill("#id_throttle_bytes_per_s", "0.2")
     page.fill("#id_why", "browser test")
     desk.shot("walk-09-move-review")
     page.click("button[value=start]")
     page.wait_for_url("**/moves/*/")
     mark(desk)
     watch(desk, "[data-f=percent]")
-    until(desk, "window.weirSeen.some((v) => v > 0)", "progress")
+    until(desk, "window.weirSeen.some((v) => v > 5)", "progress")
     desk.shot("walk-10-move-running")
+    # Slow enough to be seen, and too slow: half a minute is left. Faster, by the button that says how slow it is.
+    page.click("text=Throttle (now 200 kB/s)")
+    page.fill("#id_throttle_bytes_per_s", "50")
+    page.click("text=Set the throttle")
+    page.wait_for_selector("text=50.0 MB/s per broker")
+    mark(desk)
+    watch(desk, "[data-f=percent]")
     until(desk, "document.querySelector('[data-f=state]').innerText.includes('done')", "the move's end")
     assert unchanged(desk), "the page was loaded anew"
     percents = seen(desk)
     assert percents == sorted(percents) and any(0 < v < 100 for v in percents) and percents[-1] == 100, percents
+    assert page.inner_text("[data-f=eta]") == "–"
     desk.shot("walk-11-move-done")
     assert {p["index"]: p["replicas"] for p in house.partitions(MOVED)} == wanted
 

@@ -361,3 +361,87 @@ class ElectLeadersResponse(Struct):
     throttle_time_ms: int = f("int32")
     error_code: int = f("int16", "1+")
     replica_election_results: list[ElectLeadersResponse.ReplicaElectionResult] = f(array("ReplicaElectionResult"))
+
+
+@dataclass(slots=True)
+class AlterPartitionReassignmentsRequest(Struct):
+    FLEXIBLE = 0
+
+    @dataclass(slots=True)
+    class ReassignablePartition(Struct):
+        partition_index: int = f("int32")
+        replicas: list[int] | None = f(array("int32"), nullable="0+", default=None)
+
+    @dataclass(slots=True)
+    class ReassignableTopic(Struct):
+        name: str = f("string")
+        partitions: list[AlterPartitionReassignmentsRequest.ReassignablePartition] = f(array("ReassignablePartition"))
+
+    timeout_ms: int = f("int32", default=60000)
+    allow_replication_factor_change: bool = f("bool", "1+", default=True)
+    topics: list[AlterPartitionReassignmentsRequest.ReassignableTopic] = f(array("ReassignableTopic"))
+
+
+@dataclass(slots=True)
+class AlterPartitionReassignmentsResponse(Struct):
+    FLEXIBLE = 0
+
+    @dataclass(slots=True)
+    class ReassignablePartitionResponse(Struct):
+        partition_index: int = f("int32")
+        error_code: int = f("int16")
+        error_message: str | None = f("string", nullable="0+")
+
+    @dataclass(slots=True)
+    class ReassignableTopicResponse(Struct):
+        name: str = f("string")
+        partitions: list[AlterPartitionReassignmentsResponse.ReassignablePartitionResponse] = f(
+            array("ReassignablePartitionResponse")
+        )
+
+    throttle_time_ms: int = f("int32")
+    allow_replication_factor_change: bool = f("bool", "1+", default=True)
+    error_code: int = f("int16")
+    error_message: str | None = f("string", nullable="0+")
+    responses: list[AlterPartitionReassignmentsResponse.ReassignableTopicResponse] = f(
+        array("ReassignableTopicResponse")
+    )
+
+
+@dataclass(slots=True)
+class ListPartitionReassignmentsRequest(Struct):
+    FLEXIBLE = 0
+
+    @dataclass(slots=True)
+    class ListPartitionReassignmentsTopics(Struct):
+        name: str = f("string")
+        partition_indexes: list[int] = f(array("int32"))
+
+    timeout_ms: int = f("int32", default=60000)
+    topics: list[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None = f(
+        array("ListPartitionReassignmentsTopics"), nullable="0+", default=None
+    )
+
+
+@dataclass(slots=True)
+class ListPartitionReassignmentsResponse(Struct):
+    FLEXIBLE = 0
+
+    @dataclass(slots=True)
+    class OngoingPartitionReassignment(Struct):
+        partition_index: int = f("int32")
+        replicas: list[int] = f(array("int32"))
+        adding_replicas: list[int] = f(array("int32"))
+        removing_replicas: list[int] = f(array("int32"))
+
+    @dataclass(slots=True)
+    class OngoingTopicReassignment(Struct):
+        name: str = f("string")
+        partitions: list[ListPartitionReassignmentsResponse.OngoingPartitionReassignment] = f(
+            array("OngoingPartitionReassignment")
+        )
+
+    throttle_time_ms: int = f("int32")
+    error_code: int = f("int16")
+    error_message: str | None = f("string", nullable="0+")
+    topics: list[ListPartitionReassignmentsResponse.OngoingTopicReassignment] = f(array("OngoingTopicReassignment"))

@@ -4,6 +4,7 @@ the console's unit tests and by the browser tests on seeded rows."""
 from __future__ import annotations
 
 import random
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -15,11 +16,13 @@ from controlplane.models import (
     Broker,
     ConsumerGroup,
     GroupPartition,
+    Move,
+    MovePartition,
     ObservedTopic,
     Partition,
     Replica,
 )
-from controlplane.services import acls, moves, recovery, topics
+from controlplane.services import acls, advancing, moves, recovery, topics
 from tests.unit.controlplane.world import World
 
 
@@ -44,17 +47,19 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
     move = moves.plan_move(
         {"kind": "partitions", "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3, 4]}]},
         why="broker 1 is full",
+        throttle_bytes_per_s=2_000_000,
         **alice,
     )
     moves.start_move(move.pk, **alice)
-    moves.advance_move(move.pk)
+    advancing.advance_move(move.pk)
     world.begin_move("flights", 0, (2, 3, 4))
     Replica.objects.filter(partition__topic__name="flights", partition__index=0, broker_id=4).update(
         size_bytes=20_000_000
     )
     Partition.objects.filter(topic__name="flights").update(size_bytes=48_000_000)
-    moves.advance_move(move.pk)
-    moves.advance_move(move.pk)
+    advancing.advance_move(move.pk)
+    advancing.advance_move(move.pk)
+    copied(move.pk)
     recovery.recover_replica("orders", 0, 3, why="bad disk", **alice)
     acls.create_acl(
         resource_type="topic",
@@ -105,6 +110,18 @@ def figures(world: World) -> None:
         t.records_per_s = 812.4 if t.name == "flights" else 0.0
         t.save()
     Broker.objects.update(answered=True, sampled_at=now, size_bytes=61_000_000)
+
+
+def copied(move_id: int) -> None:
+    """Two minutes of a copy that is held back, and then faster."""
+    now, done, samples = time.time() - 120, 0, []
+    for i in range(41):
+        samples.append([now + 3 * i, 48_000_000 - done, done])
+        done += 3 * (150_000 + 20_000 * (i % 5) if i < 25 else 320_000 + 30_000 * (i % 3))
+    Move.objects.filter(pk=move_id).update(
+        samples=samples, bytes_per_s=345_000.0, ends_in_s_min=62.0, ends_in_s_max=118.0, throttle_bytes_per_s=400_000
+    )
+    MovePartition.objects.filter(move_id=move_id).update(bytes_per_s=345_000.0)
 
 
 def group(name: str, places: dict[tuple[str, int], tuple[int | None, int]], verdict: str, members: int = 2) -> None:

@@ -14,9 +14,9 @@ PAGES = [
     "/", "/brokers/", "/brokers/1/", "/topics/", "/topics/?only=problems&internal=1", "/topics/?only=drift", "/topics/orders/",
     "/topics/orders/?tab=configs", "/topics/orders/?tab=groups", "/topics/orders/?tab=changes", "/topics/orders/1/",
     "/topics/orders/alter/", "/topics/orders/delete/", "/topics/orders/0/recover/1/", "/new/topic/", "/groups/", "/groups/slow-reader/",
-    "/delete/group/nightly/", "/moves/", "/moves/?tab=recoveries", "/moves/1/", "/moves/1/cancel/", "/moves/1/roll_back/", "/moves/new/",
+    "/delete/group/nightly/", "/moves/", "/moves/?tab=recoveries", "/moves/1/", "/moves/1/cancel/", "/moves/1/roll_back/", "/moves/1/throttle/", "/moves/new/",
     "/moves/new/?kind=partitions&topic=orders", "/moves/new/?kind=partitions&topic=orders&step=where&p=0&p=2",
-    "/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=1,2,4", "/moves/new/?kind=drain", "/moves/new/?kind=drain&broker=1&step=review",
+    "/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=1,2,4", "/moves/new/?kind=drain", "/moves/new/?kind=plan", "/moves/new/?kind=drain&broker=1&step=review",
     "/moves/new/?kind=topic&topic=orders&over=1&over=2&over=3&step=review", "/moves/new/?kind=replication_factor&topic=orders&factor=2&step=review",
     "/messages/", "/acls/", "/acls/new/", "/acls/1/delete/", "/pipeline/", "/pipeline/new/", "/pipeline/1/", "/audit/", "/audit/?outcome=refused",
     "/audit/1/", "/search/?q=or",
@@ -122,3 +122,25 @@ def test_the_theme_is_remembered_and_leads_nowhere_else(db: None, operator: Clie
     answer = operator.post("/theme/", {"theme": "dark", "next": "https://evil.example/"})
     assert answer.headers["Location"] == "/"
     assert 'data-theme="dark"' in operator.get("/").content.decode()
+
+
+def test_a_pasted_plan_is_reviewed_and_nothing_is_written(seeded: dict[str, Any], operator: Client) -> None:
+    before = operator.get("/api/v1/moves").json()["total"]
+    plan = '{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [4, 2, 1]}]}'
+    answer = operator.post("/moves/new/", {"plan": plan})
+    assert answer.status_code == 200
+    assert "Review the move" in answer.content.decode() and "orders-0" in answer.content.decode()
+    for nonsense, word in (("[1]", "partitions"), ("{", "not JSON"), ("", "kafka-reassign-partitions")):
+        refused = operator.post("/moves/new/", {"plan": nonsense})
+        assert (refused.status_code, word in refused.content.decode()) == (400, True), nonsense
+    assert operator.get("/api/v1/moves").json()["total"] == before
+
+
+def test_a_throttle_is_set_and_taken_off_by_its_form(seeded: dict[str, Any], operator: Client) -> None:
+    said = operator.post("/moves/1/throttle/", {"throttle_bytes_per_s": "1.5", "why": "night"}, follow=True)
+    assert "1.5 MB/s per broker" in said.content.decode()
+    assert operator.get("/api/v1/moves/1").json()["throttle_bytes_per_s"] == 1_500_000
+    low = operator.post("/moves/1/throttle/", {"throttle_bytes_per_s": "0.0001"})
+    assert (low.status_code, "too low" in low.content.decode()) == (409, True)
+    operator.post("/moves/1/throttle/", {"throttle_bytes_per_s": ""})
+    assert operator.get("/api/v1/moves/1").json()["throttle_bytes_per_s"] is None

@@ -94,7 +94,7 @@ def test_a_move_is_previewed_planned_started_and_refused_over_rest(world: World,
     assert (made.status_code, made.json()["title"], made.json()["can"]) == (
         201,
         "Drain broker 1",
-        ["approve", "start", "cancel"],
+        ["approve", "start", "throttle", "cancel"],
     )
     move_id = made.json()["id"]
     assert operator.post(f"{API}/moves/{move_id}/approve", {}, format="json").json()["state"] == "approved"
@@ -145,3 +145,46 @@ def test_the_database_is_chosen_by_url() -> None:
     )  # fmt: skip
     with pytest.raises(ValueError, match="use postgres://"):
         database("mysql://x/y")
+
+
+def test_a_moves_throttle_story_and_samples_over_rest(world: World, operator: APIClient, onlooker: APIClient) -> None:
+    world.topic("flights", (1, 2))
+    scope = {"kind": "topic", "topic": "flights", "brokers": [2, 3]}
+    dry = operator.post(
+        f"{API}/moves", {"scope": scope, "dry": True, "throttle_bytes_per_s": 10_000}, format="json"
+    ).json()
+    assert (dry["lasts_s"][0], [b["bytes_in"] for b in dry["brokers"]]) == (0.1, [0, 1000])
+    made = operator.post(
+        f"{API}/moves", {"scope": scope, "start": True, "throttle_bytes_per_s": 10_000}, format="json"
+    ).json()
+    assert (made["throttle_bytes_per_s"], made["parts_per_broker_max"], made["origin"]) == (10_000, 4, "operator")
+    here = f"{API}/moves/{made['id']}"
+    faster = operator.post(f"{here}/throttle", {"throttle_bytes_per_s": 20_000, "why": "night"}, format="json")
+    assert (faster.status_code, faster.json()["throttle_bytes_per_s"]) == (200, 20_000)
+    refused = operator.post(f"{here}/throttle", {"throttle_bytes_per_s": 1}, format="json")
+    assert (refused.status_code, refused.json()["field"]) == (400, "throttle_bytes_per_s")
+    assert operator.post(f"{here}/throttle", {}, format="json").status_code == 400  # null has to be said
+    assert (
+        operator.post(f"{here}/throttle", {"throttle_bytes_per_s": None}, format="json").json()["throttle_bytes_per_s"]
+        is None
+    )
+    assert [(t["state_from"], t["state_to"]) for t in operator.get(f"{here}/story").json()] == [("planned", "running")]
+    assert operator.get(f"{here}/samples").json() == []
+    assert onlooker.post(f"{here}/throttle", {"throttle_bytes_per_s": None}, format="json").status_code == 403
+    assert operator.get(f"{API}/moves/999/story").status_code == 404
+
+
+def test_a_moves_plan_goes_out_and_comes_in_as_kafkas_own_file(world: World, operator: APIClient) -> None:
+    world.topic("flights", (1, 2), (2, 1))
+    file = {
+        "version": 1,
+        "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3], "log_dirs": ["any", "any"]}],
+    }
+    made = operator.post(f"{API}/moves", {"scope": file}, format="json")
+    assert (made.status_code, made.json()["title"]) == (201, "flights-0")
+    plans = operator.get(f"{API}/moves/{made.json()['id']}/plan").json()
+    assert plans["wanted"] == {"version": 1, "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3]}]}
+    assert plans["previous"]["partitions"] == [{"topic": "flights", "partition": 0, "replicas": [1, 2]}]
+    file["partitions"][0]["log_dirs"] = ["/data/1", "any"]  # type: ignore[index]
+    refused = operator.post(f"{API}/moves", {"scope": file, "dry": True}, format="json")
+    assert (refused.status_code, "log_dirs" in refused.json()["reason"]) == (400, True)

@@ -14,7 +14,8 @@ from brokerd.cluster.image import Image
 from brokerd.cluster.levels import LEVEL_MAX
 from brokerd.cluster.model import PartitionState, Seat, TopicState
 from controlplane.disaster import backups, rows
-from controlplane.models import Cluster, HandledRequest, Topic
+from controlplane.models import AccessEntry, Cluster, HandledRequest, Topic
+from controlplane.services import access
 
 pytestmark = pytest.mark.django_db
 T = UUID(int=3)
@@ -168,3 +169,15 @@ def test_import_makes_rows_once_and_leaves_others_alone() -> None:
     row(uuid4(), "t")
     imported, notes = rows.import_topics(image(), who="import")
     assert imported == [] and "another topic of this name" in notes[0]
+
+
+def test_throttles_of_lost_moves_are_not_imported() -> None:
+    lost = image()
+    lost.topics[T].configs |= {"leader.replication.throttled.replicas": "0:1"}
+    lost.broker_configs |= {1: (3, {"leader.replication.throttled.rate": "5"}), 2: (4, {})}
+    rows.import_topics(lost, who="import")
+    made = Topic.objects.get()
+    assert (made.configs, made.generation, made.applied_generation) == ({"retention.ms": "9"}, 3, 2)
+    assert access.import_access(lost, who="import") == 2
+    settings = {r.key: (r.value, r.generation, r.applied_generation, r.waiting) for r in AccessEntry.objects.all()}
+    assert settings == {"1": ({}, 4, 3, True), "2": ({}, 4, 4, False)}

@@ -13,7 +13,7 @@ from brokerd.cluster.znodes import ForwardedRequest
 from controlplane.controller.database import Begin, DatabaseThread
 from controlplane.controller.events import ChangeMade, DesiredFailed, DesiredRead, Report
 from controlplane.models import Change, Cluster, HandledRequest, ReplicaRecovery, Topic
-from controlplane.services import moves, recovery, topics
+from controlplane.services import advancing, moves, recovery, topics
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -176,7 +176,7 @@ def test_orders_of_moves_are_handed_over_bound_to_what_was_read(world: World) ->
     desk = Desk(world.image)
     assert desk.poll() == []
     moves.start_move(move.pk, who="alice")
-    moves.advance_move(move.pk)
+    advancing.advance_move(move.pk)
     (read,) = desk.poll()
     assert isinstance(read, DesiredRead)
     assert [(set(a.replicas), a.read_generation, a.move_id) for a in read.assignments] == [({2, 3}, 0, str(move.pk))]

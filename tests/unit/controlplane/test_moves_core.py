@@ -5,7 +5,6 @@ from dataclasses import replace
 from controlplane.moves import (
     NO_PROGRESS_SECONDS,
     ORDER_UNTAKEN_SECONDS,
-    SETTLE_SECONDS,
     MoveView,
     ObservedPart,
     PartView,
@@ -15,6 +14,7 @@ from controlplane.moves import (
     next_steps,
     roll_back_steps,
 )
+from controlplane.pace import Sample
 
 ALIVE = frozenset({1, 2, 3})
 
@@ -22,7 +22,7 @@ ALIVE = frozenset({1, 2, 3})
 def seen(
     replicas: tuple[int, ...] = (1, 2), isr: tuple[int, ...] | None = None, generation: int = 7, **more: object
 ) -> ObservedPart:
-    values: dict[str, object] = {"adding": (), "removing": (), "leader": replicas[0], "sizes": {}, "lags": {}, **more}
+    values: dict[str, object] = {"adding": (), "removing": (), "leader": replicas[0], "sizes": {}, **more}
     return ObservedPart(replicas, replicas if isr is None else isr, generation=generation, **values)  # type: ignore[arg-type]
 
 
@@ -46,6 +46,70 @@ def test_only_so_many_copies_run_at_a_time() -> None:
     steps = next_steps(move(part(1), part(2), part(3), at_a_time=2), now=0)
     assert [(s.part_id, s.state) for s in steps.parts] == [(1, "ordered"), (2, "ordered")]
     assert steps.state is None
+
+
+def test_no_broker_bears_more_copies_than_it_may() -> None:
+    others = {"replicas_to": (2, 4), "wanted": (2, 4)}
+    view = replace(
+        move(part(1), part(2), part(3), part(4, **others)), parts_per_broker_max=2, busy={3: 1}, alive=frozenset({1, 2, 3, 4})
+    )  # fmt: skip
+    # Broker 3 has a copy of another move, broker 1 reads for each: the first fills 3, the fourth takes the place that 1 has left.
+    assert [s.part_id for s in next_steps(view, now=0).parts] == [1, 4]
+    # What copies nothing burdens nobody.
+    turned = {"replicas_to": (2, 1), "wanted": (2, 1)}
+    assert (
+        len(
+            next_steps(
+                replace(move(part(1, **turned), part(2, **turned)), busy={1: 9}, parts_per_broker_max=1), 0
+            ).parts
+        )
+        == 2
+    )
+
+
+def test_parts_that_are_not_in_view_are_counted() -> None:
+    last = part(1, "verifying", seen((2, 3), generation=9))
+    assert next_steps(replace(move(last), rest={"done": 99}), now=0).state == "done"
+    assert next_steps(replace(move(last), rest={"waiting": 1}), now=0).state is None
+    assert next_steps(replace(move(last), rest={"stuck": 1}), now=0).state == "failed"
+
+
+def test_a_move_does_not_end_before_its_throttle_is_gone() -> None:
+    last = part(1, "verifying", seen((2, 3), generation=9))
+    steps = next_steps(replace(move(last), throttle_left="topic flights"), now=0)
+    assert (steps.state, steps.parts[0].state) == ("verifying", "done")
+    assert "topic flights" in (steps.note or "")
+    ended = replace(move(state="verifying"), rest={"done": 1}, throttle_left="topic flights")
+    assert next_steps(ended, now=1).state is None
+    assert next_steps(replace(ended, throttle_left=""), now=2).state == "done"
+
+
+def grown(samples: list[tuple[float, int, int]], at: float = 60.0) -> PartView:
+    total = samples[-1][1] + samples[-1][2]
+    return part(
+        state="copying", observed=copying(sizes={2: total, 3: samples[-1][2]}), samples=tuple(Sample(*s) for s in samples),
+        bytes_done=samples[-1][2], bytes_total=total, progress_at=at,
+    )  # fmt: skip
+
+
+def test_a_copy_that_is_outrun_says_what_it_would_need() -> None:
+    losing = grown([(t, 1_000_000 + 500_000 * t, 100_000 * t) for t in range(0, 61, 5)])
+    steps = next_steps(move(losing), now=60)
+    assert (steps.parts[0].cause, steps.needs) == ("will_not_finish", 750_000)
+    assert "750.0 kB/s" in (steps.parts[0].note or "")
+    winning = grown([(t, 1_000_000 - 1_000 * t, 100_000 * t) for t in range(0, 61, 5)])
+    steps = next_steps(move(winning), now=60)
+    assert (steps.parts, steps.needs) == ((), None)
+
+
+def test_a_throttle_below_what_comes_in_is_foretold() -> None:
+    young = grown([(0, 9_000_000, 0), (12, 9_600_000, 600_000)], at=12.0)  # 100 kB/s come in
+    assert next_steps(replace(move(young), throttle=90_000), now=12).parts[0].cause == "will_not_finish"
+    assert next_steps(replace(move(young), throttle=90_000), now=12).needs == 125_000
+    assert not next_steps(replace(move(young), throttle=110_000), now=12).parts
+    # Two such copies share their broker's throttle.
+    both = move(young, replace(young, id=2))
+    assert next_steps(replace(both, throttle=110_000), now=12).needs == 250_000
 
 
 def test_a_paused_move_orders_nothing_but_follows_what_runs() -> None:
@@ -98,13 +162,26 @@ def test_a_copy_without_progress_says_why() -> None:
         state="copying", observed=copying(sizes={2: 100, 3: 40}), bytes_done=40, bytes_total=100, progress_at=0.0
     )
     assert not next_steps(move(stuck), now=NO_PROGRESS_SECONDS - 1).parts
-    assert "No byte copied" in (next_steps(move(stuck), now=NO_PROGRESS_SECONDS + 1).parts[0].note or "")
-    dead = MoveView("running", (stuck,), 8, frozenset({1, 2}))
-    assert "Target down: broker 3" in (next_steps(dead, now=1).parts[0].note or "")
+    late = NO_PROGRESS_SECONDS + 1
+
+    def cause(of: PartView = stuck, at: float = late, **more: object) -> str | None:
+        view = replace(move(of), **more)  # type: ignore[arg-type]
+        return next_steps(view, now=at).parts[0].cause
+
+    assert cause() == "fetch_error"
+    assert cause(alive=frozenset({1, 2}), at=1) == "target_down"
+    assert cause(replace(stuck, observed=copying(sizes={2: 100, 3: 40}, leader=None)), at=1) == "source_down"
+    assert cause(free={3: 59}) == "no_space"
+    assert cause(free={3: 2**40}) == "fetch_error"
+    assert cause(throttle=1000) == "throttle"
+    assert cause(replace(stuck, observed=copying(sizes={2: 100, 3: 40}, throttled=True))) == "throttle"
+    assert cause(replace(stuck, observed=copying(sizes={2: 100, 3: 100}), bytes_done=100)) == "controller"
 
 
 def test_an_order_no_controller_takes_is_shown_as_such_once() -> None:
     waiting = part(state="ordered", ordered_at=0.0)
+    gone = replace(move(waiting), alive=frozenset({1, 2}))
+    assert next_steps(gone, now=ORDER_UNTAKEN_SECONDS + 1).parts[0].cause == "target_down"
     assert not next_steps(move(waiting), now=ORDER_UNTAKEN_SECONDS - 1).parts
     step = next_steps(move(waiting), now=ORDER_UNTAKEN_SECONDS + 1).parts[0]
     assert "No controller" in (step.note or "")
@@ -131,12 +208,20 @@ def test_cancel_sends_back_what_is_in_flight_and_leaves_the_rest() -> None:
     assert steps[1].read_generation == 8
 
 
-def test_a_part_sent_back_is_put_back_when_it_is_as_before_and_the_order_has_settled() -> None:
-    back = part(state="copying", wanted=(1, 2), observed=seen((1, 2), generation=9), ordered_at=0.0)
-    assert not next_steps(move(back, state="cancelling"), now=SETTLE_SECONDS - 1).parts
-    steps = next_steps(move(back, state="cancelling"), now=SETTLE_SECONDS)
-    assert steps.parts[0].state == "put_back"
-    assert steps.state == "cancelled"
+def test_a_part_sent_back_waits_for_its_own_order_even_where_nothing_has_moved() -> None:
+    back = part(state="ordered", wanted=(1, 2), observed=seen((1, 2), generation=7), ordered_at=0.0)
+    assert not next_steps(move(back, state="cancelling"), now=9).parts
+    taken = replace(back, observed=seen((1, 2), generation=8))
+    step = next_steps(move(taken, state="cancelling"), now=9).parts[0]
+    assert (step.state, step.read_generation) == ("copying", 8)
+    steps = next_steps(move(after(taken, step, 9), state="cancelling"), now=10)
+    assert (steps.parts[0].state, steps.state) == ("put_back", "cancelled")
+
+
+def test_cancelling_a_withdrawn_order_fences_it_off() -> None:
+    withdrawn = part(state="waiting", ordered_at=1.0)
+    assert [s.state for s in cancel_steps([withdrawn])] == ["ordered"]
+    assert [s.state for s in roll_back_steps([withdrawn])] == ["ordered"]
 
 
 def test_a_forward_order_taken_too_late_binds_the_way_back_anew() -> None:

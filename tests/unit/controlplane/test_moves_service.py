@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
+
 import pytest
 
-from controlplane.models import Change, Move
+from controlplane.models import Change, Move, Replica
 from controlplane.selectors import moves as selectors
-from controlplane.services import Refused, moves
+from controlplane.services import Refused, advancing, moves
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -12,7 +15,7 @@ TO_23 = {"kind": "partitions", "partitions": [{"topic": "flights", "partition": 
 
 
 def advance(move: Move) -> str | None:
-    return moves.advance_move(move.pk)
+    return advancing.advance_move(move.pk)
 
 
 def test_a_move_runs_from_plan_to_done_through_what_is_observed(world: World) -> None:
@@ -20,11 +23,11 @@ def test_a_move_runs_from_plan_to_done_through_what_is_observed(world: World) ->
     move = moves.plan_move(TO_23, who="alice", why="rack work")
     moves.start_move(move.pk, who="alice")
     assert advance(move) == "running"
-    (order,) = moves.ordered_parts()
+    (order,) = advancing.ordered_parts()
     assert (order.wanted, order.read_generation) == ([2, 3], 0)
     world.begin_move("flights", 0, (2, 3))
     advance(move)
-    assert moves.ordered_parts() == []
+    assert advancing.ordered_parts() == []
     row = selectors.move_row(move.pk)
     assert row is not None
     assert (row.state, row.parts_ended, row.bytes_total) == ("running", 0, 1000)
@@ -65,16 +68,16 @@ def test_two_workers_looking_at_once_do_one_step(world: World, monkeypatch: pyte
     world.topic("flights", (1, 2))
     move = moves.plan_move(TO_23, who="alice")
     moves.start_move(move.pk, who="alice")
-    real = moves.core.next_steps
+    real = advancing.core.next_steps
 
     def meanwhile(view: object, now: float) -> object:
         steps = real(view, now)  # type: ignore[arg-type]
         Move.objects.filter(pk=move.pk).update(version=99)  # the other worker was faster
         return steps
 
-    monkeypatch.setattr(moves.core, "next_steps", meanwhile)
+    monkeypatch.setattr(advancing.core, "next_steps", meanwhile)
     assert advance(move) is None
-    assert moves.ordered_parts() == []
+    assert advancing.ordered_parts() == []
 
 
 def test_pausing_withdraws_orders_and_resuming_goes_on(world: World) -> None:
@@ -82,14 +85,14 @@ def test_pausing_withdraws_orders_and_resuming_goes_on(world: World) -> None:
     move = moves.plan_move(TO_23, who="alice")
     moves.start_move(move.pk, who="alice")
     advance(move)
-    assert len(moves.ordered_parts()) == 1
+    assert len(advancing.ordered_parts()) == 1
     moves.pause_move(move.pk, who="alice")
-    assert moves.ordered_parts() == []
+    assert advancing.ordered_parts() == []
     advance(move)
-    assert moves.ordered_parts() == []
+    assert advancing.ordered_parts() == []
     moves.resume_move(move.pk, who="alice")
     advance(move)
-    assert len(moves.ordered_parts()) == 1
+    assert len(advancing.ordered_parts()) == 1
 
 
 def test_cancelling_in_mid_copy_puts_the_old_placement_back(world: World) -> None:
@@ -100,12 +103,12 @@ def test_cancelling_in_mid_copy_puts_the_old_placement_back(world: World) -> Non
     world.begin_move("flights", 0, (2, 3))
     advance(move)
     moves.cancel_move(move.pk, who="alice", why="too slow")
-    (order,) = moves.ordered_parts()
+    (order,) = advancing.ordered_parts()
     assert (order.wanted, order.read_generation) == ([1, 2], 1)
+    assert advance(move) == "cancelling"
     world.begin_move("flights", 0, (1, 2))
     world.end_move("flights", 0)
     assert advance(move) == "cancelling"
-    move.parts.update(ordered_at="2020-01-01T00:00:00Z")
     assert advance(move) == "cancelled"
     assert world.state("flights", 0).replicas == (1, 2)
 
@@ -135,12 +138,11 @@ def test_a_finished_move_is_rolled_back_to_the_recorded_order(world: World) -> N
     assert advance(move) == "done"
     moves.roll_back_move(move.pk, who="alice")
     advance(move)
-    (order,) = moves.ordered_parts()
+    (order,) = advancing.ordered_parts()
     assert order.wanted == [1, 2]
     world.begin_move("flights", 0, (1, 2))
     advance(move)
     world.end_move("flights", 0)
-    move.parts.update(ordered_at="2020-01-01T00:00:00Z")
     assert advance(move) == "rolled_back"
 
 
@@ -179,3 +181,59 @@ def test_the_preview_writes_nothing_and_shows_what_would_run(world: World) -> No
     preview = moves.preview_move(TO_23)
     assert not Move.objects.exists()
     assert (preview.parts[0].replicas_to, preview.bytes_to_copy, preview.problems) == ([2, 3], 1000, [])
+
+
+def test_every_change_of_state_leaves_a_row_that_says_who_and_why(world: World) -> None:
+    world.topic("flights", (1, 2))
+    move = moves.plan_move(TO_23, who="alice")
+    moves.start_move(move.pk, who="alice", why="rack work")
+    advance(move)
+    moves.pause_move(move.pk, who="bob", why="producers suffer")
+    moves.resume_move(move.pk, who="bob")
+    advance(move)
+    world.begin_move("flights", 0, (2, 3))
+    advance(move)
+    world.end_move("flights", 0)
+    advance(move)
+    rows = [(t.state_from, t.state_to, t.who, t.why) for t in move.transitions.all()]
+    assert rows == [
+        ("planned", "running", "alice", "rack work"),
+        ("running", "paused", "bob", "producers suffer"),
+        ("paused", "running", "bob", ""),
+        ("running", "done", "worker", ""),
+    ]
+
+
+def test_a_look_costs_what_is_under_way_and_not_the_whole_move(
+    world: World, django_assert_max_num_queries: object
+) -> None:
+    world.topic("flights", *[(1, 2)] * 200)
+    scope = {"kind": "topic", "topic": "flights", "brokers": [2, 3]}
+    move = moves.plan_move(scope, who="alice", parts_in_flight_max=2, parts_per_broker_max=2)
+    moves.start_move(move.pk, who="alice")
+    view = advancing.view_of(Move.objects.get(pk=move.pk))
+    assert (len(view.parts), view.rest) == (8, {"waiting": 192})
+    with django_assert_max_num_queries(25):  # type: ignore[operator]
+        assert advance(move) == "running"
+    assert len(advancing.ordered_parts()) == 2
+
+
+def test_speed_and_end_come_from_samples_of_sizes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.topic("flights", (1, 2), size=1_000_000)
+    move = moves.plan_move(TO_23, who="alice")
+    moves.start_move(move.pk, who="alice")
+    advance(move)
+    world.begin_move("flights", 0, (2, 3))
+    advance(move)
+    now = time.time()
+    for seconds in (5, 10, 15):
+        world.sized("flights", 1_000_000, b3=20_000 * seconds)
+        Replica.objects.update(sampled_at=datetime.fromtimestamp(now + seconds, UTC))
+        monkeypatch.setattr(advancing.time, "time", lambda at=now + seconds: at)
+        advance(move)
+    row = selectors.move_row(move.pk)
+    assert row is not None and row.eta_s is not None
+    assert row.bytes_per_s == pytest.approx(20_000, rel=0.1)
+    assert row.eta_s[0] < 35 < row.eta_s[1]
+    (part,) = selectors.move_parts(move.pk).rows
+    assert (part.bytes_done, part.bytes_total, part.cause) == (300_000, 1_000_000, "")

@@ -60,12 +60,30 @@ class World:
         self.sized(name, size)
         return topic_id
 
-    def sized(self, name: str, size: int) -> None:
-        """Every replica of the topic has `size` bytes."""
+    def sized(self, name: str, size: int, **copies: int) -> None:
+        """Every replica of the topic has `size` bytes, that of broker N `bN` bytes where it is given."""
         from controlplane.models import Partition
 
-        Partition.objects.filter(topic__name=name).update(size_bytes=size, sampled_at=timezone.now())
-        Replica.objects.filter(partition__topic__name=name).update(size_bytes=size)
+        now = timezone.now()
+        Partition.objects.filter(topic__name=name).update(size_bytes=size, sampled_at=now)
+        rows = Replica.objects.filter(partition__topic__name=name)
+        rows.update(size_bytes=size, sampled_at=now)
+        for broker, bytes_held in copies.items():
+            rows.filter(broker_id=int(broker[1:])).update(size_bytes=bytes_held)
+
+    def apply_rows(self) -> None:
+        """What the controller does with rows that wait: configs of topics and brokers stand in the log, and the rows say so."""
+        from controlplane.controller.forwarded import desired, entry_of
+        from controlplane.services import access, topics
+
+        for row in topics.waiting_topics():
+            state = self.image.topics[row.id]
+            state.configs, state.generation = dict(desired(row).configs), row.generation
+            topics.mark_applied({row.id: row.generation}, 1)
+        for entry in access.waiting():
+            self.image.broker_configs[int(entry.key)] = (entry.generation, dict(entry_of(entry).value or {}))
+            access.mark_applied(entry, 1)
+        self.look()
 
     def state(self, name: str, index: int) -> PartitionState:
         found = self.image.partition(TopicPartition(self.image.topic_ids[name], index))

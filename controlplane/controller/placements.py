@@ -1,0 +1,72 @@
+"""What becomes of a partition's state when a move, its end or the recovery of a replica comes to it: leaves of the core, pure.
+
+Law: each takes the state as it stands and gives the next one, or the reason in words why there is none; nothing here knows of rows, records
+or other partitions. Called by `core`. Must not come in: what is wanted next (the database's rows), the order of records (`core`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from brokerd.cluster import election
+from brokerd.cluster.model import NO_INCARNATION, NO_LEADER, PartitionState
+
+
+def assigned(
+    state: PartitionState, wanted: tuple[int, ...], read_generation: int, incarnation: Callable[[int], int | None]
+) -> PartitionState | str:
+    """With new replicas ordered. The old ones stay until all new ones are in sync (`finished`). To order what is there already takes a
+    generation and nothing else: no order that was read before it can take effect after it."""
+    if state.assignment_generation != read_generation:
+        return f"it was placed anew since it was read (generation {read_generation}, now {state.assignment_generation})"
+    if state.target == wanted:
+        return replace(state, assignment_generation=state.assignment_generation + 1)
+    away = [r for r in wanted if r not in state.replicas and incarnation(r) is None]
+    if away or not wanted:
+        return f"brokers {away} are not alive" if wanted else "no replica is named"
+    old = tuple(r for r in state.replicas if r not in wanted)
+    return replace(
+        state,
+        replicas=(*wanted, *old),
+        adding=tuple(r for r in wanted if r not in state.isr_ids and r not in state.target),
+        removing=old,
+        assignment_generation=state.assignment_generation + 1,
+    )
+
+
+def finished(state: PartitionState, serving: election.Incarnation) -> PartitionState | None:
+    """All target replicas are in sync: the others go, and leadership with them. None: not yet."""
+    target = state.target
+    isr = tuple(s for s in state.isr if s.broker_id in target)
+    if {s.broker_id for s in isr} != set(target) or not isr:
+        return None
+    after = replace(
+        state,
+        replicas=target,
+        isr=isr,
+        elr=tuple(e for e in state.elr if e in target),
+        adding=(),
+        removing=(),
+        assignment_generation=state.assignment_generation + 1,
+    )
+    if state.leader in target:
+        # What the removed ones still fetch counts for nothing, not even when one of them is added again, with an empty copy.
+        return election.led_anew(after) if state.removing else after
+    return election.elected(replace(after, leader=NO_LEADER, leader_incarnation=NO_INCARNATION), serving)
+
+
+def without_copy(
+    state: PartitionState, broker_id: int, min_insync: int, serving: election.Incarnation
+) -> PartitionState | str | None:
+    """After `broker_id` is told to throw its copy away and fetch it anew."""
+    if broker_id not in state.replicas:
+        return "this broker holds no such replica"
+    rest = tuple(s for s in state.isr if s.broker_id != broker_id)
+    if not any(serving(s.broker_id) == s.incarnation for s in rest):
+        return "no other replica is in sync: its data would be lost"
+    shrunk = election.with_isr(state, rest, min_insync=min_insync)
+    # Its copy is thrown away, so it can prove nothing any more; nor can what it still fetches, or fetched before: a new epoch.
+    shrunk = replace(shrunk, elr=tuple(e for e in shrunk.elr if e != broker_id))
+    stays = state.leader not in (broker_id, NO_LEADER)
+    return election.led_anew(shrunk) if stays else election.elected(shrunk, serving)

@@ -1,0 +1,200 @@
+"""A move against a cluster that lives its own life: brokers die and return, the controller takes orders late or after it was withdrawn, the
+operator pauses, cancels and rolls back whenever he likes.
+
+Checked: no more copies at a time than allowed, a partition is never left without a replica in sync, nobody's step is done twice, and in the
+end, when all is well again, the move ends, with every placement exactly as wanted or exactly as before. Not checked: bytes, throttles, rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from brokerd.cluster import election
+from brokerd.cluster.model import NO_LEADER, PartitionState, Seat
+from controlplane import moves as core
+from controlplane.controller import placements
+from controlplane.moves import MoveView, ObservedPart, PartView
+
+BROKERS = (1, 2, 3, 4)
+WORKING = ("running", "paused", "verifying", "cancelling", "rolling_back")
+AT_A_TIME, PER_BROKER = 2, 2
+
+
+class Moving(RuleBasedStateMachine):
+    @initialize(
+        ways=st.lists(
+            st.tuples(st.permutations(BROKERS), st.permutations(BROKERS), st.integers(1, 3), st.integers(1, 3)),
+            min_size=1,
+            max_size=4,
+        )
+    )
+    def begin(self, ways: list[tuple[list[int], list[int], int, int]]) -> None:
+        self.now = 1_000.0
+        self.alive = set(BROKERS)
+        self.state = "running"
+        self.cluster: dict[int, PartitionState] = {}
+        self.parts: dict[int, PartView] = {}
+        self.in_hand: list[tuple[int, tuple[int, ...], int]] = []
+        """Orders that the controller has read and not carried out yet."""
+        self.taken: list[tuple[int, int]] = []
+        for i, (old, new, old_n, new_n) in enumerate(ways):
+            before, after = tuple(old[:old_n]), tuple(new[:new_n])
+            self.cluster[i] = PartitionState(before, tuple(Seat(b, b) for b in before), before[0], before[0])
+            self.parts[i] = PartView(i, f"p-{i}", "waiting", before, after, after, 0, None, None, None, None)
+
+    def incarnation(self, broker: int) -> int | None:
+        return broker if broker in self.alive else None
+
+    def seen(self) -> dict[int, PartView]:
+        return {i: replace(p, observed=observed(self.cluster[i])) for i, p in self.parts.items()}
+
+    def apply(self, steps: list[core.PartStep] | tuple[core.PartStep, ...]) -> None:
+        for step in steps:
+            self.parts[step.part_id] = core.after(self.parts[step.part_id], step, self.now)
+
+    # -- what happens ------------------------------------------------------------------------------------------------------
+    @precondition(lambda self: self.state in WORKING)
+    @rule(seconds=st.sampled_from([0.1, 2.0, 5.0, 90.0]))
+    def worker_looks(self, seconds: float) -> None:
+        self.now += seconds
+        view = MoveView(self.state, tuple(self.seen().values()), AT_A_TIME, frozenset(self.alive), PER_BROKER)
+        steps = core.next_steps(view, self.now)
+        again = core.next_steps(view, self.now)
+        assert steps == again
+        self.apply(steps.parts)
+        self.state = steps.state or self.state
+
+    @rule()
+    def controller_reads(self) -> None:
+        if self.state in WORKING:
+            self.in_hand += [(p.id, p.wanted, p.read_generation) for p in self.parts.values() if p.state == "ordered"]
+
+    @precondition(lambda self: self.in_hand)
+    @rule()
+    def controller_carries_out(self) -> None:
+        i, wanted, generation = self.in_hand.pop(0)
+        state = self.cluster[i]
+        if state.target == wanted and state.assignment_generation != generation:
+            return
+        after = placements.assigned(state, wanted, generation, self.incarnation)
+        if isinstance(after, str):
+            return
+        assert (i, generation) not in self.taken, "one order was carried out twice"
+        self.taken.append((i, generation))
+        self.cluster[i] = after
+
+    @rule(i=st.integers(0, 3))
+    def a_copy_catches_up(self, i: int) -> None:
+        state = self.cluster.get(i)
+        if state is None or state.leader == NO_LEADER:
+            return
+        for b in state.replicas:
+            if b not in state.isr_ids and b in self.alive:
+                state = election.with_isr(state, (*state.isr, Seat(b, b)), min_insync=1)
+        self.cluster[i] = state
+        if state.reassigning:
+            self.cluster[i] = placements.finished(state, self.incarnation) or state
+
+    @rule(broker=st.sampled_from(BROKERS))
+    def a_broker_dies(self, broker: int) -> None:
+        self.alive.discard(broker)
+        for i, state in self.cluster.items():
+            self.cluster[i] = (
+                election.without(state, broker, self.incarnation, min_insync=1, tail_lost=False, unclean=False) or state
+            )
+
+    @rule(broker=st.sampled_from(BROKERS))
+    def a_broker_returns(self, broker: int) -> None:
+        self.alive.add(broker)
+        for i, state in self.cluster.items():
+            if state.leader == NO_LEADER:
+                self.cluster[i] = election.elected(state, self.incarnation, unclean=False) or state
+
+    # -- what the operator does ------------------------------------------------------------------------------------------------
+    @precondition(lambda self: self.state == "running")
+    @rule()
+    def pause(self) -> None:
+        self.state = "paused"
+        for i, p in self.parts.items():
+            if p.state == "ordered":
+                self.parts[i] = replace(p, state="waiting")
+
+    @precondition(lambda self: self.state == "paused")
+    @rule()
+    def resume(self) -> None:
+        self.state = "running"
+
+    @precondition(lambda self: self.state in ("running", "paused", "verifying"))
+    @rule()
+    def cancel(self) -> None:
+        views = list(self.seen().values())
+        if core.cancel_problem(views, frozenset(self.alive)) is None:
+            self.state = "cancelling"
+            self.apply(core.cancel_steps(views))
+
+    @precondition(lambda self: self.state not in ("rolling_back", "rolled_back"))
+    @rule()
+    def roll_back(self) -> None:
+        views = list(self.seen().values())
+        if core.cancel_problem(views, frozenset(self.alive)) is None and len(self.alive) == len(BROKERS):
+            self.state = "rolling_back"
+            self.apply(core.roll_back_steps(views))
+
+    # -- what must hold --------------------------------------------------------------------------------------------------------
+    @invariant()
+    def partitions_can_be_led(self) -> None:
+        for state in getattr(self, "cluster", {}).values():
+            assert state.isr or state.elr or state.last_isr, f"nobody is left to lead: {state}"
+            if len(self.alive) == len(BROKERS):
+                assert state.leader != NO_LEADER or election.elected(state, self.incarnation, unclean=False) is not None
+
+    @invariant()
+    def copies_are_bounded(self) -> None:
+        forward = [p for p in getattr(self, "parts", {}).values() if p.state in core.IN_FLIGHT and not p.going_back]
+        assert len(forward) <= AT_A_TIME
+
+    def teardown(self) -> None:
+        """All is well again: the move ends, and exactly."""
+        if not hasattr(self, "parts"):
+            return
+        while self.in_hand:
+            self.controller_carries_out()
+        for broker in BROKERS:
+            self.a_broker_returns(broker)
+        if self.state == "paused":
+            self.resume()
+        for _ in range(60):
+            if self.state not in WORKING:
+                break
+            self.worker_looks(5.0)
+            self.controller_reads()
+            while self.in_hand:
+                self.controller_carries_out()
+            for i in self.cluster:
+                self.a_copy_catches_up(i)
+        assert self.state not in WORKING, f"does not end: {self.state}, {self.parts}, {self.cluster}"
+        for i, p in self.parts.items():
+            if p.state == "done":
+                assert self.cluster[i].replicas == p.replicas_to
+            elif p.state in ("put_back", "untouched"):
+                assert self.cluster[i].replicas == p.replicas_from
+            assert p.state in core.ENDED
+        if self.state in ("done", "cancelled", "rolled_back"):
+            assert not any(p.state == "stuck" for p in self.parts.values())
+        if self.state == "rolled_back":
+            assert all(self.cluster[i].replicas == p.replicas_from for i, p in self.parts.items())
+
+
+def observed(state: PartitionState) -> ObservedPart:
+    leader = None if state.leader == NO_LEADER else state.leader
+    return ObservedPart(
+        state.replicas, state.isr_ids, state.adding, state.removing, leader, state.assignment_generation, {}
+    )
+
+
+TestMoving = Moving.TestCase
+TestMoving.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
