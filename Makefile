@@ -10,7 +10,7 @@ ROUNDS ?= 20
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools up down status check test simulate faults browser pipeline bench bench-many bench-peer bench-console clean
+.PHONY: help setup tools up down status check test simulate faults moves-matrix browser pipeline bench bench-many bench-peer bench-console clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -59,6 +59,9 @@ simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transac
 faults: setup tools  ## all faults on real processes, then ROUNDS of random kills under load (SEED=1) with a count of what was lost
 	$(BIN)/python -m pytest tests/faults tests/cluster tests/upgrade -m "long or not long" $(ARGS)
 	$(BIN)/python -m tests.faults.rounds --rounds $(ROUNDS) --seed $(SEED)
+
+moves-matrix: setup  ## kill -9 of every part at each transition of a move, under load; some 15 minutes (options: make moves-matrix ARGS='--victims worker')
+	$(BIN)/python -m tests.faults.moves_matrix $(ARGS)
 
 browser: setup tools  ## the console in Chromium; screenshots in build/
 	$(BIN)/python -m pytest tests/browser $(ARGS)

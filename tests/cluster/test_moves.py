@@ -1,0 +1,195 @@
+"""Moves on a living house: throttles that brokers really keep, and Kafka's own clients that see and steer the same moves.
+
+Checks: rates as measured from outside, configs as Kafka clients read them, rows over REST. Does not check: kills at each transition
+(`make moves-matrix`), records (test_failover.py).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import ConfigResource
+from kafka import TopicPartition
+from kafka.admin import ConfigResource as Resource
+from kafka.admin import ConfigResourceType, KafkaAdminClient
+
+from tests.cluster.house import House
+from tests.cluster.local import wait_for
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
+RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+BROKERS = ("1", "2", "3")
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    house = House(tmp_path_factory.mktemp("house"))
+    try:
+        yield house
+    finally:
+        house.down()
+
+
+@pytest.fixture(scope="module")
+def kim(house: House) -> Iterator[KafkaAdminClient]:
+    admin = KafkaAdminClient(bootstrap_servers=house.bootstrap)
+    yield admin
+    admin.close()
+
+
+def throttles(house: House, topic: str) -> dict[str, str]:
+    """Every throttle that a Kafka client finds on the brokers and on this topic."""
+    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic)]
+    asked += [ConfigResource(ConfigResource.Type.BROKER, b) for b in BROKERS]
+    found = {}
+    for resource in asked:
+        configs = house.admin.describe_configs([resource])[resource].result(20)
+        for name in (LEADERS, FOLLOWERS, *RATES):
+            if name in configs and not configs[name].is_default:
+                found[f"{resource.name} {name}"] = configs[name].value
+    return found
+
+
+def pour(house: House, topic: str, size: int) -> None:
+    """`size` bytes into partition 0, in batches that are small beside a throttle: a batch is never cut."""
+    producer = Producer({"bootstrap.servers": house.bootstrap, "acks": "all", "batch.size": 16_384})
+    for _ in range(size // 1_000):
+        producer.produce(topic, os.urandom(1_000), partition=0)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def replicas(house: House, topic: str) -> list[int]:
+    return list(house.partitions(topic)[0]["replicas"])
+
+
+def other(house: House, topic: str) -> list[int]:
+    """Where partition 0 might be: the broker that has no copy of it, and its leader."""
+    now = replicas(house, topic)
+    return [next(b for b in (1, 2, 3) if b not in now), now[0]]
+
+
+def test_a_throttle_is_kept_changed_in_flight_and_gone_in_the_end(house: House) -> None:
+    house.topic("held", partitions=1, replication_factor=2)
+    pour(house, "held", 6_000_000)
+    wait_for(lambda: (house.partitions("held")[0]["size_bytes"] or 0) > 6_000_000, "the size to be known")
+    scope = {"kind": "partitions", "partitions": [{"topic": "held", "partition": 0, "replicas": other(house, "held")}]}
+    rate = 50_000  # two minutes for all of it
+    began = time.monotonic()
+    move = house.post("moves", {"scope": scope, "start": True, "throttle_bytes_per_s": rate, "why": "test"})["id"]
+    wait_for(lambda: len(throttles(house, "held")) == 8, "the throttle to be seen by a client")
+
+    def copied() -> int:
+        return int(house.get(f"moves/{move}")["bytes_done"] or 0)
+
+    wait_for(lambda: copied() > 400_000, "a part to be copied", 90)
+    seconds = time.monotonic() - began
+    row = house.get(f"moves/{move}")
+    # A second's burst and a batch or two are free; sizes are told late, never early.
+    assert row["bytes_done"] <= rate * (seconds + 1) + 200_000, (row, seconds)
+    assert (row["state"], row["throttle_bytes_per_s"]) == ("running", rate)
+    house.post(f"moves/{move}/throttle", {"throttle_bytes_per_s": 50_000_000, "why": "night"})
+    done = wait_for(lambda: (m := house.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 60)
+    assert done["state"] == "done"
+    assert time.monotonic() - began < 6_000_000 / rate, "the new rate was not felt"
+    assert throttles(house, "held") == {}
+    assert replicas(house, "held") == scope["partitions"][0]["replicas"]
+    story = [(t["state_from"], t["state_to"]) for t in house.get(f"moves/{move}/story")]
+    assert story[0] == ("planned", "running") and story[-1][1] == "done"
+
+
+class Stream:
+    """Bytes into partition 0 of a topic, about `bytes_per_s` of them, until it is left."""
+
+    def __init__(self, house: House, topic: str, bytes_per_s: int) -> None:
+        self._producer = Producer({"bootstrap.servers": house.bootstrap, "acks": "all", "batch.size": 16_384})
+        self._topic, self._rate, self._stop = topic, bytes_per_s, threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.1):
+            for _ in range(self._rate // 10_000):
+                self._producer.produce(self._topic, os.urandom(1_000), partition=0)
+            self._producer.poll(0)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        self._thread.join(30)
+        self._producer.flush(30)
+
+
+def test_a_throttle_below_what_comes_in_is_named_before_a_minute_is_over(house: House) -> None:
+    house.topic("outrun", partitions=1, replication_factor=2)
+    pour(house, "outrun", 2_000_000)
+    scope = {"kind": "topic", "topic": "outrun", "brokers": other(house, "outrun")}
+    with Stream(house, "outrun", 200_000):
+        began = time.monotonic()
+        move = house.post("moves", {"scope": scope, "start": True, "throttle_bytes_per_s": 20_000, "why": "test"})["id"]
+        row = wait_for(lambda: (m := house.get(f"moves/{move}"))["needs_bytes_per_s"] and m, "the verdict", 60)
+        assert time.monotonic() - began < 60
+        assert row["eta_s"] is None
+        (part,) = house.get(f"moves/{move}/parts")["rows"]
+        assert part["cause"] == "will_not_finish"
+        # About what comes in, with headroom; and with that it does finish, while as much comes in.
+        assert 100_000 < row["needs_bytes_per_s"] < 1_000_000
+        house.post(f"moves/{move}/throttle", {"throttle_bytes_per_s": 20 * row["needs_bytes_per_s"], "why": "verdict"})
+        ended = wait_for(lambda: (m := house.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 90)
+    assert (ended["state"], ended["needs_bytes_per_s"]) == ("done", None)
+    assert throttles(house, "outrun") == {}
+
+
+def test_a_kafka_client_begins_sees_and_cancels_a_move_under_its_own_throttle(
+    house: House, kim: KafkaAdminClient
+) -> None:
+    house.topic("clients", partitions=1, replication_factor=2)
+    pour(house, "clients", 4_000_000)
+    before = replicas(house, "clients")
+    wanted, part = other(house, "clients"), TopicPartition("clients", 0)
+
+    def configure(value: str | None) -> None:
+        def entry(text: str) -> tuple[str, str | None]:
+            return ("SET", text) if value is not None else ("DELETE", None)
+
+        kim.alter_configs(
+            [
+                *(Resource(ConfigResourceType.BROKER, b, dict.fromkeys(RATES, entry(value or ""))) for b in BROKERS),
+                Resource(ConfigResourceType.TOPIC, "clients", {LEADERS: entry("*"), FOLLOWERS: entry("*")}),
+            ]
+        )
+
+    configure("100000")
+    wait_for(lambda: len(throttles(house, "clients")) == 8, "the client's own throttle")
+    assert kim.alter_partition_reassignments({part: wanted}) == {part: None}
+    listed: dict[Any, Any] = kim.list_partition_reassignments()
+    assert sorted(listed[part]["replicas"]) == [1, 2, 3]
+    assert (listed[part]["adding_replicas"], len(listed[part]["removing_replicas"])) == ([wanted[0]], 1)
+    move = wait_for(lambda: house.get("moves?working=true")["rows"], "the move's row")[0]
+    assert (move["origin"], move["state"], move["parts"]) == ("client", "running", 1)
+    assert kim.alter_partition_reassignments({part: None}) == {part: None}
+    ended = wait_for(lambda: (m := house.get(f"moves/{move['id']}"))["finished_at"] and m, "the way back", 60)
+    assert ended["state"] == "cancelled"
+    assert replicas(house, "clients") == before
+    assert kim.list_partition_reassignments() == {}
+    refused = kim.alter_partition_reassignments({part: None})[part]
+    assert refused is not None and refused.errno == 85
+    configure(None)
+    assert wait_for(lambda: throttles(house, "clients") == {}, "the client's throttle to be gone")
+    # Unthrottled it is over in seconds, and the operator may roll back what a client began.
+    assert kim.alter_partition_reassignments({part: wanted}) == {part: None}
+    wait_for(lambda: kim.list_partition_reassignments() == {}, "the client's move to end", 60)
+    newest = house.get("moves")["rows"][0]["id"]
+    wait_for(lambda: house.get(f"moves/{newest}")["state"] == "done", "its row to say so", 30)
+    assert replicas(house, "clients") == wanted
+    house.post(f"moves/{newest}/roll_back", {"why": "test"})
+    wait_for(lambda: house.get(f"moves/{newest}")["state"] == "rolled_back", "the way back", 60)
+    assert replicas(house, "clients") == before
