@@ -23,12 +23,12 @@
     const chart = new uPlot({
       width: box.clientWidth, height: box.clientHeight, padding: [10, 28, 0, 0], legend: { show: false },
       cursor: { y: false, points: { size: 5 } },
-      scales: { x: { time: true, range: (u) => { if (over && u.data[0].length) return [u.data[0][0], Math.max(u.data[0].at(-1), u.data[0][0] + 1)]; const now = Date.now() / 1000, first = u.data[0][0] ?? now; return [Math.min(now - WINDOW_S_MIN, Math.max(first, now - KEEP_S)), now]; } }, y: { range: (u, low, high) => [0, Math.max(1, high || 1, limit) * 1.15] } },
+      scales: { x: { time: true, range: (u) => { if (over && u.data[0].length) return [u.data[0][0], Math.max(u.data[0].at(-1), u.data[0][0] + 1)]; const now = Date.now() / 1000, first = u.data[0][0] ?? now; return [Math.min(now - WINDOW_S_MIN, Math.max(first, now - KEEP_S)), now]; } }, y: { range: (u, low, high) => [0, Math.max(1, high || limit || 1, limit < 4 * high ? limit : 0) * 1.15] } },  // a limit far above hides the line
       axes: [{ ...axis, size: 24, space: 70, values: (u, ticks, i, space, step) => ticks.map((t) => clock(t, step)) }, { ...axis, size: 46, space: 26, values: (u, ticks) => ticks.map(short) }],
       series: [{}, { stroke: ink, width: 1.4, fill: line, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } }],
       // A limit is not a series: it holds whether or not anything was heard.
       hooks: { draw: [(u) => {
-        if (!limit) return;
+        if (!limit || limit > u.scales.y.max) return;
         const y = Math.round(u.valToPos(limit, "y", true)), { left, width } = u.bbox;
         u.ctx.save();
         u.ctx.strokeStyle = amber; u.ctx.lineWidth = 1.5; u.ctx.setLineDash([6, 4]);
