@@ -1,0 +1,323 @@
+"""The administrator's APIs by clients that nobody here wrote: confluent-kafka's and kafka-python's AdminClient, on one cluster.
+
+Checks: elections, descriptions, settings that change at once, quotas, features, offsets of every kind, refusals. Does not check rows (test_control_plane.py does).
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import (
+    ElectionType,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as PythonPartition
+from kafka.admin import ConfigResource as PythonResource
+from kafka.errors import UnsupportedVersionError
+
+from brokerd.wire import framing
+from brokerd.wire.apis import APIS, ApiKey
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import AlterClientQuotasRequest, ApiVersionsRequest
+from tests.cluster.local import LocalCluster, wait_for
+from tests.faults.raw import Raw
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module")
+def admin(cluster: LocalCluster) -> AdminClient:
+    return AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+
+
+@pytest.fixture(scope="module")
+def python_admin(cluster: LocalCluster) -> Iterator[KafkaAdminClient]:
+    client = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    yield client
+    client.close()
+
+
+def made(admin: AdminClient, name: str, assignment: list[list[int]], **config: str) -> str:
+    topic = NewTopic(
+        name, len(assignment), replica_assignment=assignment, config={k.replace("_", "."): v for k, v in config.items()}
+    )
+    admin.create_topics([topic])[name].result(60)
+    return name
+
+
+def leaders(cluster: LocalCluster, topic: str) -> list[int]:
+    state = cluster.image.topic_named(topic)
+    return [] if state is None else [p.leader for _, p in sorted(state.partitions.items())]
+
+
+def error_of(call: Any) -> int:
+    with pytest.raises(KafkaException) as raised:
+        call()
+    return int(raised.value.args[0].code())
+
+
+def entries(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, ConfigEntry]:
+    resource = ConfigResource(kind, name)
+    return dict(admin.describe_configs([resource])[resource].result(60))
+
+
+def alter(admin: AdminClient, kind: ResourceType, name: str, **values: str | None) -> None:
+    changes = [
+        ConfigEntry(k.replace("_", "."), v, incremental_operation=AlterConfigOpType.SET if v is not None else AlterConfigOpType.DELETE)
+        for k, v in values.items()
+    ]  # fmt: skip
+    resource = ConfigResource(kind, name, incremental_configs=changes)
+    admin.incremental_alter_configs([resource])[resource].result(60)
+
+
+# -- elections -------------------------------------------------------------------------------------------------------------
+def test_leaders_are_elected_preferred_and_only_where_needed(cluster: LocalCluster, admin: AdminClient) -> None:
+    topic = made(admin, "elected", [[1, 2, 3], [2, 3, 1]])
+    answer = admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0), TopicPartition(topic, 9)]).result(
+        60
+    )
+    assert {tp.partition: (e.code() if e else None) for tp, e in answer.items()} == {
+        0: KafkaError.ELECTION_NOT_NEEDED, 9: KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }  # fmt: skip
+    answer = admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition(topic, 1)]).result(60)
+    assert [e.code() for e in answer.values()] == [KafkaError.ELECTION_NOT_NEEDED]
+    assert leaders(cluster, topic) == [1, 2]
+
+
+# -- what there is ---------------------------------------------------------------------------------------------------------
+def test_topics_and_the_cluster_are_described(cluster: LocalCluster, admin: AdminClient) -> None:
+    topic = made(admin, "described", [[1, 2], [3, 1]])
+    told = admin.describe_topics(TopicCollection([topic, "no-such-topic"]), request_timeout=60)
+    shown = told[topic].result(60)
+    assert [(p.leader.id, [n.id for n in p.replicas], [n.id for n in p.isr]) for p in shown.partitions] == [
+        (1, [1, 2], [1, 2]), (3, [3, 1], [3, 1]),
+    ]  # fmt: skip
+    assert error_of(lambda: told["no-such-topic"].result(60)) == KafkaError.UNKNOWN_TOPIC_OR_PART
+    found = admin.describe_cluster(request_timeout=60).result(60)
+    assert found.cluster_id == cluster.image.cluster_id
+    assert sorted(n.id for n in found.nodes) == [1, 2, 3]
+
+
+def test_offsets_of_every_kind(cluster: LocalCluster, admin: AdminClient) -> None:
+    topic = made(admin, "offsets", [[1]])
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for value, timestamp in ((b"a", 5_000), (b"b", 9_000), (b"c", 7_000)):
+        producer.produce(topic, value, timestamp=timestamp, partition=0)
+        producer.flush(60)
+    tp = TopicPartition(topic, 0)
+
+    def ask(spec: OffsetSpec) -> tuple[int, int]:
+        answer = admin.list_offsets({tp: spec}, isolation_level=IsolationLevel.READ_COMMITTED)[tp].result(60)
+        return answer.offset, answer.timestamp
+
+    assert ask(OffsetSpec.earliest())[0] == 0
+    assert ask(OffsetSpec.latest())[0] == 3
+    assert ask(OffsetSpec.max_timestamp()) == (1, 9_000)
+    assert ask(OffsetSpec.for_timestamp(6_000)) == (1, 9_000)
+    assert ask(OffsetSpec.for_timestamp(10_000))[0] == -1
+
+
+# -- settings --------------------------------------------------------------------------------------------------------------
+def test_a_brokers_settings_are_told_and_changed_at_once_for_one_and_for_all(
+    cluster: LocalCluster, admin: AdminClient
+) -> None:
+    shown = entries(admin, ResourceType.BROKER, "1")
+    setting = shown["num.partitions"]
+    assert (setting.value, setting.source, setting.is_read_only) == (
+        "3",
+        ConfigSource.STATIC_BROKER_CONFIG.value,
+        False,
+    )
+    assert list(setting.synonyms) == ["num.partitions"]
+    assert shown["broker.id"].is_read_only
+    alter(admin, ResourceType.BROKER, "1", num_partitions="7")
+    alter(admin, ResourceType.BROKER, "", num_partitions="5")
+
+    def told(name: str) -> tuple[str | None, int]:
+        setting = entries(admin, ResourceType.BROKER, name)["num.partitions"]
+        return setting.value, setting.source
+
+    wait_for(lambda: told("1") == ("7", ConfigSource.DYNAMIC_BROKER_CONFIG.value), "broker 1's own word")
+    wait_for(lambda: told("2") == ("5", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value), "the word of all brokers")
+    alter(admin, ResourceType.BROKER, "", num_partitions=None)
+    alter(admin, ResourceType.BROKER, "1", num_partitions=None)
+    wait_for(lambda: told("1") == ("3", ConfigSource.STATIC_BROKER_CONFIG.value), "the file's word again")
+
+
+def test_a_default_for_topics_counts_at_once_where_topics_say_nothing(
+    cluster: LocalCluster, admin: AdminClient
+) -> None:
+    plain, own = made(admin, "plain", [[1]]), made(admin, "own", [[1]], max_message_bytes="2000000")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "compression.type": "none", "linger.ms": 0})
+
+    def refused(topic: str) -> bool:
+        verdicts: list[Any] = []
+        producer.produce(topic, bytes(50_000), partition=0, on_delivery=lambda e, m: verdicts.append(e))
+        producer.flush(60)
+        return verdicts[0] is not None and verdicts[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
+
+    assert not refused(plain)
+    alter(admin, ResourceType.BROKER, "", message_max_bytes="10000")
+    wait_for(lambda: refused(plain), "the new default")
+    assert not refused(own)
+    synonyms = entries(admin, ResourceType.TOPIC, plain)["max.message.bytes"]
+    assert (synonyms.value, synonyms.source) == ("10000", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value)
+    alter(admin, ResourceType.BROKER, "", message_max_bytes=None)
+    wait_for(lambda: not refused(plain), "the old default")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [("1", {"log_dirs": "/x"}), ("1", {"no_such_setting": "1"}), ("1", {"num_partitions": "none"}), ("", {"min_insync_replicas": "2"}), ("1", {"log_retention_ms": "5"})],
+)  # fmt: skip
+def test_settings_that_cannot_change_at_once_are_refused_with_the_reason(
+    admin: AdminClient, name: str, change: dict[str, str]
+) -> None:
+    with pytest.raises(KafkaException) as raised:
+        alter(admin, ResourceType.BROKER, name, **change)
+    assert raised.value.args[0].code() == KafkaError.INVALID_REQUEST
+    assert len(raised.value.args[0].str()) > 20
+
+
+def test_a_broker_that_starts_again_knows_what_was_set(cluster: LocalCluster, admin: AdminClient) -> None:
+    alter(admin, ResourceType.BROKER, "3", max_connections_per_ip="4321")
+    wait_for(lambda: entries(admin, ResourceType.BROKER, "3")["max.connections.per.ip"].value == "4321", "the change")
+    cluster.kill("broker-3")
+    cluster.start_broker(3)
+    wait_for(lambda: cluster.listening(3), "broker 3 again")
+    fresh = AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.ports[3]}", "log_level": 0})
+    wait_for(lambda: entries(fresh, ResourceType.BROKER, "3")["max.connections.per.ip"].value == "4321", "the setting")
+
+
+# -- kafka-python ------------------------------------------------------------------------------------------------------------
+def test_kafka_pythons_admin_describes_what_there_is(admin: AdminClient, python_admin: KafkaAdminClient) -> None:
+    topic = made(admin, "for-python", [[2, 3], [3, 1]])
+    pages, cursor = [], None
+    while not pages or cursor is not None:
+        page = python_admin.describe_topic_partitions([topic], response_partition_limit=1, cursor=cursor)
+        cursor = page["next_cursor"]
+        pages.append([(p["leader_id"], p["replica_nodes"]) for t in page["topics"] for p in t["partitions"]])
+    assert pages == [[(2, [2, 3])], [(3, [3, 1])]]
+    assert {b["node_id"] for b in python_admin.describe_cluster()["brokers"]} == {1, 2, 3}
+    listed = python_admin.list_config_resources(["TOPIC", "BROKER"])
+    assert topic in listed["TOPIC"]
+    assert sorted(listed["BROKER"]) == ["1", "2", "3"]
+    told = python_admin.describe_configs([PythonResource("BROKER", "2")], config_filter="all")
+    assert "num.partitions" in repr(told)
+
+
+def test_a_leader_returns_where_kafka_python_asks_for_all(
+    cluster: LocalCluster, admin: AdminClient, python_admin: KafkaAdminClient
+) -> None:
+    topic = made(admin, "returns", [[2, 1]])
+    cluster.kill("broker-2")
+    wait_for(lambda: leaders(cluster, topic) == [1], "broker 1 to lead")
+    cluster.start_broker(2)
+
+    def back() -> bool:
+        python_admin.elect_leaders(0, raise_errors=False)
+        return leaders(cluster, topic) == [2]
+
+    wait_for(back, "the preferred leader")
+
+
+def test_producers_are_described_by_the_leader_and_by_a_follower(
+    cluster: LocalCluster, admin: AdminClient, python_admin: KafkaAdminClient
+) -> None:
+    topic = made(admin, "producers", [[1, 2]])
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "acks": "all"})
+    producer.produce(topic, b"x", partition=0)
+    producer.flush(60)
+    tp = PythonPartition(topic, 0)
+
+    def known(broker_id: int | None) -> list[int]:
+        state = python_admin.describe_producers([tp], broker_id=broker_id)[tp]
+        return [p.last_sequence for p in state.active_producers]
+
+    assert known(None) == [0]
+    wait_for(lambda: known(2) == [0], "the follower to know the producer")
+    with pytest.raises(Exception, match="NotLeader"):
+        known(3)
+
+
+def test_a_feature_is_finalised_for_all_brokers(cluster: LocalCluster, python_admin: KafkaAdminClient) -> None:
+    def finalised(broker_id: int) -> Any:
+        client = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{cluster.ports[broker_id]}")
+        try:
+            return client.describe_features()["finalized_features"].get("transaction.version")
+        finally:
+            client.close()
+
+    assert [finalised(b) for b in (1, 2, 3)] == [None] * 3
+    python_admin.update_features({"transaction.version": ("UPGRADE", 2)})
+    for broker_id in (1, 2, 3):
+        wait_for(lambda b=broker_id: finalised(b) == (2, 2), f"broker {broker_id} to offer it")  # type: ignore[misc]
+    with pytest.raises(Exception, match="InvalidUpdateVersion"):
+        python_admin.update_features({"transaction.version": ("UPGRADE", 3)})
+
+
+def test_what_is_not_there_is_not_offered_and_clients_say_so(python_admin: KafkaAdminClient) -> None:
+    with pytest.raises(UnsupportedVersionError):
+        python_admin.describe_metadata_quorum()
+
+
+# -- what neither of them asks -------------------------------------------------------------------------------------------------
+def test_delegation_tokens_are_refused_as_kafka_refuses_them(cluster: LocalCluster) -> None:
+    raw = Raw(cluster, 1)
+    for api in (
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    ):
+        for version in range(1, APIS[api].max_version + 1):
+            raw.send(api, version, APIS[api].request())
+            assert raw.receive(api, version).error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    raw.close()
+
+
+def test_an_address_over_its_rate_is_closed_and_comes_in_again_later(cluster: LocalCluster) -> None:
+    raw = Raw(cluster, 1)
+
+    def quota(rate: float | None) -> None:
+        r = AlterClientQuotasRequest
+        op = r.OpData(key="connection_creation_rate", value=rate or 0.0, remove=rate is None)
+        entry = r.EntryData(entity=[r.EntityData(entity_type="ip", entity_name="127.0.0.1")], ops=[op])
+        raw.send(ApiKey.ALTER_CLIENT_QUOTAS, 1, r(entries=[entry]))
+        assert [e.error_code for e in raw.receive(ApiKey.ALTER_CLIENT_QUOTAS, 1).entries] == [0]
+
+    def comes_in() -> bool:
+        with socket.create_connection(("127.0.0.1", cluster.ports[2]), timeout=30) as sock:
+            sock.sendall(framing.encode_request(ApiKey.API_VERSIONS, 0, 1, "me", ApiVersionsRequest()))
+            try:
+                return sock.recv(1) != b""
+            except ConnectionResetError:
+                return False
+
+    quota(1.0)
+    try:
+        wait_for(lambda: not all(comes_in() for _ in range(3)), "the address to be held back")
+        wait_for(comes_in, "the same address a little later")
+    finally:
+        quota(None)
+    wait_for(lambda: all(comes_in() for _ in range(5)), "no limit any more")
+    raw.close()
