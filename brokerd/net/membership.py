@@ -87,6 +87,8 @@ class Membership:
         self._offline_busy = False
         self._number = 0
         self._waiting: dict[str, Waiting] = {}
+        self._early: list[Waiting] = []
+        """Asked before this process had its first seat, whose number names its requests."""
         store.on_session = self._session
 
     @property
@@ -122,6 +124,10 @@ class Membership:
             waiting = self._waiting.pop(request_id)
             if self._store.zk_session:
                 self._store.delete(znodes.request(request_id), -1, lambda r: None)
+            waiting.done(None)
+        expired = [w for w in self._early if w.deadline_mono_ms <= now.mono_ms]
+        self._early = [w for w in self._early if w.deadline_mono_ms > now.mono_ms]
+        for waiting in expired:
             waiting.done(None)
         if self._retry_at_ms is not None and now.mono_ms >= self._retry_at_ms:
             self._retry_at_ms = None
@@ -220,6 +226,9 @@ class Membership:
         self.incarnation = result.stat.czxid
         if self._born is None:
             self._born = self.incarnation
+            early, self._early = self._early, []
+            for w in early:
+                self.request(w.kind, w.payload, max(1, w.deadline_mono_ms - self._clock().mono_ms), w.done)
         log.info("broker %d registered, incarnation %d", self.broker_id, self.incarnation)
         self._offline_written = frozenset()
         self._listener.registered(self.incarnation, self._clock())
@@ -297,8 +306,12 @@ class Membership:
         done: Callable[[RequestAnswered | None], None],
     ) -> None:
         """Ask the controller; `done` hears the log's answer, or None after the time-out. Without a session it waits for the next."""
-        if self._born is None or len(self._waiting) >= REQUESTS_MAX:
+        if len(self._waiting) + len(self._early) >= REQUESTS_MAX:
             done(None)
+            return
+        deadline_mono_ms = self._clock().mono_ms + timeout_ms
+        if self._born is None:
+            self._early.append(Waiting(deadline_mono_ms, done, kind, payload))
             return
         self._number += 1
         request_id = f"{self._born}-{self._number}"
@@ -307,7 +320,7 @@ class Membership:
             request_id = f"create-topic-{payload['topics'][0]['name']}"
             if request_id in self._waiting:
                 return
-        self._waiting[request_id] = Waiting(self._clock().mono_ms + timeout_ms, done, kind, payload)
+        self._waiting[request_id] = Waiting(deadline_mono_ms, done, kind, payload)
         self._ask(request_id)
 
     def _ask(self, request_id: str) -> None:

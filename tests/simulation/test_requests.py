@@ -74,3 +74,13 @@ def test_the_session_goes_with_the_question_unanswered(seed: int) -> None:
     asking.scene.pass_ms(500)
     controller.start()
     asking.answered()
+
+
+def test_asked_of_a_broker_that_has_just_started_and_has_no_seat_yet(seed: int) -> None:
+    asking = Asking(seed)
+    asking.node.die()
+    asking.scene.pass_ms(8_000)
+    asking.node.start()
+    assert asking.node.broker.membership.incarnation is None
+    asking.ask()
+    asking.answered()
