@@ -161,8 +161,14 @@ class ParticipantsApi:
         )
 
     def _described(self, topic: str, index: int) -> m.DescribeProducersResponse.PartitionResponse:
-        replica, error = self._led(topic, index)
+        """Followers tell, too: who looks for a transaction that hangs compares them."""
+        state = self._partitions.image.topic_named(topic)
+        if state is None or not state.ready or index not in state.partitions:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return m.DescribeProducersResponse.PartitionResponse(partition_index=index, error_code=error)
+        replica = self._partitions.find(state, index)
         if replica is None:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return m.DescribeProducersResponse.PartitionResponse(partition_index=index, error_code=error)
         return m.DescribeProducersResponse.PartitionResponse(
             partition_index=index,

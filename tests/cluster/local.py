@@ -82,6 +82,8 @@ class Rows:
         self.topics = {t.name: t for t in topics}
         self.reports: list[Report] = []
         self.generations: dict[tuple[str, str], int] = {}
+        self.settings: dict[str, dict[str, str]] = {}
+        """Of brokers, by id; -1 of all."""
         self._post: Callable[[Any], None] = lambda event: None
         self.image: Image | None = None
 
@@ -99,6 +101,10 @@ class Rows:
             self._post(
                 DesiredRead(access=tuple(self._access(i, request.request_id) for i in request.payload["topics"]))
             )
+            return
+        if request.kind == "alter_broker_configs":
+            wanted = [self._settings(i, request.request_id) for i in request.payload["topics"]]
+            self._post(DesiredRead(access=tuple(wanted)))
             return
         out = []
         for topic in request.payload["topics"]:
@@ -131,6 +137,16 @@ class Rows:
             self.generations.get((item["kind"], item["name"]), 0) + 1
         )
         return DesiredAccess(item["kind"], item["name"], generation, item["value"], request_id)
+
+    def _settings(self, item: dict[str, Any], request_id: str) -> DesiredAccess:
+        key = item["name"] or "-1"
+        settings = self.settings.setdefault(key, {})
+        for op in item["configs"]:
+            if op["op"] == "set":
+                settings[op["name"]] = op["value"]
+            else:
+                settings.pop(op["name"], None)
+        return self._access({"kind": "broker", "name": key, "value": dict(settings)}, request_id)
 
     def move(self, *assignments: DesiredAssignment) -> None:
         self._post(DesiredRead(assignments=assignments))
