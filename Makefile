@@ -10,7 +10,7 @@ ROUNDS ?= 20
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools up down status check test simulate faults moves-matrix browser pipeline bench bench-many bench-peer bench-console clean
+.PHONY: help setup tools up down status check test simulate faults moves-matrix browser pipeline bench bench-many bench-peer bench-console clean cli
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -62,6 +62,9 @@ faults: setup tools  ## all faults on real processes, then ROUNDS of random kill
 
 moves-matrix: setup  ## kill -9 of every part at each transition of a move, under load; some 15 minutes (options: make moves-matrix ARGS='--victims worker')
 	$(BIN)/python -m tests.faults.moves_matrix $(ARGS)
+
+cli: setup  ## Kafka's own command line tools, from Maven, on three brokers (options: make cli ARGS='--only topics')
+	$(BIN)/python -m tests.cli $(ARGS)
 
 browser: setup tools  ## the console in Chromium; screenshots in build/
 	$(BIN)/python -m pytest tests/browser $(ARGS)

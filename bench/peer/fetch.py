@@ -34,9 +34,9 @@ class Absent(Exception):
     """The peer cannot be had here; the text says why."""
 
 
-def jars(version: str) -> Path:
-    """The folder of jars of Apache Kafka `version`, fetched once. Raises Absent."""
-    folder = CACHE / f"kafka-{version}"
+def jars(version: str, *more: str) -> Path:
+    """The folder of jars of Apache Kafka `version` and of `more` of its artifacts (kafka-tools), fetched once. Raises Absent."""
+    folder = CACHE / "-".join(["kafka", version, *more])
     complete = folder / "complete"
     if complete.exists():
         return folder / "lib"
@@ -44,7 +44,8 @@ def jars(version: str) -> Path:
     if maven is None:
         raise Absent("Maven (mvn) is not installed")
     folder.mkdir(parents=True, exist_ok=True)
-    names = (f"org.apache.kafka:kafka_2.13:{version}", VERSIONS[version])
+    kafka = (f"org.apache.kafka:{name}:{version}" for name in ("kafka_2.13", *more))
+    names = (*kafka, VERSIONS[version])
     dependencies = "\n".join(DEPENDENCY.format(*name.split(":")) for name in names)
     (folder / "pom.xml").write_text(POM.format(dependencies=dependencies))
     command = [

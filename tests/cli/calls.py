@@ -1,0 +1,108 @@
+"""What is asked of each tool, and what it has to say. Law: in this order, on one cluster; a call that must be refused says what it has to hear.
+
+`says` and `refuses` are regular expressions over everything that the tool prints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`{b}` in the arguments is the bootstrap list, `{dir}` a folder for files. `refuses`: what it must be told instead of succeeding."""
+
+    tool: str
+    arguments: str
+    says: str = ""
+    refuses: str = ""
+    stdin: str = ""
+
+
+MAINS = {
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-console-producer": "kafka.tools.ConsoleProducer",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-acls": "kafka.admin.AclCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+    "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
+    "kafka-delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+}
+"""Of Kafka 3.9's bin/*.sh."""
+
+B = "--bootstrap-server {b}"
+DELETE_JSON = '{"version":1,"partitions":[{"topic":"walk","partition":0,"offset":1}]}'
+
+CALLS = (
+    Call("kafka-topics", f"{B} --create --topic walk --partitions 2 --replication-factor 3 --config retention.ms=3600000", "Created topic walk"),
+    Call("kafka-topics", f"{B} --list", "(?m)^walk$"),
+    Call("kafka-topics", f"{B} --describe --topic walk", r"PartitionCount: 2\s+ReplicationFactor: 3\s+Configs: retention.ms=3600000"),
+    Call("kafka-topics", f"{B} --alter --topic walk --partitions 3"),
+    Call("kafka-topics", f"{B} --create --topic walk", refuses="already exists"),
+    Call("kafka-console-producer", f"{B} --topic walk --property parse.key=true --property key.separator=:", stdin="a:one\nb:two\nc:three\n"),
+    Call("kafka-console-consumer", f"{B} --topic walk --from-beginning --max-messages 3 --group readers --timeout-ms 60000",
+         "(?s)(?=.*one)(?=.*two)(?=.*three).*Processed a total of 3 messages"),
+    Call("kafka-consumer-groups", f"{B} --list", "readers"),
+    Call("kafka-consumer-groups", f"{B} --describe --group readers", r"(?m)^readers\s+walk\s+\d+\s+\d+\s+\d+\s+0"),
+    Call("kafka-consumer-groups", f"{B} --describe --group readers --state", "Empty"),
+    Call("kafka-consumer-groups", f"{B} --group readers --topic walk --reset-offsets --to-earliest --execute", r"readers\s+walk\s+\d\s+0"),
+    Call("kafka-consumer-groups", f"{B} --group readers --topic walk --delete-offsets", r"walk\s+2\s+Successful"),
+    Call("kafka-consumer-groups", f"{B} --group readers --delete", "was successful"),
+    Call("kafka-get-offsets", f"{B} --topic walk --time -1", r"(?m)^walk:2:\d+$"),
+    Call("kafka-get-offsets", f"{B} --topic walk --time max-timestamp", r"(?m)^walk:1:1$"),
+    Call("kafka-get-offsets", f"{B} --topic walk --time earliest-local", r"(?m)^walk:0:0$"),
+    Call("kafka-producer-perf-test", "--topic walk --num-records 2000 --record-size 100 --throughput -1 --producer-props bootstrap.servers={b}",
+         "2000 records sent"),
+    Call("kafka-consumer-perf-test", f"{B} --topic walk --messages 2000 --timeout 60000", r", 20\d\d, "),
+    Call("kafka-verifiable-producer", f"{B} --topic walk --max-messages 20", '"name":"tool_data".*"acked":20|"acked":20'),
+    Call("kafka-verifiable-consumer", f"{B} --topic walk --group-id verifiers --reset-policy earliest --max-messages 10 --enable-autocommit", '"name":"records_consumed"'),
+    Call("kafka-delete-records", f"{B} --offset-json-file {{dir}}/delete.json", "low_watermark: 1"),
+    Call("kafka-configs", f"{B} --entity-type topics --entity-name walk --alter --add-config max.message.bytes=2000000", "Completed updating"),
+    Call("kafka-configs", f"{B} --entity-type topics --entity-name walk --describe --all", "max.message.bytes=2000000 sensitive=false synonyms={{DYNAMIC_TOPIC_CONFIG"),
+    Call("kafka-configs", f"{B} --entity-type brokers --entity-name 1 --alter --add-config num.partitions=5", "Completed updating"),
+    Call("kafka-configs", f"{B} --entity-type brokers --entity-name 1 --describe", "num.partitions=5 sensitive=false synonyms={{DYNAMIC_BROKER_CONFIG:num.partitions=5"),
+    Call("kafka-configs", f"{B} --entity-type brokers --entity-default --alter --add-config log.retention.ms=86400000", "Completed updating"),
+    Call("kafka-configs", f"{B} --entity-type brokers --entity-default --describe", "log.retention.ms=86400000"),
+    Call("kafka-configs", f"{B} --entity-type brokers --entity-name 1 --alter --add-config log.dirs=/x", refuses="Cannot update log.dirs while the broker runs"),
+    Call("kafka-configs", f"{B} --entity-type broker-loggers --entity-name 1 --alter --add-config brokerd.broker=DEBUG", "Completed updating"),
+    Call("kafka-configs", f"{B} --entity-type broker-loggers --entity-name 1 --describe", "brokerd.broker=DEBUG"),
+    Call("kafka-configs", f"{B} --entity-type users --entity-name ann --alter --add-config producer_byte_rate=1000000", "Completed updating"),
+    Call("kafka-configs", f"{B} --entity-type users --entity-name ann --alter --add-config SCRAM-SHA-256=[password=hush-hush]", "Completed updating"),
+    Call("kafka-configs", f"{B} --entity-type users --entity-name ann --describe", "(?s)producer_byte_rate=1000000.*SCRAM-SHA-256=iterations"),
+    Call("kafka-configs", f"{B} --entity-type ips --entity-name 10.1.2.3 --alter --add-config connection_creation_rate=20", "Completed updating"),
+    Call("kafka-configs", f"{B} --entity-type ips --describe", "connection_creation_rate=20"),
+    Call("kafka-configs", f"{B} --entity-type client-metrics --describe"),
+    Call("kafka-client-metrics", f"{B} --list"),
+    Call("kafka-acls", f"{B} --add --allow-principal User:ann --operation Read --topic walk", "(?s)User:ann.*READ|Adding ACLs"),
+    Call("kafka-acls", f"{B} --list --topic walk", "principal=User:ann.*operation=READ"),
+    Call("kafka-acls", f"{B} --remove --force --allow-principal User:ann --operation Read --topic walk"),
+    Call("kafka-leader-election", f"{B} --election-type preferred --topic walk --partition 0", "already|Valid replica already elected"),
+    Call("kafka-leader-election", f"{B} --election-type unclean --all-topic-partitions"),
+    Call("kafka-log-dirs", f"{B} --describe --topic-list walk", '"partition":"walk-0"'),
+    Call("kafka-transactions", f"{B} list", "TransactionalId"),
+    Call("kafka-transactions", f"{B} describe-producers --topic walk --partition 0", "ProducerId"),
+    Call("kafka-transactions", f"{B} find-hanging --topic walk", "ProducerId|Topic"),
+    Call("kafka-features", f"{B} describe", r"Feature: transaction.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 2"),
+    Call("kafka-features", f"{B} upgrade --feature transaction.version=2", "transaction.version was upgraded to 2"),
+    Call("kafka-features", f"{B} describe", r"transaction.version.*FinalizedVersionLevel: 2"),
+    Call("kafka-features", f"{B} upgrade --metadata 3.9", refuses="there is no feature .metadata.version."),
+    Call("kafka-broker-api-versions", f"{B}", r"ElectLeaders\(43\): 0 to 2 \[usable: 2\]"),
+    Call("kafka-cluster", f"cluster-id {B}", "Cluster ID: "),
+    Call("kafka-delegation-tokens", f"{B} --create --max-life-time-period -1 --command-config {{dir}}/empty.properties", refuses="DelegationTokenDisabledException"),
+    Call("kafka-metadata-quorum", f"{B} describe --status", refuses="UnsupportedVersionException"),
+    Call("kafka-topics", f"{B} --delete --topic walk"),
+)  # fmt: skip
