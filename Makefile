@@ -10,7 +10,7 @@ ROUNDS ?= 20
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools up down status check test simulate faults moves-matrix browser pipeline bench bench-many bench-peer bench-console clean cli
+.PHONY: help setup tools up down status check test simulate faults moves-matrix browser pipeline bench bench-many bench-peer bench-console clean cli clients
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -83,6 +83,9 @@ bench-peer: setup  ## the same beside Apache Kafka from Maven, in alternating pa
 
 bench-console: setup  ## the console's pages with 10,000 topics, 100,000 partitions and a dead broker
 	$(BIN)/python -m bench.console $(ARGS)
+
+clients: setup tools  ## every feature against clients nobody here wrote (Java, Node); docs/clients.md (options: make clients ARGS='--column kafkajs')
+	$(BIN)/python -m tests.foreign $(ARGS)
 
 clean:  ## remove what was built, not what was stored
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .import_linter_cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +28,8 @@ POM = """\
   </dependencies>
 </project>
 """
-DEPENDENCY = "    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+DEPENDENCY = "    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>"
+NOTHING_ELSE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 
 
 class Absent(Exception):
@@ -36,18 +38,23 @@ class Absent(Exception):
 
 def jars(version: str, *more: str) -> Path:
     """The folder of jars of Apache Kafka `version` and of `more` of its artifacts (kafka-tools), fetched once. Raises Absent."""
-    folder = CACHE / "-".join(["kafka", version, *more])
+    kafka = (f"org.apache.kafka:{name}:{version}" for name in ("kafka_2.13", *more))
+    return copy_dependencies(CACHE / "-".join(["kafka", version, *more]), [*kafka, VERSIONS[version]])
+
+
+def copy_dependencies(folder: Path, names: Sequence[str], alone: bool = False) -> Path:
+    """The folder of these artifacts (group:artifact:version) and, but for `alone`, all they need at run time, fetched once. Raises Absent."""
     complete = folder / "complete"
-    if complete.exists():
+    dependencies = "\n".join(DEPENDENCY.format(*name.split(":"), NOTHING_ELSE if alone else "") for name in names)
+    pom = POM.format(dependencies=dependencies)
+    if complete.exists() and (folder / "pom.xml").read_text() == pom:
         return folder / "lib"
     maven = shutil.which("mvn")
     if maven is None:
         raise Absent("Maven (mvn) is not installed")
-    folder.mkdir(parents=True, exist_ok=True)
-    kafka = (f"org.apache.kafka:{name}:{version}" for name in ("kafka_2.13", *more))
-    names = (*kafka, VERSIONS[version])
-    dependencies = "\n".join(DEPENDENCY.format(*name.split(":")) for name in names)
-    (folder / "pom.xml").write_text(POM.format(dependencies=dependencies))
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "pom.xml").write_text(pom)
     command = [
         maven, "-B", "-q", "-f", str(folder / "pom.xml"), "dependency:copy-dependencies",
         "-DincludeScope=runtime", f"-DoutputDirectory={folder / 'lib'}",

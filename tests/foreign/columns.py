@@ -1,0 +1,103 @@
+"""Who is asked: each client with its version, how it is had and how its program is started. Law: what is fetched or built lies in `build/clients`; a
+client that cannot be had raises Absent with the reason. Called by `__main__`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.peer.fetch import Absent, copy_dependencies
+from controlplane.house import zookeeper
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+BUILT = ROOT / "build" / "clients"
+BUILD_SECONDS_MAX = 900
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A program that can be started; features are added to the command."""
+
+    version: str
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    prepare: Callable[[], Ready]
+    spark: bool = False
+
+
+def run(command: Sequence[str], cwd: Path) -> str:
+    """Raises Absent when it does not end well."""
+    program = shutil.which(command[0])
+    if program is None:
+        raise Absent(f"{command[0]} is not installed")
+    try:
+        done = subprocess.run(
+            [program, *command[1:]], cwd=cwd, capture_output=True, text=True, timeout=BUILD_SECONDS_MAX, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise Absent(f"{command[0]} did not end within {BUILD_SECONDS_MAX} s") from None
+    if done.returncode:
+        raise Absent(f"{' '.join(command[:3])}: {(done.stderr or done.stdout).strip()[-400:]}")
+    return done.stdout
+
+
+# -- Java ------------------------------------------------------------------------------------------------------------------
+JAVA_VERSIONS = ("3.9.2", "4.3.1")
+
+
+def java(version: str) -> Callable[[], Ready]:
+    def prepare() -> Ready:
+        folder = BUILT / f"java-{version}"
+        lib = copy_dependencies(
+            folder, [f"org.apache.kafka:kafka-clients:{version}", f"org.apache.kafka:kafka-streams:{version}"]
+        )
+        classes = folder / "classes"
+        shutil.rmtree(classes, ignore_errors=True)
+        sources = sorted(str(p) for p in (HERE / "java").glob("*.java"))
+        run(["javac", "-nowarn", "-cp", f"{lib}/*", "-d", str(classes), *sources], ROOT)
+        flags = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        return Ready(version, [zookeeper.find_java(), *flags, "-cp", f"{classes}:{lib}/*", "Client"])
+
+    return prepare
+
+
+# -- Node ------------------------------------------------------------------------------------------------------------------
+def node(folder: str, package: str) -> Callable[[], Ready]:
+    def prepare() -> Ready:
+        there = BUILT / folder
+        complete = there / "complete"
+        lock = (HERE / folder / "package-lock.json").read_text()
+        if not complete.exists() or complete.read_text() != lock:  # node-rdkafka builds librdkafka: minutes
+            there.mkdir(parents=True, exist_ok=True)
+            for name in ("package.json", "package-lock.json"):
+                shutil.copy(HERE / folder / name, there / name)
+            run(["npm", "ci", "--no-audit", "--no-fund"], there)
+            run(["node", "-e", f"require({package!r})"], there)  # npm may have been told to build nothing
+            complete.write_text(lock)
+        version = json.loads((there / "node_modules" / package / "package.json").read_text())["version"]
+        runtime = run(["node", "--version"], there).strip()
+        program = shutil.which("node")
+        assert program is not None
+        return Ready(
+            f"{version} (Node {runtime})",
+            [program, str(HERE / folder / "client.js")],
+            {"NODE_PATH": str(there / "node_modules")},
+        )
+
+    return prepare
+
+
+COLUMNS: tuple[Column, ...] = (
+    *(Column(f"java-{v}", java(v)) for v in JAVA_VERSIONS),
+    Column("kafkajs", node("kafkajs", "kafkajs")),
+)

@@ -1,0 +1,56 @@
+// What the programs in JavaScript share: one feature after the other, told line by line (tests/foreign/stage.py says how).
+"use strict";
+const assert = require("node:assert/strict");
+const env = process.env;
+const FIRST_MS = 1_700_000_000_000;
+const SECONDS_MAX = 60;
+
+const say = (line) => process.stdout.write(line + "\n");
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const numbers = (n) => Array.from({ length: n }, (_, i) => String(i));
+
+async function until(condition, what) {
+  const deadline = Date.now() + SECONDS_MAX * 1000;
+  for (;;) {
+    const value = await condition();
+    if (value) return value;
+    if (Date.now() > deadline) throw new Error(`waited ${SECONDS_MAX} s for ${what}`);
+    await sleep(20);
+  }
+}
+
+function equal(found, wanted) {
+  assert.deepEqual(found, wanted);
+}
+
+/** That it is refused with this error: a test of the error. */
+async function refused(test, call) {
+  try {
+    await call();
+  } catch (error) {
+    if (test(error)) return;
+    throw error;
+  }
+  throw new Error("not refused");
+}
+
+async function play(features, lacks) {
+  process.on("unhandledRejection", (error) => console.error("unhandled", error));
+  for (const name of process.argv.slice(2)) {
+    say(`begin ${name}`);
+    if (name in lacks) {
+      say(`none ${name} ${lacks[name]}`);
+      continue;
+    }
+    try {
+      await features[name](env.SCENE_PREFIX + name);
+      say(`yes ${name}`);
+    } catch (error) {
+      console.error(error);
+      say(`no ${name} ${String(error).replace(/\s+/g, " ").slice(0, 300)}`);
+    }
+  }
+  process.stdout.write("", () => process.exit(0));
+}
+
+module.exports = { env, FIRST_MS, say, sleep, numbers, until, equal, refused, play };

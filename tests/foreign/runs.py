@@ -1,0 +1,235 @@
+"""One cluster, and one program at a time that is asked features. Laws: a program that hangs or dies answers no for the feature it was at, and is started
+again for the rest; what the log must show is read from the disks after a yes. Called by `__main__`."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from brokerd.wire import records
+from tests.cluster.local import ROOT, LocalCluster, free_port, wait_for
+from tests.faults import scene
+from tests.foreign.features import FIRST_MS, Feature
+from tests.pki import Authority
+
+FEATURE_SECONDS_MAX = 150.0
+"""Above the sum of the waits a program may spend on one feature when all goes well but slowly."""
+KILL_AFTER = 100
+"""Acknowledged records before the leader is killed; programs write 600."""
+PASSWORD = "correct horse"
+
+
+class House(LocalCluster):
+    """Three brokers with an authoriser: PLAINTEXT (everything allowed) and SASL_SSL, where alice may do everything and bob nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, brokers=3)
+        self.authority = Authority(folder / "pki")
+        pem = self.authority.issue("broker")
+        self.secured = {i: free_port() for i in self.ports}
+        for i, plain in self.ports.items():
+            self.own_settings[i] = {
+                "listeners": f"PLAINTEXT://127.0.0.1:{plain},SASL_SSL://127.0.0.1:{self.secured[i]}",
+                "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "User:ANONYMOUS;User:alice",
+                "ssl.keystore.location": str(pem),
+                "transaction.version": "2",
+            }
+
+    def __enter__(self) -> House:
+        super().__enter__()
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        for user in ("alice", "bob"):
+            info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+            for done in admin.alter_user_scram_credentials(
+                [UserScramCredentialUpsertion(user, info, PASSWORD.encode())]
+            ).values():
+                done.result(60)
+        return self
+
+    def environment(self, prefix: str) -> dict[str, str]:
+        """What programs are told."""
+        return {
+            "SCENE_BOOTSTRAP": self.bootstrap,
+            "SCENE_SECURED": ",".join(f"127.0.0.1:{p}" for p in self.secured.values()),
+            "SCENE_CA": str(self.authority.ca),
+            "SCENE_PASSWORD": PASSWORD,
+            "SCENE_PREFIX": prefix,
+        }
+
+    def furnish(self, prefix: str, features: Sequence[Feature]) -> None:
+        """Make and fill the topics of these features."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        wanted = [
+            (f, prefix + f.id + ending, filled)
+            for f in features if f.partitions
+            for ending, filled in (("", True), *((x, True) for x in f.also), *((x, False) for x in f.empty))
+        ]  # fmt: skip
+        new = [
+            NewTopic(name, f.partitions, 3, config={**f.configs, **({"retention.ms": "-1"} if f.filled else {})})
+            for f, name, _ in wanted
+        ]
+        for done in admin.create_topics(new, operation_timeout=60).values():
+            done.result(60)
+        for _, name, _ in wanted:
+            wait_for(
+                lambda name=name: (
+                    (t := self.image.topic_named(name)) and all(p.leader > 0 for p in t.partitions.values())
+                ),
+                f"a leader of {name}",
+            )  # type: ignore[misc]
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "batch.size": 50_000, "log_level": 0}
+        )
+        for f, name, filled in wanted:
+            for i in range(f.filled if filled else 0):
+                value = str(i).ljust(f.value_bytes, ".")
+                producer.produce(name, value, str(i), i % f.partitions, timestamp=FIRST_MS + 1000 * i)
+                producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def leader(self, topic: str) -> int:
+        found = self.image.topic_named(topic)
+        assert found is not None
+        return int(found.partitions[0].leader)
+
+    def data(self, topic: str) -> list[bytes]:
+        """The segments of partition 0, where it leads."""
+        folder = self.folder / f"data-{self.leader(topic)}" / f"{topic}-0"
+        return [p.read_bytes() for p in sorted(folder.glob("*.log"))]
+
+
+Answer = dict[str, str]
+"""`answer` (yes, no, none: the client has no such thing) and, unless yes, `why`."""
+
+
+def shown(house: House, feature: Feature, topic: str, acked: Sequence[str]) -> str:
+    """What the log does not show although the program said yes; empty when all is well."""
+    if not feature.partitions:
+        return ""
+    segments = house.data(topic)
+    batches = [h for segment in segments for _, h in records.batches(memoryview(segment)) if not h.is_control]
+    if feature.codec >= 0 and {h.compression for h in batches} != {feature.codec}:
+        return f"the log holds compressions {sorted({h.compression for h in batches})}, not {feature.codec}"
+    if feature.segments_min and len(segments) < feature.segments_min:
+        return f"the log has {len(segments)} segments only"
+    if not (feature.once or feature.kill):
+        return ""
+    values = [(r.value or b"").decode() for segment in segments for r in records.iterate(memoryview(segment))]
+    idempotent = all(h.producer_id >= 0 for h in batches)
+    if feature.once and not idempotent:
+        return "batches without a producer id"
+    if feature.once and values != [str(i) for i in range(500)]:
+        return f"{len(values)} records in the log, {len(set(values))} different"
+    if feature.kill:
+        if len(acked) < KILL_AFTER * 2:
+            return f"{len(acked)} records were acknowledged only"
+        if lost := set(acked) - set(values):
+            return f"{len(lost)} acknowledged records are lost"
+        if idempotent and values != sorted(set(values), key=int):
+            return "records are doubled or out of order although the producer was idempotent"
+    return ""
+
+
+class Program:
+    """A started client; its lines."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        self._log = open(log, "ab")  # noqa: SIM115
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self._log, stdin=subprocess.DEVNULL, cwd=ROOT, start_new_session=True,
+            env={**os.environ, **environment},
+        )  # fmt: skip
+        self.lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._log.write(line)
+            self._log.flush()
+            self.lines.put(line.decode(errors="replace").strip())
+        self.lines.put(None)
+
+    def end(self) -> None:
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait(60)
+
+
+def ask(
+    house: House,
+    name: str,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    features: Sequence[Feature],
+    say: Any = print,
+) -> dict[str, Answer]:
+    """Feature id -> answer. `name` names the topics, too."""
+    prefix = f"{name}."
+    house.furnish(prefix, features)
+    answers: dict[str, Answer] = {}
+    environment = {**environment, **house.environment(prefix)}
+    while rest := [f for f in features if f.id not in answers]:
+        program = Program([*command, *(f.id for f in rest)], environment, house.folder / f"{name}.log")
+        try:
+            _listen(house, program, prefix, {f.id: f for f in rest}, answers, say)
+        finally:
+            program.end()
+        scene.healed(house)
+    return answers
+
+
+def _listen(
+    house: House, program: Program, prefix: str, features: Mapping[str, Feature], answers: dict[str, Answer], say: Any
+) -> None:
+    """Read a program's lines until it ends or has to be ended; at least one answer more than before."""
+    at, acked = next(iter(features)), []
+    deadline = time.monotonic() + FEATURE_SECONDS_MAX
+
+    def answered(answer: str, why: str = "") -> None:
+        answers[at] = {"answer": answer, **({"why": why} if answer != "yes" else {})}
+        say(f"  {at:24} {answer} {why}")
+
+    while True:
+        try:
+            line = program.lines.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            return answered("no", f"no answer within {FEATURE_SECONDS_MAX:.0f} s")
+        if line is None:
+            if at not in answers:
+                answered("no", f"the program ended with {program.process.wait(60)}")
+            return None
+        word, _, rest = line.partition(" ")
+        if word == "begin":
+            at, acked, deadline = rest, [], time.monotonic() + FEATURE_SECONDS_MAX
+        elif word == "acked":
+            acked.append(rest)
+            if len(acked) == KILL_AFTER and features[at].kill:
+                house.kill(f"broker-{house.leader(prefix + at)}")
+        elif word in ("yes", "no", "none") and rest.partition(" ")[0] == at:
+            if features[at].kill:
+                scene.healed(house)
+            why = rest.partition(" ")[2]
+            if word == "yes":
+                why = shown(house, features[at], prefix + at, acked)
+            answered("no" if why and word == "yes" else word, why)

@@ -1,0 +1,71 @@
+"""What the programs in Python share: one feature after the other, told line by line (`runs` reads them).
+
+begin <feature> | yes <feature> | no <feature> <why> | none <feature> <why> | acked <number>
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+BOOTSTRAP = os.environ.get("SCENE_BOOTSTRAP", "")
+SECURED = os.environ.get("SCENE_SECURED", "")
+CA = os.environ.get("SCENE_CA", "")
+PASSWORD = os.environ.get("SCENE_PASSWORD", "")
+PREFIX = os.environ.get("SCENE_PREFIX", "")
+FIRST_MS = 1_700_000_000_000
+SECONDS_MAX = 60.0
+"""How long anything may take before it counts as not happening."""
+
+
+def topic(feature: str) -> str:
+    return PREFIX + feature
+
+
+def say(*words: object) -> None:
+    print(*words, flush=True)
+
+
+def one_line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+def acked(value: bytes | str) -> None:
+    say("acked", value.decode() if isinstance(value, bytes) else value)
+
+
+def until(condition: Callable[[], Any], what: str, seconds: float = SECONDS_MAX) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
+        time.sleep(0.02)
+    return value
+
+
+def equal(found: Any, wanted: Any) -> None:
+    assert found == wanted, f"{str(found)[:200]} instead of {str(wanted)[:200]}"
+
+
+def play(lacks: Mapping[str, str], *modules: ModuleType) -> None:
+    """Run the features named on the command line: `acks-all` is the function `acks_all` of one of the modules, and is given its topic. `lacks` says what
+    the client does not have at all."""
+    for name in sys.argv[1:]:
+        say("begin", name)
+        if name in lacks:
+            say("none", name, lacks[name])
+            continue
+        try:
+            [feature] = [f for m in modules if (f := vars(m).get(name.replace("-", "_")))]
+            feature(topic(name))
+        except BaseException as e:
+            traceback.print_exc()
+            say("no", name, one_line(e))
+        else:
+            say("yes", name)
+    sys.stdout.flush()
+    os._exit(0)  # threads of clients that failed must not hold the end up

@@ -1,0 +1,75 @@
+"""A program's yes is not believed where the log can be read. Does not start a broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brokerd.wire import records
+from brokerd.wire.records import Record
+from tests.foreign.features import BY_ID
+from tests.foreign.runs import KILL_AFTER, Program, shown
+
+
+class Logs:
+    """A house's logs: one batch per list of values."""
+
+    def __init__(self, *batches: list[str], compression: int = 0, producer_id: int = 7) -> None:
+        out, offset = bytearray(), 0
+        for values in batches:
+            rs = [Record(offset + i, 0, None, v.encode(), ()) for i, v in enumerate(values)]
+            batch = bytearray(
+                records.build(
+                    rs, compression=compression, producer_id=producer_id, producer_epoch=0, base_sequence=offset
+                )
+            )
+            records.stamp(batch, 0, offset, 0)
+            out += batch
+            offset += len(values)
+        self._data = bytes(out)
+
+    def data(self, topic: str) -> list[bytes]:
+        return [self._data]
+
+
+def found(logs: Any, feature: str, acked: list[str] | None = None) -> str:
+    return shown(logs, BY_ID[feature], "t", acked or [])
+
+
+NUMBERS = [str(i) for i in range(500)]
+
+
+def test_a_codec_counts_when_every_batch_has_it() -> None:
+    assert found(Logs(["a"], ["b"], compression=1), "gzip") == ""
+    assert "compressions [0]" in found(Logs(["a"]), "gzip")
+
+
+def test_an_idempotent_producer_is_known_by_its_id_and_its_order() -> None:
+    assert found(Logs(NUMBERS), "idempotent") == ""
+    assert found(Logs(NUMBERS, producer_id=-1), "idempotent") == "batches without a producer id"
+    assert "501 records in the log, 500 different" in found(Logs(NUMBERS, ["499"]), "idempotent")
+
+
+def test_what_was_acknowledged_must_be_in_the_log() -> None:
+    enough = NUMBERS[: 2 * KILL_AFTER]
+    assert found(Logs(NUMBERS), "leader-killed", enough) == ""
+    assert found(Logs(NUMBERS[1:]), "leader-killed", enough) == "1 acknowledged records are lost"
+    assert "doubled" in found(Logs(NUMBERS, NUMBERS[:1]), "leader-killed", enough)
+    assert found(Logs(NUMBERS, NUMBERS[:1], producer_id=-1), "leader-killed", enough) == "", (
+        "at least once is what it promised"
+    )
+    assert "were acknowledged only" in found(Logs(NUMBERS), "leader-killed", enough[:10])
+
+
+def test_a_log_of_one_segment_does_not_show_a_read_over_many() -> None:
+    assert found(Logs(["a"]), "from-start") == "the log has 1 segments only"
+
+
+@pytest.mark.timeout(60)
+def test_a_program_s_lines_are_heard_and_its_end(tmp_path: Path) -> None:
+    program = Program(["sh", "-c", "echo begin x; echo yes x; sleep 60"], {}, tmp_path / "log")
+    assert [program.lines.get(timeout=30), program.lines.get(timeout=30)] == ["begin x", "yes x"]
+    program.end()
+    assert program.lines.get(timeout=30) is None
