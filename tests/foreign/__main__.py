@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import sys
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,17 +22,31 @@ from bench.peer.fetch import Absent
 from tests.foreign import page
 from tests.foreign.columns import BUILT, COLUMNS, Ready
 from tests.foreign.features import BY_ID, asked_of
-from tests.foreign.runs import House, ask
+from tests.foreign.runs import Answer, House, ask
+
+RECORDING = threading.Lock()
 
 
 def record(told: dict[str, Any], whole: bool) -> None:
     """After each client, so that a run that is cut short keeps what it has heard."""
+    with RECORDING:
+        _record(dict(told), whole)
+
+
+def _record(told: dict[str, Any], whole: bool) -> None:
     BUILT.mkdir(parents=True, exist_ok=True)
     (BUILT.parent / "clients.json").write_text(json.dumps(told, indent=1) + "\n")
     if whole:
         results = page.load()
         results.update(told)
         page.save({c.name: results[c.name] for c in COLUMNS if c.name in results})
+
+
+def end_at_once(house: House) -> None:
+    """Nothing that was started outlives a run that is cut short; the threads that wait for it are not waited for."""
+    for process in [*house.programs, *house.processes.values()]:
+        process.kill()
+    os._exit(1)
 
 
 def main() -> int:
@@ -40,6 +58,7 @@ def main() -> int:
         "--feature", action="append", choices=list(BY_ID), help="this feature only; nothing is recorded"
     )
     parser.add_argument("--keep", type=Path, help="a folder for the cluster's files and the programs' logs")
+    parser.add_argument("--together", type=int, default=4, help="clients asked at the same time")
     arguments = parser.parse_args()
     columns = [c for c in COLUMNS if not arguments.column or c.name in arguments.column]
     today = datetime.now(UTC).strftime("%Y-%m-%d")
@@ -55,21 +74,26 @@ def main() -> int:
         folder = arguments.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         with House(folder) as house:
-            for column in columns:
-                if column.name not in ready:
-                    continue
-                features = [f for f in asked_of(column.spark) if not arguments.feature or f.id in arguments.feature]
-                program = ready[column.name]
-                print(f"{column.name} {program.version}", flush=True)
-                answers = ask(
-                    house, column.name, program.command, program.environment, features, lambda *w: print(*w, flush=True)
-                )
-                told[column.name] = {
-                    "version": program.version,
-                    "date": today,
-                    "answers": {f.id: answers[f.id] for f in features},
-                }
-                record(told, not arguments.feature)
+            signal.signal(signal.SIGTERM, lambda *_: end_at_once(house))
+            heard: dict[str, dict[str, Answer]] = {name: {} for name in ready}
+
+            def put(name: str, kill: bool) -> None:
+                spark = next(c.spark for c in columns if c.name == name)
+                asked = [f for f in asked_of(spark) if not arguments.feature or f.id in arguments.feature]
+                program = ready[name]
+                say = lambda text: print(f"{name:16} {text}", flush=True)  # noqa: E731
+                features = [f for f in asked if f.kill == kill]
+                if features:
+                    heard[name] |= ask(house, name, program.command, program.environment, features, say)
+                if len(heard[name]) == len(asked):
+                    answers = {f.id: heard[name][f.id] for f in asked}
+                    told[name] = {"version": program.version, "date": today, "answers": answers}
+                    record(told, not arguments.feature)
+
+            for name in ready:  # nobody else is asked while a broker is killed
+                put(name, kill=True)
+            with ThreadPoolExecutor(arguments.together) as pool:
+                list(pool.map(lambda name: put(name, kill=False), ready))
     record(told, not arguments.feature)
     return 0
 

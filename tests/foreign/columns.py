@@ -4,10 +4,13 @@ client that cannot be had raises Absent with the reason. Called by `__main__`.""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 
 from bench.peer.fetch import Absent, copy_dependencies
@@ -49,6 +52,40 @@ def run(command: Sequence[str], cwd: Path) -> str:
     if done.returncode:
         raise Absent(f"{' '.join(command[:3])}: {(done.stderr or done.stdout).strip()[-400:]}")
     return done.stdout
+
+
+# -- Python ----------------------------------------------------------------------------------------------------------------
+def module(name: str, version: str) -> Ready:
+    return Ready(version, [sys.executable, "-m", f"tests.foreign.{name}.client"])
+
+
+def distribution(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        raise Absent(f"{name} is not installed") from None
+
+
+def confluent() -> Ready:
+    import confluent_kafka
+
+    return module("confluent", f"{distribution('confluent-kafka')} (librdkafka {confluent_kafka.libversion()[0]})")
+
+
+def kafka_python() -> Ready:
+    return module("kafka_python", distribution("kafka-python"))
+
+
+def aiokafka() -> Ready:
+    return module("aiokafka", distribution("aiokafka"))
+
+
+def kcat() -> Ready:
+    told = run(["kcat", "-V"], ROOT)
+    found = re.search(r"Version (\S+) .*librdkafka (\S+)", told)
+    if found is None:
+        raise Absent("kcat does not tell its version")
+    return module("kcat", f"{found[1]} (librdkafka {found[2]})")
 
 
 # -- Java ------------------------------------------------------------------------------------------------------------------
@@ -97,7 +134,25 @@ def node(folder: str, package: str) -> Callable[[], Ready]:
     return prepare
 
 
+# -- Go --------------------------------------------------------------------------------------------------------------------
+def go(folder: str, package: str) -> Callable[[], Ready]:
+    def prepare() -> Ready:
+        binary = BUILT / folder
+        BUILT.mkdir(parents=True, exist_ok=True)
+        run(["go", "build", "-o", str(binary), "."], HERE / folder)
+        version = run(["go", "list", "-m", "-f", "{{.Version}}", package], HERE / folder).strip()
+        return Ready(f"{version} ({run(['go', 'env', 'GOVERSION'], ROOT).strip()})", [str(binary)])
+
+    return prepare
+
+
 COLUMNS: tuple[Column, ...] = (
+    Column("confluent-kafka", confluent),
+    Column("kafka-python", kafka_python),
+    Column("aiokafka", aiokafka),
+    Column("kcat", kcat),
     *(Column(f"java-{v}", java(v)) for v in JAVA_VERSIONS),
     Column("kafkajs", node("kafkajs", "kafkajs")),
+    Column("franz-go", go("franz", "github.com/twmb/franz-go")),
+    Column("sarama", go("sarama", "github.com/IBM/sarama")),
 )

@@ -43,6 +43,8 @@ class House(LocalCluster):
         self.authority = Authority(folder / "pki")
         pem = self.authority.issue("broker")
         self.secured = {i: free_port() for i in self.ports}
+        self.programs: list[subprocess.Popen[bytes]] = []
+        """All that were started."""
         for i, plain in self.ports.items():
             self.own_settings[i] = {
                 "listeners": f"PLAINTEXT://127.0.0.1:{plain},SASL_SSL://127.0.0.1:{self.secured[i]}",
@@ -191,6 +193,7 @@ def ask(
     environment = {**environment, **house.environment(prefix)}
     while rest := [f for f in features if f.id not in answers]:
         program = Program([*command, *(f.id for f in rest)], environment, house.folder / f"{name}.log")
+        house.programs.append(program.process)
         try:
             _listen(house, program, prefix, {f.id: f for f in rest}, answers, say)
         finally:
@@ -208,7 +211,7 @@ def _listen(
 
     def answered(answer: str, why: str = "") -> None:
         answers[at] = {"answer": answer, **({"why": why} if answer != "yes" else {})}
-        say(f"  {at:24} {answer} {why}")
+        say(f"{at:24} {answer} {why}")
 
     while True:
         try:

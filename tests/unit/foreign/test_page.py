@@ -39,8 +39,12 @@ def test_nobody_else_has_a_column() -> None:
 
 
 def test_what_is_pinned_is_what_was_asked() -> None:
-    kafkajs = json.loads((HERE / "kafkajs" / "package.json").read_text())["dependencies"]["kafkajs"]
-    pinned = {**{f"java-{v}": v for v in JAVA_VERSIONS}, "kafkajs": kafkajs}
+    node = {"kafkajs": json.loads((HERE / "kafkajs" / "package.json").read_text())["dependencies"]}
+    go = {name: (HERE / name / "go.mod").read_text() for name in ("franz", "sarama")}
+    pinned = {
+        **{f"java-{v}": v for v in JAVA_VERSIONS}, "kafkajs": node["kafkajs"]["kafkajs"],
+        "franz-go": re.search(r"franz-go (v\S+)", go["franz"])[1], "sarama": re.search(r"sarama (v\S+)", go["sarama"])[1],  # type: ignore[index]
+    }  # fmt: skip
     for name, version in pinned.items():
         told = RESULTS[name]
         assert "absent" in told or version in told["version"], name

@@ -1,0 +1,159 @@
+"""Administration and security."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaConnectionError
+from aiokafka.structs import OffsetAndMetadata
+
+from tests.foreign.aiokafka.kit import (
+    PLAIN,
+    Member,
+    consuming,
+    feature,
+    numbers,
+    producing,
+    read,
+    refused,
+    secured,
+    send,
+    some,
+    until,
+    values,
+)
+from tests.foreign.stage import equal
+
+TOPIC_ALREADY_EXISTS = 36
+
+
+@asynccontextmanager
+async def administering() -> AsyncIterator[AIOKafkaAdminClient]:
+    made = AIOKafkaAdminClient(**PLAIN)
+    await made.start()
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+@feature
+async def topics(name: str) -> None:
+    async with administering() as client:
+        wanted = NewTopic(name, 2, 3, topic_configs={"retention.ms": "3600000"})
+        equal((await client.create_topics([wanted])).topic_errors[0][1], 0)
+        equal((await client.create_topics([wanted])).topic_errors[0][1], TOPIC_ALREADY_EXISTS)
+
+        async def partitions() -> list[Any]:
+            found = await client.describe_topics([name]) if name in await client.list_topics() else []
+            return found[0]["partitions"] if found else []
+
+        await until(partitions, "the topic to be listed")
+        equal([len(p["replicas"]) for p in await partitions()], [3, 3])
+        await client.create_partitions({name: NewPartitions(5)})
+
+        async def five() -> bool:
+            return len(await partitions()) == 5
+
+        await until(five, "five partitions")
+        await client.delete_topics([name])
+
+        async def gone() -> bool:
+            return name not in await client.list_topics()
+
+        await until(gone, "the topic to go")
+
+
+@feature
+async def configs(name: str) -> None:
+    async with administering() as client:
+
+        async def described(kind: ConfigResourceType = ConfigResourceType.TOPIC, what: str = name) -> dict[str, Any]:
+            [found] = await client.describe_configs([ConfigResource(kind, what)])
+            return {entry[0]: entry[1:] for entry in found.resources[0][4]}
+
+        async def alter(**settings: str) -> None:
+            await client.alter_configs(
+                [ConfigResource(ConfigResourceType.TOPIC, name, {k.replace("_", "."): v for k, v in settings.items()})]
+            )
+
+        async def value(wanted: str) -> bool:
+            return (await described())["retention.ms"][0] == wanted
+
+        before = (await described())["retention.ms"][0]
+        await alter(retention_ms="1234567")
+        await until(lambda: value("1234567"), "the setting")
+        await alter(retention_bytes="-1")  # the old call: what is not named goes back to its default
+        await until(lambda: value(before), "the default")
+        equal("log.dirs" in await described(ConfigResourceType.BROKER, "1"), True)
+
+
+@feature
+async def groups(name: str) -> None:
+    async with administering() as client:
+        member = await Member.join(name, name)
+
+        async def joined() -> bool:
+            return await member.owned() == [0]
+
+        await until(joined, "the member to own its partition")
+        equal(name in {g[0] for g in await client.list_consumer_groups()}, True)
+        [found] = await client.describe_consumer_groups([name])
+        group = found.groups[0]
+        equal((group[1], group[2], len(group[5])), (name, "Stable", 1))
+        await member.consumer.stop()
+
+
+@feature
+async def group_offsets(name: str) -> None:
+    partition = TopicPartition(name, 0)
+    async with administering() as client, consuming(group_id=name) as reader:
+        reader.assign([partition])
+        for wanted in (40, 10):
+            await reader.commit({partition: OffsetAndMetadata(wanted, "")})
+            equal((await client.list_consumer_group_offsets(name))[partition].offset, wanted)
+
+
+@feature
+async def delete_records(name: str) -> None:
+    async with administering() as client:
+        await client.delete_records({TopicPartition(name, 0): RecordsToDelete(before_offset=30)})
+    equal(values(await read(name, 70, offset=30)), numbers(100)[30:])
+
+
+@feature
+async def cluster(_: str) -> None:
+    async with administering() as client:
+        found = await client.describe_cluster()
+        equal(sorted(b["node_id"] for b in found["brokers"]), [1, 2, 3])
+        equal(found["controller_id"] in (1, 2, 3) and bool(found["cluster_id"]), True)
+
+
+@feature
+async def scram_tls(name: str) -> None:
+    async with producing(**secured("alice")) as made:
+        await send(made, name, numbers(100))
+    async with consuming(name, group_id=name, **secured("alice")) as reader:
+        equal(values(await some(reader, 100)), numbers(100))
+
+
+@feature
+async def wrong_password(_: str) -> None:
+    """It tries every broker; the reason is in its log alone."""
+    told: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("aiokafka").addHandler(handler)
+
+    async def connect() -> None:
+        async with producing(**secured("alice", "wrong")):
+            pass
+
+    await refused(KafkaConnectionError, connect())
+    equal(any("uthentication" in line and "invalid credentials" in line for line in told), True)

@@ -1,0 +1,140 @@
+"""Producing and transactions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    Producer,
+    TopicPartition,
+)
+
+from tests.foreign.confluent.kit import PLAIN, numbers, read, refusal, send, values
+from tests.foreign.stage import acked, equal, until
+
+
+# -- produce ---------------------------------------------------------------------------------------------------------------
+def acks(wanted: str) -> Callable[[str], None]:
+    def feature(name: str) -> None:
+        send(Producer({**PLAIN, "acks": wanted}), name, numbers(100))
+        equal(values(read(name, 100)), numbers(100))
+
+    return feature
+
+
+def codec(kind: str) -> Callable[[str], None]:
+    def feature(name: str) -> None:
+        wanted = [str(i) * 20 for i in range(500)]
+        send(Producer({**PLAIN, "compression.type": kind, "linger.ms": 50}), name, wanted)
+        equal(values(read(name, 500)), wanted)
+
+    return feature
+
+
+acks_0, acks_1, acks_all = acks("0"), acks("1"), acks("all")
+gzip, snappy, lz4, zstd = codec("gzip"), codec("snappy"), codec("lz4"), codec("zstd")
+
+
+def headers(name: str) -> None:
+    wanted = [("a", b"1"), ("a", b"2"), ("empty", b"")]
+    producer = Producer(PLAIN)
+    producer.produce(name, b"v", headers=wanted)
+    equal(producer.flush(60), 0)
+    equal(read(name, 1)[0].headers(), wanted)
+
+
+def nulls(name: str) -> None:
+    wanted = [(None, b"v"), (b"k", None), (b"", b"")]
+    producer = Producer(PLAIN)
+    for key, value in wanted:
+        producer.produce(name, value, key)
+    equal(producer.flush(60), 0)
+    equal([(m.key(), m.value()) for m in read(name, 3)], wanted)
+
+
+def big(name: str) -> None:
+    wanted = bytes(i % 251 for i in range(1_000_000))
+    send(Producer({**PLAIN, "message.max.bytes": 1_100_000}), name, [wanted])
+    equal(read(name, 1)[0].value() == wanted, True)
+
+
+def too_large(name: str) -> None:
+    producer = Producer(PLAIN)
+    code = refusal(lambda: send(producer, name, [b"x" * 500_000]))
+    equal(code, KafkaError.MSG_SIZE_TOO_LARGE)
+    send(producer, name, [b"small"])
+    equal(values(read(name, 1)), ["small"])
+
+
+def idempotent(name: str) -> None:
+    send(Producer({**PLAIN, "enable.idempotence": True, "linger.ms": 0, "batch.num.messages": 10}), name, numbers(500))
+
+
+def leader_killed(name: str) -> None:
+    def slowly() -> Iterable[str]:
+        for value in numbers(600):
+            time.sleep(0.005)
+            yield value
+
+    send(Producer({**PLAIN, "enable.idempotence": True, "linger.ms": 0}), name, slowly(), acked)
+
+
+# -- transactions ----------------------------------------------------------------------------------------------------------
+def transactional(transactional_id: str) -> Producer:
+    producer = Producer({**PLAIN, "transactional.id": transactional_id})
+    producer.init_transactions(60)
+    return producer
+
+
+def transactions(name: str) -> None:
+    producer = transactional(name)
+    for sent, commit in ((["a1", "a2"], True), (["b1"], False), (["c1"], True)):
+        producer.begin_transaction()
+        send(producer, name, sent)
+        if commit:
+            producer.commit_transaction(60)
+        else:
+            producer.abort_transaction(60)
+    equal(values(read(name, 3, "read_committed")), ["a1", "a2", "c1"])
+    equal(values(read(name, 4)), ["a1", "a2", "b1", "c1"])
+
+
+def transaction_offsets(name: str) -> None:
+    reader = Consumer({**PLAIN, "group.id": name, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
+    reader.subscribe([name])
+    got: list[str] = []
+    until(
+        lambda: got.extend(values(m for m in reader.consume(100, 0.5) if not m.error())) or len(got) >= 100,
+        "100 records",
+    )
+    producer = transactional(name)
+
+    def turn(sent: list[str], offset: int) -> None:
+        producer.begin_transaction()
+        send(producer, name + "-out", sent)
+        producer.send_offsets_to_transaction([TopicPartition(name, 0, offset)], reader.consumer_group_metadata(), 60)
+
+    turn(["no"] * 50, 50)
+    producer.abort_transaction(60)
+    equal(reader.committed([TopicPartition(name, 0)], 30)[0].offset, -1001)
+    turn([f"<{v}>" for v in got], 100)
+    producer.commit_transaction(60)
+    equal(reader.committed([TopicPartition(name, 0)], 30)[0].offset, 100)
+    reader.close()
+    equal(values(read(name + "-out", 100, "read_committed")), [f"<{i}>" for i in range(100)])
+
+
+def fencing(name: str) -> None:
+    old = transactional(name)
+    old.begin_transaction()
+    send(old, name, ["old"])
+    new = transactional(name)
+    code = refusal(lambda: old.commit_transaction(60))
+    equal(code in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED), True)
+    new.begin_transaction()
+    send(new, name, ["new"])
+    new.commit_transaction(60)
+    equal(values(read(name, 1, "read_committed")), ["new"])

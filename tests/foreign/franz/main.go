@@ -1,0 +1,238 @@
+// franz-go as its users use it: the features named as arguments, told line by line (tests/foreign/stage.py says how).
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+const firstMs = 1_700_000_000_000
+const longest = 60 * time.Second
+
+var lacks = map[string]string{"streams": "Java only"}
+
+func say(words ...any) { fmt.Println(words...) }
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func equal(found, wanted any) {
+	if !reflect.DeepEqual(found, wanted) {
+		text := fmt.Sprint(found)
+		panic(fmt.Sprintf("%s instead of %v", text[:min(len(text), 200)], wanted))
+	}
+}
+
+func until(what string, condition func() bool) {
+	for deadline := time.Now().Add(longest); !condition(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			panic("waited 60 s for " + what)
+		}
+	}
+}
+
+func within() context.Context {
+	ctx, _ := context.WithTimeout(context.Background(), longest) //nolint:govet // the program ends soon
+	return ctx
+}
+
+func numbers(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = strconv.Itoa(i)
+	}
+	return out
+}
+
+func client(options ...kgo.Opt) *kgo.Client {
+	made, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(strings.Split(os.Getenv("SCENE_BOOTSTRAP"), ",")...), kgo.FetchMaxWait(500 * time.Millisecond)}, options...)...)
+	must(err)
+	return made
+}
+
+func secured(user, password string, options ...kgo.Opt) *kgo.Client {
+	pem, err := os.ReadFile(os.Getenv("SCENE_CA"))
+	must(err)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	door := []kgo.Opt{
+		kgo.SeedBrokers(strings.Split(os.Getenv("SCENE_SECURED"), ",")...), kgo.DialTLSConfig(&tls.Config{RootCAs: pool}),
+		kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()),
+	}
+	return client(append(door, options...)...)
+}
+
+func admin() *kadm.Client { return kadm.NewClient(client()) }
+
+func records(topic string, values []string) []*kgo.Record {
+	out := make([]*kgo.Record, len(values))
+	for i, value := range values {
+		out[i] = &kgo.Record{Topic: topic, Value: []byte(value)}
+	}
+	return out
+}
+
+func send(producer *kgo.Client, topic string, values []string) error {
+	return producer.ProduceSync(within(), records(topic, values)...).FirstErr()
+}
+
+func from(topic string, offset int64) kgo.Opt {
+	return kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(offset)}})
+}
+
+func poll(reader *kgo.Client, wait time.Duration) []*kgo.Record {
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	fetches := reader.PollFetches(ctx)
+	for _, e := range fetches.Errors() {
+		if e.Err != context.DeadlineExceeded {
+			panic(e.Err)
+		}
+	}
+	return fetches.Records()
+}
+
+func some(reader *kgo.Client, count int) (out []*kgo.Record) {
+	until(fmt.Sprint(count, " records"), func() bool {
+		out = append(out, poll(reader, 200*time.Millisecond)...)
+		return len(out) >= count
+	})
+	return out
+}
+
+// read gives count records of partition 0 from an offset on, and no more than that.
+func read(topic string, count int, offset int64, options ...kgo.Opt) []*kgo.Record {
+	reader := client(append(options, from(topic, offset))...)
+	defer reader.Close()
+	out := append(some(reader, count), poll(reader, time.Second)...)
+	equal(len(out), count)
+	return out
+}
+
+func values(records []*kgo.Record) []string {
+	out := make([]string, len(records))
+	for i, r := range records {
+		out[i] = string(r.Value)
+	}
+	return out
+}
+
+// Producing.
+
+func acks(acks kgo.Acks) func(string) {
+	return func(topic string) {
+		options := []kgo.Opt{kgo.RequiredAcks(acks), partitionZero}
+		if acks != kgo.AllISRAcks() {
+			options = append(options, kgo.DisableIdempotentWrite())
+		}
+		must(send(client(options...), topic, numbers(100)))
+		equal(values(read(topic, 100, 0)), numbers(100))
+	}
+}
+
+var partitionZero = kgo.RecordPartitioner(kgo.ManualPartitioner())
+
+func codec(codec kgo.CompressionCodec) func(string) {
+	return func(topic string) {
+		wanted := numbers(500)
+		for i, v := range wanted {
+			wanted[i] = strings.Repeat(v, 20)
+		}
+		must(send(client(kgo.ProducerBatchCompression(codec), partitionZero, kgo.ProducerLinger(50*time.Millisecond)), topic, wanted))
+		equal(values(read(topic, 500, 0)), wanted)
+	}
+}
+
+func headers(topic string) {
+	wanted := []kgo.RecordHeader{{Key: "a", Value: []byte("1")}, {Key: "a", Value: []byte("2")}, {Key: "empty", Value: []byte{}}}
+	must(client().ProduceSync(within(), &kgo.Record{Topic: topic, Value: []byte("v"), Headers: wanted}).FirstErr())
+	equal(read(topic, 1, 0)[0].Headers, wanted)
+}
+
+func nulls(topic string) {
+	for _, pair := range [][2][]byte{{nil, []byte("v")}, {[]byte("k"), nil}, {{}, {}}} {
+		must(client().ProduceSync(within(), &kgo.Record{Topic: topic, Key: pair[0], Value: pair[1]}).FirstErr())
+	}
+	var found []string
+	for _, r := range read(topic, 3, 0) {
+		found = append(found, fmt.Sprintf("%t %q %t %q", r.Key == nil, r.Key, r.Value == nil, r.Value))
+	}
+	equal(found, []string{`true "" false "v"`, `false "k" true ""`, `false "" false ""`})
+}
+
+func big(topic string) {
+	wanted := make([]byte, 1_000_000)
+	for i := range wanted {
+		wanted[i] = byte(i % 251)
+	}
+	must(client(kgo.ProducerBatchMaxBytes(1_040_000)).ProduceSync(within(), &kgo.Record{Topic: topic, Value: wanted}).FirstErr())
+	equal(bytes.Equal(read(topic, 1, 0)[0].Value, wanted), true)
+}
+
+func idempotent(topic string) {
+	must(send(client(kgo.ProducerBatchMaxBytes(600), partitionZero, kgo.ProducerBatchCompression(kgo.NoCompression())), topic, numbers(500)))
+}
+
+func leaderKilled(topic string) {
+	producer := client(partitionZero, kgo.ProducerLinger(0))
+	for _, value := range numbers(600) {
+		producer.Produce(context.Background(), &kgo.Record{Topic: topic, Value: []byte(value)}, func(r *kgo.Record, err error) {
+			if err == nil {
+				say("acked", string(r.Value))
+			}
+		})
+		time.Sleep(5 * time.Millisecond)
+	}
+	must(producer.Flush(within()))
+}
+
+var features = map[string]func(string){
+	"acks-0": acks(kgo.NoAck()), "acks-1": acks(kgo.LeaderAck()), "acks-all": acks(kgo.AllISRAcks()),
+	"gzip": codec(kgo.GzipCompression()), "snappy": codec(kgo.SnappyCompression()), "lz4": codec(kgo.Lz4Compression()), "zstd": codec(kgo.ZstdCompression()),
+	"headers": headers, "nulls": nulls, "big": big, "too-large": tooLarge, "idempotent": idempotent, "transactions": transactions,
+	"transaction-offsets": transactionOffsets, "fencing": fencing, "leader-killed": leaderKilled, "from-start": fromStart,
+	"group": members(false), "assignor-range": members(false, kgo.Balancers(kgo.RangeBalancer())),
+	"assignor-roundrobin": members(false, kgo.Balancers(kgo.RoundRobinBalancer())), "assignor-sticky": members(false, kgo.Balancers(kgo.StickyBalancer())),
+	"assignor-cooperative": members(true, kgo.Balancers(kgo.CooperativeStickyBalancer())), "static": static,
+	"new-protocol": newProtocol, "commits": commits, "resets": resets, "timestamps": timestamps,
+	"pause": pause, "pattern": pattern, "topics": topics, "configs": configs, "groups": groups, "group-offsets": groupOffsets,
+	"list-offsets": listOffsets, "delete-records": deleteRecords, "cluster": cluster, "log-dirs": logDirs, "transactions-admin": transactionsAdmin,
+	"scram": scramCredentials, "quotas": quotas, "reassign": reassign, "elect": elect, "scram-tls": scramTLS, "wrong-password": wrongPassword, "acls": accessControl,
+}
+
+func play(name string) {
+	say("begin", name)
+	if why, ok := lacks[name]; ok {
+		say("none", name, why)
+		return
+	}
+	defer func() {
+		if e := recover(); e != nil {
+			why := strings.Join(strings.Fields(fmt.Sprint(e)), " ")
+			say("no", name, why[:min(len(why), 300)])
+		}
+	}()
+	features[name](os.Getenv("SCENE_PREFIX") + name)
+	say("yes", name)
+}
+
+func main() {
+	for _, name := range os.Args[1:] {
+		play(name)
+	}
+}

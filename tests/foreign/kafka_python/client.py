@@ -1,0 +1,15 @@
+"""kafka-python as its users use it. What it cannot do at all is in LACKS."""
+
+from __future__ import annotations
+
+from tests.foreign.kafka_python import admin, consume, produce
+from tests.foreign.stage import play
+
+LACKS = {
+    "new-protocol": "classic groups only",
+    "quotas": "no such call",
+    "streams": "Java only",
+}
+
+if __name__ == "__main__":
+    play(LACKS, admin, consume, produce)

@@ -1,0 +1,124 @@
+"""Producing and transactions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from kafka.errors import InvalidProducerEpochError, MessageSizeTooLargeError, ProducerFencedError
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from tests.foreign.kafka_python.kit import consumer, numbers, producer, read, refused, send, some, values
+from tests.foreign.stage import acked, equal, until
+
+
+def acks(wanted: int | str) -> Callable[[str], None]:
+    def feature(name: str) -> None:
+        send(producer(acks=wanted, enable_idempotence=wanted == "all"), name, numbers(100))
+        equal(values(read(name, 100)), numbers(100))
+
+    return feature
+
+
+def codec(kind: str) -> Callable[[str], None]:
+    def feature(name: str) -> None:
+        wanted = [str(i) * 20 for i in range(500)]
+        send(producer(compression_type=kind, linger_ms=50), name, wanted)
+        equal(values(read(name, 500)), wanted)
+
+    return feature
+
+
+acks_0, acks_1, acks_all = acks(0), acks(1), acks("all")
+gzip, snappy, lz4, zstd = codec("gzip"), codec("snappy"), codec("lz4"), codec("zstd")
+
+
+def headers(name: str) -> None:
+    wanted = [("a", b"1"), ("a", b"2"), ("empty", b"")]
+    producer().send(name, b"v", headers=wanted).get(60)
+    equal(list(read(name, 1)[0].headers), wanted)
+
+
+def nulls(name: str) -> None:
+    wanted = [(None, b"v"), (b"k", None), (b"", b"")]
+    made = producer()
+    for key, value in wanted:
+        made.send(name, value, key).get(60)
+    equal([(m.key, m.value) for m in read(name, 3)], wanted)
+
+
+def big(name: str) -> None:
+    wanted = bytes(i % 251 for i in range(1_000_000))
+    producer().send(name, wanted).get(60)
+    equal(read(name, 1)[0].value == wanted, True)
+
+
+def too_large(name: str) -> None:
+    made = producer(enable_idempotence=False)  # an idempotent one (the default) refuses all that follows, too
+    refused(MessageSizeTooLargeError, lambda: made.send(name, b"x" * 500_000).get(60))
+    send(made, name, ["small"])
+    equal(values(read(name, 1)), ["small"])
+
+
+def idempotent(name: str) -> None:
+    send(producer(enable_idempotence=True, batch_size=200), name, numbers(500))
+
+
+def leader_killed(name: str) -> None:
+    made = producer(acks="all", enable_idempotence=True, delivery_timeout_ms=90_000)
+    sent = []
+    for value in numbers(600):
+        sent.append(made.send(name, value.encode(), partition=0).add_callback(lambda _, value=value: acked(value)))
+        time.sleep(0.005)
+    for one in sent:
+        one.get(90)
+
+
+def transactions(name: str) -> None:
+    made = producer(transactional_id=name)
+    made.init_transactions()
+    for sent, commit in ((["a1", "a2"], True), (["b1"], False), (["c1"], True)):
+        made.begin_transaction()
+        send(made, name, sent)
+        if commit:
+            made.commit_transaction()
+        else:
+            made.abort_transaction()
+    equal(values(read(name, 3, "read_committed")), ["a1", "a2", "c1"])
+    equal(values(read(name, 4)), ["a1", "a2", "b1", "c1"])
+
+
+def transaction_offsets(name: str) -> None:
+    partition = TopicPartition(name, 0)
+    reader = consumer(name, group_id=name)
+    got = values(some(reader, 100))
+    made = producer(transactional_id=name)
+    made.init_transactions()
+
+    def turn(sent: list[str], offset: int) -> None:
+        made.begin_transaction()
+        send(made, name + "-out", sent)
+        made.send_offsets_to_transaction({partition: OffsetAndMetadata(offset, "", -1)}, reader.group_metadata())
+
+    turn(["no"] * 50, 50)
+    made.abort_transaction()
+    equal(reader.committed(partition), None)
+    turn([f"<{v}>" for v in got], 100)
+    made.commit_transaction()
+    until(lambda: reader.committed(partition) == 100, "the offset")  # it does not ask for stable offsets
+    reader.close()
+    equal(values(read(name + "-out", 100, "read_committed")), [f"<{i}>" for i in range(100)])
+
+
+def fencing(name: str) -> None:
+    old = producer(transactional_id=name)
+    old.init_transactions()
+    old.begin_transaction()
+    send(old, name, ["old"])
+    new = producer(transactional_id=name)
+    new.init_transactions()
+    refused((ProducerFencedError, InvalidProducerEpochError), old.commit_transaction)
+    new.begin_transaction()
+    send(new, name, ["new"])
+    new.commit_transaction()
+    equal(values(read(name, 1, "read_committed")), ["new"])

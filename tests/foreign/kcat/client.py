@@ -1,0 +1,290 @@
+"""kcat, driven as in a shell. What it cannot do at all is in LACKS."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from tests.foreign.stage import BOOTSTRAP, CA, FIRST_MS, PASSWORD, SECURED, acked, equal, play, until
+
+NO_ADMIN = "kcat has no administration beyond metadata"
+LACKS = {
+    "transaction-offsets": "not in kcat",
+    "fencing": "a transaction of kcat's ends with its process",
+    "pause": "not in kcat",
+    "assignor-sticky": "librdkafka has no eager sticky assignor",
+    "new-protocol": "its librdkafka is older than KIP-848",
+    **dict.fromkeys(
+        ("topics", "configs", "groups", "group-offsets", "list-offsets", "delete-records", "log-dirs", "transactions-admin", "scram", "quotas",
+         "reassign", "elect", "acls"), NO_ADMIN),
+    "streams": "Java only",
+}  # fmt: skip
+DOOR = ("-b", BOOTSTRAP)
+
+
+def secured(password: str = PASSWORD) -> Sequence[str]:
+    options = {
+        "security.protocol": "SASL_SSL", "sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "alice", "sasl.password": password, "ssl.ca.location": CA,
+    }  # fmt: skip
+    return ("-b", SECURED, *(x for k, v in options.items() for x in ("-X", f"{k}={v}")))
+
+
+def kcat(*arguments: str, given: bytes = b"", door: Sequence[str] = DOOR, fine: bool = True) -> bytes:
+    done = subprocess.run(["kcat", *door, *arguments], input=given, capture_output=True, timeout=60, check=False)
+    sys.stderr.write(done.stderr.decode(errors="replace"))
+    if fine:
+        equal(done.returncode, 0)
+    return done.stdout if fine else done.stderr
+
+
+def numbers(n: int) -> list[str]:
+    return [str(i) for i in range(n)]
+
+
+def send(name: str, values: Sequence[str], *more: str, door: Sequence[str] = DOOR) -> None:
+    kcat("-P", "-t", name, "-p", "0", *more, given="\n".join(values).encode(), door=door)
+
+
+def read(name: str, *more: str) -> list[str]:
+    return kcat("-C", "-t", name, "-p", "0", "-o", "beginning", "-e", "-q", *more).decode().splitlines()
+
+
+def acks(wanted: str) -> Callable[[str], None]:
+    def feature(name: str) -> None:
+        send(name, numbers(100), "-X", f"acks={wanted}")
+        equal(read(name), numbers(100))
+
+    return feature
+
+
+def codec(kind: str) -> Callable[[str], None]:
+    def feature(name: str) -> None:
+        wanted = [str(i) * 20 for i in range(500)]
+        send(name, wanted, "-z", kind)
+        equal(read(name), wanted)
+
+    return feature
+
+
+acks_0, acks_1, acks_all = acks("0"), acks("1"), acks("all")
+gzip, snappy, lz4, zstd = codec("gzip"), codec("snappy"), codec("lz4"), codec("zstd")
+
+
+def headers(name: str) -> None:
+    send(name, ["v"], "-H", "a=1", "-H", "a=2", "-H", "empty=")
+    equal(json.loads(read(name, "-J")[0])["headers"], ["a", "1", "a", "2", "empty", ""])
+
+
+def nulls(name: str) -> None:
+    send(name, ["v"])
+    send(name, ["k:"], "-K", ":", "-Z")
+    equal([(m["key"], m["payload"]) for m in map(json.loads, read(name, "-J"))], [(None, "v"), ("k", None)])
+
+
+def big(name: str) -> None:
+    wanted = "".join(chr(33 + i % 90) for i in range(1_000_000))
+    send(name, [wanted], "-X", "message.max.bytes=1100000")
+    equal(read(name) == [wanted], True)
+
+
+def too_large(name: str) -> None:
+    told = kcat("-P", "-t", name, "-p", "0", given=b"x" * 500_000, fine=False)
+    equal(b"Message size too large" in told, True)
+    send(name, ["small"])
+    equal(read(name), ["small"])
+
+
+def idempotent(name: str) -> None:
+    send(name, numbers(500), "-X", "enable.idempotence=true", "-X", "batch.num.messages=10")
+
+
+def transactions(name: str) -> None:
+    send(name, ["a1", "a2"], "-X", f"transactional.id={name}")
+    open_one = subprocess.Popen(
+        ["kcat", *DOOR, "-P", "-t", name, "-p", "0", "-X", f"transactional.id={name}", "-X", "linger.ms=0"],
+        stdin=subprocess.PIPE,
+    )
+    assert open_one.stdin is not None
+    open_one.stdin.write(b"b\n" * 20_000)  # it reads its input in blocks
+    open_one.stdin.flush()
+    everything = ("-X", "isolation.level=read_uncommitted")
+    until(lambda: "b" in read(name, *everything), "the open transaction's records")
+    open_one.kill()  # never committed: the next one of its id aborts it
+    open_one.wait()
+    send(name, ["c1"], "-X", f"transactional.id={name}")
+    until(lambda: read(name) == ["a1", "a2", "c1"], "the commits")
+    equal(set(read(name, *everything)), {"a1", "a2", "b", "c1"})
+
+
+def leader_killed(name: str) -> None:
+    """kcat tells nothing of single records: what it was given counts as acknowledged once it has ended well."""
+    process = subprocess.Popen(
+        ["kcat", *DOOR, "-P", "-t", name, "-p", "0", "-X", "enable.idempotence=true", "-X", "linger.ms=0"],
+        stdin=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    for value in numbers(600):
+        process.stdin.write(value.encode() + b"\n")
+        process.stdin.flush()
+        if int(value) < 100:
+            time.sleep(0.005)
+        if int(value) == 100:
+            for n in numbers(100):  # so that the leader is killed now
+                acked(n)
+        time.sleep(0.005)
+    process.stdin.close()
+    equal(process.wait(90), 0)
+    for n in numbers(600)[100:]:
+        acked(n)
+
+
+def from_start(name: str) -> None:
+    equal([v.rstrip(".") for v in read(name)], numbers(3000))
+
+
+class Member:
+    """A kcat in balanced mode, read through its log."""
+
+    def __init__(self, group: str, name: str, *more: str) -> None:
+        self.process = subprocess.Popen(
+            ["kcat", *DOOR, "-G", group, "-X", "auto.offset.reset=earliest", *more, "-f", "%p %s\\n", "-u", name],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.seen: set[str] = set()
+        self.told = b""
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            import os
+
+            os.set_blocking(stream.fileno(), False)
+
+    def listen(self) -> None:
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.seen.update(
+            line.split()[1].decode()
+            for line in (self.process.stdout.read() or b"").splitlines()
+            if len(line.split()) == 2
+        )
+        self.told += self.process.stderr.read() or b""
+
+    def owned(self) -> int:
+        """How many partitions, by what it last said."""
+        self.listen()
+        last = [line for line in self.told.split(b"\n") if b"assigned:" in line or b"revoked:" in line]
+        return last[-1].count(b"[") if last and b"assigned:" in last[-1] else 0
+
+    def leave(self) -> None:
+        self.process.terminate()
+        self.process.wait(30)
+
+
+def members(*more: str) -> Callable[[str], None]:
+    def feature(name: str) -> None:
+        one = Member(name, name, *more)
+        until(lambda: one.owned() == 4, "one member to own all")
+        two = Member(name, name, *more)
+        until(lambda: (one.owned(), two.owned()) == (2, 2), "two members to share")
+        until(lambda: one.owned() and two.owned() and len(one.seen | two.seen) == 400, "all records")
+        two.leave()
+        until(lambda: one.owned() == 4, "the one that stayed to own all again")
+        one.leave()
+
+    return feature
+
+
+group = members()
+assignor_range = members("-X", "partition.assignment.strategy=range")
+assignor_roundrobin = members("-X", "partition.assignment.strategy=roundrobin")
+
+
+def cooperated(name: str) -> None:
+    """kcat tells of incremental assignments one by one."""
+    options = ("-X", "partition.assignment.strategy=cooperative-sticky")
+    one = Member(name, name, *options)
+    until(lambda: one.listen() or one.told.count(b"[") >= 4, "one member to own all")
+    two = Member(name, name, *options)
+    until(lambda: one.listen() or two.listen() or two.told.count(b"[") >= 2, "two members to share")
+    until(lambda: one.listen() or two.listen() or len(one.seen | two.seen) == 400, "all records")
+    two.leave()
+    one.leave()
+
+
+assignor_cooperative = cooperated
+
+
+def static(name: str) -> None:
+    options = ("-X", "session.timeout.ms=30000", "-X")
+    one = Member(name, name, *options, "group.instance.id=one")
+    until(lambda: one.owned() == 4, "one member to own all")
+    two = Member(name, name, *options, "group.instance.id=two")
+    until(lambda: (one.owned(), two.owned()) == (2, 2), "two members to share")
+    before = one.told
+    two.leave()
+    again = Member(name, name, *options, "group.instance.id=two")
+    until(lambda: again.owned() == 2, "the second member to have its partitions again")
+    equal((one.listen(), one.told), (None, before))
+    again.leave()
+    one.leave()
+
+
+def commits(name: str) -> None:
+    options = ("-G", name, "-X", "auto.offset.reset=earliest", "-q")
+    equal(kcat(*options, "-c", "40", name).decode().split(), numbers(40))
+    equal(kcat(*options, "-c", "1", name).decode().split(), ["40"])
+
+
+def resets(name: str) -> None:
+    equal(kcat("-G", name + "-e", "-X", "auto.offset.reset=earliest", "-q", "-c", "1", name).decode().split(), ["0"])
+    equal(read(name, "-X", "auto.offset.reset=earliest", "-c", "1"), ["0"])
+    beyond = kcat("-C", "-t", name, "-p", "0", "-o", "10000", "-X", "auto.offset.reset=earliest", "-q", "-c", "1")
+    equal(beyond.decode().split(), ["0"])
+    none = kcat(
+        "-C", "-t", name, "-p", "0", "-o", "10000", "-X", "topic.auto.offset.reset=error", "-q", "-c", "1", fine=False
+    )
+    equal(b"out of range" in none.lower(), True)
+    equal(kcat("-C", "-t", name, "-p", "0", "-o", "-1", "-q", "-e").decode().split(), ["99"])
+
+
+def timestamps(name: str) -> None:
+    equal(kcat("-C", "-t", name, "-p", "0", "-o", f"s@{FIRST_MS + 49_500}", "-q", "-c", "1").decode().split(), ["50"])
+    equal(kcat("-Q", "-t", f"{name}:0:{FIRST_MS + 50_000}").decode().split()[-1], "50")
+
+
+def pattern(name: str) -> None:
+    found = kcat(
+        "-G",
+        name,
+        "-X",
+        "auto.offset.reset=earliest",
+        "-q",
+        "-c",
+        "100",
+        "-f",
+        "%t\\n",
+        f"^{name.replace('.', chr(92) + '.')}.*",
+    )
+    equal(set(found.decode().split()), {name, name + "-two"})
+
+
+def cluster(_: str) -> None:
+    told = json.loads(kcat("-L", "-J"))
+    equal(sorted(b["id"] for b in told["brokers"]), [1, 2, 3])
+    equal(told["controllerid"] in (1, 2, 3), True)
+
+
+def scram_tls(name: str) -> None:
+    send(name, numbers(100), door=secured())
+    found = kcat("-G", name, "-X", "auto.offset.reset=earliest", "-q", "-c", "100", name, door=secured())
+    equal(found.decode().split(), numbers(100))
+
+
+def wrong_password(_: str) -> None:
+    equal(b"authentication" in kcat("-L", "-m", "10", door=secured("wrong"), fine=False).lower(), True)
+
+
+if __name__ == "__main__":
+    play(LACKS, sys.modules["__main__"])

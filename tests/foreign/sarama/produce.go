@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/IBM/sarama"
+)
+
+func acks(wanted sarama.RequiredAcks) func(string) {
+	return func(topic string) {
+		must(send(producer(func(c *sarama.Config) { c.Producer.RequiredAcks = wanted }), topic, numbers(100)))
+		equal(values(read(topic, 100, 0)), numbers(100))
+	}
+}
+
+func codec(codec sarama.CompressionCodec) func(string) {
+	return func(topic string) {
+		wanted := numbers(500)
+		for i, v := range wanted {
+			wanted[i] = strings.Repeat(v, 20)
+		}
+		must(send(producer(func(c *sarama.Config) { c.Producer.Compression = codec }), topic, wanted))
+		equal(values(read(topic, 500, 0)), wanted)
+	}
+}
+
+func headers(topic string) {
+	wanted := []sarama.RecordHeader{{Key: []byte("a"), Value: []byte("1")}, {Key: []byte("a"), Value: []byte("2")}, {Key: []byte("empty"), Value: []byte{}}}
+	message := messages(topic, []string{"v"})[0]
+	message.Headers = wanted
+	must(producer().SendMessages([]*sarama.ProducerMessage{message}))
+	var found []string
+	for _, h := range read(topic, 1, 0)[0].Headers {
+		found = append(found, fmt.Sprintf("%s=%s", h.Key, h.Value))
+	}
+	equal(found, []string{"a=1", "a=2", "empty="})
+}
+
+func nulls(topic string) {
+	must(producer().SendMessages([]*sarama.ProducerMessage{
+		{Topic: topic, Value: sarama.StringEncoder("v")}, {Topic: topic, Key: sarama.StringEncoder("k")},
+		{Topic: topic, Key: sarama.ByteEncoder{}, Value: sarama.ByteEncoder{}},
+	}))
+	var found []string
+	for _, m := range read(topic, 3, 0) {
+		found = append(found, fmt.Sprintf("%t %q %t %q", m.Key == nil, m.Key, m.Value == nil, m.Value))
+	}
+	equal(found, []string{`true "" false "v"`, `false "k" true ""`, `false "" false ""`})
+}
+
+func big(topic string) {
+	wanted := make([]byte, 1_000_000)
+	for i := range wanted {
+		wanted[i] = byte(i % 251)
+	}
+	must(producer().SendMessages([]*sarama.ProducerMessage{{Topic: topic, Value: sarama.ByteEncoder(wanted)}}))
+	equal(bytes.Equal(read(topic, 1, 0)[0].Value, wanted), true)
+}
+
+func tooLarge(topic string) {
+	p := producer()
+	equal(errors.Is(send(p, topic, []string{strings.Repeat("x", 500_000)}), sarama.ErrMessageSizeTooLarge), true)
+	must(send(p, topic, []string{"small"}))
+	equal(values(read(topic, 1, 0)), []string{"small"})
+}
+
+// once is what Sarama asks of an idempotent producer.
+func once(c *sarama.Config) {
+	c.Producer.Idempotent = true
+	c.Producer.RequiredAcks = sarama.WaitForAll
+	c.Net.MaxOpenRequests = 1
+	c.Producer.Retry.Max = 100
+}
+
+func idempotent(topic string) {
+	must(send(producer(once, func(c *sarama.Config) { c.Producer.Flush.MaxMessages = 10 }), topic, numbers(500)))
+}
+
+func leaderKilled(topic string) {
+	p := got(sarama.NewAsyncProducer(bootstrap(), settings(once)))
+	var listening sync.WaitGroup
+	listening.Add(2)
+	go func() {
+		defer listening.Done()
+		for m := range p.Successes() {
+			say("acked", string(m.Value.(sarama.StringEncoder)))
+		}
+	}()
+	go func() {
+		defer listening.Done()
+		for range p.Errors() { // not acknowledged: nothing is promised
+		}
+	}()
+	for _, m := range messages(topic, numbers(600)) {
+		p.Input() <- m
+		time.Sleep(5 * time.Millisecond)
+	}
+	p.AsyncClose()
+	listening.Wait()
+}
+
+func transactional(id string) sarama.SyncProducer {
+	return producer(once, func(c *sarama.Config) { c.Producer.Transaction.ID = id })
+}
+
+func committedOnly(c *sarama.Config) { c.Consumer.IsolationLevel = sarama.ReadCommitted }
+
+func transactions(topic string) {
+	p := transactional(topic)
+	for _, sent := range [][]string{{"a1", "a2"}, {"b1"}, {"c1"}} {
+		must(p.BeginTxn())
+		must(send(p, topic, sent))
+		if sent[0] == "b1" {
+			must(p.AbortTxn())
+		} else {
+			must(p.CommitTxn())
+		}
+	}
+	must(p.Close())
+	equal(values(read(topic, 3, 0, committedOnly)), []string{"a1", "a2", "c1"})
+	equal(values(read(topic, 4, 0)), []string{"a1", "a2", "b1", "c1"})
+}
+
+func transactionOffsets(topic string) {
+	read100 := values(read(topic, 100, 0))
+	p := transactional(topic)
+	turn := func(sent []string, offset int64) {
+		must(p.BeginTxn())
+		must(send(p, topic+"-out", sent))
+		must(p.AddOffsetsToTxn(map[string][]*sarama.PartitionOffsetMetadata{topic: {{Partition: 0, Offset: offset}}}, topic))
+	}
+	turn(numbers(50), 50)
+	must(p.AbortTxn())
+	equal(committed(topic, topic), int64(-1))
+	for i, v := range read100 {
+		read100[i] = "<" + v + ">"
+	}
+	turn(read100, 100)
+	must(p.CommitTxn())
+	until("the offset", func() bool { return committed(topic, topic) == 100 })
+	equal(values(read(topic+"-out", 100, 0, committedOnly)), read100)
+}
+
+func fencing(topic string) {
+	old := transactional(topic)
+	must(old.BeginTxn())
+	must(send(old, topic, []string{"old"}))
+	fresh := transactional(topic)
+	err := old.CommitTxn()
+	equal(errors.Is(err, sarama.ErrProducerFenced) || errors.Is(err, sarama.ErrInvalidProducerEpoch) || strings.Contains(fmt.Sprint(err), "epoch"), true)
+	must(fresh.BeginTxn())
+	must(send(fresh, topic, []string{"new"}))
+	must(fresh.CommitTxn())
+	equal(values(read(topic, 1, 0, committedOnly)), []string{"new"})
+}
