@@ -84,7 +84,7 @@ bench-peer: setup  ## the same beside Apache Kafka from Maven, in alternating pa
 bench-console: setup  ## the console's pages with 10,000 topics, 100,000 partitions and a dead broker
 	$(BIN)/python -m bench.console $(ARGS)
 
-clients: setup tools  ## every feature against clients nobody here wrote (Python, Java, Node, Go); docs/clients.md (options: make clients ARGS='--column kafkajs')
+clients: setup tools  ## every feature against clients nobody here wrote (Python, Java, Node, Go, Spark); docs/clients.md (options: make clients ARGS='--column kafkajs')
 	$(BIN)/python -m tests.foreign $(ARGS)
 
 clean:  ## remove what was built, not what was stored

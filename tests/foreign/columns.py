@@ -146,6 +146,30 @@ def go(folder: str, package: str) -> Callable[[], Ready]:
     return prepare
 
 
+# -- Spark -----------------------------------------------------------------------------------------------------------------
+SPARK_SOURCE = "4.1.2"
+"""Of Spark and its kafka source: the newest source that Maven Central holds, none yet of the PySpark that the pipeline uses (21 November 2026)."""
+SPARK_PYTHON = (f"pyspark=={SPARK_SOURCE}", "py4j==0.10.9.9")
+SPARK_JARS = (
+    f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_SOURCE}",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",  # of delegation tokens, which nobody asks for here
+    "org.apache.kafka:kafka-clients:3.9.1",
+    "org.apache.commons:commons-pool2:2.12.0",
+)
+
+
+def spark() -> Ready:
+    lib = copy_dependencies(BUILT / "spark", SPARK_JARS, alone=True)  # the rest is among PySpark's own jars
+    site = BUILT / f"pyspark-{SPARK_SOURCE}"
+    if not (site / "complete").exists():
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", str(site)]
+        run([*pip, *SPARK_PYTHON], ROOT)
+        (site / "complete").touch()
+    ready = module("spark", f"{SPARK_SOURCE}, PySpark and kafka source (kafka-clients 3.9.1)")
+    environment = {"SPARK_JARS": ",".join(str(p) for p in sorted(lib.glob("*.jar"))), "PYTHONPATH": f"{site}:{ROOT}"}
+    return Ready(ready.version, ready.command, environment)
+
+
 COLUMNS: tuple[Column, ...] = (
     Column("confluent-kafka", confluent),
     Column("kafka-python", kafka_python),
@@ -153,6 +177,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("kcat", kcat),
     *(Column(f"java-{v}", java(v)) for v in JAVA_VERSIONS),
     Column("kafkajs", node("kafkajs", "kafkajs")),
+    Column("node-rdkafka", node("node_rdkafka", "node-rdkafka")),
     Column("franz-go", go("franz", "github.com/twmb/franz-go")),
     Column("sarama", go("sarama", "github.com/IBM/sarama")),
+    Column("spark", spark, spark=True),
 )

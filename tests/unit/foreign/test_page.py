@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.foreign import page
-from tests.foreign.columns import COLUMNS, HERE, JAVA_VERSIONS
+from tests.foreign.columns import COLUMNS, HERE, JAVA_VERSIONS, SPARK_SOURCE
 from tests.foreign.features import FEATURES, FIRST_MS, asked_of
 from tests.foreign.stage import FIRST_MS as TOLD_PYTHON
 
@@ -39,11 +39,15 @@ def test_nobody_else_has_a_column() -> None:
 
 
 def test_what_is_pinned_is_what_was_asked() -> None:
-    node = {"kafkajs": json.loads((HERE / "kafkajs" / "package.json").read_text())["dependencies"]}
+    node = {
+        name: json.loads((HERE / name / "package.json").read_text())["dependencies"]
+        for name in ("kafkajs", "node_rdkafka")
+    }
     go = {name: (HERE / name / "go.mod").read_text() for name in ("franz", "sarama")}
     pinned = {
-        **{f"java-{v}": v for v in JAVA_VERSIONS}, "kafkajs": node["kafkajs"]["kafkajs"],
+        **{f"java-{v}": v for v in JAVA_VERSIONS}, "kafkajs": node["kafkajs"]["kafkajs"], "node-rdkafka": node["node_rdkafka"]["node-rdkafka"],
         "franz-go": re.search(r"franz-go (v\S+)", go["franz"])[1], "sarama": re.search(r"sarama (v\S+)", go["sarama"])[1],  # type: ignore[index]
+        "spark": SPARK_SOURCE,
     }  # fmt: skip
     for name, version in pinned.items():
         told = RESULTS[name]
