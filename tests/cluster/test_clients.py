@@ -150,9 +150,11 @@ def test_kafka_python_produces_and_a_group_of_two_consumes(cluster: LocalCluster
 
     def member() -> None:
         consumer = KafkaConsumer(
-            topic, bootstrap_servers=cluster.bootstrap.split(","), group_id=f"kp-{topic}", auto_offset_reset="earliest",
+            bootstrap_servers=cluster.bootstrap.split(","), group_id=f"kp-{topic}", auto_offset_reset="earliest",
             session_timeout_ms=6000, heartbeat_interval_ms=500,
         )  # fmt: skip
+        consumer.partitions_for_topic(topic)  # known before it joins: see test_rebalance
+        consumer.subscribe([topic])
         while not stop.is_set():
             for records in consumer.poll(200).values():
                 got.update(r.value for r in records)

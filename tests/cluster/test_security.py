@@ -170,9 +170,9 @@ def test_kafka_python(secured: Secured, how: str) -> None:
         producer.send(topic, record, key=b"k")
     producer.flush(60)
     producer.close()
-    reader = kafka.KafkaConsumer(
-        topic, **settings, group_id=topic, auto_offset_reset="earliest", consumer_timeout_ms=60_000
-    )
+    reader = kafka.KafkaConsumer(**settings, group_id=topic, auto_offset_reset="earliest", consumer_timeout_ms=60_000)
+    reader.partitions_for_topic(topic)  # known before it joins: see test_rebalance
+    reader.subscribe([topic])
     seen = [next(reader).value for _ in RECORDS]
     assert seen == RECORDS
     reader.close()
