@@ -144,9 +144,13 @@ class Verifier:
         return out
 
 
+class Probing(LocalCluster):
+    probes = True
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    with LocalCluster(tmp_path) as running:
+    with Probing(tmp_path) as running:
         yield running
 
 

@@ -47,7 +47,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def cluster(shared: LocalCluster) -> LocalCluster:
-    return healed(shared)
+    """At rest: leaders return to their first replica every five seconds, and with them the coordinators."""
+    c = healed(shared)
+    wait_for(lambda: all(p.leader == p.replicas[0] for _, _, p in c.image.each_partition()), "leaders in their places")
+    return c
 
 
 def coordinator(cluster: LocalCluster, transactional_id: str) -> int:
@@ -59,7 +62,13 @@ def coordinator(cluster: LocalCluster, transactional_id: str) -> int:
 
 
 def id_coordinated_by(cluster: LocalCluster, broker_id: int, stem: str) -> str:
-    return next(i for i in (f"{stem}-{n}" for n in range(1000)) if coordinator(cluster, i) == broker_id)
+    """An earlier case may have killed it: leaders return to their first replica every five seconds."""
+    names = [f"{stem}-{n}" for n in range(200)]
+    found: str = wait_for(
+        lambda: next((i for i in names if coordinator(cluster, i) == broker_id), None),
+        f"broker {broker_id} to coordinate",
+    )
+    return found
 
 
 class Second:
