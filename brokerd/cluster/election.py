@@ -7,7 +7,7 @@ Called by the controller's core. Must not come in: clocks, brokers' data beyond 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from brokerd.cluster.model import NO_INCARNATION, NO_LEADER, PartitionState, Seat
@@ -17,105 +17,86 @@ Incarnation = Callable[[int], int | None]
 
 
 def elected(
-    state: PartitionState, incarnation: Incarnation, *, unclean: bool = False, avoid: int | None = None
+    state: PartitionState, incarnation: Incarnation, *, min_insync: int, unclean: bool = False
 ) -> PartitionState | None:
-    """The state under a new leader, or None when nobody may lead. The first of `replicas` that qualifies wins."""
-    live_isr = [s for s in state.isr if incarnation(s.broker_id) == s.incarnation and s.broker_id != avoid]
-    for broker_id in _in_order(state, live_isr):
-        return _led(state, Seat(broker_id, incarnation(broker_id) or 0), state.isr)
-    if avoid is not None:
-        return None
+    """The state under a new leader, or None when nobody may lead. The first of `replicas` that qualifies wins. Who is away leaves the ISR:
+    its seat was kept for this moment only."""
+    live_isr = tuple(s for s in state.isr if incarnation(s.broker_id) == s.incarnation)
+    if live_isr:
+        leader = min(live_isr, key=lambda s: state.replicas.index(s.broker_id))
+        return _led(state, leader, live_isr, min_insync)
     if not any(incarnation(s.broker_id) is not None for s in state.isr):
         for broker_id in state.replicas:
             now = incarnation(broker_id)
             if broker_id in state.elr and now is not None:
-                seat = Seat(broker_id, now)
                 # Whoever leaves the ISR for it is away, and holds all as well: it stays electable.
-                others = dict.fromkeys([*state.isr_ids, *state.elr])
-                return _led(replace(state, elr=tuple(e for e in others if e != broker_id)), seat, (seat,))
+                seat = Seat(broker_id, now)
+                return _led(state, seat, (seat,), min_insync)
     if not state.isr and not state.elr and state.last_isr:
         back = [b for b in state.last_isr if incarnation(b) is not None]
         if len(back) == len(state.last_isr) == 1:
             # The last one that led is back. Its log is the longest that anybody can prove to have.
             seat = Seat(back[0], incarnation(back[0]) or 0)
-            return _led(replace(state, last_isr=()), seat, (seat,))
+            return _led(state, seat, (seat,), min_insync)
     if unclean:
         # Who is still being added last: its copy may hold next to nothing.
         for broker_id in sorted(state.replicas, key=lambda b: b in state.adding):
             now = incarnation(broker_id)
             if now is not None:
                 seat = Seat(broker_id, now)
-                return _led(replace(state, elr=(), last_isr=()), seat, (seat,))
+                return _led(replace(state, isr=(), elr=()), seat, (seat,), min_insync)
     return None
 
 
-def _in_order(state: PartitionState, seats: list[Seat]) -> list[int]:
-    ids = {s.broker_id for s in seats}
-    return [r for r in state.replicas if r in ids]
-
-
-def _led(state: PartitionState, leader: Seat, isr: tuple[Seat, ...]) -> PartitionState:
+def _led(state: PartitionState, leader: Seat, isr: tuple[Seat, ...], min_insync: int) -> PartitionState:
     return replace(
-        state,
-        isr=isr,
+        with_isr(state, isr, min_insync=min_insync),
         leader=leader.broker_id,
         leader_incarnation=leader.incarnation,
         leader_epoch=state.leader_epoch + 1,
-        partition_epoch=state.partition_epoch + 1,
         last_isr=(),
     )
 
 
 def without(
-    state: PartitionState, broker_id: int, incarnation: Incarnation, *, min_insync: int, tail_lost: bool, unclean: bool
+    state: PartitionState,
+    away: Collection[int],
+    lost: Collection[int],
+    incarnation: Incarnation,
+    *,
+    min_insync: int,
+    unclean: bool,
 ) -> PartitionState | None:
-    """The state once `broker_id` is away (or back with a tail that may be lost). None: nothing changes.
+    """The state once the brokers `away` are gone and those of `lost` are here with a tail that may be lost. None: nothing changes.
 
-    Who leaves below min.insync.replicas goes to the ELR, unless its tail is lost. The last member keeps its seat while away; with
-    its tail lost the ISR empties and `last_isr` remembers it, for the time when nobody of the ELR can prove anything either.
+    All of them leave at once, from the ISR as it stands in the log: nothing was acknowledged by fewer than all of it, so whoever is away holds what
+    any of them holds. Who leaves below min.insync.replicas goes to the ELR, unless its tail is lost. If nobody stays, those who are away keep
+    their seats, all of them; with all tails lost the ISR empties and `last_isr` remembers the leader, for the time when nobody of the ELR can prove
+    anything either. Deaths of two records are another matter: between them who was left may have acknowledged alone.
     """
-    in_isr, in_elr = broker_id in state.isr_ids, broker_id in state.elr
-    if not in_isr and not (in_elr and tail_lost):
-        return None
-    rest = tuple(s for s in state.isr if s.broker_id != broker_id)
-    elr = tuple(e for e in state.elr if not (tail_lost and e == broker_id))
-    if not in_isr:
-        last_isr = state.last_isr if state.isr or elr or state.last_isr else (broker_id,)
-        return replace(state, elr=elr, last_isr=last_isr, partition_epoch=state.partition_epoch + 1)
-    if not rest and not tail_lost:
-        if state.leader == NO_LEADER:
-            return None
-        # Nobody else is in sync: the seat is kept and waits. (Never an empty ISR for a broker that may come back whole.)
-        waiting = _leaderless(state)
-        found = elected(waiting, incarnation, unclean=unclean)
-        return _once(state, found) if found is not None else waiting
-    if len(rest) >= min_insync:
-        elr = ()  # the watermark may rise without them from now on
-    elif not tail_lost:
-        elr = (*elr, broker_id)
+    left = [s for s in state.isr if s.broker_id in away or s.broker_id in lost]
+    whole = tuple(s for s in left if s.broker_id not in lost)
+    rest = tuple(s for s in state.isr if s not in left)
+    elr = tuple(e for e in state.elr if e not in lost)
+    if left and rest:
+        # In sync in number, the watermark may rise without those who left.
+        elr = () if len(rest) >= min_insync else (*elr, *(s.broker_id for s in whole))
+    isr = rest or whole  # (never an empty ISR for brokers that may come back whole)
     last_isr = state.last_isr
-    if not rest and tail_lost:
-        last_isr = (broker_id,)
-    shrunk = replace(state, isr=rest, elr=elr, last_isr=last_isr, partition_epoch=state.partition_epoch + 1)
-    if state.leader != broker_id and state.leader != NO_LEADER:
+    if left and not isr:
+        last_isr = (state.leader if any(s.broker_id == state.leader for s in left) else left[-1].broker_id,)
+    elif not isr and not elr and state.elr and not last_isr:
+        last_isr = (state.elr[-1],)
+    leads = any(s.broker_id == state.leader for s in rest)
+    if (isr, elr, last_isr) == (state.isr, state.elr, state.last_isr) and (leads or state.leader == NO_LEADER):
+        return None
+    shrunk = replace(state, isr=isr, elr=elr, last_isr=last_isr, partition_epoch=state.partition_epoch + 1)
+    if leads or not left:
         return shrunk
-    found = elected(shrunk, incarnation, unclean=unclean)
-    return (
-        _once(state, found)
-        if found is not None
-        else replace(_leaderless(shrunk), partition_epoch=shrunk.partition_epoch)
+    found = elected(shrunk, incarnation, min_insync=min_insync, unclean=unclean) or replace(
+        shrunk, leader=NO_LEADER, leader_incarnation=NO_INCARNATION
     )
-
-
-def _leaderless(state: PartitionState) -> PartitionState:
-    return replace(
-        state, leader=NO_LEADER, leader_incarnation=NO_INCARNATION, partition_epoch=state.partition_epoch + 1
-    )
-
-
-def _once(before: PartitionState, after: PartitionState) -> PartitionState:
-    """One record, one step of the partition epoch."""
-    return replace(after, partition_epoch=before.partition_epoch + 1)
+    return replace(found, partition_epoch=shrunk.partition_epoch)  # one record, one step
 
 
 def seated_anew(state: PartitionState, seat: Seat) -> PartitionState | None:

@@ -86,7 +86,7 @@ class PartitionState:
     """What the metadata log says of one partition (KIP-497 and KIP-966 words).
 
     `replicas` is in preference order and includes `adding`; `removing` is a subset of it. `elr` lists brokers that left
-    the ISR below min.insync.replicas and are still complete; `last_isr` the members of the last ISR when both isr and elr
+    the ISR below min.insync.replicas and are still complete; `last_isr` the last of the ISR when both isr and elr
     ran empty of trustworthy logs. `leader` is NO_LEADER when offline. `leader_epoch` grows with every election,
     `partition_epoch` with every change. `assignment_generation` grows with every change of `replicas`, `adding` or
     `removing`: the number a move's step is bound to.

@@ -170,7 +170,8 @@ def _elect(look: Look, request: ForwardedRequest) -> None:
             if topic is None or tp is None or state is None or not topic.ready:
                 verdicts.append([index, requests.UNKNOWN_TOPIC_OR_PARTITION])
                 continue
-            elected, error = elections.held(state, look.serving(tp), unclean=unclean)
+            least = look.config(topic).min_insync_replicas
+            elected, error = elections.held(state, look.serving(tp), min_insync=least, unclean=unclean)
             verdicts.append([index, error])
             if elected is not None:
                 before[str(index)], after[str(index)] = state.leader, elected.leader

@@ -1,14 +1,16 @@
 """Brokers come and go, and lose directories: what that does to the seats of each partition.
 
 Laws (docs/safety.md section 3): who is away leaves the ISR, and stays electable as far as it can prove to hold the data; whose tail or directory is lost
-proves nothing; who is back whole keeps its seat under its new incarnation. Called by `core`. Must not come in: who is found dead, and how (`probes`).
+proves nothing; who is back whole keeps its seat under its new incarnation; what one look finds leaves a partition at once (decision 029). Called by `core`. Must not come in: who is found dead, and how (`probes`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from brokerd.cluster import election
 from brokerd.cluster.metadata import AccessChanged, BrokerDown, BrokerUp
-from brokerd.cluster.model import BrokerState, Seat, TopicPartition
+from brokerd.cluster.model import BrokerState, Seat, TopicPartition, TopicState
 from brokerd.cluster.znodes import Registration
 from controlplane.controller import requests
 from controlplane.controller.look import Look
@@ -64,22 +66,13 @@ def _ours(look: Look) -> dict[int, Registration]:
 def _reseat(look: Look, gone: list[BrokerState], came: list[Registration]) -> None:
     lost = {r.broker_id for r in came if not r.tail_intact}
     for topic, index, first in look.image.each_partition():
-        touched = [b.broker_id for b in gone if b.broker_id in first.replicas]
+        away = [b.broker_id for b in gone if b.broker_id in first.replicas]
         returned = [r for r in came if r.broker_id in first.replicas]
-        if not touched and not returned:
+        if not away and not returned:
             continue
         tp = TopicPartition(topic.topic_id, index)
-        config = look.config(topic)
-        for broker_id in [*touched, *(r.broker_id for r in returned if r.broker_id in lost)]:
-            state = look.state(tp)
-            assert state is not None
-            look.put(
-                tp,
-                election.without(
-                    state, broker_id, look.serving(tp), min_insync=config.min_insync_replicas,
-                    tail_lost=broker_id in lost, unclean=config.unclean_leader_election,
-                ),
-            )  # fmt: skip
+        copies_lost = [b for b in first.replicas if b in lost or look.is_offline(b, look.incarnation(b), tp)]
+        _leave_together(look, topic, tp, away, copies_lost)
         for r in returned:
             if r.broker_id not in lost:
                 state = look.state(tp)
@@ -103,11 +96,20 @@ def lose_copies(look: Look) -> None:
             state, topic = look.state(tp), look.image.topics.get(tp.topic_id)
             if state is None or topic is None or broker_id not in (*state.isr_ids, *state.elr):
                 continue
-            config = look.config(topic)
-            look.put(
-                tp,
-                election.without(
-                    state, broker_id, look.serving(tp), min_insync=config.min_insync_replicas, tail_lost=True,
-                    unclean=config.unclean_leader_election,
-                ),
-            )  # fmt: skip
+            _leave_together(look, topic, tp, (), (broker_id,))
+
+
+def _leave_together(
+    look: Look, topic: TopicState, tp: TopicPartition, away: Collection[int], lost: Collection[int]
+) -> None:
+    state, config = look.state(tp), look.config(topic)
+    assert state is not None
+    after = election.without(
+        state,
+        away,
+        lost,
+        look.serving(tp),
+        min_insync=config.min_insync_replicas,
+        unclean=config.unclean_leader_election,
+    )
+    look.put(tp, after)

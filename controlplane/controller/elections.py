@@ -13,13 +13,13 @@ PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE, ELECTION_NOT_NEE
 
 
 def held(
-    state: PartitionState, incarnation: election.Incarnation, *, unclean: bool
+    state: PartitionState, incarnation: election.Incarnation, *, min_insync: int, unclean: bool
 ) -> tuple[PartitionState | None, int]:
     """(the state after it, 0), or (None, Kafka's code)."""
     if unclean:
         if state.leader != NO_LEADER:
             return None, ELECTION_NOT_NEEDED
-        after = election.elected(state, incarnation, unclean=True)
+        after = election.elected(state, incarnation, min_insync=min_insync, unclean=True)
         return (after, 0) if after is not None else (None, ELIGIBLE_LEADERS_NOT_AVAILABLE)
     preferred = state.replicas[0]
     if state.leader == preferred:
@@ -27,6 +27,6 @@ def held(
     in_sync = any(s.broker_id == preferred and incarnation(preferred) == s.incarnation for s in state.isr)
     if not in_sync:
         return None, PREFERRED_LEADER_NOT_AVAILABLE
-    after = election.elected(state, incarnation)
+    after = election.elected(state, incarnation, min_insync=min_insync)
     assert after is not None and after.leader == preferred, "the first of the replicas that is in sync is elected"
     return after, 0

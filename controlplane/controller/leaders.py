@@ -20,14 +20,18 @@ def settle(look: Look, *, preferred: bool) -> None:
             continue
         state = look.decided.get(tp, first)
         if state.leader == NO_LEADER:
-            found = election.elected(state, look.serving(tp), unclean=look.config(topic).unclean_leader_election)
+            config = look.config(topic)
+            found = election.elected(
+                state, look.serving(tp), min_insync=config.min_insync_replicas, unclean=config.unclean_leader_election
+            )
             look.put(tp, found)
         elif state.reassigning:
-            look.put(tp, placements.finished(state, look.serving(tp)))
+            look.put(tp, placements.finished(state, look.config(topic).min_insync_replicas, look.serving(tp)))
         elif preferred and state.leader != state.replicas[0]:
             seat = next((s for s in state.isr if s.broker_id == state.replicas[0]), None)
             if seat is not None and look.serving(tp)(seat.broker_id) == seat.incarnation:
-                look.put(tp, election.elected(state, look.serving(tp)))
+                least = look.config(topic).min_insync_replicas
+                look.put(tp, election.elected(state, look.serving(tp), min_insync=least))
 
 
 def leave(look: Look, leaver: Seat) -> None:
@@ -45,5 +49,7 @@ def leave(look: Look, leaver: Seat) -> None:
         rest = tuple(s for s in state.isr if s.broker_id != broker_id)
         if not any(look.serving(tp)(s.broker_id) == s.incarnation for s in rest):
             continue
-        shrunk = election.with_isr(state, rest, min_insync=look.config(topic).min_insync_replicas)
-        look.put(tp, election.elected(shrunk, look.serving(tp)) if state.leader == broker_id else shrunk)
+        least = look.config(topic).min_insync_replicas
+        shrunk = election.with_isr(state, rest, min_insync=least)
+        led = state.leader == broker_id
+        look.put(tp, election.elected(shrunk, look.serving(tp), min_insync=least) if led else shrunk)

@@ -35,7 +35,7 @@ def assigned(
     )
 
 
-def finished(state: PartitionState, serving: election.Incarnation) -> PartitionState | None:
+def finished(state: PartitionState, min_insync: int, serving: election.Incarnation) -> PartitionState | None:
     """All target replicas are in sync: the others go, and leadership with them. None: not yet."""
     target = state.target
     isr = tuple(s for s in state.isr if s.broker_id in target)
@@ -53,7 +53,8 @@ def finished(state: PartitionState, serving: election.Incarnation) -> PartitionS
     if state.leader in target:
         # What the removed ones still fetch counts for nothing, not even when one of them is added again, with an empty copy.
         return election.led_anew(after) if state.removing else after
-    return election.elected(replace(after, leader=NO_LEADER, leader_incarnation=NO_INCARNATION), serving)
+    offered = replace(after, leader=NO_LEADER, leader_incarnation=NO_INCARNATION)
+    return election.elected(offered, serving, min_insync=min_insync)
 
 
 def without_copy(
@@ -69,4 +70,4 @@ def without_copy(
     # Its copy is thrown away, so it can prove nothing any more; nor can what it still fetches, or fetched before: a new epoch.
     shrunk = replace(shrunk, elr=tuple(e for e in shrunk.elr if e != broker_id))
     stays = state.leader not in (broker_id, NO_LEADER)
-    return election.led_anew(shrunk) if stays else election.elected(shrunk, serving)
+    return election.led_anew(shrunk) if stays else election.elected(shrunk, serving, min_insync=min_insync)

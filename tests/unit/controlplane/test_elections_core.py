@@ -123,10 +123,10 @@ def test_a_preferred_election_loses_nothing_where_nobody_leads() -> None:
 
 def test_who_is_still_being_added_is_elected_uncleanly_only_after_everybody_else() -> None:
     state = replace(LOST, replicas=(4, 1, 3), adding=(4,), removing=(3,))
-    elected = election.elected(state, {1: 101, 4: 104}.get, unclean=True)
+    elected = election.elected(state, {1: 101, 4: 104}.get, min_insync=1, unclean=True)
     assert elected is not None
     assert elected.leader == 1
-    alone = election.elected(state, {4: 104}.get, unclean=True)
+    alone = election.elected(state, {4: 104}.get, min_insync=1, unclean=True)
     assert alone is not None
     assert alone.leader == 4
 

@@ -97,14 +97,14 @@ class Moving(RuleBasedStateMachine):
                 state = election.with_isr(state, (*state.isr, Seat(b, b)), min_insync=1)
         self.cluster[i] = state
         if state.reassigning:
-            self.cluster[i] = placements.finished(state, self.incarnation) or state
+            self.cluster[i] = placements.finished(state, 1, self.incarnation) or state
 
     @rule(broker=st.sampled_from(BROKERS))
     def a_broker_dies(self, broker: int) -> None:
         self.alive.discard(broker)
         for i, state in self.cluster.items():
             self.cluster[i] = (
-                election.without(state, broker, self.incarnation, min_insync=1, tail_lost=False, unclean=False) or state
+                election.without(state, (broker,), (), self.incarnation, min_insync=1, unclean=False) or state
             )
 
     @rule(broker=st.sampled_from(BROKERS))
@@ -112,7 +112,7 @@ class Moving(RuleBasedStateMachine):
         self.alive.add(broker)
         for i, state in self.cluster.items():
             if state.leader == NO_LEADER:
-                self.cluster[i] = election.elected(state, self.incarnation, unclean=False) or state
+                self.cluster[i] = election.elected(state, self.incarnation, min_insync=1) or state
 
     # -- what the operator does ------------------------------------------------------------------------------------------------
     @precondition(lambda self: self.state == "running")
@@ -150,7 +150,7 @@ class Moving(RuleBasedStateMachine):
         for state in getattr(self, "cluster", {}).values():
             assert state.isr or state.elr or state.last_isr, f"nobody is left to lead: {state}"
             if len(self.alive) == len(BROKERS):
-                assert state.leader != NO_LEADER or election.elected(state, self.incarnation, unclean=False) is not None
+                assert state.leader != NO_LEADER or election.elected(state, self.incarnation, min_insync=1) is not None
 
     @invariant()
     def copies_are_bounded(self) -> None:
