@@ -1,8 +1,8 @@
 """Which registered brokers have no process behind their door any more: known at once, where a session takes seconds to run out.
 
 Laws: an incarnation counts as dead only after a connection to it once stood, that one ended, and two more in a row were refused; a host
-that is silent, slow or unknown says nothing; a verdict is final for its incarnation (a broker that lives takes a new one). Nothing is
-sent and nothing is waited for. Called by `runner` while it acts. Must not come in: what a death means (core).
+that is silent, slow or unknown says nothing; a verdict is final for its incarnation (a broker that lives takes a new one); brokers that die at one
+moment are told at one moment. Nothing is sent, and no loop waits. Called by `runner` while it acts. Must not come in: what a death means (core).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ REFUSALS = 2
 REFUSED_AGAIN_MS = 50
 """Between two attempts at a door that was shut: less than a listener's restart, more than a queue that was full for a moment."""
 UNREACHED_AGAIN_MS = 2_000
+TOGETHER_MS_MAX = 2 * REFUSED_AGAIN_MS
+"""How long a verdict waits for those on other brokers whose connection has ended, too. Nobody in doubt: not at all."""
 
 Address = tuple[socket.AddressFamily, tuple[object, ...]]
 
@@ -41,6 +43,10 @@ class Probe:
     due_mono_ms: int = 0
     address: Future[Address | None] | None = None
 
+    @property
+    def in_doubt(self) -> bool:
+        return self.stood and (self.sock is None or self.connecting)
+
     def close(self) -> None:
         if self.sock is not None:
             self.sock.close()
@@ -54,6 +60,9 @@ class Probes:
     def __init__(self) -> None:
         self.dead: frozenset[tuple[int, int]] = frozenset()
         """(broker id, incarnation)"""
+        self._untold: frozenset[tuple[int, int]] = frozenset()
+        """Dead as well, and told with those who are in doubt."""
+        self._untold_since_ms = 0
         self._epoll = select.epoll()
         self._probes: dict[int, Probe] = {}
         self._resolver = ThreadPoolExecutor(1, thread_name_prefix="resolver")
@@ -67,14 +76,15 @@ class Probes:
             seat = registrations.get(broker_id)
             if seat is None or seat.incarnation != probe.seat.incarnation:
                 self._probes.pop(broker_id).close()
-        self.dead = frozenset((i, n) for i, n in self.dead if i in registrations and registrations[i].incarnation == n)
+        seats = {(i, r.incarnation) for i, r in registrations.items()}
+        self.dead &= seats
+        self._untold &= seats
         for broker_id, seat in registrations.items():
-            if broker_id not in self._probes and (broker_id, seat.incarnation) not in self.dead:
+            if broker_id not in self._probes and (broker_id, seat.incarnation) not in self.dead | self._untold:
                 self._probes[broker_id] = Probe(seat)
 
     def turn(self, now: Now) -> bool:
         """Look at what has happened and try what is due. True when `dead` has grown."""
-        before = self.dead
         by_socket = {p.sock.fileno(): p for p in self._probes.values() if p.sock is not None}
         for fd, _ in self._epoll.poll(0):
             if (probe := by_socket.get(fd)) is not None:
@@ -82,7 +92,14 @@ class Probes:
         for probe in list(self._probes.values()):
             if probe.sock is None and now.mono_ms >= probe.due_mono_ms:
                 self._connect(probe, now)
-        return self.dead != before
+        if not self._untold:
+            return False
+        overdue = now.mono_ms - self._untold_since_ms >= TOGETHER_MS_MAX
+        if not overdue and any(p.in_doubt for p in self._probes.values()):
+            return False
+        self.dead |= self._untold
+        self._untold = frozenset()
+        return True
 
     def close(self) -> None:
         self.watch({})
@@ -138,7 +155,9 @@ class Probes:
         if probe.stood and probe.refusals >= REFUSALS:
             log.warning("broker %d, incarnation %d, is dead: %s:%d refuses connections", seat.broker_id,
                         seat.incarnation, seat.host, seat.port)  # fmt: skip
-            self.dead |= {(seat.broker_id, seat.incarnation)}
+            if not self._untold:
+                self._untold_since_ms = now.mono_ms
+            self._untold |= {(seat.broker_id, seat.incarnation)}
             del self._probes[seat.broker_id]
 
 

@@ -263,6 +263,8 @@ class Chances:
 
     told: float
     wrong: float
+    together: float = 0
+    """The share of verdicts that wait for those on others who died at that moment; and of kills that end all brokers at one moment."""
 
 
 NO_PROBES = Chances(0, 0)
@@ -276,6 +278,8 @@ class SimProbes:
         self._cluster, self._node = cluster, node
         self._watched: dict[int, int] = {}
         self._found: set[tuple[int, int]] = set()
+        self._ripe: set[tuple[int, int]] = set()
+        self._in_doubt: set[tuple[int, int]] = set()
 
     def fileno(self) -> int:
         raise AssertionError("nobody polls in a simulation")
@@ -284,6 +288,8 @@ class SimProbes:
         seats = {(i, r.incarnation) for i, r in registrations.items()}
         self.dead &= seats
         self._found &= seats
+        self._ripe &= seats
+        self._in_doubt &= seats
         for broker_id, incarnation in seats:
             if self._watched.get(broker_id) == incarnation:
                 continue
@@ -291,13 +297,24 @@ class SimProbes:
             if rng.random() < self._cluster.probes.wrong:
                 self._later(200, 6_000, (broker_id, incarnation))
             if node.alive and rng.random() < self._cluster.probes.told:
-                node.on_death.append(lambda seat=(broker_id, incarnation): self._later(1, 200, seat))  # type: ignore[misc]
+                node.on_death.append(lambda seat=(broker_id, incarnation): self._dies(seat))  # type: ignore[misc]
         self._watched = dict(seats)
+
+    def _dies(self, seat: tuple[int, int]) -> None:
+        if self._watched.get(seat[0]) == seat[1]:
+            self._in_doubt.add(seat)
+            self._later(1, 200, seat)
 
     def _later(self, low_ms: int, high_ms: int, seat: tuple[int, int]) -> None:
         def found() -> None:
             if self._watched.get(seat[0]) == seat[1]:
-                self._found.add(seat)
+                self._ripe.add(seat)
+                self._in_doubt.discard(seat)
+                if not self._in_doubt or self._cluster.probes_rng.random() >= self._cluster.probes.together:
+                    if len(self._ripe) > 1:
+                        self._cluster.world.reached["deaths told together"] += 1
+                    self._found |= self._ripe
+                    self._ripe.clear()
                 node, world = self._cluster.brokers[seat[0]], self._cluster.world
                 wrong = node.alive and node.broker.membership.incarnation == seat[1]
                 world.reached["living broker taken for dead" if wrong else "death told by a probe"] += 1

@@ -40,8 +40,8 @@ LOGS: tuple[dict[str, str], ...] = ({}, {"segment_bytes": "16384"}, {"segment_by
 """One segment never flushed, several (each flushed when it is closed), and a log that is flushed all the time."""
 ENTRIES = (1, 3, RECORDS_PER_ENTRY)
 """Records per entry of the metadata log: what is decided at once takes many entries, as it does with thousands of partitions, or one."""
-PROBES = (NO_PROBES, Chances(told=0.7, wrong=0.1))
-"""In every other world the acting controller finds most dead brokers at once, and takes one life in ten for dead."""
+PROBES = (NO_PROBES, Chances(told=0.7, wrong=0.1, together=0.5))
+"""In every other world the acting controller finds most dead brokers at once, and takes one life in ten for dead; and all brokers die at one moment sometimes."""
 SAID = {
     "truncated from": "truncation by epoch",
     "not accepted": "refused ISR",

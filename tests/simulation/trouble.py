@@ -90,9 +90,10 @@ class Trouble:
 
     # -- processes -----------------------------------------------------------------------------------------------------
     def _kill(self) -> None:
-        node = self._broker()
-        node.kill()
-        self._later(0.05, 8, node.start)
+        together = self.cluster.probes_rng.random() < self.cluster.probes.together
+        for node in [*self.cluster.brokers.values()] if together else [self._broker()]:
+            node.kill()
+            self._later(0.05, 8, node.start)
 
     def _stop(self) -> None:
         node = self._broker()

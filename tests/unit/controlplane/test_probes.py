@@ -10,7 +10,7 @@ import pytest
 
 from brokerd.cluster.model import Now
 from brokerd.cluster.znodes import Registration
-from controlplane.controller.probes import REFUSED_AGAIN_MS, UNREACHED_AGAIN_MS, Probes
+from controlplane.controller.probes import REFUSED_AGAIN_MS, TOGETHER_MS_MAX, UNREACHED_AGAIN_MS, Probes
 from tests.cluster.local import wait_for
 
 
@@ -127,3 +127,94 @@ def test_the_verdict_is_of_one_incarnation(watch: Watch) -> None:
     assert not watch.turn(UNREACHED_AGAIN_MS)
     watch.probes.watch({})
     wait_for(lambda: watch.door.inside[0].recv(1) == b"", "the connection to be given up")
+
+
+class Two:
+    """Brokers 1 and 2, both connected; time is at rest until a test moves it."""
+
+    def __init__(self) -> None:
+        self.doors, self.probes, self.ms = {1: Door(), 2: Door()}, Probes(), 0
+        self.probes.watch(
+            {
+                b: Registration(b, "uuid", "127.0.0.1", d.port, None, None, True, incarnation=7)
+                for b, d in self.doors.items()
+            }
+        )
+        wait_for(self.connected, "the probes to connect")
+
+    def connected(self) -> bool:
+        self.turn(10)
+        for door in self.doors.values():
+            door.accept()
+        return all(door.inside for door in self.doors.values()) and not self.doubtful(1, 2)
+
+    def doubtful(self, *brokers: int) -> list[int]:
+        return [b for b in brokers if not self.probes._probes[b].stood or self.probes._probes[b].in_doubt]
+
+    def turn(self, ms: int = 0) -> bool:
+        """`ms` later, with all that happens then; refusals may be a moment on their way."""
+        self.ms += ms
+        told = self.probes.turn(Now(self.ms, self.ms))
+        while select.select([self.probes], [], [], 0.05)[0]:
+            told |= self.probes.turn(Now(self.ms, self.ms))
+        return told
+
+    def ends(self, broker_id: int) -> None:
+        """The controller sees the end of this connection, without time going by."""
+        wait_for(lambda: not self.turn() and self.doubtful(broker_id), f"the end of the connection to {broker_id}")
+
+
+@pytest.fixture
+def two() -> Iterator[Two]:
+    two = Two()
+    yield two
+    two.probes.close()
+    for door in two.doors.values():
+        door.die()
+
+
+def test_those_who_die_at_one_moment_are_told_at_one_moment(two: Two) -> None:
+    two.doors[1].die()
+    two.ends(1)
+    assert not two.turn(REFUSED_AGAIN_MS - 1)
+    two.doors[2].die()
+    two.ends(2)
+    assert not two.turn(1), "1 was refused twice, 2 once: a verdict on both is near"
+    assert not two.turn(REFUSED_AGAIN_MS - 2)
+    assert two.turn(1)
+    assert two.probes.dead == {(1, 7), (2, 7)}
+
+
+def test_a_verdict_waits_for_nobody_whose_connection_stands(two: Two) -> None:
+    two.doors[1].die()
+    two.ends(1)
+    assert two.turn(REFUSED_AGAIN_MS)
+    assert two.probes.dead == {(1, 7)}
+
+
+def test_a_verdict_waits_no_longer_once_the_other_has_answered(two: Two) -> None:
+    two.doors[1].die()
+    two.ends(1)
+    two.doors[2].hang_up()
+    wait_for(lambda: not two.turn() and (two.doors[2].accept() or two.doors[2].inside), "2 to be asked again")
+    wait_for(lambda: not two.turn() and not two.doubtful(2), "2 to have answered")
+    assert two.turn(REFUSED_AGAIN_MS)
+    assert two.probes.dead == {(1, 7)}
+
+
+def test_a_verdict_waits_a_moment_only_for_somebody_who_is_silent(two: Two) -> None:
+    two.doors[2].listening.listen(0)
+    crowd = [socket.socket() for _ in range(3)]
+    for one in crowd:  # the queue before its door is full: who comes now hears nothing
+        one.setblocking(False)
+        one.connect_ex(("127.0.0.1", two.doors[2].port))
+    two.doors[2].hang_up()
+    two.ends(2)
+    two.doors[1].die()
+    two.ends(1)
+    assert not two.turn(REFUSED_AGAIN_MS)
+    assert not two.turn(TOGETHER_MS_MAX - 1)
+    assert two.turn(1)
+    assert two.probes.dead == {(1, 7)}
+    for one in crowd:
+        one.close()
