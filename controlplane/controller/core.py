@@ -139,6 +139,7 @@ class Core:
         self.registrations = look.registrations
         brokers.lose_copies(look)
         proposals.decide(look, self.proposed)
+        self.wanted.restore_features(look)  # before requests: what is asked for now counts
         self.asked.decide(look, now)
         self.wanted.write_topics(look, self.asked)
         self.wanted.write_access(look, self.asked)

@@ -21,6 +21,7 @@ from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import (
     AccessChanged,
     BrokerConfigChanged,
+    FeatureFinalised,
     PartitionsGrown,
     Record,
     ReplicaReset,
@@ -45,6 +46,7 @@ from controlplane.models import Cluster, Move, Topic
 from controlplane.models.change import Outcome
 from controlplane.services import Refused, advancing, recovery
 from controlplane.services import access as access_services
+from controlplane.services import features as feature_services
 from controlplane.services import topics as topic_services
 from controlplane.services.common import record
 
@@ -98,6 +100,13 @@ class Resets:
 
 
 @dataclass(frozen=True, slots=True)
+class Features:
+    """Level by name, as the log has just said."""
+
+    finalised: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """Rows may have been applied: look at once rather than at the next poll."""
 
@@ -107,7 +116,7 @@ class Stop:
     pass
 
 
-Command = Begin | End | Resets | Look | ForwardedRequest | Report | ChangeMade | Stop
+Command = Begin | End | Resets | Features | Look | ForwardedRequest | Report | ChangeMade | Stop
 Post = Callable[[DesiredRead | DesiredFailed], None]
 
 
@@ -138,6 +147,8 @@ class DatabaseThread:
         """Nothing was posted yet in this term."""
         self._resets: list[tuple[str, int]] = []
         self._resets_handed: dict[str, float] = {}
+        self._features: dict[str, int] = {}
+        """Finalised in the log, and not remembered yet."""
         self._reports: dict[str, tuple[str, float]] = {}
         self._made: deque[ChangeMade] = deque(maxlen=CHANGES_OWED_MAX)
         """Changes in the log whose rows are not written yet."""
@@ -162,6 +173,8 @@ class DatabaseThread:
     def applied(self, image: Image, records: Sequence[Record]) -> None:
         if resets := tuple((r.reset_id, image.seq) for r in records if isinstance(r, ReplicaReset)):
             self._commands.put(Resets(resets))
+        if finalised := tuple((r.name, r.feature_level) for r in records if isinstance(r, FeatureFinalised)):
+            self._commands.put(Features(finalised))
         if any(
             isinstance(
                 r,
@@ -219,10 +232,13 @@ class DatabaseThread:
             case Begin():
                 self._epoch, self._first = command.controller_epoch, True
                 self._resets_handed.clear()
+                self._features = dict(self.image.features) if self.image is not None else {}
             case End():
                 self._epoch = None
             case Resets():
                 self._resets.extend(command.seen)
+            case Features():
+                self._features.update(command.finalised)
             case ForwardedRequest():
                 self._request(command)
             case Report():
@@ -239,6 +255,9 @@ class DatabaseThread:
             reset_id, seq = self._resets[0]
             recovery.mark_reset(UUID(reset_id), seq, epoch)
             self._resets.pop(0)
+        for name, level in list(self._features.items()):
+            feature_services.remember(name, level, epoch)
+            del self._features[name]
         self._bootstrap()
         # Before topics and settings: whoever orders a copy has put its throttle with it, in one transaction.
         assignments = tuple(forwarded.placed(p) for p in advancing.ordered_parts())
@@ -263,7 +282,8 @@ class DatabaseThread:
         if self._first:
             known = Cluster.objects.filter(pk=1).values_list("cluster_id", flat=True).first() or ""
             self._first = False
-            self._post(DesiredRead(tuple(topics), assignments, tuple(resets), access, complete=True, cluster_id=known))
+            rows = (tuple(topics), assignments, tuple(resets), access)
+            self._post(DesiredRead(*rows, complete=True, cluster_id=known, features=feature_services.remembered()))
         elif topics or assignments or resets or access:
             self._post(DesiredRead(tuple(topics), assignments, tuple(resets), access))
 

@@ -71,6 +71,8 @@ class DesiredRead:
     """True when every row was read, not only the newer ones: the first of a term. Absence never deletes either way."""
     cluster_id: str = ""
     """Of a complete one: the cluster that these rows are of, "" for none yet."""
+    features: Mapping[str, int] = field(default_factory=dict)
+    """Of a complete one: what the database remembers of features, and a log that begins anew may lack."""
 
 
 # -- events --------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What the database wants and the log lacks: topics, access, placements, recoveries.
+"""What the database wants and the log lacks: topics, access, placements, recoveries; features, if the log was lost.
 
 Laws: a row is applied when its generation is above the image's; below it is drift, told and never acted on; absence never deletes, only a row that says
 deleted does. What cannot be done yet stays and is tried again. Called by `core`. Must not come in: the database, requests' answers (`asked`).
@@ -10,11 +10,14 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from brokerd.cluster import features
 from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.features import FEATURES_LEVEL
 from brokerd.cluster.metadata import (
     BROKER,
     AccessChanged,
     BrokerConfigChanged,
+    FeatureFinalised,
     PartitionChanged,
     PartitionsGrown,
     Record,
@@ -46,10 +49,11 @@ class Wanted:
     assignments: dict[TopicPartition, DesiredAssignment] = field(default_factory=dict)
     resets: dict[str, DesiredReset] = field(default_factory=dict)
     access: list[DesiredAccess] = field(default_factory=list)
+    features: dict[str, int] = field(default_factory=dict)
 
     def hear(self, event: DesiredRead) -> None:
         if event.complete:
-            self.rows_of = event.cluster_id
+            self.rows_of, self.features = event.cluster_id, dict(event.features)
         for topic in event.topics:
             self.topics[topic.topic_id] = topic
         for a in event.assignments:
@@ -61,6 +65,19 @@ class Wanted:
     def validate(self) -> None:
         for topic_id, topic in self.topics.items():
             assert topic_id == topic.topic_id, f"row of {topic.name} is kept under another's id"
+
+    # -- features --------------------------------------------------------------------------------------------------------
+    def restore_features(self, look: Look) -> None:
+        """What the log says of a feature is right, whatever the rows remember; a log that says nothing was begun anew after a loss."""
+        for name, level in sorted(self.features.items()):
+            if look.level() < FEATURES_LEVEL:
+                return
+            del self.features[name]
+            if (
+                name not in look.image.features
+                and features.problem(name, level, features.UPGRADE, 0, look.level()) is None
+            ):
+                look.add(FeatureFinalised(name, level))
 
     # -- topics ----------------------------------------------------------------------------------------------------------
     def write_topics(self, look: Look, asked: Asked) -> None:

@@ -1,4 +1,4 @@
-"""What the observer saw. Law: only the observer writes here; no row carries a wish. Every row carries `observed_at`.
+"""What the observer saw. Law: only the observer writes here (features: the controller); no row carries a wish. Every row carries `observed_at`.
 
 Topics are joined to the wanted rows by id without a foreign key: the log may know topics that the database does not (drift).
 A figure that could not be read is null, never zero.
@@ -21,6 +21,14 @@ class Cluster(models.Model):
     observed_at = models.DateTimeField(null=True)
     sampled_at = models.DateTimeField(null=True)
     sample_note = models.TextField(default="")
+
+
+class Feature(models.Model):
+    """What was finalised last in the metadata log, which alone decides it. Written by the acting controller, for the day when that log is lost."""
+
+    name = models.CharField(max_length=100, primary_key=True)
+    level = models.PositiveIntegerField()
+    controller_epoch = models.PositiveBigIntegerField()
 
 
 class Broker(models.Model):

@@ -130,6 +130,38 @@ def test_features_outlive_a_snapshot() -> None:
     assert Image.from_records(image.records(), 1, "", 1).features == {TV: 2}
 
 
+def test_a_log_that_was_begun_anew_is_told_what_the_database_remembers_and_no_other_log() -> None:
+    def term(image_features: dict[str, int], remembered: dict[str, int], level: int = LEVEL_MAX) -> Desk:
+        desk = Desk(level)
+        desk.image.features.update(image_features)
+        effects = desk.core.handle(DesiredRead(complete=True, features=remembered), NOW)
+        for append in [e for e in effects if isinstance(e, AppendMetadata)]:
+            for record in append.records:
+                desk.image.apply(record)
+            desk.core.handle(Appended(append.records), NOW)
+        return desk
+
+    assert term({}, {TV: 2}).image.features == {TV: 2}
+    assert term({TV: 1}, {TV: 2}).image.features == {TV: 1}, "an older database"
+    assert term({TV: 0}, {TV: 2}).image.features == {TV: 0}, "lowered by name"
+    assert term({}, {"no.such": 1, TV: 9}).image.features == {}, "of a program that knew more"
+    early = term({}, {TV: 2}, level=3)
+    assert early.image.features == {}
+    early.image.metadata_version = 4
+    (append,) = early.core.handle(DesiredRead(), NOW)
+    assert isinstance(append, AppendMetadata)
+    assert append.records == (FeatureFinalised(TV, 2),), "once the log is raised"
+
+
+def test_what_a_client_asks_for_beats_what_the_database_remembers() -> None:
+    desk = Desk()
+    desk.core.in_flight = True
+    desk.core.handle(DesiredRead(complete=True, features={TV: 1}), NOW)
+    desk.core.in_flight = False
+    desk.ask((TV, 2, UPGRADE))
+    assert desk.image.features == {TV: 2}
+
+
 # -- at a broker's door ----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("finalised", "in_file", "offered"),

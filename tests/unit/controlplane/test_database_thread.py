@@ -7,13 +7,13 @@ import pytest
 from django.db import OperationalError
 
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import ReplicaReset, TopicReady
+from brokerd.cluster.metadata import FeatureFinalised, ReplicaReset, TopicReady
 from brokerd.cluster.model import BrokerState, TopicState
 from brokerd.cluster.znodes import ForwardedRequest
 from controlplane.controller.database import Begin, DatabaseThread
 from controlplane.controller.events import ChangeMade, DesiredFailed, DesiredRead, Report
 from controlplane.models import Change, Cluster, HandledRequest, ReplicaRecovery, Topic
-from controlplane.services import advancing, moves, recovery, topics
+from controlplane.services import advancing, features, moves, recovery, topics
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -260,3 +260,27 @@ def test_a_term_begins_with_the_cluster_that_the_rows_are_of(db: None, known: st
     (read,) = desk.poll()
     assert isinstance(read, DesiredRead) and (read.complete, read.cluster_id) == (True, known)
     assert desk.poll() == []
+
+
+def test_what_the_log_finalises_is_remembered_for_a_log_that_begins_anew(db: None) -> None:
+    desk = Desk()
+
+    def term(epoch: int) -> DesiredRead:
+        desk.thread._handle(Begin(epoch))
+        desk.posted.clear()
+        desk.thread._poll(epoch)
+        (read,) = desk.posted
+        assert isinstance(read, DesiredRead)
+        return read
+
+    assert term(6).features == {}
+    for level in (1, 2):
+        desk.thread.applied(desk.thread.image or Image(), (FeatureFinalised("transaction.version", level),))
+        desk.thread._handle(desk.thread._commands.get())
+        desk.thread._poll(6)
+    assert term(7).features == {"transaction.version": 2}, "though this log says nothing of it"
+    assert desk.thread.image is not None
+    desk.thread.image.features["transaction.version"] = 0
+    assert term(8).features == {"transaction.version": 0}, "an older database follows the log"
+    features.remember("transaction.version", 2, 7)
+    assert features.remembered() == {"transaction.version": 0}, "a controller of an earlier epoch changes nothing"
