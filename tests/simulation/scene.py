@@ -11,7 +11,7 @@ from brokerd.wire.messages import ProduceRequest
 from brokerd.wire.records import Record
 from tests.simulation.checkers import Watch, logs_agree, values
 from tests.simulation.clients import Client
-from tests.simulation.cluster import BrokerNode, Cluster
+from tests.simulation.cluster import NO_PROBES, BrokerNode, Chances, Cluster
 from tests.simulation.world import MS, World
 
 PATIENT = {"replica.lag.time.max.ms": "60000"}
@@ -20,11 +20,20 @@ PATIENT = {"replica.lag.time.max.ms": "60000"}
 
 class Scene:
     def __init__(
-        self, seed: int, min_insync: int = 1, settings: dict[str, str] | None = None, brokers: int = 2
+        self,
+        seed: int,
+        min_insync: int = 1,
+        settings: dict[str, str] | None = None,
+        brokers: int = 2,
+        probes: Chances = NO_PROBES,
     ) -> None:
         self.world = World(seed)
         self.cluster = Cluster(
-            self.world, brokers=brokers, controllers=1, settings=PATIENT if settings is None else settings
+            self.world,
+            brokers=brokers,
+            controllers=1,
+            settings=PATIENT if settings is None else settings,
+            probes=probes,
         )
         Watch(self.cluster)
         self.topic_id = self.cluster.want_topic("t", 1, brokers, min_insync_replicas=str(min_insync))
