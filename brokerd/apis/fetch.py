@@ -12,7 +12,7 @@ from uuid import UUID
 
 from brokerd import partition as core
 from brokerd.apis.fetchsessions import FULL_EPOCH, LAST_EPOCH, NO_SESSION, Ask, Key, Session, Sessions, Told
-from brokerd.cluster.model import Seat, TopicPartition, TopicState
+from brokerd.cluster.model import Seat, TopicState
 from brokerd.dispatch import Request
 from brokerd.net.loop import Loop
 from brokerd.partition import Pulse
@@ -167,6 +167,8 @@ class FetchApi:
             replica = ask.replica
             if ask.error or replica is None or not replica.leads or replica.core.leader_epoch != ask.epoch:
                 return True
+            if _stranger(replica, follower):
+                return True
             limit = limit_of(replica)
             offset = ask.wanted.fetch_offset
             if offset < replica.log.start_offset or offset > replica.log.end_offset:
@@ -305,6 +307,9 @@ class FetchApi:
             if error := epoch_error(replica, ask.wanted.current_leader_epoch):
                 data.error_code = error
                 continue
+            if _stranger(replica, follower):
+                data.error_code = ErrorCode.UNKNOWN_LEADER_EPOCH
+                continue
             ask.epoch = replica.core.leader_epoch
             offset = ask.wanted.fetch_offset
             data.high_watermark = replica.core.high_watermark
@@ -400,5 +405,8 @@ def epoch_error(replica: Replica | None, epoch: int) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def partition_key(topic: TopicState, partition: int) -> TopicPartition:
-    return TopicPartition(topic.topic_id, partition)
+def _stranger(replica: Replica, follower: Seat | None) -> bool:
+    """A follower that this leader has not read of yet, or no more. It has to come again: what it said would not be remembered, and in its
+    session it would not say it twice (Kafka answers with the same code)."""
+    state = replica.core.state
+    return follower is not None and state is not None and follower.broker_id not in state.replicas

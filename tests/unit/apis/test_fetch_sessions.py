@@ -426,3 +426,16 @@ def test_a_follower_takes_a_consumers_place_at_once_and_no_consumer_takes_a_foll
         cache.sessions.used(session, EVICTION_MS)
     assert cache.begin(9, EVICTION_MS + 2) == 0 and cache.lives(follower)
     assert cache.begin(2, EVICTION_MS + 2, Seat(3, 13)) == 3 and not cache.lives(follower)
+
+
+def test_a_follower_that_the_leader_has_not_read_of_yet_has_to_come_again_and_then_counts() -> None:
+    """It is not heard before, and in its session it would not say it twice: the move of a silent partition stood still for ever."""
+    client = Client(1)
+    client.append(0)
+    assert told(client.asks({0: 1}, follower=FOLLOWER)) == {0: (ErrorCode.UNKNOWN_LEADER_EPOCH, 0)}
+    state = PartitionState((1, 2), (Seat(1, 11),), 1, 11, partition_epoch=1, adding=(2,))
+    client.applied(PartitionChanged(M, 0, state))
+    tp = TopicPartition(M, 0)
+    assert tp not in client.house.partitions.proposals
+    assert told(client.asks({0: 1}, follower=FOLLOWER)) == {0: (0, 0)}
+    assert client.house.partitions.proposals[tp].isr == (Seat(1, 11), FOLLOWER)
