@@ -139,7 +139,10 @@ class Dispatch:
                 session.talk = Talk(authenticator, connection, session, mechanisms)
             talk = session.talk
             if talk.bare:
-                talk.hear_bare(frame)
+                try:
+                    talk.hear_bare(frame)
+                except Exception:
+                    self._failed(connection, "a bare token")
             elif talk.may(int.from_bytes(frame[:2], "big"), authenticator.clock()):
                 self.on_frame(connection, frame, session)
             else:
@@ -179,10 +182,13 @@ class Dispatch:
                 return
             handler(request)
         except Exception:
-            # A fault of ours must cost one connection, not the broker.
-            self.failures += 1
-            log.exception("API %d version %d from %s failed", header.api_key, header.api_version, connection.peer)
-            connection.close()
+            self._failed(connection, f"API {header.api_key} version {header.api_version}")
+
+    def _failed(self, connection: Connection, what: str) -> None:
+        """A fault of ours must cost one connection, not the broker."""
+        self.failures += 1
+        log.exception("%s from %s failed", what, connection.peer)
+        connection.close()
 
     def _within_quotas(self, request: Request, handler: Handler, size: int) -> None:
         began = time.perf_counter()

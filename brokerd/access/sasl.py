@@ -145,6 +145,9 @@ class Talk:
     def hear_bare(self, frame: memoryview) -> None:
         """A token on its own; the answer is one too."""
         connection = self._connection
+        if self._busy:  # the one before is still looked at, or was refused and is told so in a moment
+            connection.close()
+            return
         slot = connection.open_slot()
 
         def done(outcome: Outcome | None) -> None:

@@ -143,3 +143,31 @@ def test_the_truth_gets_in(door: Any) -> None:
         )
         assert caller.proven
         assert caller.session.principal == "User:u"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_bare_tokens_after_one_that_was_refused_end_the_connection_and_nothing_else(door: Any, mechanism: str) -> None:
+    """They came while the refusal waited to be told; the second one met a talk in pieces, and its fault ended the process."""
+    dispatch, on_frame = door
+    later, dispatch.authenticator.later = dispatch.authenticator.later, lambda ms, callback: None
+    failures, caller = dispatch.failures, Caller()
+    try:
+        # A bearer's nonsense is answered, and ends with the next word.
+        for frame in (shake(mechanism, 0), b"nonsense", *[b"c=biws,r=abc,p=AAAA"] * (1 + (mechanism == "OAUTHBEARER"))):
+            assert not caller.closed
+            on_frame(caller, memoryview(bytearray(frame)))
+    finally:
+        dispatch.authenticator.later = later
+    assert caller.closed
+    assert dispatch.failures == failures
+
+
+def test_a_fault_of_ours_in_a_bare_token_costs_one_connection(door: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    dispatch, on_frame = door
+    caller, failures = Caller(), dispatch.failures
+    on_frame(caller, memoryview(bytearray(shake("PLAIN", 0))))
+    monkeypatch.setattr(type(caller.session.talk), "hear_bare", lambda self, frame: 1 / 0)  # type: ignore[attr-defined]
+    on_frame(caller, memoryview(bytearray(b"x")))
+    assert caller.closed
+    assert dispatch.failures == failures + 1
+    dispatch.failures = failures
