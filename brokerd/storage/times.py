@@ -14,7 +14,10 @@ from brokerd.wire import records
 def first_at(
     segments: Sequence[Segment], timestamp: int, start_offset: int, upto_offset: int
 ) -> tuple[int, int, int] | None:
-    """(offset, timestamp, leader epoch) of the first record at or after `timestamp` within the bounds. Raises CorruptBatch."""
+    """(offset, timestamp, leader epoch) of the first record at or after `timestamp` within the bounds.
+
+    A batch that cannot be unpacked is answered with its first offset: whoever reads from there misses nothing.
+    """
     for segment in segments:
         if segment.sure_newest() < timestamp or segment.end_offset <= start_offset:
             continue
@@ -23,23 +26,30 @@ def first_at(
                 return None
             if header.max_timestamp < timestamp or header.last_offset < start_offset:
                 continue
-            for record in records.iterate(segment.file.pread(header.size, position)):
-                if record.timestamp >= timestamp and record.offset >= start_offset:
-                    if record.offset >= upto_offset:
-                        return None
-                    return record.offset, record.timestamp, header.partition_leader_epoch
+            try:
+                for record in records.iterate(segment.file.pread(header.size, position)):
+                    if record.timestamp >= timestamp and record.offset >= start_offset:
+                        if record.offset >= upto_offset:
+                            return None
+                        return record.offset, record.timestamp, header.partition_leader_epoch
+            except records.CorruptBatch:
+                # Its producer's doing (the CRC is right): by its header it has what is asked for, and nothing later may be answered instead.
+                return max(header.base_offset, start_offset), header.max_timestamp, header.partition_leader_epoch
     return None
 
 
 def newest(segments: Sequence[Segment]) -> tuple[int, int] | None:
-    """(offset, timestamp) of the first record with the largest timestamp; None for an empty log. Raises CorruptBatch."""
+    """(offset, timestamp) of the first record with the largest timestamp; None for an empty log. Of a batch that cannot be unpacked, its first."""
     best = max(segments, key=Segment.sure_newest)
     wanted = best.max_timestamp
     if wanted < 0:
         return None
     for position, header in best.headers(best.position_of(best.max_timestamp_base)):
         if header.max_timestamp == wanted:
-            for record in records.iterate(best.file.pread(header.size, position)):
-                if record.timestamp == wanted:
-                    return record.offset, wanted
+            try:
+                for record in records.iterate(best.file.pread(header.size, position)):
+                    if record.timestamp == wanted:
+                        return record.offset, wanted
+            except records.CorruptBatch:
+                return header.base_offset, wanted
     return None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
@@ -470,3 +472,19 @@ def test_among_equal_times_the_first_record_is_found() -> None:
         append(log, batch(timestamp=timestamp))
     assert log.offset_for_timestamp(9, EVERYTHING) == (1, 9, 0)
     assert log.max_timestamp() == (1, 9)
+
+
+def test_a_batch_that_cannot_be_unpacked_is_answered_with_its_first_offset() -> None:
+    """Whoever sent it sealed it with the right CRC; it must not keep others from looking up what lies around it."""
+    log = opened()
+    append(log, batch(2, timestamp=10))
+    bad = batch(3, timestamp=20)
+    bad[records.HEADER_BYTES :] = b"\xff" * (len(bad) - records.HEADER_BYTES)
+    struct.pack_into(">I", bad, records.CRC_AT, crc32c(bytes(bad[records.CRC_FROM :])))
+    append(log, bad)
+    append(log, batch(2, timestamp=30))
+    assert [log.offset_for_timestamp(t, EVERYTHING) for t in (5, 15, 25)] == [(0, 10, 0), (2, 20, 0), (5, 30, 0)]
+    struct.pack_into(">q", bad, 35, 40)  # the newest record of all, by its header
+    struct.pack_into(">I", bad, records.CRC_AT, crc32c(bytes(bad[records.CRC_FROM :])))
+    append(log, bad)
+    assert log.max_timestamp() == (7, 40)
