@@ -25,6 +25,8 @@ COMPRESSION, TIMESTAMP_TYPE, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x07, 0x08
 SEQUENCE_MAX = 2**31 - 1
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 """Bytes one batch may unpack to; a compressed bomb is refused beyond it."""
+RECORD_BYTES_MIN = 7
+"""Of a record without key, value and headers: its length, attributes, two deltas, two lengths and a count."""
 XERIAL = b"\x82SNAPPY\x00"
 SNAPPY_BLOCK_BYTES = 32 * 1024
 """Kafka's own block size: its readers keep a buffer of this."""
@@ -114,7 +116,7 @@ def check(buf: Buffer) -> list[tuple[int, BatchHeader]]:
     Raises CorruptBatch (length, CRC) or InvalidBatch (magic, counts, attributes).
     """
     out: list[tuple[int, BatchHeader]] = []
-    pos, end = 0, len(buf)
+    pos, end, count = 0, len(buf), 0
     view = memoryview(buf)
     while pos < end:
         if end - pos < HEADER_BYTES:
@@ -130,6 +132,11 @@ def check(buf: Buffer) -> list[tuple[int, BatchHeader]]:
             raise InvalidBatch(f"{header.record_count} records with a last offset delta of {header.last_offset_delta}")
         if header.attributes & COMPRESSION > ZSTD:
             raise InvalidBatch(f"compression type {header.compression} is unknown")
+        room = DECOMPRESSED_BYTES_MAX if header.attributes & COMPRESSION else header.size - HEADER_BYTES
+        count += header.record_count
+        if header.record_count * RECORD_BYTES_MIN > room or count > SEQUENCE_MAX:
+            # Offsets are given by what the header says: a hundred bytes could jump over 2^31 of them, which no segment can name.
+            raise InvalidBatch(f"{header.record_count} records in a batch of {header.size} bytes")
         if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
             raise InvalidBatch("a producer id without sequence or epoch")
         out.append((pos, header))

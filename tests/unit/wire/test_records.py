@@ -7,6 +7,7 @@ import struct
 
 import cramjam
 import pytest
+from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -160,3 +161,28 @@ def test_a_packed_batch_keeps_gaps_and_bounds() -> None:
 def test_sequences_wrap_after_the_largest_int() -> None:
     batch = records.build(some(3), producer_id=1, producer_epoch=0, base_sequence=records.SEQUENCE_MAX - 1)
     assert records.peek(batch).last_sequence == 0
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_a_batch_that_says_it_holds_more_records_than_it_could_is_refused(codec: int) -> None:
+    """Offsets are given by what it says: some hundred bytes jumped over 2^31 of them, and their segment could never be closed."""
+    least = [Record(i, 0, None, None) for i in range(3)]
+    data = bytearray(records.build(least, compression=codec))
+    records.check(data)
+
+    def says(count: int) -> bytearray:
+        struct.pack_into(">i", data, 57, count)
+        struct.pack_into(">i", data, 23, count - 1)
+        struct.pack_into(">I", data, records.CRC_AT, crc32c(bytes(data[records.CRC_FROM :])))
+        return data
+
+    most = records.DECOMPRESSED_BYTES_MAX // records.RECORD_BYTES_MIN if codec else 3
+    assert len(records.check(says(most))) == 1
+    for count in (most + 1, 2**31 - 1):
+        with pytest.raises(InvalidBatch, match=f"{count} records in a batch"):
+            records.check(says(count))
+    if codec:  # many of them at once would jump as far
+        sound = bytes(says(most))
+        assert len(records.check(sound * 50)) == 50
+        with pytest.raises(InvalidBatch):
+            records.check(sound * 60)
