@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
 SEED ?= 1
+MINUTES ?= 5
 N ?= 200
 ROUNDS ?= 20
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools up down status check test simulate faults moves-matrix browser pipeline bench bench-many bench-peer bench-console clean cli clients
+.PHONY: help fuzz setup tools up down status check test simulate faults moves-matrix browser pipeline bench bench-many bench-peer bench-console clean cli clients
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -62,6 +63,9 @@ faults: setup tools  ## all faults on real processes, then ROUNDS of random kill
 
 moves-matrix: setup  ## kill -9 of every part at each transition of a move, under load; some 15 minutes (options: make moves-matrix ARGS='--victims worker')
 	$(BIN)/python -m tests.faults.moves_matrix $(ARGS)
+
+fuzz: setup  ## bytes from strangers and clients at a whole broker's doors: make fuzz MINUTES=60 (with atheris, if it is installed, by coverage)
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
 cli: setup  ## Kafka's own command line tools, from Maven, on three brokers (options: make cli ARGS='--only topics')
 	$(BIN)/python -m tests.cli $(ARGS)

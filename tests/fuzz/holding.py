@@ -1,0 +1,213 @@
+"""Holding a talk: every step at the broker's doors, and what it has cost. Called by the run and by the tests of the kept talks."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.fuzz.stage import Stage
+from tests.fuzz.talks import Step, strangers_only
+
+CPU_SECONDS_MAX = 4.0
+"""Of one talk, the clients' ends included. Most take some milliseconds."""
+STRANGERS_CPU_SECONDS_MAX = 1.0
+PEAK_BYTES_MAX = 640 << 20
+"""Above what the process had before: two unpacked batches of the size that a broker takes at most, and their copies."""
+STRANGERS_PEAK_BYTES_MAX = 24 << 20
+TURNS_MAX = 400
+"""Until nothing moves any more."""
+
+
+@dataclass
+class Held:
+    """What came of it. `problems`: where a law was broken, each with a name by which the same is known again."""
+
+    cpu_s: float = 0.0
+    peak_bytes: int = 0
+    answered_bytes: int = 0
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+class Line:
+    """A client's end, sealed or not."""
+
+    def __init__(self, stage: Stage, door: str, context: ssl.SSLContext | None) -> None:
+        self.stage = stage
+        self.sock, self.connection = stage.connect(door)
+        self.answered = 0
+        self._tls: ssl.SSLObject | None = None
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        if context is not None:
+            self._tls = context.wrap_bio(self._in, self._out, server_hostname="localhost")
+            self._shake_hands()
+
+    def _shake_hands(self) -> None:
+        assert self._tls is not None
+        for _ in range(10):
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                pass
+            else:
+                self.put(self._out.read())
+                self.stage.turn()
+                return
+            self.put(self._out.read())
+            self.stage.turn()
+            self.hear()
+        raise AssertionError("the stage's own handshake fails")
+
+    def send(self, data: bytes, damage: tuple[int, int] | None = None) -> None:
+        if self._tls is None:
+            self.put(data)
+            return
+        try:
+            self._tls.write(data)
+        except ssl.SSLError:
+            return
+        sealed = bytearray(self._out.read())
+        if damage is not None and sealed:
+            sealed[damage[0] % len(sealed)] ^= damage[1]
+        self.put(bytes(sealed))
+
+    def put(self, data: bytes) -> None:
+        """On the wire, while the broker takes it."""
+        view = memoryview(data)
+        for _ in range(TURNS_MAX):
+            if not view or self.connection.closed:
+                return
+            try:
+                view = view[self.sock.send(view) :]
+            except BlockingIOError:
+                self.stage.turn()
+                self.hear()
+            except OSError:
+                return
+
+    def hear(self) -> bool:
+        """True when something came."""
+        got = False
+        while True:
+            try:
+                piece = self.sock.recv(1 << 18)
+            except (BlockingIOError, OSError):
+                break
+            if not piece:
+                break
+            got = True
+            self.answered += len(piece)
+            if self._tls is not None:
+                self._in.write(piece)
+                try:
+                    while self._tls.read(1 << 18):
+                        pass
+                except (ssl.SSLError, ValueError):
+                    pass
+        return got
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+def hold(stage: Stage, steps: list[Step], context: ssl.SSLContext) -> Held:
+    held = Held()
+    strange = strangers_only(steps)
+    before, failures = _reset_peak(), stage.broker.dispatch.failures
+    stage.faults.seen.clear()
+    began = time.process_time()
+    lines: list[Line] = []
+
+    def guarded(act: Callable[[], Any]) -> None:
+        try:
+            act()
+        except Exception as e:
+            if isinstance(e, AssertionError) and "the stage's own" in str(e):
+                raise
+            held.problems[_name(e)] = traceback.format_exc()
+
+    def heard() -> bool:
+        return bool(sum(x.hear() for x in lines))
+
+    def settle() -> None:
+        for _ in range(TURNS_MAX):
+            stage.turn()
+            if not heard():
+                stage.turn(2)
+                if not heard():
+                    return
+
+    for step in steps:
+        match step:
+            case ["open", door]:
+                guarded(lambda: lines.append(Line(stage, door, context if door.endswith("SSL") else None)))
+            case ["open raw", door]:
+                guarded(lambda: lines.append(Line(stage, door, None)))
+            case ["send" | "raw", line, data]:
+                # Before a handshake of its own a line has no seal: raw and sent are the same.
+                guarded(lambda: lines[line].send(bytes.fromhex(data)))
+                guarded(stage.turn)
+            case ["damaged", line, data, position, xor]:
+                guarded(lambda: lines[line].send(bytes.fromhex(data), (position, xor)))
+                guarded(stage.turn)
+            case ["time", ms]:
+                guarded(settle)
+                # In pieces: a second of standing still would be a fault of its own.
+                for _ in range(min(40, max(1, ms // 100))):
+                    guarded(lambda: stage.pass_time(max(10, ms // 40)))
+            case ["close", line]:
+                guarded(settle)
+                lines[line].close()
+    guarded(settle)
+    for _ in range(12):  # a refusal of SASL comes 100 ms late
+        guarded(lambda: stage.pass_time(20))
+    guarded(settle)
+    for x in lines:
+        x.close()
+    guarded(settle)
+    held.cpu_s = time.process_time() - began
+    held.peak_bytes = max(0, _peak() - before)
+    held.answered_bytes = sum(x.answered for x in lines)
+    for record in stage.faults.seen:
+        text = logging.Formatter().format(record)
+        error = record.exc_info[1] if record.exc_info else None
+        held.problems[_name(error) if error is not None else f"logged: {record.msg[:80]}"] = text
+    if stage.broker.dispatch.failures != failures and not held.problems:
+        held.problems["a failure without a word"] = ""
+    if stage.connections:
+        held.problems["a connection outlives its client"] = f"{stage.connections} left"
+        for listener in stage.outside.listeners:
+            listener.close()
+    if held.cpu_s > (STRANGERS_CPU_SECONDS_MAX if strange else CPU_SECONDS_MAX):
+        held.problems["too much time"] = f"{held.cpu_s:.1f} s of CPU, strangers only: {strange}"
+    if held.peak_bytes > (STRANGERS_PEAK_BYTES_MAX if strange else PEAK_BYTES_MAX):
+        held.problems["too much memory"] = f"{held.peak_bytes >> 20} MiB, strangers only: {strange}"
+    return held
+
+
+def _name(error: BaseException) -> str:
+    """The same fault has the same name: its kind and where it came out of our code."""
+    ours = [
+        f
+        for f in traceback.extract_tb(error.__traceback__)
+        if "/brokerd/" in f.filename or "/controlplane/" in f.filename
+    ]
+    at = f"{Path(ours[-1].filename).name}:{ours[-1].name}" if ours else "nowhere of ours"
+    return f"{type(error).__name__} in {at}"
+
+
+def _reset_peak() -> int:
+    """Resident bytes now; the kernel's mark of the highest begins anew here."""
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    return _peak()
+
+
+def _peak() -> int:
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM:")) * 1024

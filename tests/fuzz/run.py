@@ -1,0 +1,140 @@
+"""The long run: talks one after the other, what they found, and how many there were. Called by `__main__` with talks' bytes from an engine."""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from collections import Counter
+from pathlib import Path
+
+from brokerd.wire import framing
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.records import Record, build
+from tests.fuzz.holding import Held, Line, hold
+from tests.fuzz.stage import Stage, client_context, make_pki
+from tests.fuzz.talks import Step, frame, strangers_only, talk_of
+
+TALKS_PER_STAGE = 2_000
+PROBE_EVERY = 50
+KEPT_PER_PROBLEM = 3
+SHRINK_TRIES = 60
+
+
+class Run:
+    def __init__(self, work: Path, found: Path) -> None:
+        self._pki = make_pki(work / "pki")
+        self._found, self._stats = found, work / "stats.json"
+        found.mkdir(parents=True, exist_ok=True)
+        self._context = client_context(self._pki)
+        self.stage = Stage(self._pki)
+        self.talks = self.strange = self.steps = self.sent = self.answered = self.stages = 0
+        self.cpu_s = self.cpu_s_max = 0.0
+        self.peak_max = self.strange_peak_max = 0
+        self.strange_cpu_s_max = 0.0
+        self.rss: list[int] = []
+        self.problems: Counter[str] = Counter()
+        self.began, self._written = time.time(), 0.0
+
+    def one(self, data: bytes) -> None:
+        steps = talk_of(data)
+        held = hold(self.stage, steps, self._context)
+        self._count(steps, held)
+        if self.talks % PROBE_EVERY == 0 and (trouble := self._unwell()) is not None:
+            held.problems["the broker no longer serves"] = trouble
+        for name, text in held.problems.items():
+            self.problems[name] += 1
+            if self.problems[name] <= KEPT_PER_PROBLEM:
+                self._keep(name, text, steps)
+        if held.problems or self.talks % TALKS_PER_STAGE == 0:
+            self.anew()
+        if time.time() - self._written > 5:
+            self.write()
+
+    def anew(self) -> None:
+        self.stage.close()
+        self.stage = Stage(self._pki)
+        self.stages += 1
+        self.rss.append(_resident())
+
+    def _count(self, steps: list[Step], held: Held) -> None:
+        strange = strangers_only(steps)
+        self.talks += 1
+        self.strange += strange
+        self.steps += len(steps)
+        self.sent += sum(len(s[2]) // 2 for s in steps if len(s) > 2)
+        self.answered += held.answered_bytes
+        self.cpu_s += held.cpu_s
+        self.cpu_s_max, self.peak_max = max(self.cpu_s_max, held.cpu_s), max(self.peak_max, held.peak_bytes)
+        if strange:
+            self.strange_cpu_s_max = max(self.strange_cpu_s_max, held.cpu_s)
+            self.strange_peak_max = max(self.strange_peak_max, held.peak_bytes)
+
+    def _unwell(self) -> str | None:
+        """What is wrong with the service for a client that does nothing wrong; None: nothing."""
+        client = Line(self.stage, "PLAINTEXT", None)
+        r = m.ProduceRequest
+        data = build([Record(0, 1, b"k", b"well")])
+        topic = r.TopicProduceData(name="plain", partition_data=[r.PartitionProduceData(index=0, records=data)])
+        client.send(frame(ApiKey.PRODUCE, 9, r(acks=-1, timeout_ms=1_000, topic_data=[topic])))
+        client.sock.setblocking(False)
+        answer = b""
+        for _ in range(200):
+            self.stage.turn()
+            try:
+                answer += client.sock.recv(65_536)
+            except BlockingIOError:
+                continue
+            if len(answer) >= 4 and len(answer) >= 4 + struct.unpack_from(">i", answer)[0]:
+                break
+        else:
+            self.stage.pass_time(20)
+            return "a produce request is not answered"
+        client.close()
+        self.stage.turn(3)
+        told = framing.decode_response(ApiKey.PRODUCE, 9, memoryview(answer[4:]))[1]
+        code = told.responses[0].partition_responses[0].error_code
+        return None if code == 0 else f"a produce request is answered with {code}"
+
+    def _keep(self, name: str, text: str, steps: list[Step]) -> None:
+        steps = self._smaller(name, steps)
+        slug = "".join(c if c.isalnum() else "-" for c in name)[:60].strip("-")
+        path = self._found / f"{slug}-{self.problems[name]}.json"
+        path.write_text(json.dumps({"problem": name, "told": text[-4_000:], "steps": steps}, indent=1))
+        print(f"found: {name} ({path.name})\n{text[-1_500:]}", flush=True)
+
+    def _smaller(self, name: str, steps: list[Step]) -> list[Step]:
+        """Without the steps that it does not take; each try on a stage of its own."""
+
+        def still(fewer: list[Step]) -> bool:
+            self.anew()
+            return name in hold(self.stage, fewer, self._context).problems
+
+        if not still(steps):
+            return steps  # it takes what was there before
+        at, tries = len(steps) - 1, 0
+        while at >= 0 and tries < SHRINK_TRIES:
+            if not steps[at][0].startswith("open"):
+                tries += 1
+                fewer = steps[:at] + steps[at + 1 :]
+                if still(fewer):
+                    steps = fewer
+            at -= 1
+        return steps
+
+    def write(self) -> None:
+        self._written = time.time()
+        self._stats.write_text(json.dumps({
+            "seconds": round(time.time() - self.began), "talks": self.talks, "of strangers only": self.strange, "steps": self.steps,
+            "bytes sent": self.sent, "bytes answered": self.answered, "stages": self.stages,
+            "CPU s per talk": round(self.cpu_s / max(1, self.talks), 5), "CPU s of the longest": round(self.cpu_s_max, 2),
+            "CPU s of the longest, strangers": round(self.strange_cpu_s_max, 2), "MiB of the largest": self.peak_max >> 20,
+            "KiB of the largest, strangers": self.strange_peak_max >> 10,
+            "MiB resident at each tenth new stage": [r >> 20 for r in self.rss[::10]], "problems": self.problems,
+        }, indent=1))  # fmt: skip
+
+
+def _resident() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096

@@ -1,0 +1,82 @@
+"""What the long runs have found, held again; and a short run of fresh talks by a fixed seed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.choices import Choices
+from tests.fuzz.holding import hold
+from tests.fuzz.stage import Stage, client_context, make_pki
+from tests.fuzz.talks import talk_of, truth
+
+CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
+FRESH = 60
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_pki(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture
+def stage(pki: Path) -> Iterator[Stage]:
+    one = Stage(pki)
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def context(pki: Path) -> ssl.SSLContext:
+    return client_context(pki)
+
+
+@pytest.mark.parametrize("path", CASES, ids=[p.stem for p in CASES])
+def test_what_was_found_once_is_not_found_again(stage: Stage, context: ssl.SSLContext, path: Path) -> None:
+    held = hold(stage, json.loads(path.read_text())["steps"], context)
+    assert held.problems == {}
+
+
+def test_fresh_talks_find_nothing(stage: Stage, context: ssl.SSLContext) -> None:
+    rng = random.Random(20_261_121)
+    found = {}
+    for _ in range(FRESH):
+        found |= hold(stage, talk_of(rng.randbytes(rng.choice((30, 120, 400)))), context).problems
+    assert found == {}
+
+
+def test_the_stage_answers_and_its_faults_are_seen(stage: Stage, context: ssl.SSLContext) -> None:
+    """Else the tests above could not fail."""
+    versions = "0000000a00120000000000050000"
+    for door in ("SASL_PLAINTEXT", "SASL_SSL"):
+        held = hold(stage, [["open", door], ["send", 0, truth().hex()], ["send", 0, versions]], context)
+        assert held.problems == {} and held.answered_bytes > 300, (
+            "the handshake, the proof and the versions are answered"
+        )
+
+    def fails(request: object) -> None:
+        raise KeyError("a fault of ours")
+
+    stage.broker.dispatch.handlers[18] = fails  # type: ignore[assignment]
+    logging.disable(logging.NOTSET)
+    held = hold(stage, [["open", "PLAINTEXT"], ["send", 0, versions]], context)
+    assert [name.split()[0] for name in held.problems] == ["KeyError"]
+
+    def swells(request: object) -> None:
+        bytearray(b"x") * (700 << 20)
+
+    stage.broker.dispatch.handlers[18] = swells  # type: ignore[assignment]
+    held = hold(stage, [["open", "PLAINTEXT"], ["send", 0, versions]], context)
+    assert list(held.problems) == ["too much memory"]
+
+
+def test_the_same_bytes_are_the_same_talk() -> None:
+    data = random.Random(7).randbytes(300)
+    assert talk_of(data) == talk_of(data)
+    assert Choices(b"\x00\x05").getrandbits(16) == 5
