@@ -126,8 +126,12 @@ class Dispatch:
 
         def on_sealed_frame(connection: Connection, frame: memoryview) -> None:
             if connection.session is None:
-                rules = self._config.of(door, "ssl.principal.mapping.rules")
-                connection.session = Session(door.name, user_of(connection.distinguished_name, rules))
+                name = connection.distinguished_name
+                user = user_of(name, self._config.of(door, "ssl.principal.mapping.rules"))
+                if user is None:  # as in Kafka
+                    self._refuse(connection, f"no rule of ssl.principal.mapping.rules speaks of {name}")
+                    return
+                connection.session = Session(door.name, user)
             self.on_frame(connection, frame, connection.session)
 
         def on_strangers_frame(connection: Connection, frame: memoryview) -> None:

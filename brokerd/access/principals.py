@@ -59,12 +59,12 @@ def _template(text: str) -> str:
     return re.sub(r"\$(\d)", r"\\g<\1>", text.replace("\\", "\\\\"))
 
 
-def user_of(name: str | None, rules: Sequence[MappingRule]) -> str:
-    """The principal of whoever showed a certificate with this name (None: showed none)."""
+def user_of(name: str | None, rules: Sequence[MappingRule]) -> str | None:
+    """The principal of whoever showed a certificate with this name (None: showed none). None where no rule speaks of it."""
     if name is None:
         return ANONYMOUS
-    if len(name) > NAME_CHARACTERS_MAX:
-        return f"User:{name}"
+    if len(name) > NAME_CHARACTERS_MAX:  # a pattern could take for ever
+        return None if rules else f"User:{name}"
     for rule in rules or (MappingRule(None),):
         if rule.pattern is None:
             return f"User:{name}"
@@ -72,8 +72,7 @@ def user_of(name: str | None, rules: Sequence[MappingRule]) -> str:
         if found is not None:
             user = found.expand(rule.replacement)
             return "User:" + (user.lower() if rule.case == "L" else user.upper() if rule.case == "U" else user)
-    # Kafka fails such a connection's authentication; a user with this name has no rights either.
-    return f"User:{name}"
+    return None
 
 
 def distinguished_name(subject: Name) -> str:

@@ -9,6 +9,7 @@ import ssl
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from brokerd.access.certificates import CertificateError, Certificates
 from brokerd.access.principals import distinguished_name, parse_mapping_rules, user_of
 from brokerd.config import BrokerConfig
+from brokerd.dispatch import Dispatch
 from brokerd.net import listener as listeners
 from brokerd.net.admission import Admission
 from brokerd.net.connection import Connection
@@ -237,10 +239,34 @@ def test_a_required_certificate_names_its_client_and_nobody_else_gets_in(
         (r"RULE:^CN=(.*?),OU=(.*?),O=(.*?),L=(.*?),ST=(.*?),C=(.*?)$/$1@$2/L", "CN=Ad,OU=Ad,O=o,L=l,ST=s,C=c", "User:ad@ad"),
         (r"RULE:^.*[Cc][Nn]=([a-zA-Z0-9.]*).*$/$1/U", "CN=alice,O=x", "User:ALICE"),
         (r"RULE:^CN=(.*),O=a\/b$/$1/L", "CN=Bob,O=a/b", "User:bob"),
+        (r"RULE:^CN=(.*),O=a$/$1/", "CN=Bob,O=b", None),
+        (r"RULE:^CN=(.*)$/$1/", "CN=" + "a" * 1_000, None),
+        ("", "CN=" + "a" * 1_000, "User:CN=" + "a" * 1_000),
+        (r"RULE:^CN=(.*),O=a$/$1/", None, "User:ANONYMOUS"),
     ],
 )  # fmt: skip
-def test_rules_make_the_users_that_kafka_makes(rules: str, name: str, user: str) -> None:
+def test_rules_make_the_users_that_kafka_makes(rules: str, name: str | None, user: str | None) -> None:
     assert user_of(name, parse_mapping_rules(rules)) == user
+
+
+@pytest.mark.parametrize(("name", "heard"), [("CN=alice,O=a", True), ("CN=alice,O=b", False), (None, True)])
+def test_a_certificate_that_no_rule_speaks_of_ends_the_connection(name: str | None, heard: bool) -> None:
+    config = BrokerConfig.parse(
+        {"broker.id": "1", "log.dirs": "/x", "listeners": "SSL://127.0.0.1:0",
+         "ssl.principal.mapping.rules": "RULE:^CN=(.*),O=a$/$1/"}
+    )  # fmt: skip
+    dispatch = Dispatch(config)
+    principals: list[str] = []
+    dispatch.handlers = {18: lambda request: principals.append(request.principal)}
+    ended: list[bool] = []
+    caller: Any = SimpleNamespace(
+        session=None, distinguished_name=name, peer="h:1", open_slot=lambda: 1, close=lambda: ended.append(True)
+    )
+    dispatch.door(config.doors[0])(caller, memoryview(bytes.fromhex("00120000000000050000")))
+    assert (principals, ended) == (
+        [f"User:{'alice' if name else 'ANONYMOUS'}"] if heard else [],
+        [] if heard else [True],
+    )
 
 
 @pytest.mark.parametrize("rules", ["RULE:a", "RULE:(/x/", "default", "RULE:a/b/X"])
