@@ -145,7 +145,7 @@ class Dispatch:
             if talk.bare:
                 try:
                     talk.hear_bare(frame)
-                except Exception:
+                except Exception:  # told by _failed
                     self._failed(connection, "a bare token")
             elif talk.may(int.from_bytes(frame[:2], "big"), authenticator.clock()):
                 self.on_frame(connection, frame, session)
@@ -185,7 +185,7 @@ class Dispatch:
             if self.authorizer is not None and self.authorizer.settled(request):
                 return
             handler(request)
-        except Exception:
+        except Exception:  # told by _failed
             self._failed(connection, f"API {header.api_key} version {header.api_version}")
 
     def _failed(self, connection: Connection, what: str) -> None:
