@@ -30,6 +30,7 @@ setup: $(STAMP)  ## build .venv with everything the house needs
 
 tools:  # clients and browser the tests drive; only root may install them
 	@missing=""; command -v kcat >/dev/null || missing="$$missing kcat"; command -v chromium >/dev/null || missing="$$missing chromium"; \
+	if [ "$$(id -u)" = 0 ]; then command -v ip >/dev/null || missing="$$missing iproute2"; command -v nft >/dev/null || missing="$$missing nftables"; fi; \
 	if [ -n "$$missing" ]; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then echo "installing$$missing" >&2; \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \

@@ -214,7 +214,11 @@ class LocalCluster:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"127.0.0.1:{p}" for p in self.ports.values())
+        return ",".join(f"{self.address(i)}:{p}" for i, p in self.ports.items())
+
+    def address(self, broker_id: int) -> str:
+        """Where it listens; its port is in `ports`."""
+        return "127.0.0.1"
 
     @property
     def hosts(self) -> str:
@@ -245,7 +249,7 @@ class LocalCluster:
 
     def listening(self, broker_id: int) -> bool:
         with socket.socket() as s:
-            return s.connect_ex(("127.0.0.1", self.ports[broker_id])) == 0
+            return s.connect_ex((self.address(broker_id), self.ports[broker_id])) == 0
 
     def _spawn(self, name: str, command: list[str]) -> None:
         log = open(self.folder / f"{name}.log", "ab")  # noqa: SIM115
@@ -275,7 +279,7 @@ class LocalCluster:
         path = self.folder / f"broker-{broker_id}.properties"
         settings = {
             "broker.id": str(broker_id),
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[broker_id]}",
+            "listeners": f"PLAINTEXT://{self.address(broker_id)}:{self.ports[broker_id]}",
             "log.dirs": str(self.folder / f"data-{broker_id}"),
             "zookeeper.connect": self.hosts,
             "zookeeper.session.timeout.ms": "3000",
