@@ -29,10 +29,12 @@ class WeirForm(forms.Form):
         return super().clean() or {}
 
 
-def why_field() -> forms.CharField:
+def why_field(*, required: bool = False) -> forms.CharField:
+    """`required`: of an act that copies or destroys data."""
     return forms.CharField(
-        label="Why", required=False, max_length=WHY_CHARS_MAX, help_text="Kept with the change in the audit.",
+        label="Why", required=required, max_length=WHY_CHARS_MAX, help_text="Kept with the change in the audit.",
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        error_messages={"required": "Give a reason; it is kept in the audit."},
     )  # fmt: skip
 
 
@@ -143,7 +145,7 @@ class MessagesForm(WeirForm):
 class WhyForm(WeirForm):
     """A costly act: nothing but its reason."""
 
-    why = why_field()
+    why = why_field(required=True)
 
 
 class DestroyForm(WeirForm):
@@ -152,9 +154,7 @@ class DestroyForm(WeirForm):
     confirm_name = forms.CharField(
         label="Name", widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"})
     )
-    why = forms.CharField(
-        label="Why", max_length=WHY_CHARS_MAX, error_messages={"required": "Give a reason; it is kept in the audit."}
-    )
+    why = why_field(required=True)
 
     def __init__(self, name: str, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -166,6 +166,19 @@ class DestroyForm(WeirForm):
         if typed != self.name:
             raise forms.ValidationError(f"Type {self.name} to confirm; {typed} is something else.")
         return typed
+
+
+class ProposeForm(WeirForm):
+    """To propose what was shown: its hash travels with the reason."""
+
+    why = why_field(required=True)
+    shown_hash = forms.CharField(widget=forms.HiddenInput, required=False)
+
+
+class DecideForm(WeirForm):
+    """To approve or to reject; a no wants a reason, a yes may have one."""
+
+    why = why_field()
 
 
 class ThrottleForm(WeirForm):
@@ -185,7 +198,7 @@ class MoveForm(WeirForm):
         help_text="Copies that occupy one broker at a time, other moves' among them.",
     )  # fmt: skip
     throttle_bytes_per_s = throttle_field()
-    why = why_field()
+    why = why_field(required=True)
 
     def clean_scope(self) -> dict[str, Any]:
         try:

@@ -1,6 +1,9 @@
 """The Django app `controlplane`. Law: starts nothing; threads and clients are started by the process that needs them."""
 
+from typing import Any
+
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 
 class ControlplaneConfig(AppConfig):
@@ -8,3 +11,12 @@ class ControlplaneConfig(AppConfig):
     label = "controlplane"
     default_auto_field = "django.db.models.BigAutoField"
     verbose_name = "Weir control plane"
+
+    def ready(self) -> None:
+        post_migrate.connect(_protect, sender=self)
+
+
+def _protect(using: str, **kwargs: Any) -> None:
+    from controlplane.services import audit
+
+    audit.protect(using)

@@ -1,8 +1,8 @@
-"""The Kafka protocol at the door: what the observer samples, and the deletion of a group. Over our own wire, because Kafka's admin clients
+"""The Kafka protocol at the door: what the observer samples, the deletion of a group, an unclean election. Over our own wire, because Kafka's admin clients
 hide what replicas have (DescribeLogDirs) and keep threads of their own.
 
 Law: every call has a deadline, and no answer is an answer of its own (NoAnswer). Called by the observer's threads and by
-`services.groups`; never by a page. Records of a partition: `selectors.messages`.
+`services.groups` and `services.overrides`; never by a page. Records of a partition: `selectors.messages`.
 """
 
 from __future__ import annotations
@@ -319,3 +319,28 @@ def delete_group(group_id: str, timeout_s: float = 10.0) -> None:
                 door.close()
         time.sleep(0.2)
     raise NoAnswer(f"Group {group_id!r}: {problem}.")
+
+
+def elect_uncleanly(topic: str, partition: int, timeout_s: float = 15.0) -> bool:
+    """Have the controller elect a leader among copies that cannot prove to be whole. False: it has one already. Raises Declined or NoAnswer."""
+    wanted = m.ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[partition])
+    body = m.ElectLeadersRequest(election_type=1, topic_partitions=[wanted], timeout_ms=int(timeout_s * 1000))
+    problem = "no broker answered"
+    for address in settings.HOUSE.bootstrap.split(","):
+        host, _, port = address.rpartition(":")
+        door = Connection(host, int(port))
+        try:
+            answer = door.call(ApiKey.ELECT_LEADERS, 2, body, timeout_s)
+        except NoAnswer as e:
+            problem = str(e)
+            continue
+        finally:
+            door.close()
+        results = [p for t in answer.replica_election_results for p in t.partition_result]
+        code = ErrorCode(
+            answer.error_code or (results[0].error_code if results else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        )
+        if code in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
+            return code == ErrorCode.NONE
+        raise Declined((results[0].error_message if results else "") or code.text)
+    raise NoAnswer(f"{topic}-{partition}: {problem}.")

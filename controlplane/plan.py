@@ -1,7 +1,7 @@
 """From what is asked to a placement per partition: pure. What the preview shows is what runs.
 
 Law: decides from the rows it is given and nothing else; a partition that needs no change is not in the plan; a problem is a value.
-Called by `services.moves`. Must not come in: the database, the clock.
+Called by `services.planning`. Must not come in: the database, the clock.
 """
 
 from __future__ import annotations
@@ -50,11 +50,12 @@ class PlannedPart:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`problems` refuse the plan (sentences); `warnings` are shown with it."""
+    """`problems` refuse the plan (sentences); those in `overridable` are safety refusals, which two people may lift; `warnings` are shown with it."""
 
     parts: tuple[PlannedPart, ...]
     problems: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    overridable: tuple[str, ...] = ()
 
     def incoming(self) -> dict[int, int]:
         """Bytes that each broker gets, of those whose size is known."""
@@ -91,6 +92,7 @@ def plan(scope: Mapping[str, Any], partitions: Sequence[PartitionView], brokers:
     by_key = {(p.topic_id, p.partition): p for p in partitions}
     parts: list[PlannedPart] = []
     warnings: list[str] = []
+    overridable: list[str] = []
     for key, replicas_to in wanted.items():
         view = by_key[key]
         if replicas_to == view.replicas and not view.reassigning:
@@ -110,8 +112,8 @@ def plan(scope: Mapping[str, Any], partitions: Sequence[PartitionView], brokers:
                 problems.append(f"{where} would copy to broker {b}, which is not alive; start it first.")
         if not view.isr or view.leader is None:
             problems.append(f"{where} is offline: there is no leader to copy from. Bring back one of its replicas.")
-        if len(replicas_to) < view.min_insync:
-            problems.append(
+        if replicas_to and len(replicas_to) < view.min_insync:
+            overridable.append(
                 f"{where} would have {len(replicas_to)} replicas, fewer than its min.insync.replicas {view.min_insync}; "
                 "acks=all would be refused for ever."
             )
@@ -128,7 +130,7 @@ def plan(scope: Mapping[str, Any], partitions: Sequence[PartitionView], brokers:
         parts.append(PlannedPart(view, replicas_to, copied, isr_min))
     if not parts and not problems:
         problems.append("Nothing would move: every partition is already placed so.")
-    made = Plan(tuple(parts), tuple(problems), tuple(warnings))
+    made = Plan(tuple(parts), (*problems, *overridable), tuple(warnings), tuple(overridable))
     too_much, tight = _room(made.incoming(), known)
     return replace(made, problems=(*made.problems, *too_much), warnings=(*made.warnings, *tight))
 

@@ -53,7 +53,7 @@ def advance_archive(job_id: int) -> None:
 def advance_all() -> None:
     """The look of each second: every unfinished row gets its task."""
     global _swept
-    from controlplane.services import advancing, archives, changes, recovery
+    from controlplane.services import advancing, archives, audit, changes, proposals, recovery
 
     try:
         for move_id in advancing.working_moves():
@@ -66,6 +66,8 @@ def advance_all() -> None:
         if now - _swept >= QUIET_SECONDS:
             _swept = now
             changes.settle_overdue_changes()
+            proposals.sweep()
+        audit.seal()
     except DatabaseError as e:
         log.warning("the look waits for the database: %s", e)
         close_old_connections()

@@ -15,7 +15,7 @@ from console.fragments import size_text
 from console.views.shell import go, operator, page, said, who
 from controlplane.selectors import brokers, topics
 from controlplane.selectors.topics import PartitionRow
-from controlplane.services import Refused
+from controlplane.services import Refused, proposals
 from controlplane.services import moves as services
 
 KINDS = {
@@ -195,6 +195,8 @@ def _write(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     v = form.cleaned_data
     try:
         caps = {k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s")}
+        if request.POST.get("act") == "propose":
+            return _proposed(request, v, caps)
         move = services.plan_move(v["scope"], who=who(request), why=v["why"], **caps)
         if request.POST.get("act") == "start":
             services.start_move(move.pk, who=who(request), why=v["why"])
@@ -205,3 +207,11 @@ def _write(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         form.refuse(error)
         return _review(request, context, form)
     return go("move", move.pk)
+
+
+def _proposed(request: HttpRequest, v: Mapping[str, Any], caps: Mapping[str, Any]) -> HttpResponse:
+    """It goes against a safety refusal: written down, and proposed to another operator."""
+    move = services.plan_move(v["scope"], who=who(request), why=v["why"], override=True, **caps)
+    row = proposals.propose("move.approve", str(move.pk), {"start": True}, who=who(request), why=v["why"])
+    said(request, f"Move {move.pk} is planned and proposed; it begins when another operator approves.")
+    return go("proposal", row.pk)

@@ -80,6 +80,7 @@ def acts(row: moves.MoveRow, counts: dict[str, int]) -> list[Act]:
     labels = {
         "approve": Act("approve", "Approve", "Nothing moves yet.", True),
         "start": Act("start", f"Start: move {row.parts} partitions", "Copies begin at once.", True, "primary"),
+        "propose": Act("propose", "Propose: another approves", "It goes against a safety refusal; nobody begins it alone.", False, "primary"),
         "pause": Act("pause", f"Pause: {flying} finish, {waiting} wait", "No further copy begins; those under way finish.", True),
         "resume": Act("resume", f"Resume: {waiting} to go", "Copies begin again.", True, "primary"),
         "throttle": Act("throttle", f"Throttle (now {now})", "Slower or faster, felt at once.", False),
@@ -92,6 +93,8 @@ def acts(row: moves.MoveRow, counts: dict[str, int]) -> list[Act]:
 @operator
 def act(request: HttpRequest, move_id: int, verb: str) -> HttpResponse:
     row = moves.move_row(move_id)
+    if row is not None and verb == "propose":
+        return go("proposal-new", kind="move.approve", target=str(move_id), start="1")
     if row is not None and verb == "throttle":
         return _throttle(request, row, reverse("move", args=[move_id]))
     if row is None or verb not in AT_ONCE | REVIEWED:

@@ -22,6 +22,7 @@ from console import cells
 from controlplane.selectors import live
 from controlplane.selectors.common import as_dict
 from controlplane.selectors.overview import overview
+from controlplane.selectors.proposals import open_count
 from controlplane.services import Refused
 
 THEMES = ("auto", "light", "dark", "contrast")
@@ -39,6 +40,7 @@ NAV = (
     ("topics", "Topics", "t"),
     ("groups", "Groups", "g"),
     ("moves", "Moves", "m"),
+    ("proposals", "Proposals", "r"),
     ("messages", "Messages", "e"),
     ("acls", "ACLs", "a"),
     ("pipeline", "Pipeline", "p"),
@@ -91,6 +93,7 @@ def page(
     frame = {
         "run": run, "seq": seq, "o": now, "head": cells.health(as_dict(now)), "nav": nav, "nav_items": NAV,
         "theme": theme(request), "themes": THEMES, "may_act": getattr(request.user, "is_staff", False), "denied": DENIED,
+        "proposals_open": open_count(),
     }  # fmt: skip
     return render(request, template, {**frame, **(context or {})}, status=status)
 

@@ -23,11 +23,11 @@ class Group(Door):
     def get(self, request: Request, group_id: str) -> Response:
         return out(found(groups.group_detail(group_id), f"group {group_id!r}"))
 
-    @writes(shapes.Why, None, 204)
+    @writes(shapes.Reason, None, 204)
     def delete(self, request: Request, group_id: str) -> Response:
         """Delete an empty group with its offsets. 202: the cluster did not answer in time, the outcome is unknown."""
         found(groups.group_detail(group_id), f"group {group_id!r}")
-        outcome = group_services.delete_group(group_id, who=self.who, why=self.body(shapes.Why)["why"])
+        outcome = group_services.delete_group(group_id, who=self.who, why=self.body(shapes.Reason)["why"])
         return Response(status=204 if outcome == "confirmed" else 202)
 
 
@@ -44,7 +44,7 @@ class Acls(Door):
 
 
 class Acl(Door):
-    @writes(shapes.Why, None, 204)
+    @writes(shapes.Reason, None, 204)
     def delete(self, request: Request, acl_id: int) -> Response:
-        acl_services.delete_acl(acl_id, who=self.who, why=self.body(shapes.Why)["why"])
+        acl_services.delete_acl(acl_id, who=self.who, why=self.body(shapes.Reason)["why"])
         return Response(status=204)

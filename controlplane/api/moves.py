@@ -13,6 +13,11 @@ from controlplane.api.doors import Door, found, out, out_list, reads, writes
 from controlplane.selectors import moves
 from controlplane.services import moves as services
 from controlplane.services import recovery
+from controlplane.services.common import needs_reason
+
+CAPS = ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s")
+COSTLY = ("cancel", "roll_back")
+"""Acts that want a reason. Starting has the plan's; pausing and throttling are taken back as easily as they are done."""
 
 ACTS: dict[str, Callable[..., Any]] = {
     "approve": services.approve_move,
@@ -35,7 +40,8 @@ class Moves(Door):
         v = self.body(shapes.MoveCreate)
         if v["dry"]:
             return out(services.preview_move(v["scope"], v["throttle_bytes_per_s"]))
-        caps = {k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s", "mode")}
+        needs_reason(v["why"])
+        caps = {k: v[k] for k in (*CAPS, "mode", "override")}
         move = services.plan_move(v["scope"], who=self.who, why=v["why"], **caps)
         if v["start"]:
             services.start_move(move.pk, who=self.who, why=v["why"])
@@ -96,9 +102,8 @@ class MoveAct(Door):
     def post(self, request: Request, move_id: int, act: str) -> Response:
         """`act`: approve, start, pause, resume, cancel or roll_back."""
         found(moves.move_row(move_id), f"move {move_id}")
-        found(ACTS.get(act), f"act {act!r}; use {', '.join(ACTS)}")(
-            move_id, who=self.who, why=self.body(shapes.Why)["why"]
-        )
+        verb = found(ACTS.get(act), f"act {act!r}; use {', '.join(ACTS)}")
+        verb(move_id, who=self.who, why=self.body(shapes.Reason if act in COSTLY else shapes.Why)["why"])
         return out(found(moves.move_row(move_id), f"move {move_id}"))
 
 

@@ -86,6 +86,15 @@ class Why(serializers.Serializer[Any]):
     why = serializers.CharField(default="", allow_blank=True, help_text="Kept with the change.")
 
 
+class Reason(serializers.Serializer[Any]):
+    """Of an act that copies or destroys data: it is refused without."""
+
+    why = serializers.CharField(
+        help_text="Kept with the change.",
+        error_messages=dict.fromkeys(("required", "blank", "null"), "Give a reason: it is kept in the audit."),
+    )
+
+
 class TopicQuery(ListQuery):
     internal = serializers.BooleanField(default=False, help_text="Internal topics too.")
     only = serializers.ChoiceField(choices=["", "problems", "moving", "drift"], default="", allow_blank=True)
@@ -154,6 +163,10 @@ class MoveCreate(Why):
         help_text="Bytes per second and broker; null for none. Never holds back replicas in sync.",
     )
     mode = serializers.CharField(default="copy")
+    override = serializers.BooleanField(
+        default=False,
+        help_text="Plan it although safety refuses it: it begins only when a second person approves (POST /proposals, kind move.approve).",
+    )
     dry = serializers.BooleanField(default=False, help_text="Only show what would be planned.")
     start = serializers.BooleanField(default=False, help_text="Start at once.")
 
@@ -177,10 +190,23 @@ class PartQuery(ListQuery):
     only = serializers.CharField(default="", allow_blank=True)
 
 
-class RecoveryCreate(Why):
+class RecoveryCreate(Reason):
     topic = serializers.CharField()
     partition = serializers.IntegerField()
     broker_id = serializers.IntegerField()
+
+
+class ProposalQuery(ListQuery):
+    state = serializers.CharField(default="", allow_blank=True, help_text="open, decided, or one state.")
+
+
+class ProposalCreate(Reason):
+    kind = serializers.CharField(help_text="move.approve, election.unclean")
+    target = serializers.CharField(help_text="A move's number, topic-partition: what the kind is about.")
+    arguments = serializers.DictField(default=dict, help_text='move.approve: {"start": true} begins it at once.')
+    shown_hash = serializers.CharField(
+        default="", allow_blank=True, help_text="Refuse when it would be shown differently now."
+    )
 
 
 class ChangeQuery(ListQuery):

@@ -64,11 +64,11 @@ class Topic(Door):
         )
         return out(found(topics.topic_detail(name), f"topic {name!r}"), 202)
 
-    @writes(shapes.Why, None, 202)
+    @writes(shapes.Reason, None, 202)
     def delete(self, request: Request, name: str) -> Response:
         """Set the tombstone. Its records go with it."""
         found(topics.topic_row(name), f"topic {name!r}")
-        services.delete_topic(name, who=self.who, why=self.body(shapes.Why)["why"])
+        services.delete_topic(name, who=self.who, why=self.body(shapes.Reason)["why"])
         return Response(status=202)
 
 

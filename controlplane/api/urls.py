@@ -3,7 +3,7 @@
 from django.urls import path
 from drf_spectacular.views import SpectacularAPIView
 
-from controlplane.api import archives, cluster, groups, moves, topics
+from controlplane.api import archives, cluster, groups, moves, proposals, topics
 
 app_name = "api"
 
@@ -37,6 +37,10 @@ urlpatterns = [
     path("moves/<int:move_id>/<str:act>", moves.MoveAct.as_view(), name="move-act"),
     path("recoveries", moves.Recoveries.as_view(), name="recoveries"),
     path("recoveries/<int:recovery_id>", moves.Recovery.as_view(), name="recovery"),
+    path("proposals", proposals.Proposals.as_view(), name="proposals"),
+    path("proposals/<int:proposal_id>", proposals.Proposal.as_view(), name="proposal"),
+    path("proposals/<int:proposal_id>/approve", proposals.ProposalApprove.as_view(), name="proposal-approve"),
+    path("proposals/<int:proposal_id>/reject", proposals.ProposalReject.as_view(), name="proposal-reject"),
     path("changes", cluster.Changes.as_view(), name="changes"),
     path("archives", archives.Archives.as_view(), name="archives"),
     path("archives/<int:job_id>", archives.Archive.as_view(), name="archive"),

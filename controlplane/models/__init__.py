@@ -2,7 +2,7 @@
 are three things and never one table. Observed rows are written by the observer only, wanted rows by services only."""
 
 from controlplane.models.access import AccessEntry, Acl
-from controlplane.models.change import Change
+from controlplane.models.change import Change, ChangeSeal
 from controlplane.models.cluster import (
     Broker,
     Cluster,
@@ -15,6 +15,7 @@ from controlplane.models.cluster import (
 )
 from controlplane.models.job import ArchiveBatch, ArchiveJob, ReplicaRecovery
 from controlplane.models.move import Move, MovePartition, MoveTransition
+from controlplane.models.proposal import Proposal
 from controlplane.models.topic import HandledRequest, Topic
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "ArchiveJob",
     "Broker",
     "Change",
+    "ChangeSeal",
     "Cluster",
     "ConsumerGroup",
     "Feature",
@@ -34,6 +36,7 @@ __all__ = [
     "MoveTransition",
     "ObservedTopic",
     "Partition",
+    "Proposal",
     "Replica",
     "ReplicaRecovery",
     "Topic",

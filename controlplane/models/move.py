@@ -47,6 +47,7 @@ class Move(models.Model):
     waits until none is left. `throttles_before`: the throttles in force when it started (topics and brokers by name, None = unset).
 
     `samples` are pace.Sample rows over its whole life; speed, end and `needs_bytes_per_s` (set: it will not finish with less) stem from them.
+    `overrides`: safety refusals (sentences) that it goes against; it begins only once a second person has approved.
     `step` counts what was done, `version` every write: a task that read an older version changes nothing.
     """
 
@@ -69,6 +70,7 @@ class Move(models.Model):
     step = models.PositiveIntegerField(default=0)
     version = models.PositiveIntegerField(default=0)
     note = models.TextField(default="")
+    overrides = models.JSONField(default=list)
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)

@@ -16,7 +16,8 @@ from controlplane.selectors.common import Page, paged
 
 @dataclass(frozen=True, slots=True)
 class MoveRow:
-    """`can` lists the verbs that this state allows: approve, start, pause, resume, throttle, cancel, roll_back. `percent` is by bytes, by parts
+    """`can` lists the verbs that this state allows: approve, start, pause, resume, throttle, cancel, roll_back; propose: a second person
+    has to approve, because it goes against `overrides` (safety refusals). `percent` is by bytes, by parts
     where the size of a part still to come is not known or was sampled before it held anything; 100 is said when every part has ended.
     `eta_s`: (soonest, latest) in seconds. `needs_bytes_per_s` set: it will not finish with less per broker. `origin`: operator, or client of a
     broker."""
@@ -42,6 +43,7 @@ class MoveRow:
     throttle_bytes_per_s: int | None
     parts_in_flight_max: int
     parts_per_broker_max: int
+    overrides: list[str]
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -116,6 +118,9 @@ VERBS: dict[str, list[str]] = {
     MoveState.ROLLED_BACK: [],
     MoveState.FAILED: ["roll_back"],
 }
+
+ALONE = ["propose", "throttle", "cancel"]
+"""What one person may do to a planned move that goes against a safety refusal."""
 
 MOVE_COLUMNS = {"id": "id", "state": "state", "who": "who", "created_at": "created_at", "finished_at": "finished_at"}
 ENDED = ("done", "untouched", "put_back", "stuck")
@@ -295,8 +300,9 @@ def _row(m: Move, s: dict[str, Any]) -> MoveRow:
         throttle_bytes_per_s=m.throttle_bytes_per_s,
         parts_in_flight_max=m.parts_in_flight_max,
         parts_per_broker_max=m.parts_per_broker_max,
+        overrides=m.overrides,
         created_at=m.created_at,
         started_at=m.started_at,
         finished_at=m.finished_at,
-        can=list(VERBS.get(m.state, [])),
+        can=ALONE if m.overrides and m.state == MoveState.PLANNED else list(VERBS.get(m.state, [])),
     )

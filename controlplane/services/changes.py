@@ -14,11 +14,11 @@ PENDING_SECONDS_MAX = 300
 
 
 def settle_overdue_changes() -> int:
-    """Mark pending changes older than PENDING_SECONDS_MAX as unknown; returns how many. Moves and jobs finish their own."""
+    """Mark pending changes older than PENDING_SECONDS_MAX as unknown; returns how many. Moves, jobs and proposals finish their own."""
     overdue = timezone.now() - timedelta(seconds=PENDING_SECONDS_MAX)
     return (
         Change.objects.filter(outcome=Outcome.PENDING, at__lt=overdue)
-        .exclude(object_kind__in=["move", "recovery", "archive"])
+        .exclude(object_kind__in=["move", "recovery", "archive", "proposal"])
         .update(
             outcome=Outcome.UNKNOWN,
             detail=f"Not read back from the cluster within {PENDING_SECONDS_MAX} s; look at the object itself.",

@@ -22,6 +22,12 @@ class Refused(Exception):
         self.field = field
 
 
+def needs_reason(why: str) -> None:
+    """Raises Refused where a costly act comes without one. Doors ask it for acts of people; what clients and the house do has none to give."""
+    if not why.strip():
+        raise Refused("Give a reason: it is kept in the audit, for whoever asks later why this was done.", "why")
+
+
 def record(
     who: str,
     verb: str,

@@ -1,13 +1,12 @@
-"""Moves, as an operator orders them: plan, approve, start, pause, resume, cancel, roll back, throttle. Laws: the state changes by
-compare-and-set on (id, state, version), with a row that says who and why; previous placement is recorded when planned, throttles when
-started, before any effect; what may be done is decided in `controlplane.moves`. Called by the API and the console. Must not come in: how a
-move goes on by itself (`advancing`), what clients of brokers ask for (`reassignments`).
+"""Moves, as an operator orders them: approve, start, pause, resume, cancel, roll back, throttle. Laws: the state changes by compare-and-set on
+(id, state, version), with a row that says who and why; throttles are recorded when started, before any effect; what may be done is decided
+in `controlplane.moves`; what overrides a safety refusal begins by a second person's approval alone (`proposals`). Called by the API and the
+console. Must not come in: how a move is planned (`planning`) or goes on by itself (`advancing`), what clients of brokers ask for
+(`reassignments`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -15,181 +14,37 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from controlplane import moves as core
-from controlplane import pace
-from controlplane import plan as planning
-from controlplane.models import Broker, Move, MovePartition, Partition, Topic
+from controlplane.models import Move, MovePartition, Partition, Topic
 from controlplane.models.change import Outcome
 from controlplane.models.move import FINISHED_STATES, MoveState, PartState
 from controlplane.services import throttles
 from controlplane.services.advancing import alive, apply_steps, transition, views_of
 from controlplane.services.common import Refused, record, record_refusal
-
-PARTS_IN_FLIGHT_MAX = 64
-"""Partitions copied at a time, at most, per move: each is a fetch stream that competes with the producers."""
+from controlplane.services.planning import known_scope as known_scope
+from controlplane.services.planning import plan_move as plan_move
+from controlplane.services.planning import preview_move as preview_move
 
 UNTOUCHED = Q(state="waiting", ordered_at__isnull=True)
 
 
-@dataclass(frozen=True, slots=True)
-class PartRow:
-    """What `plan_move(dry=True)` and pages show of one planned part."""
-
-    topic: str
-    partition: int
-    replicas_from: list[int]
-    replicas_to: list[int]
-    bytes_to_copy: int | None
-    isr_min: int
-    min_insync: int
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerLoad:
-    """What a move brings to a broker and takes from it, in bytes. `free_bytes` None = not known."""
-
-    broker_id: int
-    bytes_in: int
-    bytes_out: int
-    free_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """`lasts_s`: (shortest, longest) in seconds under a throttle, by the broker that gets or gives most; None without one, or where sizes
-    are not known: how fast a copy goes unthrottled shows when it runs."""
-
-    parts: list[PartRow]
-    bytes_to_copy: int | None
-    brokers: list[BrokerLoad]
-    lasts_s: tuple[float, float] | None
-    problems: list[str]
-    warnings: list[str]
-
-
-def known_scope(scope: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The scope itself, or what Kafka's own file of a reassignment ({"version": 1, "partitions": [..]}) means. Raises Refused for directories:
-    a broker chooses where it puts a copy."""
-    if "kind" in scope or not isinstance(scope.get("partitions"), list):
-        return scope
-    parts = [p for p in scope["partitions"] if isinstance(p, Mapping)]
-    named = next((p for p in parts if any(d != "any" for d in p.get("log_dirs") or ())), None)
-    if named is not None:
-        raise Refused(
-            f"log_dirs {named['log_dirs']} cannot be chosen here; leave them out, and move copies between directories later.",
-            "scope",
-        )
-    return {
-        "kind": "partitions",
-        "partitions": [{k: p.get(k) for k in ("topic", "partition", "replicas")} for p in parts],
-    }
-
-
-def preview_move(scope: Mapping[str, Any], throttle_bytes_per_s: int | None = None) -> Preview:
-    """What `plan_move` would plan, without writing. Raises Refused only for a scope that cannot be read."""
-    plan = _plan(scope)
-    came, went = plan.incoming(), plan.outgoing()
-    free = {b.broker_id: b.free_bytes for b in Broker.objects.filter(broker_id__in=came.keys() | went.keys())}
-    lasts = None
-    if throttle_bytes_per_s and plan.bytes_to_copy is not None:
-        busiest = max([*came.values(), 0]) / throttle_bytes_per_s
-        lasts = (busiest, busiest * 2 + pace.OVERHEAD_SECONDS * (1 + len(plan.parts)))
-    return Preview(
-        parts=[
-            PartRow(
-                p.view.topic, p.view.partition, list(p.view.replicas), list(p.replicas_to), p.bytes_to_copy, p.isr_min,
-                p.view.min_insync,
-            )
-            for p in plan.parts
-        ],
-        bytes_to_copy=plan.bytes_to_copy,
-        brokers=[
-            BrokerLoad(b, came.get(b, 0), went.get(b, 0), free.get(b)) for b in sorted(came.keys() | went.keys())
-        ],
-        lasts_s=lasts,
-        problems=list(plan.problems),
-        warnings=list(plan.warnings),
-    )  # fmt: skip
-
-
-def plan_move(
-    scope: Mapping[str, Any],
-    *,
-    who: str,
-    why: str = "",
-    parts_in_flight_max: int = 8,
-    parts_per_broker_max: int = 4,
-    throttle_bytes_per_s: int | None = None,
-    mode: str = "copy",
-) -> Move:
-    """Write a move in state `planned` with its previous values. See `plan.plan` for scopes. Raises Refused with every problem."""
-    try:
-        if mode != "copy":
-            raise Refused(f"Mode {mode!r} is not built; use copy.", "mode")
-        if not 1 <= parts_in_flight_max <= PARTS_IN_FLIGHT_MAX:
-            raise Refused(
-                f"{parts_in_flight_max} partitions at a time; use 1 to {PARTS_IN_FLIGHT_MAX}.", "parts_in_flight_max"
-            )
-        if not 1 <= parts_per_broker_max <= PARTS_IN_FLIGHT_MAX:
-            raise Refused(
-                f"{parts_per_broker_max} copies at a time on a broker; use 1 to {PARTS_IN_FLIGHT_MAX}.",
-                "parts_per_broker_max",
-            )
-        throttles.check(throttle_bytes_per_s)
-        plan = _plan(scope)
-        if plan.problems:
-            raise Refused(" ".join(plan.problems), "scope")
-        try:
-            with transaction.atomic():
-                caps = {
-                    "parts_in_flight_max": parts_in_flight_max,
-                    "parts_per_broker_max": parts_per_broker_max,
-                    "throttle_bytes_per_s": throttle_bytes_per_s,
-                }
-                return _write(plan, known_scope(scope), mode, who, why, caps)
-        except IntegrityError:
-            raise Refused(f"{_already_moving(plan)} Cancel that move or wait for its end.", "scope") from None
-    except Refused as refused:
-        record_refusal(who, "move.plan", "move", _scope_name(scope), refused, why=why, after=dict(scope))
-        raise
-
-
-def _write(
-    plan: planning.Plan, scope: Mapping[str, Any], mode: str, who: str, why: str, caps: Mapping[str, int | None]
-) -> Move:
-    move = Move.objects.create(
-        mode=mode, scope=dict(scope), who=who, why=why, note=" ".join(plan.warnings), throttled=caps["throttle_bytes_per_s"] is not None,
-        **caps,
-    )  # fmt: skip
-    MovePartition.objects.bulk_create(
-        MovePartition(
-            move=move,
-            topic_id=p.view.topic_id,
-            topic_name=p.view.topic,
-            partition=p.view.partition,
-            before={"replicas": list(p.view.replicas), "leader": p.view.leader, "isr": list(p.view.isr)},
-            replicas_from=list(p.view.replicas),
-            replicas_to=list(p.replicas_to),
-            wanted=list(p.replicas_to),
-            read_generation=p.view.generation,
-            bytes_total=p.bytes_to_copy,
-        )
-        for p in plan.parts
-    )
-    before = {f"{p.view.topic}-{p.view.partition}": list(p.view.replicas) for p in plan.parts}
-    after = {f"{p.view.topic}-{p.view.partition}": list(p.replicas_to) for p in plan.parts}
-    _record(move, "move.plan", who, why, before=before, after=after, outcome=Outcome.CONFIRMED)
-    return move
-
-
-def approve_move(move_id: int, *, who: str, why: str = "") -> Move:
-    """planned -> approved. Raises Refused in another state."""
+def approve_move(move_id: int, *, who: str, why: str = "", second: bool = False) -> Move:
+    """planned -> approved. Raises Refused in another state, and for a move that overrides a safety refusal unless two people want it
+    (`second`: said by `overrides` alone)."""
+    with _refusals(move_id, "move.approve", who, why):
+        move = _get(move_id)
+        if move.overrides and not second:
+            raise Refused(_alone(move))
     return _transition(move_id, "move.approve", {MoveState.PLANNED}, MoveState.APPROVED, who, why)
 
 
 def start_move(move_id: int, *, who: str, why: str = "") -> Move:
-    """planned or approved -> running. The worker advances it from there. Raises Refused when a partition changed since planning."""
+    """planned or approved -> running. The worker advances it from there. Raises Refused when a partition changed since planning, and for a
+    move that overrides a safety refusal and is not approved by a second person. Without a reason of its own it has the plan's."""
     with _refusals(move_id, "move.start", who, why):
         move = _get(move_id)
+        why = why or move.why
+        if move.overrides and move.state == MoveState.PLANNED:
+            raise Refused(_alone(move))
         _unchanged(move)
         if move.throttle_bytes_per_s is not None:
             _throttleable(move)
@@ -198,6 +53,13 @@ def start_move(move_id: int, *, who: str, why: str = "") -> Move:
         Move.objects.filter(pk=move.pk, started_at__isnull=True).update(throttles_before=held)
     return _transition(
         move_id, "move.start", {MoveState.PLANNED, MoveState.APPROVED}, MoveState.RUNNING, who, why, started=True
+    )
+
+
+def _alone(move: Move) -> str:
+    return (
+        f"Move {move.pk} overrides a safety refusal ({move.overrides[0]}) Nobody does that alone: propose it (kind move.approve, "
+        f"target {move.pk}), and another operator approves."
     )
 
 
@@ -330,40 +192,6 @@ def _throttleable(move: Move) -> None:
         )
 
 
-def _plan(scope: Mapping[str, Any]) -> planning.Plan:
-    scope = known_scope(scope)
-    try:
-        return planning.plan(scope, partition_views(), broker_views())
-    except (KeyError, TypeError, ValueError) as e:
-        raise Refused(f"The scope cannot be read: {e!r}. It needs a kind and that kind's fields.", "scope") from e
-
-
-def partition_views() -> list[planning.PartitionView]:
-    from controlplane.services.topic_configs import min_insync
-
-    return [
-        planning.PartitionView(
-            topic_id=row.topic_id,
-            topic=row.topic.name,
-            partition=row.index,
-            replicas=tuple(row.replicas),
-            isr=tuple(row.isr),
-            leader=row.leader,
-            generation=row.assignment_generation,
-            size_bytes=row.size_bytes,
-            min_insync=min_insync(row.topic.configs),
-            reassigning=bool(row.adding or row.removing),
-        )
-        for row in Partition.objects.select_related("topic").order_by("topic__name", "index")
-    ]
-
-
-def broker_views() -> list[planning.BrokerView]:
-    return [
-        planning.BrokerView(b.broker_id, b.alive, b.rack, b.failure_domain, b.free_bytes) for b in Broker.objects.all()
-    ]
-
-
 def _get(move_id: int) -> Move:
     move = Move.objects.filter(pk=move_id).first()
     if move is None:
@@ -437,15 +265,3 @@ def _record(
         who, verb, "move", str(move.pk),
         why=why, before=before, after=after, object_id=f"move-{move.pk}", outcome=outcome,
     )  # fmt: skip
-
-
-def _scope_name(scope: Mapping[str, Any]) -> str:
-    return str(scope.get("topic") or scope.get("broker") or scope.get("kind") or "")[:255]
-
-
-def _already_moving(plan: planning.Plan) -> str:
-    keys = {(p.view.topic_id, p.view.partition) for p in plan.parts}
-    for row in MovePartition.objects.filter(active=True, topic_id__in={t for t, _ in keys}):
-        if (row.topic_id, row.partition) in keys:
-            return f"{row.topic_name}-{row.partition} is part of move {row.move_id}."
-    return "One of the partitions is part of another move."

@@ -1,7 +1,8 @@
 """Django's settings. Law: values and the environment only; what depends on the house comes from `house.py`.
 
 Environment: WEIR_DATA_DIR, WEIR_DATABASE_URL (PostgreSQL), CELERY_BROKER_URL and CHANNELS_REDIS_URL (production), WEIR_DEBUG,
-WEIR_ALLOWED_HOSTS (comma-separated), WEIR_OBSERVER (`off`: `manage.py observe` runs it elsewhere).
+WEIR_ALLOWED_HOSTS (comma-separated), WEIR_OBSERVER (`off`: `manage.py observe` runs it elsewhere), WEIR_SECOND_PERSON (`off`: who proposes to
+override a safety refusal may approve it himself, for a house with one operator).
 """
 
 from __future__ import annotations
@@ -186,3 +187,5 @@ LOGGING = {
 }
 
 OBSERVER_ENABLED = os.environ.get("WEIR_OBSERVER", "on") != "off"
+
+SECOND_PERSON = os.environ.get("WEIR_SECOND_PERSON", "required") != "off"

@@ -22,7 +22,7 @@ from controlplane.models import (
     Partition,
     Replica,
 )
-from controlplane.services import acls, advancing, moves, recovery, topics
+from controlplane.services import acls, advancing, moves, proposals, recovery, topics
 from tests.unit.controlplane.world import World
 
 
@@ -60,6 +60,7 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
     advancing.advance_move(move.pk)
     advancing.advance_move(move.pk)
     copied(move.pk)
+    against_a_refusal(world)
     recovery.recover_replica("orders", 0, 3, why="bad disk", **alice)
     acls.create_acl(
         resource_type="topic",
@@ -94,6 +95,16 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
             rows=2600,
         )
     return {"world": world, "move": move.pk, "job": job.pk}
+
+
+def against_a_refusal(world: World) -> None:
+    """A move below min.insync.replicas that waits for a second person."""
+    world.topic("ledger", (1, 2), configs={"min.insync.replicas": "2"}, size=5_000_000)
+    to_4 = {"kind": "partitions", "partitions": [{"topic": "ledger", "partition": 0, "replicas": [4]}]}
+    move = moves.plan_move(to_4, who="bea", why="the disks of 1 and 2 are being changed", override=True)
+    proposals.propose(
+        "move.approve", str(move.pk), {"start": True}, who="bea", why="the disks of 1 and 2 are being changed"
+    )
 
 
 def figures(world: World) -> None:

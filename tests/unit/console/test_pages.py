@@ -18,6 +18,7 @@ PAGES = [
     "/moves/new/?kind=partitions&topic=orders", "/moves/new/?kind=partitions&topic=orders&step=where&p=0&p=2",
     "/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=1,2,4", "/moves/new/?kind=drain", "/moves/new/?kind=plan", "/moves/new/?kind=drain&broker=1&step=review",
     "/moves/new/?kind=topic&topic=orders&over=1&over=2&over=3&step=review", "/moves/new/?kind=replication_factor&topic=orders&factor=2&step=review",
+    "/proposals/", "/proposals/?state=open&q=ledger", "/proposals/1/", "/proposals/new/?kind=move.approve&target=2",
     "/messages/", "/acls/", "/acls/new/", "/acls/1/delete/", "/pipeline/", "/pipeline/new/", "/pipeline/1/", "/audit/", "/audit/?outcome=refused",
     "/audit/1/", "/search/?q=or",
 ]  # fmt: skip
@@ -144,3 +145,77 @@ def test_a_throttle_is_set_and_taken_off_by_its_form(seeded: dict[str, Any], ope
     assert (low.status_code, "too low" in low.content.decode()) == (409, True)
     operator.post("/moves/1/throttle/", {"throttle_bytes_per_s": ""})
     assert operator.get("/api/v1/moves/1").json()["throttle_bytes_per_s"] is None
+
+
+TO_4 = '{"kind": "partitions", "partitions": [{"topic": "ledger", "partition": 0, "replicas": [4]}]}'
+
+
+def test_who_did_not_propose_it_approves_with_a_button(seeded: dict[str, Any], operator: Client) -> None:
+    text = operator.get("/proposals/1/").content.decode()
+    assert "fewer than its min.insync.replicas 2" in text and "proposals/1/approve" in text
+    assert 'value="approve" disabled' not in " ".join(text.split())
+    done = operator.post("/proposals/1/", {"act": "approve", "why": "seen"}, follow=True).content.decode()
+    assert "Proposal 1 is done. Move 2 is approved and has begun." in done
+    assert operator.get("/api/v1/moves/2").json()["state"] == "running"
+
+
+def test_who_proposed_it_sees_why_the_button_is_not_his(seeded: dict[str, Any], operator: Client) -> None:
+    operator.post("/moves/2/cancel/", {"why": "anew"})
+    operator.post("/proposals/1/", {"act": "reject", "why": "anew"})
+    form = {"scope": TO_4, "parts_in_flight_max": "8", "parts_per_broker_max": "4", "act": "propose"}
+    silent = operator.post("/moves/new/", form)
+    assert (silent.status_code, "Give a reason" in silent.content.decode()) == (409, True)
+    said = operator.post("/moves/new/", {**form, "why": "disks"}, follow=True).content.decode()
+    assert "Move 3 is planned and proposed" in said
+    assert "alice has proposed this, so another operator must approve it" in said
+    refused = operator.post("/proposals/2/", {"act": "approve", "why": "me"})
+    assert (refused.status_code, operator.get("/api/v1/moves/3").json()["state"]) == (409, "planned")
+    silent = operator.post("/proposals/2/", {"act": "reject"})
+    assert (silent.status_code, "Give a reason" in silent.content.decode()) == (409, True)
+    operator.post("/proposals/2/", {"act": "reject", "why": "wrong"})
+    assert operator.get("/api/v1/proposals/2").json()["state"] == "withdrawn"
+
+
+def test_a_review_that_safety_refuses_offers_to_propose_it(seeded: dict[str, Any], operator: Client) -> None:
+    operator.post("/moves/2/cancel/", {"why": "anew"})
+    address = "/moves/new/?kind=partitions&topic=ledger&step=review&p=0&r0=4"
+    assert "Propose it against the refusal" in operator.get(address).content.decode()
+    assert "Propose it against" not in operator.get(address.replace("r0=4", "r0=9")).content.decode()
+    assert (
+        operator.get("/moves/2/propose/").headers["Location"].startswith("/proposals/new/?kind=move.approve&target=2")
+    )
+
+
+def test_an_unclean_election_is_proposed_from_the_page_of_a_partition_without_a_leader(
+    seeded: dict[str, Any], operator: Client
+) -> None:
+    assert "Propose an unclean election" not in operator.get("/topics/orders/2/").content.decode()
+    seeded["world"].offline("orders", 2)
+    text = operator.get("/topics/orders/2/").content.decode()
+    address = "/proposals/new/?kind=election.unclean&amp;target=orders-2"
+    assert address in text.replace("&target", "&amp;target")
+    shown = operator.get(address.replace("&amp;", "&")).content.decode()
+    assert "Unclean election of orders-2" in shown and "would be lost" in shown
+    assert operator.post(address.replace("&amp;", "&"), {"why": ""}).status_code == 409
+    digest = re.search(r'name="shown_hash" value="(\w+)"', shown)
+    assert digest is not None
+    seeded["world"].put("orders", 2, replicas=(3, 4, 1))
+    late = operator.post(address.replace("&amp;", "&"), {"why": "burnt", "shown_hash": digest.group(1)})
+    assert "has changed since; look at it again" in late.content.decode()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/moves/1/cancel/",
+        "/moves/1/roll_back/",
+        "/topics/orders/0/recover/1/",
+        "/acls/1/delete/",
+        "/topics/orders/delete/",
+    ],
+)
+def test_a_costly_act_wants_a_reason(seeded: dict[str, Any], operator: Client, address: str) -> None:
+    before = Change.objects.count()
+    answer = operator.post(address, {"confirm_name": "orders", "why": " "})
+    assert "Give a reason; it is kept in the audit." in answer.content.decode()
+    assert Change.objects.count() == before

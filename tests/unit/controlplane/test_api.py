@@ -63,11 +63,11 @@ def test_a_topic_lives_its_life_over_rest(world: World, operator: APIClient) -> 
         ("get", "moves/77", None, 404, ""),
         ("post", "moves/77/start", {}, 404, ""),
         ("post", "moves", {"scope": "everything"}, 400, "scope"),
-        ("post", "moves", {"scope": {"kind": "drain", "broker": 9}}, 400, "scope"),
-        ("post", "recoveries", {"topic": "nope", "partition": 0, "broker_id": 1}, 400, "partition"),
+        ("post", "moves", {"scope": {"kind": "drain", "broker": 9}, "why": "x"}, 400, "scope"),
+        ("post", "recoveries", {"topic": "nope", "partition": 0, "broker_id": 1, "why": "x"}, 400, "partition"),
         ("post", "archives", {"topics": ["nope"]}, 400, "topics"),
         ("post", "acls", {"resource_type": "topic"}, 400, "resource_name"),
-        ("delete", "acls/7", {}, 409, ""),
+        ("delete", "acls/7", {"why": "x"}, 409, ""),
     ],
 )  # fmt: skip
 def test_bad_input_gets_one_shape_of_answer(
@@ -77,6 +77,43 @@ def test_bad_input_gets_one_shape_of_answer(
     answer = call(f"{API}/{path}") if body is None else call(f"{API}/{path}", body, format="json")
     assert (answer.status_code, answer.json()["field"]) == (status, field), answer.content
     assert len(answer.json()["reason"]) > 10
+
+
+COSTLY = [
+    ("delete", "topics/flights", {}),
+    ("delete", "groups/readers", {}),
+    ("delete", "acls/1", {}),
+    ("post", "moves", {"scope": {"kind": "drain", "broker": 1}}),
+    ("post", "moves/1/cancel", {}),
+    ("post", "moves/1/roll_back", {}),
+    ("post", "recoveries", {"topic": "flights", "partition": 0, "broker_id": 1}),
+    ("post", "proposals", {"kind": "move.approve", "target": "1"}),
+    ("post", "proposals/1/reject", {}),
+]
+"""Acts that copy or destroy data, or decide about such. What is taken back as easily as it is done wants none."""
+
+
+@pytest.mark.parametrize("why", [{}, {"why": ""}, {"why": "  "}])
+@pytest.mark.parametrize(("method", "path", "body"), COSTLY)
+def test_a_costly_act_wants_a_reason(
+    world: World, operator: APIClient, method: str, path: str, body: dict[str, object], why: dict[str, str]
+) -> None:
+    from controlplane.models import Acl, ConsumerGroup
+    from controlplane.services import moves, proposals
+
+    world.topic("flights", (1, 2), configs={"min.insync.replicas": "2"})
+    ConsumerGroup.objects.create(group_id="readers", state="Empty", observed_at="2026-11-21T00:00:00Z")
+    Acl.objects.create(pk=1, resource_type="topic", pattern_type="literal", resource_name="x", principal="User:x", host="*",
+                       operation="read", permission="allow", created_by="x")  # fmt: skip
+    to_3 = {"kind": "partitions", "partitions": [{"topic": "flights", "partition": 0, "replicas": [3]}]}
+    move = moves.plan_move(to_3, who="bea", why="x", override=True)
+    row = proposals.propose("move.approve", str(move.pk), who="bea", why="x")
+    before = Change.objects.count()
+    path = path.replace("moves/1", f"moves/{move.pk}").replace("proposals/1", f"proposals/{row.pk}")
+    answer = getattr(operator, method)(f"{API}/{path}", {**body, **why}, format="json")
+    assert (answer.status_code, answer.json()["field"]) == (400, "why"), answer.content
+    assert "Give a reason" in answer.json()["reason"]
+    assert Change.objects.count() == before
 
 
 def test_a_body_that_is_no_json_is_refused(world: World, operator: APIClient) -> None:
@@ -155,7 +192,7 @@ def test_a_moves_throttle_story_and_samples_over_rest(world: World, operator: AP
     ).json()
     assert (dry["lasts_s"][0], [b["bytes_in"] for b in dry["brokers"]]) == (0.1, [0, 1000])
     made = operator.post(
-        f"{API}/moves", {"scope": scope, "start": True, "throttle_bytes_per_s": 10_000}, format="json"
+        f"{API}/moves", {"scope": scope, "start": True, "throttle_bytes_per_s": 10_000, "why": "x"}, format="json"
     ).json()
     assert (made["throttle_bytes_per_s"], made["parts_per_broker_max"], made["origin"]) == (10_000, 4, "operator")
     here = f"{API}/moves/{made['id']}"
@@ -180,7 +217,7 @@ def test_a_moves_plan_goes_out_and_comes_in_as_kafkas_own_file(world: World, ope
         "version": 1,
         "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3], "log_dirs": ["any", "any"]}],
     }
-    made = operator.post(f"{API}/moves", {"scope": file}, format="json")
+    made = operator.post(f"{API}/moves", {"scope": file, "why": "x"}, format="json")
     assert (made.status_code, made.json()["title"]) == (201, "flights-0")
     plans = operator.get(f"{API}/moves/{made.json()['id']}/plan").json()
     assert plans["wanted"] == {"version": 1, "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3]}]}

@@ -1,0 +1,38 @@
+"""`manage.py verify_audit`: is the record of changes what was written? Law: reads, and changes nothing. Exit 1 when it is not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+
+class Command(BaseCommand):
+    help = "Walk the chain over the record of changes; prints its head, which is worth noting elsewhere."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--head", metavar="NUMBER:DIGEST", help="a head noted earlier: must be a link of the chain")
+        parser.add_argument("--json", action="store_true", help="one line of JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        from controlplane.services.audit import verified
+
+        verdict = verified(_noted(options["head"]))
+        head = f"{verdict.head[0]}:{verdict.head[1]}"
+        if options["json"]:
+            facts = {"changes": verdict.changes, "links": verdict.links, "head": head, "problems": verdict.problems}
+            self.stdout.write(json.dumps(facts))
+        else:
+            self.stdout.write(f"{verdict.changes} changes, {verdict.links} links, head {head}")
+        if verdict.problems:
+            raise CommandError("\n".join(verdict.problems))
+
+
+def _noted(text: str | None) -> tuple[int, str] | None:
+    if text is None:
+        return None
+    number, colon, digest = text.partition(":")
+    if not (colon and number.isdigit()):
+        raise CommandError(f"{text!r} is no head; it looks like 812:6f0c...")
+    return int(number), digest

@@ -1,0 +1,245 @@
+"""From a scope to a planned move: what would happen, and the row that says it shall. Laws: a plan decides in `controlplane.plan`, from rows alone;
+previous placement is recorded here, before any effect; a safety refusal is lifted by two people or not at all (`override` only writes down
+what is asked for; see `proposals`). Called by `services.moves`' callers. Must not come in: how a move goes on (`moves`, `advancing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from controlplane import pace
+from controlplane import plan as planning
+from controlplane.models import Broker, Move, MovePartition, Partition
+from controlplane.models.change import Outcome
+from controlplane.services import throttles
+from controlplane.services.common import Refused, record, record_refusal
+
+PARTS_IN_FLIGHT_MAX = 64
+"""Partitions copied at a time, at most, per move: each is a fetch stream that competes with the producers."""
+
+SENTENCES_MAX = 20
+"""Problems, warnings and lifted refusals written down per move: a plan of 100,000 partitions may have one for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """What `plan_move(dry=True)` and pages show of one planned part."""
+
+    topic: str
+    partition: int
+    replicas_from: list[int]
+    replicas_to: list[int]
+    bytes_to_copy: int | None
+    isr_min: int
+    min_insync: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLoad:
+    """What a move brings to a broker and takes from it, in bytes. `free_bytes` None = not known."""
+
+    broker_id: int
+    bytes_in: int
+    bytes_out: int
+    free_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """`lasts_s`: (shortest, longest) in seconds under a throttle, by the broker that gets or gives most; None without one, or where sizes
+    are not known: how fast a copy goes unthrottled shows when it runs. `overridable`: each of the problems is a safety refusal that two people
+    may lift."""
+
+    parts: list[PartRow]
+    bytes_to_copy: int | None
+    brokers: list[BrokerLoad]
+    lasts_s: tuple[float, float] | None
+    problems: list[str]
+    warnings: list[str]
+    overridable: bool = False
+
+
+def known_scope(scope: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The scope itself, or what Kafka's own file of a reassignment ({"version": 1, "partitions": [..]}) means. Raises Refused for directories:
+    a broker chooses where it puts a copy."""
+    if "kind" in scope or not isinstance(scope.get("partitions"), list):
+        return scope
+    parts = [p for p in scope["partitions"] if isinstance(p, Mapping)]
+    named = next((p for p in parts if any(d != "any" for d in p.get("log_dirs") or ())), None)
+    if named is not None:
+        raise Refused(
+            f"log_dirs {named['log_dirs']} cannot be chosen here; leave them out, and move copies between directories later.",
+            "scope",
+        )
+    return {
+        "kind": "partitions",
+        "partitions": [{k: p.get(k) for k in ("topic", "partition", "replicas")} for p in parts],
+    }
+
+
+def preview_move(scope: Mapping[str, Any], throttle_bytes_per_s: int | None = None) -> Preview:
+    """What `plan_move` would plan, without writing. Raises Refused only for a scope that cannot be read."""
+    plan = _plan(scope)
+    came, went = plan.incoming(), plan.outgoing()
+    free = {b.broker_id: b.free_bytes for b in Broker.objects.filter(broker_id__in=came.keys() | went.keys())}
+    lasts = None
+    if throttle_bytes_per_s and plan.bytes_to_copy is not None:
+        busiest = max([*came.values(), 0]) / throttle_bytes_per_s
+        lasts = (busiest, busiest * 2 + pace.OVERHEAD_SECONDS * (1 + len(plan.parts)))
+    return Preview(
+        parts=[
+            PartRow(
+                p.view.topic, p.view.partition, list(p.view.replicas), list(p.replicas_to), p.bytes_to_copy, p.isr_min,
+                p.view.min_insync,
+            )
+            for p in plan.parts
+        ],
+        bytes_to_copy=plan.bytes_to_copy,
+        brokers=[
+            BrokerLoad(b, came.get(b, 0), went.get(b, 0), free.get(b)) for b in sorted(came.keys() | went.keys())
+        ],
+        lasts_s=lasts,
+        problems=list(plan.problems),
+        warnings=list(plan.warnings),
+        overridable=bool(plan.problems) and set(plan.problems) <= set(plan.overridable),
+    )  # fmt: skip
+
+
+def plan_move(
+    scope: Mapping[str, Any],
+    *,
+    who: str,
+    why: str = "",
+    parts_in_flight_max: int = 8,
+    parts_per_broker_max: int = 4,
+    throttle_bytes_per_s: int | None = None,
+    mode: str = "copy",
+    override: bool = False,
+) -> Move:
+    """Write a move in state `planned` with its previous values. See `plan.plan` for scopes. `override`: write it down although safety refuses it,
+    for two people to lift; it begins by nothing else. Raises Refused with every problem."""
+    try:
+        if mode != "copy":
+            raise Refused(f"Mode {mode!r} is not built; use copy.", "mode")
+        if not 1 <= parts_in_flight_max <= PARTS_IN_FLIGHT_MAX:
+            raise Refused(
+                f"{parts_in_flight_max} partitions at a time; use 1 to {PARTS_IN_FLIGHT_MAX}.", "parts_in_flight_max"
+            )
+        if not 1 <= parts_per_broker_max <= PARTS_IN_FLIGHT_MAX:
+            raise Refused(
+                f"{parts_per_broker_max} copies at a time on a broker; use 1 to {PARTS_IN_FLIGHT_MAX}.",
+                "parts_per_broker_max",
+            )
+        throttles.check(throttle_bytes_per_s)
+        plan = _plan(scope)
+        lifted = plan.overridable if override else ()
+        if problems := [p for p in plan.problems if p not in lifted]:
+            raise Refused(_sentences(problems), "scope")
+        try:
+            with transaction.atomic():
+                caps = {
+                    "parts_in_flight_max": parts_in_flight_max,
+                    "parts_per_broker_max": parts_per_broker_max,
+                    "throttle_bytes_per_s": throttle_bytes_per_s,
+                }
+                return _write(plan, known_scope(scope), mode, who, why, caps, lifted)
+        except IntegrityError:
+            raise Refused(f"{_already_moving(plan)} Cancel that move or wait for its end.", "scope") from None
+    except Refused as refused:
+        record_refusal(who, "move.plan", "move", _scope_name(scope), refused, why=why, after=dict(scope))
+        raise
+
+
+def _write(
+    plan: planning.Plan,
+    scope: Mapping[str, Any],
+    mode: str,
+    who: str,
+    why: str,
+    caps: Mapping[str, int | None],
+    lifted: Sequence[str],
+) -> Move:
+    move = Move.objects.create(
+        mode=mode, scope=dict(scope), who=who, why=why, note=_sentences(plan.warnings),
+        overrides=[*lifted[:SENTENCES_MAX]], throttled=caps["throttle_bytes_per_s"] is not None,
+        **caps,
+    )  # fmt: skip
+    MovePartition.objects.bulk_create(
+        MovePartition(
+            move=move,
+            topic_id=p.view.topic_id,
+            topic_name=p.view.topic,
+            partition=p.view.partition,
+            before={"replicas": list(p.view.replicas), "leader": p.view.leader, "isr": list(p.view.isr)},
+            replicas_from=list(p.view.replicas),
+            replicas_to=list(p.replicas_to),
+            wanted=list(p.replicas_to),
+            read_generation=p.view.generation,
+            bytes_total=p.bytes_to_copy,
+        )
+        for p in plan.parts
+    )
+    before = {f"{p.view.topic}-{p.view.partition}": list(p.view.replicas) for p in plan.parts}
+    after = {f"{p.view.topic}-{p.view.partition}": list(p.replicas_to) for p in plan.parts}
+    detail = f"Overrides a safety refusal: {_sentences(lifted)}" if lifted else ""
+    record(
+        who, "move.plan", "move", str(move.pk),
+        why=why, before=before, after=after, object_id=f"move-{move.pk}", outcome=Outcome.CONFIRMED, detail=detail,
+    )  # fmt: skip
+    return move
+
+
+def _sentences(all_of_them: Sequence[str]) -> str:
+    """As many as a person reads; the rest is counted."""
+    more = len(all_of_them) - SENTENCES_MAX
+    return " ".join(all_of_them[:SENTENCES_MAX]) + (f" And {more} more." if more > 0 else "")
+
+
+def _plan(scope: Mapping[str, Any]) -> planning.Plan:
+    scope = known_scope(scope)
+    try:
+        return planning.plan(scope, partition_views(), broker_views())
+    except (KeyError, TypeError, ValueError) as e:
+        raise Refused(f"The scope cannot be read: {e!r}. It needs a kind and that kind's fields.", "scope") from e
+
+
+def partition_views() -> list[planning.PartitionView]:
+    from controlplane.services.topic_configs import min_insync
+
+    return [
+        planning.PartitionView(
+            topic_id=row.topic_id,
+            topic=row.topic.name,
+            partition=row.index,
+            replicas=tuple(row.replicas),
+            isr=tuple(row.isr),
+            leader=row.leader,
+            generation=row.assignment_generation,
+            size_bytes=row.size_bytes,
+            min_insync=min_insync(row.topic.configs),
+            reassigning=bool(row.adding or row.removing),
+        )
+        for row in Partition.objects.select_related("topic").order_by("topic__name", "index")
+    ]
+
+
+def broker_views() -> list[planning.BrokerView]:
+    return [
+        planning.BrokerView(b.broker_id, b.alive, b.rack, b.failure_domain, b.free_bytes) for b in Broker.objects.all()
+    ]
+
+
+def _scope_name(scope: Mapping[str, Any]) -> str:
+    return str(scope.get("topic") or scope.get("broker") or scope.get("kind") or "")[:255]
+
+
+def _already_moving(plan: planning.Plan) -> str:
+    keys = {(p.view.topic_id, p.view.partition) for p in plan.parts}
+    for row in MovePartition.objects.filter(active=True, topic_id__in={t for t, _ in keys}):
+        if (row.topic_id, row.partition) in keys:
+            return f"{row.topic_name}-{row.partition} is part of move {row.move_id}."
+    return "One of the partitions is part of another move."
