@@ -12,6 +12,7 @@ from django import forms
 from controlplane.selectors.messages import RECORDS_MAX
 from controlplane.services import Refused
 from controlplane.services.acls import OPERATIONS, PATTERN_TYPES, PERMISSIONS, RESOURCE_TYPES
+from controlplane.windows import DAYS
 
 WHY_CHARS_MAX = 500
 
@@ -184,6 +185,71 @@ class DecideForm(WeirForm):
 class ThrottleForm(WeirForm):
     throttle_bytes_per_s = throttle_field(autofocus=True)
     why = why_field()
+
+
+class WindowForm(WeirForm):
+    """When copies may begin: every day between two times, or up to a moment; all empty: always."""
+
+    opens = forms.CharField(
+        required=False, label="Opens, UTC", widget=forms.TextInput(attrs={"class": "short", "placeholder": "22:00"}),
+        help_text="Every day at this time; empty for always.",
+    )  # fmt: skip
+    stop_by = forms.CharField(
+        required=False, label="Stop by, UTC", widget=forms.TextInput(attrs={"class": "short", "placeholder": "05:30"}),
+        help_text="No further copy begins from then on; those under way finish.",
+    )  # fmt: skip
+    days = forms.MultipleChoiceField(
+        required=False, choices=[(str(i), d) for i, d in enumerate(DAYS)], widget=forms.CheckboxSelectMultiple,
+        help_text="On which it opens; none for every day.",
+    )  # fmt: skip
+
+    def window(self) -> dict[str, Any] | None:
+        """As `services.schedules` takes it."""
+        v = self.cleaned_data
+        opens, stop_by, days = v["opens"].strip(), v["stop_by"].strip(), [int(d) for d in v["days"]]
+        if not (opens or stop_by or days):
+            return None
+        if not opens and not days:
+            return {"stop_by": stop_by}
+        return {"opens": opens, "stop_by": stop_by, **({"days": days} if days else {})}
+
+    def refuse(self, error: Refused) -> None:
+        super().refuse(Refused(error.reason, "stop_by") if error.field == "window" else error)
+
+
+class ScheduleForm(WindowForm):
+    why = why_field()
+
+
+class MoveOfPlanForm(WindowForm):
+    """A move by a plan: how much at a time, how fast, when."""
+
+    parts_in_flight_max = forms.IntegerField(
+        initial=8, widget=forms.NumberInput(attrs={"class": "short"}), label="At a time", help_text="Partitions in all."
+    )
+    parts_per_broker_max = forms.IntegerField(
+        initial=4, widget=forms.NumberInput(attrs={"class": "short"}), label="Per broker",
+        help_text="Copies that occupy one broker at a time, other moves' among them.",
+    )  # fmt: skip
+    throttle_bytes_per_s = throttle_field()
+    start = forms.BooleanField(
+        required=False,
+        initial=True,
+        label="Start at once",
+        help_text="Where it has no window; in one it begins by itself.",
+    )
+    why = why_field(required=True)
+
+    field_order = (
+        "parts_in_flight_max",
+        "parts_per_broker_max",
+        "throttle_bytes_per_s",
+        "start",
+        "opens",
+        "stop_by",
+        "days",
+        "why",
+    )
 
 
 class MoveForm(WeirForm):

@@ -31,7 +31,8 @@ TONES: dict[str, str] = {
     "ordered": "blue", "copying": "blue", "untouched": "grey", "put_back": "grey", "stuck": "red", "asked": "blue",
     "no_space": "amber", "target_down": "red", "source_down": "red", "throttle": "amber", "fetch_error": "amber", "controller": "amber",
     "will_not_finish": "amber", "reset": "blue", "stopping": "blue", "stopped": "grey",
-    # proposals
+    # plans, proposals
+    "saved": "grey", "dropped": "grey",
     "open": "amber", "rejected": "grey", "withdrawn": "grey", "expired": "grey",
     # changes
     "pending": "blue", "confirmed": "", "unchanged": "grey", "refused": "amber",

@@ -122,7 +122,7 @@ def plan(scope: Mapping[str, Any], partitions: Sequence[PartitionView], brokers:
             problems.append(f"{where} would have two replicas in one failure domain: {domains}.")
         # Old replicas leave only when all new ones are in sync; until then the worst ISR is what is in sync now.
         isr_min = min(len(view.isr), len(replicas_to))
-        if isr_min < view.min_insync:
+        if len(view.isr) < view.min_insync:
             warnings.append(
                 f"{where} has {len(view.isr)} replicas in sync now, fewer than min.insync.replicas {view.min_insync}."
             )

@@ -53,9 +53,11 @@ def advance_archive(job_id: int) -> None:
 def advance_all() -> None:
     """The look of each second: every unfinished row gets its task."""
     global _swept
-    from controlplane.services import advancing, archives, audit, changes, proposals, recovery
+    from controlplane.services import advancing, archives, audit, changes, proposals, recovery, schedules
 
     try:
+        for move_id in schedules.due():
+            schedules.mind(move_id)
         for move_id in advancing.working_moves():
             advance_move.apply_async((move_id,), expires=5)
         for recovery_id in recovery.working_recoveries():

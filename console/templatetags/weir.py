@@ -119,7 +119,7 @@ def reading(config: Any, value: str) -> SafeString:
 @register.simple_tag
 def object_link(change: Any) -> SafeString:
     """What a change was about, as a link where it has a page."""
-    pages = {"topic": "topic", "move": "move", "group": "group"}
+    pages = {"topic": "topic", "move": "move", "plan": "plan", "group": "group"}
     name = change.object_name
     if change.object_kind not in pages or not name:
         return format_html("{}", name)

@@ -15,7 +15,7 @@ from console.fragments import size_text
 from console.views.shell import go, operator, page, said, who
 from controlplane.selectors import brokers, topics
 from controlplane.selectors.topics import PartitionRow
-from controlplane.services import Refused, proposals
+from controlplane.services import Refused, plans, proposals
 from controlplane.services import moves as services
 
 KINDS = {
@@ -28,6 +28,9 @@ KINDS = {
 }
 PARTITIONS_SHOWN_MAX = 500
 """Partitions that can be chosen by hand on one page; a whole topic, a broker or the REST API take any number."""
+
+REVIEWED_MAX = 2_000
+"""Partitions of a pasted plan that its review carries along in the page; more are saved as a plan."""
 
 PARTS_SHOWN_MAX = 200
 """Rows of the review; the sums above them are over all."""
@@ -63,12 +66,23 @@ def new(request: HttpRequest) -> HttpResponse:
 
 
 def _imported(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-    """A plan that was pasted: it is too long for an address, so that its review is the answer to a POST that writes nothing."""
-    text = request.POST["plan"].strip()
+    """A plan that was pasted or chosen as a file: too long for an address, so that its review is the answer to a POST that writes nothing. One of
+    many partitions is saved instead: its page shows them a hundred at a time."""
+    file = request.FILES.get("file")
+    why = request.POST.get("why", "")
     try:
+        text = file.read().decode() if file is not None else request.POST["plan"].strip()  # type: ignore[union-attr]
         scope = services.known_scope(json.loads(text)) if text else {}
         if scope.get("kind") != "partitions":
             raise Refused('Paste what kafka-reassign-partitions reads: {"version": 1, "partitions": [...]}.', "scope")
+        if request.POST.get("act") == "save":
+            row = plans.save_plan(scope, name=request.POST.get("name", ""), who=who(request), why=why, override=True)
+            said(request, f"Plan {row.pk} is saved; it holds no partition until a move is made of it.")
+            return go("plan", row.pk)
+        if len(scope["partitions"]) > REVIEWED_MAX:
+            raise Refused(
+                f"It names {len(scope['partitions'])} partitions: save it as a plan, whose page shows them all."
+            )
         return _reviewed(request, context, scope)
     except (ValueError, AttributeError) as error:
         reason = (
@@ -76,7 +90,8 @@ def _imported(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         )
     except Refused as error:
         reason = error.reason
-    context |= {"kind": "plan", "plan": text, "error": reason}
+    shown = request.POST.get("plan", "")
+    context |= {"kind": "plan", "plan": shown, "plan_name": request.POST.get("name", ""), "why": why, "error": reason}
     return page(request, "console/move_choose.html", context, nav="moves", status=400)
 
 
@@ -197,6 +212,10 @@ def _write(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         caps = {k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s")}
         if request.POST.get("act") == "propose":
             return _proposed(request, v, caps)
+        if request.POST.get("act") == "save":
+            plan = plans.save_plan(v["scope"], who=who(request), why=v["why"], override=True)
+            said(request, f"Plan {plan.pk} is saved; it holds no partition until a move is made of it.")
+            return go("plan", plan.pk)
         move = services.plan_move(v["scope"], who=who(request), why=v["why"], **caps)
         if request.POST.get("act") == "start":
             services.start_move(move.pk, who=who(request), why=v["why"])

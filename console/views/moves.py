@@ -10,11 +10,11 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from console.forms import ThrottleForm, WhyForm
+from console.forms import ScheduleForm, ThrottleForm, WhyForm
 from console.fragments import size_text
 from console.views.shell import go, listing, missing, operator, page, refused, said, signed_in, who
 from controlplane.selectors import moves
-from controlplane.services import Refused
+from controlplane.services import Refused, schedules
 from controlplane.services import moves as services
 
 AT_ONCE: dict[str, tuple[Callable[..., Any], str, str]] = {
@@ -84,6 +84,7 @@ def acts(row: moves.MoveRow, counts: dict[str, int]) -> list[Act]:
         "pause": Act("pause", f"Pause: {flying} finish, {waiting} wait", "No further copy begins; those under way finish.", True),
         "resume": Act("resume", f"Resume: {waiting} to go", "Copies begin again.", True, "primary"),
         "throttle": Act("throttle", f"Throttle (now {now})", "Slower or faster, felt at once.", False),
+        "schedule": Act("schedule", "Window" if row.window else "Give it a window", row.window_text or "Copies may begin at any time.", False),
         "cancel": Act("cancel", f"Cancel: return {flying}, keep {done}", "What waits stays where it is.", False),
         "roll_back": Act("roll_back", f"Roll back: return {flying + done}", "To the recorded placement, in its order.", False),
     }  # fmt: skip
@@ -97,6 +98,8 @@ def act(request: HttpRequest, move_id: int, verb: str) -> HttpResponse:
         return go("proposal-new", kind="move.approve", target=str(move_id), start="1")
     if row is not None and verb == "throttle":
         return _throttle(request, row, reverse("move", args=[move_id]))
+    if row is not None and verb == "schedule":
+        return _schedule(request, row, reverse("move", args=[move_id]))
     if row is None or verb not in AT_ONCE | REVIEWED:
         return missing(request, f"move {move_id}" if row is None else f"act “{verb}” on a move", "moves", nav="moves")
     back = reverse("move", args=[move_id])
@@ -143,6 +146,32 @@ def _throttle(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpRespon
     context = {
         "title": f"Throttle move {row.id}", "form": form, "lines": lines, "button": "Set the throttle", "back": back,
         "method": "POST", "path": f"moves/{row.id}/throttle", "body": {"throttle_bytes_per_s": now, "why": "WHY"},
+    }  # fmt: skip
+    status = 409 if form.is_bound and form.errors else 200
+    return page(request, "console/confirm.html", context, nav="moves", status=status)
+
+
+def _schedule(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpResponse:
+    now = row.window or {}
+    initial = {**now, "days": [str(d) for d in now.get("days", [])]}
+    form = ScheduleForm(request.POST or None, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        try:
+            schedules.schedule_move(row.id, form.window(), who=who(request), why=form.cleaned_data["why"])
+        except Refused as error:
+            form.refuse(error)
+        else:
+            said(request, f"Move {row.id}: {'a new window' if form.window() else 'no window any more'}.")
+            return go("move", row.id)
+    lines = [
+        f"Now: {row.window_text or 'none, copies may begin at any time'}.",
+        "At its stop-by no further copy begins; those under way finish, and the page says when it goes on.",
+        "An approved move begins by itself when its window opens.",
+    ]
+    context = {
+        "title": f"The window of move {row.id}", "form": form, "lines": lines, "button": "Set the window", "back": back,
+        "method": "POST", "path": f"moves/{row.id}/schedule",
+        "body": {"window": row.window or {"opens": "22:00", "stop_by": "05:30"}, "why": "WHY"},
     }  # fmt: skip
     status = 409 if form.is_bound and form.errors else 200
     return page(request, "console/confirm.html", context, nav="moves", status=status)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from django.http import Http404
+from django.http.response import HttpResponseBase
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -17,7 +18,7 @@ from rest_framework.views import APIView
 from controlplane.api import shapes
 from controlplane.selectors.common import as_dict
 
-F = TypeVar("F", bound=Callable[..., Response])
+F = TypeVar("F", bound=Callable[..., HttpResponseBase])
 
 
 class Schema(AutoSchema):

@@ -12,7 +12,7 @@ from controlplane.api import shapes
 from controlplane.api.doors import Door, found, out, out_list, reads, writes
 from controlplane.selectors import moves
 from controlplane.services import moves as services
-from controlplane.services import recovery
+from controlplane.services import recovery, schedules
 from controlplane.services.common import needs_reason
 
 CAPS = ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s")
@@ -94,6 +94,16 @@ class MoveThrottle(Door):
         found(moves.move_row(move_id), f"move {move_id}")
         v = self.body(shapes.MoveThrottle)
         services.throttle_move(move_id, v["throttle_bytes_per_s"], who=self.who, why=v["why"])
+        return out(found(moves.move_row(move_id), f"move {move_id}"))
+
+
+class MoveSchedule(Door):
+    @writes(shapes.MoveSchedule, shapes.shape(moves.MoveRow))
+    def post(self, request: Request, move_id: int) -> Response:
+        """A window outside which no copy begins; at its stop-by those under way finish."""
+        found(moves.move_row(move_id), f"move {move_id}")
+        v = self.body(shapes.MoveSchedule)
+        schedules.schedule_move(move_id, v["window"], who=self.who, why=v["why"])
         return out(found(moves.move_row(move_id), f"move {move_id}"))
 
 

@@ -176,6 +176,49 @@ class MoveCreate(Why):
         return value
 
 
+class PlanCreate(Reason):
+    name = serializers.CharField(default="", allow_blank=True, max_length=200)
+    scope = serializers.JSONField(help_text="As of a move; Kafka's own file of a reassignment, too, of any length.")
+    override = serializers.BooleanField(default=False, help_text="Keep it although safety refuses it.")
+
+    def validate_scope(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise serializers.ValidationError("An object with a kind is needed.")
+        return value
+
+
+class PlanQuery(ListQuery):
+    dropped = serializers.BooleanField(default=False, help_text="Those that were dropped, instead.")
+
+
+class PlanFileQuery(serializers.Serializer[Any]):
+    previous = serializers.BooleanField(default=False, help_text="What was when the plan was made.")
+
+
+class PlanDifferenceQuery(serializers.Serializer[Any]):
+    other = serializers.IntegerField(default=None, allow_null=True, help_text="Another plan's number; none: now.")
+
+
+class PlanApprove(Reason):
+    digest = serializers.CharField(help_text="Of the plan that was read.")
+
+
+class PlanMove(Why):
+    digest = serializers.CharField(help_text="Of the plan that was read.")
+    parts_in_flight_max = serializers.IntegerField(default=8)
+    parts_per_broker_max = serializers.IntegerField(default=4)
+    throttle_bytes_per_s = serializers.IntegerField(default=None, allow_null=True)
+    window = serializers.DictField(default=None, allow_null=True, help_text="See moves/<id>/schedule.")
+    start = serializers.BooleanField(default=False, help_text="Start at once.")
+
+
+class MoveSchedule(Why):
+    window = serializers.DictField(
+        allow_null=True,
+        help_text='{"opens": "22:00", "stop_by": "05:30", "days": [0, 1]} daily in UTC, or {"from": .., "stop_by": ..} once; null: always.',
+    )
+
+
 class MoveThrottle(Why):
     throttle_bytes_per_s = serializers.IntegerField(
         allow_null=True, help_text="Bytes per second and broker from now on; null for none."

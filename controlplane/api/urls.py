@@ -3,7 +3,7 @@
 from django.urls import path
 from drf_spectacular.views import SpectacularAPIView
 
-from controlplane.api import archives, cluster, groups, moves, proposals, topics
+from controlplane.api import archives, cluster, groups, moves, plans, proposals, topics
 
 app_name = "api"
 
@@ -34,7 +34,15 @@ urlpatterns = [
     path("moves/<int:move_id>/samples", moves.MoveSamples.as_view(), name="move-samples"),
     path("moves/<int:move_id>/plan", moves.MovePlan.as_view(), name="move-plan"),
     path("moves/<int:move_id>/throttle", moves.MoveThrottle.as_view(), name="move-throttle"),
+    path("moves/<int:move_id>/schedule", moves.MoveSchedule.as_view(), name="move-schedule"),
     path("moves/<int:move_id>/<str:act>", moves.MoveAct.as_view(), name="move-act"),
+    path("plans", plans.Plans.as_view(), name="plans"),
+    path("plans/<int:plan_id>", plans.Plan.as_view(), name="plan"),
+    path("plans/<int:plan_id>/parts", plans.PlanParts.as_view(), name="plan-parts"),
+    path("plans/<int:plan_id>/file", plans.PlanFile.as_view(), name="plan-file"),
+    path("plans/<int:plan_id>/difference", plans.PlanDifference.as_view(), name="plan-difference"),
+    path("plans/<int:plan_id>/approve", plans.PlanApprove.as_view(), name="plan-approve"),
+    path("plans/<int:plan_id>/move", plans.PlanMove.as_view(), name="plan-begin"),
     path("recoveries", moves.Recoveries.as_view(), name="recoveries"),
     path("recoveries/<int:recovery_id>", moves.Recovery.as_view(), name="recovery"),
     path("proposals", proposals.Proposals.as_view(), name="proposals"),

@@ -15,6 +15,7 @@ from controlplane.models.cluster import (
 )
 from controlplane.models.job import ArchiveBatch, ArchiveJob, ReplicaRecovery
 from controlplane.models.move import Move, MovePartition, MoveTransition
+from controlplane.models.plan import Plan, PlanChunk
 from controlplane.models.proposal import Proposal
 from controlplane.models.topic import HandledRequest, Topic
 
@@ -36,6 +37,8 @@ __all__ = [
     "MoveTransition",
     "ObservedTopic",
     "Partition",
+    "Plan",
+    "PlanChunk",
     "Proposal",
     "Replica",
     "ReplicaRecovery",

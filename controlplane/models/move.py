@@ -48,6 +48,8 @@ class Move(models.Model):
 
     `samples` are pace.Sample rows over its whole life; speed, end and `needs_bytes_per_s` (set: it will not finish with less) stem from them.
     `overrides`: safety refusals (sentences) that it goes against; it begins only once a second person has approved.
+    `window` (see `controlplane.windows`): copies begin within it alone; None = always. `resumes_at`: when it opens next, while the move waits for
+    that (approved, or paused by the window and not by a person).
     `step` counts what was done, `version` every write: a task that read an older version changes nothing.
     """
 
@@ -71,6 +73,8 @@ class Move(models.Model):
     version = models.PositiveIntegerField(default=0)
     note = models.TextField(default="")
     overrides = models.JSONField(default=list)
+    window = models.JSONField(null=True)
+    resumes_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
@@ -118,7 +122,10 @@ class MovePartition(models.Model):
             ),
             models.UniqueConstraint(fields=["move", "topic_id", "partition"], name="one_row_per_move_and_partition"),
         ]
-        indexes = [models.Index(fields=["state"], condition=models.Q(state="ordered"), name="parts_ordered")]
+        indexes = [
+            models.Index(fields=["move", "topic_name", "partition"], name="parts_of_a_move"),
+            models.Index(fields=["state"], condition=models.Q(state="ordered"), name="parts_ordered"),
+        ]
 
 
 class MoveTransition(models.Model):

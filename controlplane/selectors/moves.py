@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import Count, Q, Sum
 
-from controlplane import pace
+from controlplane import pace, windows
 from controlplane.models import Move, MovePartition, MoveTransition, ReplicaRecovery
 from controlplane.models.move import FINISHED_STATES, MoveState
 from controlplane.selectors.common import Page, paged
@@ -16,7 +16,7 @@ from controlplane.selectors.common import Page, paged
 
 @dataclass(frozen=True, slots=True)
 class MoveRow:
-    """`can` lists the verbs that this state allows: approve, start, pause, resume, throttle, cancel, roll_back; propose: a second person
+    """`can` lists the verbs that this state allows: approve, start, pause, resume, throttle, schedule, cancel, roll_back; propose: a second person
     has to approve, because it goes against `overrides` (safety refusals). `percent` is by bytes, by parts
     where the size of a part still to come is not known or was sampled before it held anything; 100 is said when every part has ended.
     `eta_s`: (soonest, latest) in seconds. `needs_bytes_per_s` set: it will not finish with less per broker. `origin`: operator, or client of a
@@ -44,6 +44,9 @@ class MoveRow:
     parts_in_flight_max: int
     parts_per_broker_max: int
     overrides: list[str]
+    window: dict[str, Any] | None
+    window_text: str
+    resumes_at: datetime | None
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -106,10 +109,10 @@ class SampleRow:
 
 
 VERBS: dict[str, list[str]] = {
-    MoveState.PLANNED: ["approve", "start", "throttle", "cancel"],
-    MoveState.APPROVED: ["start", "throttle", "cancel"],
-    MoveState.RUNNING: ["pause", "throttle", "cancel", "roll_back"],
-    MoveState.PAUSED: ["resume", "throttle", "cancel", "roll_back"],
+    MoveState.PLANNED: ["approve", "start", "throttle", "schedule", "cancel"],
+    MoveState.APPROVED: ["start", "throttle", "schedule", "cancel"],
+    MoveState.RUNNING: ["pause", "throttle", "schedule", "cancel", "roll_back"],
+    MoveState.PAUSED: ["resume", "throttle", "schedule", "cancel", "roll_back"],
     MoveState.VERIFYING: ["cancel", "roll_back"],
     MoveState.CANCELLING: ["throttle", "roll_back"],
     MoveState.ROLLING_BACK: ["throttle"],
@@ -119,7 +122,7 @@ VERBS: dict[str, list[str]] = {
     MoveState.FAILED: ["roll_back"],
 }
 
-ALONE = ["propose", "throttle", "cancel"]
+ALONE = ["propose", "throttle", "schedule", "cancel"]
 """What one person may do to a planned move that goes against a safety refusal."""
 
 MOVE_COLUMNS = {"id": "id", "state": "state", "who": "who", "created_at": "created_at", "finished_at": "finished_at"}
@@ -261,7 +264,8 @@ def title_of(scope: dict[str, Any]) -> str:
         case "partitions":
             parts = scope.get("partitions") or []
             first = f"{parts[0].get('topic')}-{parts[0].get('partition')}" if parts else ""
-            return first if len(parts) == 1 else f"{len(parts)} partitions by hand"
+            count = scope.get("count", len(parts))
+            return first if count == 1 else f"{count} partitions by hand"
     return "Move"
 
 
@@ -301,6 +305,9 @@ def _row(m: Move, s: dict[str, Any]) -> MoveRow:
         parts_in_flight_max=m.parts_in_flight_max,
         parts_per_broker_max=m.parts_per_broker_max,
         overrides=m.overrides,
+        window=m.window,
+        window_text=windows.text(windows.read(m.window)) if m.window else "",
+        resumes_at=m.resumes_at,
         created_at=m.created_at,
         started_at=m.started_at,
         finished_at=m.finished_at,

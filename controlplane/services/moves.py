@@ -17,7 +17,7 @@ from controlplane import moves as core
 from controlplane.models import Move, MovePartition, Partition, Topic
 from controlplane.models.change import Outcome
 from controlplane.models.move import FINISHED_STATES, MoveState, PartState
-from controlplane.services import throttles
+from controlplane.services import schedules, throttles
 from controlplane.services.advancing import alive, apply_steps, transition, views_of
 from controlplane.services.common import Refused, record, record_refusal
 from controlplane.services.planning import known_scope as known_scope
@@ -45,6 +45,8 @@ def start_move(move_id: int, *, who: str, why: str = "") -> Move:
         why = why or move.why
         if move.overrides and move.state == MoveState.PLANNED:
             raise Refused(_alone(move))
+        if (closed := schedules.closed(move)) is not None:
+            raise Refused(f"{closed} Approve it, and it begins then by itself; or change its window.")
         _unchanged(move)
         if move.throttle_bytes_per_s is not None:
             _throttleable(move)
@@ -85,7 +87,10 @@ def pause_move(move_id: int, *, who: str, why: str = "") -> Move:
 
 
 def resume_move(move_id: int, *, who: str, why: str = "") -> Move:
-    """paused -> running. Raises Refused in another state."""
+    """paused -> running. Raises Refused in another state, and while its window is closed."""
+    with _refusals(move_id, "move.resume", who, why):
+        if (closed := schedules.closed(_get(move_id))) is not None:
+            raise Refused(f"{closed} Change its window, or take it away, to go on now.")
     return _transition(move_id, "move.resume", {MoveState.PAUSED}, MoveState.RUNNING, who, why)
 
 
@@ -223,7 +228,7 @@ def _transition(
 
 
 def _set_state(move: Move, to: MoveState, who: str, why: str, *, started: bool = False, finished: bool = False) -> Move:
-    values: dict[str, Any] = {"state": to, "version": F("version") + 1, "needs_bytes_per_s": None}
+    values: dict[str, Any] = {"state": to, "version": F("version") + 1, "needs_bytes_per_s": None, "resumes_at": None}
     if to in (MoveState.CANCELLING, MoveState.ROLLING_BACK):
         values |= {"samples": [], "bytes_per_s": None, "ends_in_s_min": None, "ends_in_s_max": None}
     if started:

@@ -36,9 +36,10 @@ def _show_move(target: str, arguments: Mapping[str, Any]) -> Shown:
     for row in move.parts.order_by("id").values_list(*PART_OF_DIGEST):
         digest.update(json.dumps([str(row[0]), *row[1:]]).encode())
     begin = "It begins at once." if arguments.get("start") else "It may be started from then on."
+    count = move.parts.count()
     return Shown(
         f"Move {target} against a safety refusal",
-        (*move.overrides, f"It moves {move.parts.count()} partitions. {begin}"),
+        (*move.overrides, f"It moves {count} partition{'' if count == 1 else 's'}. {begin}"),
         {"move": move.pk, "plan": digest.hexdigest(), "throttle_bytes_per_s": move.throttle_bytes_per_s},
     )
 

@@ -13,13 +13,16 @@ from django.db import IntegrityError, transaction
 
 from controlplane import pace
 from controlplane import plan as planning
-from controlplane.models import Broker, Move, MovePartition, Partition
+from controlplane.models import Broker, Move, MovePartition, ObservedTopic, Partition
 from controlplane.models.change import Outcome
 from controlplane.services import throttles
 from controlplane.services.common import Refused, record, record_refusal
 
 PARTS_IN_FLIGHT_MAX = 64
 """Partitions copied at a time, at most, per move: each is a fetch stream that competes with the producers."""
+
+NAMED_MAX = 200
+"""Partitions named one by one in a change row, or kept of a scope by hand: a page of the audit reads fifty such rows."""
 
 SENTENCES_MAX = 20
 """Problems, warnings and lifted refusals written down per move: a plan of 100,000 partitions may have one for each."""
@@ -83,7 +86,7 @@ def known_scope(scope: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def preview_move(scope: Mapping[str, Any], throttle_bytes_per_s: int | None = None) -> Preview:
     """What `plan_move` would plan, without writing. Raises Refused only for a scope that cannot be read."""
-    plan = _plan(scope)
+    plan = planned(scope)
     came, went = plan.incoming(), plan.outgoing()
     free = {b.broker_id: b.free_bytes for b in Broker.objects.filter(broker_id__in=came.keys() | went.keys())}
     lasts = None
@@ -119,9 +122,11 @@ def plan_move(
     throttle_bytes_per_s: int | None = None,
     mode: str = "copy",
     override: bool = False,
+    label: Mapping[str, Any] | None = None,
 ) -> Move:
     """Write a move in state `planned` with its previous values. See `plan.plan` for scopes. `override`: write it down although safety refuses it,
-    for two people to lift; it begins by nothing else. Raises Refused with every problem."""
+    for two people to lift; it begins by nothing else. `label`: the scope that is shown, where it was planned from another. Raises Refused with every
+    problem."""
     try:
         if mode != "copy":
             raise Refused(f"Mode {mode!r} is not built; use copy.", "mode")
@@ -135,23 +140,38 @@ def plan_move(
                 "parts_per_broker_max",
             )
         throttles.check(throttle_bytes_per_s)
-        plan = _plan(scope)
-        lifted = plan.overridable if override else ()
-        if problems := [p for p in plan.problems if p not in lifted]:
-            raise Refused(_sentences(problems), "scope")
+        plan = planned(scope)
+        lifted = unproblematic(plan, override=override)
+        caps = {
+            "parts_in_flight_max": parts_in_flight_max,
+            "parts_per_broker_max": parts_per_broker_max,
+            "throttle_bytes_per_s": throttle_bytes_per_s,
+        }
         try:
             with transaction.atomic():
-                caps = {
-                    "parts_in_flight_max": parts_in_flight_max,
-                    "parts_per_broker_max": parts_per_broker_max,
-                    "throttle_bytes_per_s": throttle_bytes_per_s,
-                }
-                return _write(plan, known_scope(scope), mode, who, why, caps, lifted)
+                return _write(plan, dict(label) if label else said_shortly(scope), mode, who, why, caps, lifted)
         except IntegrityError:
             raise Refused(f"{_already_moving(plan)} Cancel that move or wait for its end.", "scope") from None
     except Refused as refused:
-        record_refusal(who, "move.plan", "move", _scope_name(scope), refused, why=why, after=dict(scope))
+        record_refusal(who, "move.plan", "move", scope_name(scope), refused, why=why, after=said_shortly(scope))
         raise
+
+
+def unproblematic(plan: planning.Plan, *, override: bool) -> tuple[str, ...]:
+    """The safety refusals that it goes against. Raises Refused with every other problem (with these, too, without `override`)."""
+    lifted = plan.overridable if override else ()
+    may = set(lifted)
+    if problems := [p for p in plan.problems if p not in may]:
+        raise Refused(sentences(problems), "scope")
+    return lifted
+
+
+def said_shortly(scope: Mapping[str, Any]) -> dict[str, Any]:
+    """The scope as rows keep it: of many partitions named by hand the first ones and how many there are; each has its own row."""
+    parts = scope.get("partitions")
+    if not isinstance(parts, list) or len(parts) <= NAMED_MAX:
+        return dict(known_scope(scope))
+    return {"kind": "partitions", "partitions": parts[:1], "count": len(parts)}
 
 
 def _write(
@@ -164,7 +184,7 @@ def _write(
     lifted: Sequence[str],
 ) -> Move:
     move = Move.objects.create(
-        mode=mode, scope=dict(scope), who=who, why=why, note=_sentences(plan.warnings),
+        mode=mode, scope=dict(scope), who=who, why=why, note=sentences(plan.warnings),
         overrides=[*lifted[:SENTENCES_MAX]], throttled=caps["throttle_bytes_per_s"] is not None,
         **caps,
     )  # fmt: skip
@@ -183,9 +203,12 @@ def _write(
         )
         for p in plan.parts
     )
-    before = {f"{p.view.topic}-{p.view.partition}": list(p.view.replicas) for p in plan.parts}
-    after = {f"{p.view.topic}-{p.view.partition}": list(p.replicas_to) for p in plan.parts}
-    detail = f"Overrides a safety refusal: {_sentences(lifted)}" if lifted else ""
+    named = plan.parts[:NAMED_MAX]
+    before: dict[str, Any] = {f"{p.view.topic}-{p.view.partition}": list(p.view.replicas) for p in named}
+    after: dict[str, Any] = {f"{p.view.topic}-{p.view.partition}": list(p.replicas_to) for p in named}
+    if more := len(plan.parts) - len(named):
+        before["..."] = after["..."] = f"{more} more: the rows of the move's partitions have them"
+    detail = f"Overrides a safety refusal: {sentences(lifted)}" if lifted else ""
     record(
         who, "move.plan", "move", str(move.pk),
         why=why, before=before, after=after, object_id=f"move-{move.pk}", outcome=Outcome.CONFIRMED, detail=detail,
@@ -193,13 +216,13 @@ def _write(
     return move
 
 
-def _sentences(all_of_them: Sequence[str]) -> str:
+def sentences(all_of_them: Sequence[str]) -> str:
     """As many as a person reads; the rest is counted."""
     more = len(all_of_them) - SENTENCES_MAX
     return " ".join(all_of_them[:SENTENCES_MAX]) + (f" And {more} more." if more > 0 else "")
 
 
-def _plan(scope: Mapping[str, Any]) -> planning.Plan:
+def planned(scope: Mapping[str, Any]) -> planning.Plan:
     scope = known_scope(scope)
     try:
         return planning.plan(scope, partition_views(), broker_views())
@@ -208,23 +231,23 @@ def _plan(scope: Mapping[str, Any]) -> planning.Plan:
 
 
 def partition_views() -> list[planning.PartitionView]:
+    """Every partition as the observer mirrored it, by topic and number; some 100,000 in two seconds."""
     from controlplane.services.topic_configs import min_insync
 
-    return [
+    topics = {t.id: (t.name, min_insync(t.configs)) for t in ObservedTopic.objects.only("id", "name", "configs")}
+    columns = (
+        "topic_id", "index", "replicas", "isr", "leader", "assignment_generation", "size_bytes", "adding", "removing",
+    )  # fmt: skip
+    views = [
         planning.PartitionView(
-            topic_id=row.topic_id,
-            topic=row.topic.name,
-            partition=row.index,
-            replicas=tuple(row.replicas),
-            isr=tuple(row.isr),
-            leader=row.leader,
-            generation=row.assignment_generation,
-            size_bytes=row.size_bytes,
-            min_insync=min_insync(row.topic.configs),
-            reassigning=bool(row.adding or row.removing),
+            topic_id=topic_id, topic=topics[topic_id][0], partition=index, replicas=tuple(replicas), isr=tuple(isr),
+            leader=leader, generation=generation, size_bytes=size, min_insync=topics[topic_id][1],
+            reassigning=bool(adding or removing),
         )
-        for row in Partition.objects.select_related("topic").order_by("topic__name", "index")
-    ]
+        for topic_id, index, replicas, isr, leader, generation, size, adding, removing in Partition.objects.order_by().values_list(*columns)
+        if topic_id in topics
+    ]  # fmt: skip
+    return sorted(views, key=lambda v: (v.topic, v.partition))
 
 
 def broker_views() -> list[planning.BrokerView]:
@@ -233,7 +256,7 @@ def broker_views() -> list[planning.BrokerView]:
     ]
 
 
-def _scope_name(scope: Mapping[str, Any]) -> str:
+def scope_name(scope: Mapping[str, Any]) -> str:
     return str(scope.get("topic") or scope.get("broker") or scope.get("kind") or "")[:255]
 
 

@@ -112,6 +112,8 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
 ]
+# A plan of 100,000 partitions, pasted: 7 MB of Kafka's JSON, twice that as a form. (Files are not counted, nor is what REST reads.)
+DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"

@@ -18,7 +18,7 @@ PAGES = {
     "topic-new": "/new/topic/", "topic-alter": "/topics/orders/alter/", "topic-delete": "/topics/flights/delete/", "groups": "/groups/",
     "group": "/groups/slow-reader/", "moves": "/moves/", "move": "/moves/1/", "move-cancel": "/moves/1/cancel/", "move-throttle": "/moves/1/throttle/",
     "move-1-choose": "/moves/new/?kind=partitions&topic=orders&p=1", "move-2-where": "/moves/new/?kind=partitions&topic=orders&step=where&p=0&p=2&over=1&over=2&over=4",
-    "move-refused": "/moves/2/", "proposals": "/proposals/", "proposal": "/proposals/1/",
+    "move-refused": "/moves/2/", "plans": "/plans/", "plan": "/plans/1/", "plan-difference": "/plans/1/difference/?other=2", "plan-move": "/plans/1/move/", "move-schedule": "/moves/1/schedule/", "move-plan-file": "/moves/new/?kind=plan", "proposals": "/proposals/", "proposal": "/proposals/1/",
     "move-1-lifted": "/moves/new/?kind=partitions&topic=ledger&step=review&p=0&r0=4", "move-3-review": "/moves/new/?kind=drain&broker=1&step=review", "recoveries": "/moves/?tab=recoveries", "messages": "/messages/",
     "acls": "/acls/", "acl-new": "/acls/new/", "pipeline": "/pipeline/", "job": "/pipeline/1/", "audit": "/audit/", "change": "/audit/1/",
     "search": "/search/?q=or", "missing": "/topics/nope/",

@@ -22,7 +22,7 @@ from controlplane.models import (
     Partition,
     Replica,
 )
-from controlplane.services import acls, advancing, moves, proposals, recovery, topics
+from controlplane.services import acls, advancing, moves, plans, proposals, recovery, topics
 from tests.unit.controlplane.world import World
 
 
@@ -61,6 +61,7 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
     advancing.advance_move(move.pk)
     copied(move.pk)
     against_a_refusal(world)
+    kept_plans()
     recovery.recover_replica("orders", 0, 3, why="bad disk", **alice)
     acls.create_acl(
         resource_type="topic",
@@ -105,6 +106,15 @@ def against_a_refusal(world: World) -> None:
     proposals.propose(
         "move.approve", str(move.pk), {"start": True}, who="bea", why="the disks of 1 and 2 are being changed"
     )
+
+
+def kept_plans() -> None:
+    """Two plans that overlap, one of them approved."""
+    over = {"kind": "topic", "topic": "orders", "brokers": [1, 3, 4]}
+    spread = plans.save_plan(over, name="orders off broker 2", who="bea", why="its rack is moved")
+    plans.approve_plan(spread.pk, spread.digest, who="alice", why="looked at it")
+    by_hand = [{"topic": "orders", "partition": i, "replicas": [1, 3, 4]} for i in range(3)]
+    plans.save_plan({"version": 1, "partitions": by_hand}, who="bea", why="orders off broker 2 first")
 
 
 def figures(world: World) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
 from typing import Any
 
@@ -18,7 +20,8 @@ PAGES = [
     "/moves/new/?kind=partitions&topic=orders", "/moves/new/?kind=partitions&topic=orders&step=where&p=0&p=2",
     "/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=1,2,4", "/moves/new/?kind=drain", "/moves/new/?kind=plan", "/moves/new/?kind=drain&broker=1&step=review",
     "/moves/new/?kind=topic&topic=orders&over=1&over=2&over=3&step=review", "/moves/new/?kind=replication_factor&topic=orders&factor=2&step=review",
-    "/proposals/", "/proposals/?state=open&q=ledger", "/proposals/1/", "/proposals/new/?kind=move.approve&target=2",
+    "/plans/", "/plans/?only=dropped&q=x", "/plans/1/", "/plans/1/difference/", "/plans/1/difference/?other=2", "/plans/2/approve/", "/plans/1/move/", "/plans/2/drop/",
+    "/moves/1/schedule/", "/proposals/", "/proposals/?state=open&q=ledger", "/proposals/1/", "/proposals/new/?kind=move.approve&target=2",
     "/messages/", "/acls/", "/acls/new/", "/acls/1/delete/", "/pipeline/", "/pipeline/new/", "/pipeline/1/", "/audit/", "/audit/?outcome=refused",
     "/audit/1/", "/search/?q=or",
 ]  # fmt: skip
@@ -72,6 +75,9 @@ def test_the_login_lets_in_and_refuses(db: None, client: Client) -> None:
         "/brokers/77/",
         "/groups/nope/",
         "/moves/99/",
+        "/plans/99/",
+        "/plans/1/difference/?other=99",
+        "/proposals/99/",
         "/pipeline/99/",
         "/audit/999/",
     ],
@@ -219,3 +225,48 @@ def test_a_costly_act_wants_a_reason(seeded: dict[str, Any], operator: Client, a
     answer = operator.post(address, {"confirm_name": "orders", "why": " "})
     assert "Give a reason; it is kept in the audit." in answer.content.decode()
     assert Change.objects.count() == before
+
+
+def test_a_plan_is_saved_from_its_review_approved_and_begun_in_a_window(
+    seeded: dict[str, Any], operator: Client
+) -> None:
+    form = {"scope": '{"kind": "topic", "topic": "payments.audit", "brokers": [1, 2, 4]}', "parts_in_flight_max": "8",
+            "parts_per_broker_max": "4", "why": "later", "act": "save"}  # fmt: skip
+    said = operator.post("/moves/new/", form, follow=True).content.decode()
+    assert "Plan 3 is saved" in said and "payments.audit-0" in said
+    digest = operator.get("/api/v1/plans/3").json()["digest"]
+    wrong = operator.post("/plans/3/approve/", {"digest": "0" * 64, "why": "ok"})
+    assert (wrong.status_code, "has digest" in wrong.content.decode()) == (409, True)
+    operator.post("/plans/3/approve/", {"digest": digest, "why": "ok"})
+    asked = {"digest": digest, "parts_in_flight_max": "2", "parts_per_broker_max": "2", "why": "later"}
+    bad = operator.post("/plans/3/move/", {**asked, "opens": "late", "stop_by": "05:30"})
+    assert (bad.status_code, "no time of day" in bad.content.decode()) == (409, True)
+    made = operator.post(
+        "/plans/3/move/", {**asked, "opens": "22:00", "stop_by": "05:30", "days": ["0", "4"]}, follow=True
+    )
+    text = made.content.decode()
+    assert "Move 3 is made of plan 3." in text and "22:00 to 05:30 UTC Mon Fri" in text
+    assert operator.get("/api/v1/moves/3").json()["state"] == "approved"
+    gone = operator.post("/moves/3/schedule/", {"why": "always"}, follow=True)
+    assert "no window any more" in gone.content.decode()
+    operator.post("/plans/3/drop/", {"why": "over"})
+    assert "payments" not in operator.get("/plans/").content.decode()
+
+
+def test_a_long_plan_comes_in_as_a_file_and_is_saved_instead_of_reviewed(
+    seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from console.views import move_new
+
+    monkeypatch.setattr(move_new, "REVIEWED_MAX", 1)
+    body = {"version": 1, "partitions": [{"topic": "orders", "partition": i, "replicas": [4, 2, 1]} for i in range(2)]}
+
+    def file() -> io.BytesIO:
+        return io.BytesIO(json.dumps(body).encode())
+
+    too_long = operator.post("/moves/new/?kind=plan", {"plan": "", "file": file()})
+    assert (too_long.status_code, "names 2 partitions: save it as a plan" in too_long.content.decode()) == (400, True)
+    silent = operator.post("/moves/new/?kind=plan", {"plan": "", "file": file(), "act": "save"})
+    assert (silent.status_code, "Give a reason" in silent.content.decode()) == (400, True)
+    saved = operator.post("/moves/new/?kind=plan", {"plan": "", "file": file(), "act": "save", "why": "x"}, follow=True)
+    assert "Plan 3 is saved" in saved.content.decode()

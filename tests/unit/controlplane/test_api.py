@@ -131,7 +131,7 @@ def test_a_move_is_previewed_planned_started_and_refused_over_rest(world: World,
     assert (made.status_code, made.json()["title"], made.json()["can"]) == (
         201,
         "Drain broker 1",
-        ["approve", "start", "throttle", "cancel"],
+        ["approve", "start", "throttle", "schedule", "cancel"],
     )
     move_id = made.json()["id"]
     assert operator.post(f"{API}/moves/{move_id}/approve", {}, format="json").json()["state"] == "approved"

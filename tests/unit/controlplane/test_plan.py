@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 from hypothesis import given, settings
@@ -87,3 +88,16 @@ def test_a_drain_never_loses_or_doubles_a_replica(count: int, placed: list[tuple
             assert leaver not in now
         assert len(now) == len(before) == len(set(now))
         assert len(set(before) - set(now)) <= 1
+
+
+def test_what_would_be_below_min_insync_is_a_refusal_two_may_lift_and_what_is_below_is_a_warning() -> None:
+    whole = replace(parts((1, 2))[0], min_insync=2)
+    p = plan(
+        {"kind": "partitions", "partitions": [{"topic": "t", "partition": 0, "replicas": [3]}]}, [whole], brokers(3)
+    )
+    assert p.problems == p.overridable and "fewer than its min.insync.replicas 2" in p.problems[0]
+    assert p.warnings == (), "both of its replicas are in sync now"
+    limping = replace(whole, isr=(1,))
+    p = plan({"kind": "drain", "broker": 2}, [limping], brokers(3))
+    assert (p.problems, p.overridable) == ((), ()), "to move it is how it is mended"
+    assert "has 1 replicas in sync now" in p.warnings[0]
