@@ -152,7 +152,7 @@ class Broker:
             initial_delay_ms=config["group.initial.rebalance.delay.ms"], size_max=config["group.max.size"],
             retention_ms=config["offsets.retention.minutes"] * 60_000,
             metadata_bytes_max=config["offset.metadata.max.bytes"], topics=self.topics, terms=self._terms,
-            draw=outside.draw_id,
+            migration=config["group.consumer.migration.policy"], draw=outside.draw_id,
         )  # fmt: skip
         self.markers = Markers(
             lambda broker_id, body, done: self.leaders.ask(broker_id, ApiKey.WRITE_TXN_MARKERS, MARKERS_VERSION, body, done),

@@ -152,6 +152,12 @@ def offset_delete(a: Asked) -> bool:
 
 
 # -- the new protocol (KIP-848) --------------------------------------------------------------------------------------------
+def join_group(a: Asked) -> bool:
+    """Its group may have members of the new protocol, whose patterns are matched when somebody joins."""
+    a.request.sees = lambda name: a.may(O.DESCRIBE, TOPIC, name)
+    return group_read(m.JoinGroupResponse)(a)
+
+
 def consumer_heartbeat(a: Asked) -> bool:
     r = m.ConsumerGroupHeartbeatResponse
     if not a.may(O.READ, GROUP, a.body.group_id):
@@ -186,7 +192,7 @@ GUARDS: dict[int, Guard] = {
     ApiKey.OFFSET_COMMIT: offset_commit,
     ApiKey.OFFSET_FETCH: offset_fetch,
     ApiKey.FIND_COORDINATOR: find_coordinator,
-    ApiKey.JOIN_GROUP: group_read(m.JoinGroupResponse),
+    ApiKey.JOIN_GROUP: join_group,
     ApiKey.HEARTBEAT: group_read(m.HeartbeatResponse),
     ApiKey.LEAVE_GROUP: group_read(m.LeaveGroupResponse),
     ApiKey.SYNC_GROUP: group_read(m.SyncGroupResponse),

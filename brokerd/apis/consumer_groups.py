@@ -27,8 +27,8 @@ from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 
-CONSUMER_MEMBER = 1
-"""Kafka's member type: not one that speaks the classic protocol."""
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+"""Kafka's member types."""
 ID_OF_ITS_OWN_SINCE = 1
 """From this version on members draw their ids themselves (KIP-1082)."""
 
@@ -130,7 +130,7 @@ class ConsumerGroupsApi:
                     subscribed_topic_regex=profile.pattern,
                     assignment=self._assignment(group.standings[member_id].assigned),
                     target_assignment=self._assignment(group.targets.get(member_id, frozenset())),
-                    member_type=CONSUMER_MEMBER,
+                    member_type=CONSUMER_MEMBER if profile.classic is None else CLASSIC_MEMBER,
                 )
                 for member_id, profile in group.members.items()
             ],

@@ -131,6 +131,7 @@ class GroupsApi:
             body.protocol_type,
             tuple((p.name, bytes(p.metadata)) for p in body.protocols),
             version >= 4,
+            request.sees,
         )
         error = self._groups.handle(body.group_id, event)
         if error:

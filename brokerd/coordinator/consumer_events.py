@@ -58,8 +58,17 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassicSide:
+    """What a member of the classic protocol has beside: the session it asked for, and its protocols as they came."""
+
+    session_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
-    """Who a member is and what it wants. `rebalance_ms` is how long it may take to give partitions up."""
+    """Who a member is and what it wants. `rebalance_ms` is how long it may take to give partitions up; `classic` is of those who speak the
+    classic protocol."""
 
     instance_id: str | None
     rack_id: str | None
@@ -69,6 +78,7 @@ class Profile:
     pattern: str | None
     rebalance_ms: int
     assignor: str | None
+    classic: ClassicSide | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +132,8 @@ class Beat:
     owned: Share | None = None
     sees: Callable[[str], bool] | None = None
     """Whether the member may see a topic that its pattern matches; None: it may see all."""
+    classic: ClassicSide | None = None
+    """Of a JoinGroup, which is a heartbeat that says everything."""
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------------
@@ -139,7 +151,8 @@ class Beaten:
 
 @dataclass(frozen=True, slots=True)
 class PersistChanges:
-    """These changes together, as one batch of the log."""
+    """These changes together, as one batch of the log; `after_classic`: with them ends what the log says of the group as a classic one."""
 
     number: int
     changes: tuple[Change, ...]
+    after_classic: bool = False

@@ -31,6 +31,8 @@ class Facts:
     """{instance id: member id}, as the profiles say."""
     holders: dict[TopicPartition, str] = field(default_factory=dict)
     """Who holds what, as the standings say."""
+    classics: int = 0
+    """How many members speak the classic protocol, as the profiles say."""
     empty_since_wall_ms: int = 0
     changes: list[Change] = field(default_factory=list)
     """Since `begin`."""
@@ -99,6 +101,9 @@ class Facts:
         old = self.members.get(name)
         if old is not None and old.instance_id is not None and self.static.get(old.instance_id) == name:
             del self.static[old.instance_id]
+        self.classics += (profile is not None and profile.classic is not None) - (
+            old is not None and old.classic is not None
+        )
         _put(self.members, name, profile)
         if profile is None:
             self.apply(Change(Fact.STANDING, name, None))
@@ -135,6 +140,7 @@ class Facts:
         assert self.standings.keys() == self.members.keys(), f"{self.group_id}: a standing without its member"
         assert self.targets.keys() <= self.members.keys(), f"{self.group_id}: a target without its member"
         assert set(self.static.values()) <= self.members.keys(), f"{self.group_id}: a static seat without its member"
+        assert self.classics == sum(m.classic is not None for m in self.members.values()), self.group_id
         assert self.target_epoch <= self.epoch, f"{self.group_id}: a target of the future"
 
 

@@ -19,14 +19,12 @@ epoch is told so. Called by `groups`. Must not come in: clocks, random numbers, 
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from typing import Any
-from uuid import UUID
 
 from brokerd.cluster.model import Now
 from brokerd.coordinator import events
-from brokerd.coordinator.assignors import ASSIGNORS, NOTHING, Share, Wish
+from brokerd.coordinator.assignors import NOTHING, Share
 from brokerd.coordinator.consumer_events import (
     FENCED_MEMBER_EPOCH,
     INVALID_REGULAR_EXPRESSION,
@@ -40,23 +38,23 @@ from brokerd.coordinator.consumer_events import (
     Beaten,
     Fact,
     GroupState,
-    Header,
     PersistChanges,
     Profile,
     Resolved,
-    Terms,
-    Topics,
 )
-from brokerd.coordinator.consumer_facts import Facts
+from brokerd.coordinator.consumer_shares import Shares
 from brokerd.coordinator.events import (
     COORDINATOR_NOT_AVAILABLE,
     FENCED_INSTANCE_ID,
     GROUP_MAX_SIZE_REACHED,
+    ILLEGAL_GENERATION,
     NONE,
     NOT_COORDINATOR,
     UNKNOWN_MEMBER_ID,
     Answered,
+    Joined,
     Reply,
+    Synced,
 )
 from brokerd.coordinator.offsets import Commits
 from brokerd.coordinator.patterns import Pattern, PatternError
@@ -70,20 +68,16 @@ Effect = events.Effect | PersistChanges
 
 
 @dataclass(slots=True, kw_only=True)
-class ConsumerGroup(Facts):
-    topics: Topics
-    terms: Terms
+class ConsumerGroup(Shares):
     commits: Commits = field(default_factory=Commits)
     sessions: dict[str, int] = field(default_factory=dict)
     """When a member counts as gone unless it beats (mono ms)."""
     revocations: dict[str, tuple[Share, int]] = field(default_factory=dict)
     """What a member is to give up, and by when (mono ms)."""
     dead: bool = False
-    _seen: int = -1
-    """The version of the topics at which `topics_hash` was last compared."""
     _due: int | None = None
     """No timer ends before (mono ms)."""
-    _waiting: dict[int, list[tuple[Any, Beaten]]] = field(default_factory=dict)
+    _waiting: dict[int, list[tuple[Any, Any]]] = field(default_factory=dict)
     """Answers by the number of the write they wait for."""
 
     # -- handling ------------------------------------------------------------------------------------------------------
@@ -124,14 +118,6 @@ class ConsumerGroup(Facts):
             for s in self.standings.values()
         )
         return GroupState.STABLE if settled else GroupState.RECONCILING
-
-    def assignor(self) -> str:
-        """The one that most members ask for."""
-        votes: dict[str, int] = {}
-        for m in self.members.values():
-            if m.assignor is not None:
-                votes[m.assignor] = votes.get(m.assignor, 0) + 1
-        return max(sorted(votes), key=lambda name: votes[name]) if votes else self.terms.assignors[0]
 
     # -- beating -------------------------------------------------------------------------------------------------------
     def _beat(self, e: Beat, now: Now) -> Beaten:
@@ -181,12 +167,16 @@ class ConsumerGroup(Facts):
                     return Beaten(
                         FENCED_INSTANCE_ID, f"the instance id {e.instance_id!r} belongs to another member now"
                     )
-                if self.standings[seated].epoch != LEFT_FOR_A_WHILE:
+                # The classic protocol has no word for leaving a seat for a while: whoever comes from it, or after it, is let in.
+                classic = e.classic is not None or self.members[seated].classic is not None
+                if self.standings[seated].epoch != LEFT_FOR_A_WHILE and not classic:
                     return Beaten(UNRELEASED_INSTANCE_ID, f"the instance id {e.instance_id!r} is in use")
                 return None
         known = e.member_id in self.members
         if not known and not joins:
             return Beaten(UNKNOWN_MEMBER_ID, f"{e.member_id!r} is no member of {self.group_id!r}")
+        if known and not joins and self.members[e.member_id].classic is not None:
+            return Beaten(UNKNOWN_MEMBER_ID, f"{e.member_id!r} speaks the classic protocol")
         if not known and len(self.members) >= self.terms.size_max:
             return Beaten(GROUP_MAX_SIZE_REACHED, f"the group has its {self.terms.size_max} members")
         if known and e.epoch > JOINS:
@@ -200,14 +190,17 @@ class ConsumerGroup(Facts):
     def _describe_member(self, e: Beat, now: Now) -> None:
         """Take over what it says of itself; whatever changes who is to have what raises the group's epoch."""
         old = self.members.get(e.member_id)
+        # What was said at this seat in the other protocol counts no more.
+        kept = old if old is not None and (old.classic is None) == (e.classic is None) else None
         profile = Profile(
             e.instance_id if e.instance_id is not None or old is None else old.instance_id,
-            e.rack_id if e.rack_id is not None or old is None else old.rack_id,
+            e.rack_id if e.rack_id is not None or kept is None else kept.rack_id,
             e.client_id, e.client_host,
-            e.topics if e.topics is not None else old.topics if old is not None else frozenset(),
-            (e.pattern or None) if e.pattern is not None else old.pattern if old is not None else None,
-            e.rebalance_ms if e.rebalance_ms >= 0 or old is None else old.rebalance_ms,
-            e.assignor if e.assignor is not None or old is None else old.assignor,
+            e.topics if e.topics is not None else kept.topics if kept is not None else frozenset(),
+            (e.pattern or None) if e.pattern is not None else kept.pattern if kept is not None else None,
+            e.rebalance_ms if e.rebalance_ms >= 0 or kept is None else kept.rebalance_ms,
+            e.assignor if e.assignor is not None or kept is None else kept.assignor,
+            e.classic,
         )  # fmt: skip
         self.change(Fact.MEMBER, e.member_id, profile)
         anew = old is None or (old.topics, old.pattern) != (profile.topics, profile.pattern)
@@ -243,56 +236,8 @@ class ConsumerGroup(Facts):
         self.change(Fact.STANDING, new_id, standing)
         return standing
 
-    # -- who is to have what -----------------------------------------------------------------------------------------------
-    def subscribed(self, profile: Profile) -> frozenset[str]:
-        """The names of the topics that a member wants, whether they exist or not."""
-        if profile.pattern is None:
-            return profile.topics
-        resolved = self.patterns.get(profile.pattern)
-        return profile.topics | resolved.topics if resolved is not None else profile.topics
-
-    def subscribed_names(self) -> frozenset[str]:
-        return frozenset[str]().union(*map(self.subscribed, self.members.values()))
-
-    def _resolve(self, e: Beat, now: Now) -> None:
-        """Patterns against the topics of now; those that nobody uses any more are forgotten."""
-        used = {m.pattern for m in self.members.values() if m.pattern is not None}
-        for text in [p for p in self.patterns if p not in used]:
-            self.change(Fact.PATTERN, text, None)
-        if self._seen == self.topics.version:
-            return
-        for text, known in list(self.patterns.items()):
-            try:
-                found = Pattern(text).among(filter(e.sees, self.topics.names()))
-            except PatternError:
-                continue  # it takes too much work by now: what it matched stays
-            if known.topics != found:
-                self.change(Fact.PATTERN, text, Resolved(found, self.topics.version, now.wall_ms))
-
-    def _raise_epoch(self, only_if_topics_changed: bool = False) -> None:
-        self._seen = self.topics.version
-        names = self.subscribed_names()
-        seen = [(name, self.topics.named(name)) for name in sorted(names)]
-        digest = hashlib.blake2b(repr(seen).encode(), digest_size=8).digest()
-        topics_hash = int.from_bytes(digest, "big", signed=True) if names else 0
-        if not only_if_topics_changed or topics_hash != self.topics_hash:
-            self.change(Fact.GROUP, "", Header(self.epoch + 1, topics_hash))
-
-    def _assign(self) -> None:
-        counts: dict[UUID, int] = {}
-        wishes: dict[str, Wish] = {}
-        for member_id, m in self.members.items():
-            there = [t for t in map(self.topics.named, self.subscribed(m)) if t is not None]
-            counts.update(there)
-            place = (m.instance_id is None, m.instance_id or member_id)
-            wishes[member_id] = Wish(frozenset(topic_id for topic_id, _ in there), place)
-        shares = ASSIGNORS[self.assignor()](wishes, counts, self.targets)
-        for member_id, share in shares.items():
-            self.change(Fact.TARGET, member_id, share)
-        self.change(Fact.TARGET_EPOCH, "", self.epoch)
-
     # -- the log's word ----------------------------------------------------------------------------------------------------
-    def _settle(self, *answers: tuple[Any, Beaten]) -> list[Effect]:
+    def _settle(self, *answers: tuple[Any, Any]) -> list[Effect]:
         """Persist what has changed; whoever is answered waits for that, or for what is still on its way of what was changed before."""
         if self.changes:
             number = self.commits.next_number()
@@ -303,6 +248,11 @@ class ConsumerGroup(Facts):
             self._waiting[max(self._waiting)] += answers
             return []
         return [Reply(token, answer) for token, answer in answers]
+
+    @property
+    def waits(self) -> bool:
+        """Somebody is answered when the log has spoken."""
+        return bool(self._waiting)
 
     def _persisted(self, number: int) -> list[Effect]:
         """Up to this one: what stands before it in the log is replicated with it."""
@@ -316,12 +266,12 @@ class ConsumerGroup(Facts):
             return []
         self.take_back()
         self._seen = -1
-        return [Reply(token, Beaten(e.error, member_id=answer.member_id)) for token, answer in answers]
+        return [Reply(token, instead(answer, e.error)) for token, answer in answers]
 
     def unload(self) -> list[Effect]:
         """The partition is led elsewhere from now on: everybody who waits is told."""
         effects: list[Effect] = [
-            Reply(token, Beaten(NOT_COORDINATOR, member_id=answer.member_id))
+            Reply(token, instead(answer, NOT_COORDINATOR))
             for _, answers in sorted(self._waiting.items())
             for token, answer in answers
         ]
@@ -341,7 +291,9 @@ class ConsumerGroup(Facts):
         self.dead = True
 
     def _wind(self, member_id: str, now: Now) -> None:
-        ends = self.sessions[member_id] = now.mono_ms + self.terms.session_ms
+        classic = self.members[member_id].classic
+        ends = now.mono_ms + (self.terms.session_ms if classic is None else classic.session_ms)
+        self.sessions[member_id] = ends
         at = self.standings[member_id]
         if at.state is not MemberState.UNREVOKED:
             self.revocations.pop(member_id, None)
@@ -353,9 +305,7 @@ class ConsumerGroup(Facts):
 
     def _tick(self, now: Now) -> list[Effect]:
         self.begin(now.wall_ms)
-        late = [m for m, at in self.sessions.items() if at <= now.mono_ms]
-        late += [m for m, (_, by) in self.revocations.items() if by <= now.mono_ms and m not in late]
-        for member_id in late:
+        for member_id in self._late(now):
             self.revocations.pop(member_id, None)
             if member_id in self.members:
                 self.sessions[member_id] = now.mono_ms + TRY_AGAIN_MS
@@ -364,26 +314,37 @@ class ConsumerGroup(Facts):
                 del self.sessions[member_id]
         if self.changes:
             self._raise_epoch()
-        times = [*self.sessions.values(), *(by for _, by in self.revocations.values())]
-        self._due = min(times) if times else None
+        self._due = min(self._times(), default=None)
         return self._settle()
 
+    def _late(self, now: Now) -> list[str]:
+        """Whose time is up."""
+        late = [m for m, at in self.sessions.items() if at <= now.mono_ms]
+        return late + [m for m, (_, by) in self.revocations.items() if by <= now.mono_ms and m not in late]
+
+    def _times(self) -> list[int]:
+        return [*self.sessions.values(), *(by for _, by in self.revocations.values())]
+
     # -- offsets ---------------------------------------------------------------------------------------------------------
-    def epoch_error(self, member_id: str, epoch: int) -> int:
+    def epoch_error(self, member_id: str, epoch: int, instance_id: str | None = None) -> int:
         """Whether a member of this epoch may commit and fetch offsets."""
         if self.dead:
             return COORDINATOR_NOT_AVAILABLE
+        if instance_id is not None and self.static.get(instance_id, member_id) != member_id:
+            return FENCED_INSTANCE_ID
         at = self.standings.get(member_id)
         if at is None:
             return UNKNOWN_MEMBER_ID
-        return NONE if epoch == at.epoch else STALE_MEMBER_EPOCH
+        if epoch == at.epoch:
+            return NONE
+        return STALE_MEMBER_EPOCH if self.members[member_id].classic is None else ILLEGAL_GENERATION
 
     def _commit(self, e: events.Commit, now: Now) -> list[Effect]:
         if e.generation < 0 and not self.members:
             error = COORDINATOR_NOT_AVAILABLE if self.dead else NONE
             self.empty_since_wall_ms = self.empty_since_wall_ms or now.wall_ms
         else:
-            error = self.epoch_error(e.member_id, e.generation)
+            error = self.epoch_error(e.member_id, e.generation, e.instance_id)
         if error or not e.offsets:
             return [Reply(e.token, Answered(error))]
         return [*self.commits.commit(e.token, e.offsets)]
@@ -391,14 +352,14 @@ class ConsumerGroup(Facts):
     def _commit_in_transaction(self, e: events.TransactionalCommit, now: Now) -> list[Effect]:
         """Whoever names no membership (clients before KIP-447) is let in: its transaction fences it."""
         named = e.generation >= 0 or e.member_id or e.instance_id is not None
-        error = self.epoch_error(e.member_id, e.generation) if named else NONE
+        error = self.epoch_error(e.member_id, e.generation, e.instance_id) if named else NONE
         if error or not e.offsets:
             return [Reply(e.token, Answered(error))]
         return [*self.commits.commit_in_transaction(e)]
 
     # -- looking in ----------------------------------------------------------------------------------------------------------
     def validate(self) -> None:
-        Facts.validate(self)
+        Shares.validate(self)
         assert self.members.keys() <= self.sessions.keys(), (
             f"{self.group_id}: a member whose silence nobody would notice"
         )
@@ -408,3 +369,16 @@ class ConsumerGroup(Facts):
             "group": self.group_id, "state": self.state.value, "epoch": self.epoch, "target_epoch": self.target_epoch,
             "members": sorted(self.members), "offsets": len(self.commits.offsets),
         }  # fmt: skip
+
+
+def instead(answer: Any, error: int) -> Any:
+    """What is said to whoever was to hear `answer`."""
+    match answer:
+        case Beaten():
+            return Beaten(error, member_id=answer.member_id)
+        case Joined():
+            return Joined(error, member_id=answer.member_id)
+        case Synced():
+            return Synced(error)
+        case _:
+            return Answered(error)

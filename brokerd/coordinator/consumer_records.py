@@ -14,7 +14,7 @@ from uuid import UUID
 
 from brokerd.cluster.model import TopicPartition
 from brokerd.coordinator.assignors import Share
-from brokerd.coordinator.consumer_events import Change, Fact, Header, Profile, Resolved
+from brokerd.coordinator.consumer_events import Change, ClassicSide, Fact, Header, Profile, Resolved
 from brokerd.coordinator.reconciliation import MemberState, Standing
 from brokerd.wire.schema import Struct, array, f, packer, unpacker
 
@@ -141,7 +141,8 @@ def _shaped(fact: Fact, v: Any) -> Any:
             return ConsumerGroupMetadataValue(v.epoch, v.topics_hash)
         case Fact.MEMBER:
             return ConsumerGroupMemberMetadataValue(
-                v.instance_id, v.rack_id, v.client_id, v.client_host, sorted(v.topics), v.pattern, v.rebalance_ms, v.assignor
+                v.instance_id, v.rack_id, v.client_id, v.client_host, sorted(v.topics), v.pattern, v.rebalance_ms,
+                v.assignor, _classic_shaped(v.classic),
             )  # fmt: skip
         case Fact.TARGET_EPOCH:
             return ConsumerGroupTargetAssignmentMetadataValue(v)
@@ -157,6 +158,19 @@ def _shaped(fact: Fact, v: Any) -> Any:
             )  # fmt: skip
         case Fact.PATTERN:
             return ConsumerGroupRegularExpressionValue(sorted(v.topics), v.version, v.wall_ms)
+
+
+def _classic_shaped(side: ClassicSide | None) -> ConsumerGroupMemberMetadataValue.ClassicMemberMetadata | None:
+    if side is None:
+        return None
+    one = ConsumerGroupMemberMetadataValue.ClassicProtocol
+    return ConsumerGroupMemberMetadataValue.ClassicMemberMetadata(side.session_ms, [one(*p) for p in side.protocols])
+
+
+def _classic_side(v: ConsumerGroupMemberMetadataValue.ClassicMemberMetadata | None) -> ClassicSide | None:
+    if v is None:
+        return None
+    return ClassicSide(v.session_timeout_ms, tuple((p.name, bytes(p.metadata)) for p in v.supported_protocols))
 
 
 def read_key(data: bytes) -> tuple[str, Fact | None, str]:
@@ -196,6 +210,7 @@ def read_value(fact: Fact, data: bytes) -> Any:
             return Profile(
                 v.instance_id, v.rack_id, v.client_id, v.client_host, frozenset(v.subscribed_topic_names),
                 v.subscribed_topic_regex or None, v.rebalance_timeout_ms, v.server_assignor,
+                _classic_side(v.classic_member_metadata),
             )  # fmt: skip
         case Fact.TARGET_EPOCH:
             return v.assignment_epoch

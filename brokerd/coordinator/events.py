@@ -5,7 +5,7 @@ Called by `group` (the machine), `groups` (its place), `records` and the door. M
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -26,7 +26,8 @@ class State(Enum):
 
 @dataclass(slots=True)
 class Member:
-    """`join` and `sync` hold the token of a request that waits, or None. `deadline_ms` is mono."""
+    """`join` holds the request that waits, or None, `sync` its token. `deadline_ms` is mono. `brought` is the epoch that it comes with from a group of
+    the new protocol: as good as the generation until there is one of its own, -1 without."""
 
     member_id: str
     instance_id: str | None
@@ -37,7 +38,8 @@ class Member:
     protocols: tuple[tuple[str, bytes], ...]
     assignment: bytes = b""
     deadline_ms: int = 0
-    join: Any = None
+    brought: int = -1
+    join: Join | None = None
     sync: Any = None
 
     def metadata(self, protocol: str) -> bytes:
@@ -73,6 +75,8 @@ class Join:
     protocol_type: str
     protocols: tuple[tuple[str, bytes], ...]
     id_first: bool
+    sees: Callable[[str], bool] | None = None
+    """Whether the member may see a topic, where its group looks at topics; None: it may see all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from brokerd.coordinator.events import (
     COORDINATOR_NOT_AVAILABLE,
     FENCED_INSTANCE_ID,
     GROUP_MAX_SIZE_REACHED,
-    ILLEGAL_GENERATION,
     INCONSISTENT_GROUP_PROTOCOL,
     MEMBER_ID_REQUIRED,
     NONE,
@@ -52,24 +51,12 @@ from brokerd.coordinator.events import (
     TransactionalCommit,
 )
 from brokerd.coordinator.offsets import Commits
+from brokerd.coordinator.seats import Seats
 
 
 @dataclass(slots=True)
-class Group:
-    group_id: str
-    initial_delay_ms: int = 0
-    size_max: int = 10_000
-
-    state: State = State.EMPTY
-    generation: int = 0
-    protocol_type: str | None = None
-    protocol: str | None = None
-    leader: str | None = None
-    members: dict[str, Member] = field(default_factory=dict)
-    static: dict[str, str] = field(default_factory=dict)
+class Group(Seats):
     commits: Commits = field(default_factory=Commits)
-    promised: dict[str, int] = field(default_factory=dict)
-    """Ids drawn for newcomers that have not come again yet -> when they are forgotten (mono ms)."""
     empty_since_wall_ms: int = 0
     rebalance_deadline_ms: int = 0
     rebalance_not_before_ms: int = 0
@@ -141,18 +128,6 @@ class Group:
             return [Reply(e.token, self._joined(member))]
         return self._rejoin(member, e, now)
 
-    def _fits(self, e: Join) -> bool:
-        """At least one protocol that everybody else speaks too."""
-        if not e.protocol_type or not e.protocols:
-            return False
-        others = [m for m in self.members.values() if m.member_id != e.member_id]
-        if not others:
-            return True
-        if e.protocol_type != self.protocol_type:
-            return False
-        common = set.intersection(*({name for name, _ in m.protocols} for m in others))
-        return any(name in common for name, _ in e.protocols)
-
     def _join_static(self, e: Join, now: Now) -> list[Effect]:
         assert e.instance_id is not None
         old = self.members[self.static[e.instance_id]]
@@ -166,7 +141,7 @@ class Group:
         # The same instance, started again: it takes its seat under a new id and the old id is fenced.
         effects: list[Effect] = []
         if old.join is not None:
-            effects.append(Reply(old.join, Joined(FENCED_INSTANCE_ID, member_id=old.member_id)))
+            effects.append(Reply(old.join.token, Joined(FENCED_INSTANCE_ID, member_id=old.member_id)))
         if old.sync is not None:
             effects.append(Reply(old.sync, Synced(FENCED_INSTANCE_ID)))
         was_leader = self.leader == old.member_id
@@ -180,27 +155,13 @@ class Group:
             return [*effects, Reply(e.token, self._joined(member))]
         return [*effects, *self._rejoin(member, e, now)]
 
-    def _add(self, member_id: str, e: Join) -> Member:
-        self.promised.pop(member_id, None)
-        member = self.members[member_id] = Member(
-            member_id, e.instance_id, e.client_id, e.client_host, e.session_ms, e.rebalance_ms, e.protocols
-        )
-        if e.instance_id is not None:
-            self.static[e.instance_id] = member_id
-        return member
-
-    def _take(self, member: Member, e: Join, now: Now) -> None:
-        member.protocols, member.session_ms, member.rebalance_ms = e.protocols, e.session_ms, e.rebalance_ms
-        member.client_id, member.client_host = e.client_id, e.client_host
-        member.deadline_ms = now.mono_ms + member.session_ms
-
     def _rejoin(self, member: Member, e: Join, now: Now) -> list[Effect]:
         self._take(member, e, now)
         self.protocol_type = e.protocol_type
         effects: list[Effect] = []
         if member.join is not None:
-            effects.append(Reply(member.join, Joined(REBALANCE_IN_PROGRESS, member_id=member.member_id)))
-        member.join = e.token
+            effects.append(Reply(member.join.token, Joined(REBALANCE_IN_PROGRESS, member_id=member.member_id)))
+        member.join = e
         if self.leader is None:
             self.leader = member.member_id
         first = self.state is State.EMPTY
@@ -224,6 +185,11 @@ class Group:
         self.rebalance_deadline_ms = now.mono_ms + max((m.rebalance_ms for m in self.members.values()), default=0)
         return effects
 
+    def begin_anew(self, now: Now) -> None:
+        """It was made of members that are all to join, and have not been told."""
+        self.protocol, self.leader = self._vote(), next(iter(self.members))
+        self._prepare(now)
+
     def _try_complete_join(self, now: Now) -> list[Effect]:
         if self.state is not State.PREPARING or now.mono_ms < self.rebalance_not_before_ms:
             return []
@@ -246,42 +212,13 @@ class Group:
         effects: list[Effect] = []
         for m in self.members.values():
             m.deadline_ms = now.mono_ms + m.session_ms
+            m.brought = -1
             if m.join is not None:
-                effects.append(Reply(m.join, self._joined(m)))
+                effects.append(Reply(m.join.token, self._joined(m)))
                 m.join = None
         return effects
 
-    def _vote(self) -> str:
-        """The protocol that most members like best among those that all speak."""
-        members = list(self.members.values())
-        common = set.intersection(*({name for name, _ in m.protocols} for m in members))
-        votes: dict[str, int] = {}
-        for m in members:
-            favourite = next(name for name, _ in m.protocols if name in common)
-            votes[favourite] = votes.get(favourite, 0) + 1
-        return max(sorted(votes), key=lambda name: votes[name])
-
-    def _joined(self, member: Member) -> Joined:
-        leads = member.member_id == self.leader
-        listed = (
-            tuple((m.member_id, m.instance_id, m.metadata(self.protocol or "")) for m in self.members.values())
-            if leads
-            else ()
-        )
-        return Joined(
-            NONE, self.generation, self.protocol_type, self.protocol, self.leader or "", member.member_id, listed
-        )
-
     # -- syncing -------------------------------------------------------------------------------------------------------
-    def _known(self, member_id: str, instance_id: str | None, generation: int) -> int:
-        if self.state is State.DEAD:
-            return COORDINATOR_NOT_AVAILABLE
-        if instance_id is not None and instance_id in self.static and self.static[instance_id] != member_id:
-            return FENCED_INSTANCE_ID
-        if member_id not in self.members:
-            return UNKNOWN_MEMBER_ID
-        return NONE if generation == self.generation else ILLEGAL_GENERATION
-
     def _sync(self, e: Sync, now: Now) -> list[Effect]:
         error = self._known(e.member_id, e.instance_id, e.generation)
         if not error and (
@@ -348,7 +285,7 @@ class Group:
             self.leader = next(iter(self.members), None)
         effects: list[Effect] = []
         if member.join is not None:
-            effects.append(Reply(member.join, Joined(UNKNOWN_MEMBER_ID, member_id=member.member_id)))
+            effects.append(Reply(member.join.token, Joined(UNKNOWN_MEMBER_ID, member_id=member.member_id)))
         if member.sync is not None:
             effects.append(Reply(member.sync, Synced(UNKNOWN_MEMBER_ID)))
         return effects
@@ -435,8 +372,9 @@ class Group:
             return []
         self._storing = None
         effects: list[Effect] = []
-        for m in self.members.values():
-            m.assignment = b""
+        for m in (
+            self.members.values()
+        ):  # what each was given last it may have still: it is forgotten with the next assignment
             if m.sync is not None:
                 effects.append(Reply(m.sync, Synced(e.error)))
                 m.sync = None
@@ -447,7 +385,7 @@ class Group:
         effects: list[Effect] = []
         for m in self.members.values():
             if m.join is not None:
-                effects.append(Reply(m.join, Joined(NOT_COORDINATOR, member_id=m.member_id)))
+                effects.append(Reply(m.join.token, Joined(NOT_COORDINATOR, member_id=m.member_id)))
             if m.sync is not None:
                 effects.append(Reply(m.sync, Synced(NOT_COORDINATOR)))
             m.join = m.sync = None

@@ -13,10 +13,9 @@ from functools import partial
 from uuid import uuid4
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now
-from brokerd.coordinator import consumer_group, consumer_records, events, leading
+from brokerd.coordinator import consumer_records, conversion, events, leading, mixed_group
 from brokerd.coordinator import records as formats
 from brokerd.coordinator.consumer_events import GROUP_ID_NOT_FOUND, JOINS, Beat, PersistChanges, Terms, Topics
-from brokerd.coordinator.consumer_group import ConsumerGroup
 from brokerd.coordinator.events import Reply, State, TopicIndex
 from brokerd.coordinator.group import Group
 from brokerd.coordinator.leading import (
@@ -27,8 +26,10 @@ from brokerd.coordinator.leading import (
     CoordinatorLog,
     Leading,
 )
+from brokerd.coordinator.mixed_group import MixedGroup
 from brokerd.coordinator.offsets import Commits
 from brokerd.coordinator.replay import AnyGroup, Replay
+from brokerd.coordinator.settings import BIDIRECTIONAL, DOWNGRADE, UPGRADE
 from brokerd.wire.records import BatchHeader, Record, build, marker_of, records_of
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ INVALID_GROUP_ID, NON_EMPTY_GROUP, OFFSET_METADATA_TOO_LARGE = 24, 68, 12
 BATCH_BYTES = 500_000
 """Of the changes of one step; more are several batches. Their order makes each beginning of them a group that goes on from there."""
 
-Event = events.Event | consumer_group.Event
+Event = events.Event | mixed_group.Event
 Effect = events.Effect | PersistChanges
 
 
@@ -46,6 +47,17 @@ class Led(leading.Led):
     groups: dict[str, AnyGroup] = field(default_factory=dict)
     touched: dict[int, set[str]] = field(default_factory=dict)
     """{producer id: groups with offsets of its transaction}."""
+    replaced: list[MixedGroup] = field(default_factory=list)
+    """Groups that are no more, with members whose last word is on its way to the log."""
+
+    def replace(self, group: AnyGroup, by: AnyGroup | None) -> None:
+        self.replaced = [x for x in self.replaced if x.waits]
+        if isinstance(group, MixedGroup) and group.waits:
+            self.replaced.append(group)
+        if by is None:
+            del self.groups[group.group_id]
+        else:
+            self.groups[group.group_id] = by
 
     def ended(self, producer_id: int, committed: bool) -> None:
         """A transaction's marker stands in the log."""
@@ -67,20 +79,23 @@ class Groups(Leading[Led]):
         metadata_bytes_max: int,
         topics: Topics,
         terms: Callable[[str], Terms],
+        migration: str = BIDIRECTIONAL,
         draw: Callable[[], str] = lambda: str(uuid4()),
     ) -> None:
         super().__init__(GROUP_OFFSETS_TOPIC, coordinator_log, clock, Led)
         self._draw, self._topics, self._terms = draw, topics, terms
         self._initial_delay_ms, self._size_max = initial_delay_ms, size_max
         self._retention_ms, self.metadata_bytes_max = retention_ms, metadata_bytes_max
+        self._upgrades = migration in (BIDIRECTIONAL, UPGRADE)
+        self._downgrades = migration in (BIDIRECTIONAL, DOWNGRADE)
         self._expired_ms = 0
         self._replayed = Replay(self._classic, self._consumer)
 
     def _classic(self, group_id: str, commits: Commits) -> Group:
         return Group(group_id, self._initial_delay_ms, self._size_max, commits=commits)
 
-    def _consumer(self, group_id: str, commits: Commits) -> ConsumerGroup:
-        return ConsumerGroup(group_id, topics=self._topics, terms=self._terms(group_id), commits=commits)
+    def _consumer(self, group_id: str, commits: Commits) -> MixedGroup:
+        return MixedGroup(group_id, topics=self._topics, terms=self._terms(group_id), commits=commits)
 
     # -- time ------------------------------------------------------------------------------------------------------------
     def tick(self, now: Now) -> None:
@@ -91,14 +106,14 @@ class Groups(Leading[Led]):
             for group in list(led.groups.values()):
                 deadline = group.deadline_ms()
                 if deadline is not None and deadline <= now.mono_ms:
-                    self._run(partition, led, group, group.handle(events.Tick(), now))
+                    self._tell(partition, led, group, events.Tick(), now)
         if now.mono_ms - self._expired_ms > 60_000:
             self._expired_ms = now.mono_ms
             self._expire(now)
 
     # -- loading -----------------------------------------------------------------------------------------------------------
     def _unloaded(self, partition: int, led: Led) -> None:
-        for group in led.groups.values():
+        for group in (*led.groups.values(), *led.replaced):
             self._run(partition, led, group, group.unload())
 
     def _loaded(self, partition: int, led: Led, now: Now) -> None:
@@ -134,7 +149,7 @@ class Groups(Leading[Led]):
     def terms_changed(self, group_id: str) -> None:
         """Whoever beats next is told; sessions that run end as they would have."""
         group, _ = self.existing(group_id)
-        if isinstance(group, ConsumerGroup):
+        if isinstance(group, MixedGroup):
             group.terms = self._terms(group_id)
 
     # -- finding -----------------------------------------------------------------------------------------------------------
@@ -156,27 +171,34 @@ class Groups(Leading[Led]):
         group, error = self._fitting(partition, led, group_id, event)
         if group is None:
             return error
-        # The machines refuse what is not theirs by `_fitting`, so the event is one of the group's own.
-        self._run(partition, led, group, group.handle(event, self._clock()))  # type: ignore[arg-type]
+        self._tell(partition, led, group, event, self._clock())
         return NONE
 
+    def _tell(self, partition: int, led: Led, group: AnyGroup, event: Event, now: Now) -> None:
+        # The machines are given what is theirs by `_fitting`.
+        self._run(partition, led, group, group.handle(event, now))  # type: ignore[arg-type]
+        if isinstance(group, MixedGroup) and group.classic_alone:
+            self._downgrade(partition, led, group)
+
     def _fitting(self, partition: int, led: Led, group_id: str, event: Event) -> tuple[AnyGroup | None, int]:
-        """The group, of the protocol that the event is of: an empty one of the other is taken over with its offsets."""
+        """The group that is to hear the event; with neither group nor error it has been dealt with. An empty group of the other protocol
+        is taken over with its offsets."""
         group = led.groups.get(group_id)
         if isinstance(event, Beat):
-            if isinstance(group, ConsumerGroup):
+            if isinstance(group, MixedGroup):
                 return group, NONE
-            if group is not None and group.state is not State.EMPTY:
-                return None, GROUP_ID_NOT_FOUND
             if event.epoch != JOINS:
                 return None, events.UNKNOWN_MEMBER_ID
+            if group is not None and group.state is not State.EMPTY:
+                return None, self._upgrade(partition, led, group, event)
             made: AnyGroup = self._consumer(group_id, group.commits if group is not None else Commits())
         elif isinstance(event, events.Join | events.Sync | events.Heartbeat | events.Leave):
             if isinstance(group, Group):
                 return group, NONE
-            if group is not None and (group.members or not isinstance(event, events.Join)):
-                joins = isinstance(event, events.Join)
-                return None, events.INCONSISTENT_GROUP_PROTOCOL if joins else events.UNKNOWN_MEMBER_ID
+            if group is not None and group.members:
+                return group, NONE
+            if group is not None and not isinstance(event, events.Join):
+                return None, events.UNKNOWN_MEMBER_ID
             made = self._classic(group_id, group.commits if group is not None else Commits())
         elif group is not None:
             return group, NONE
@@ -184,8 +206,64 @@ class Groups(Leading[Led]):
             made = self._classic(group_id, Commits())
         if group is not None:
             self._write(partition, led, self._removal(group), lambda error: None)
+            led.replace(group, made)
         led.groups[group_id] = made
         return made, NONE
+
+    # -- from one protocol to the other ------------------------------------------------------------------------------------
+    def _upgrade(self, partition: int, led: Led, old: Group, event: Beat) -> int:
+        """A member of the new protocol comes to a living group of the classic one: they are one group of the new protocol from now on."""
+        if not self._upgrades:
+            return GROUP_ID_NOT_FOUND
+        try:
+            brought = conversion.brought(old, self._topics)
+        except ValueError as e:
+            log.info("the classic group %r stays one: %s", old.group_id, e)
+            return GROUP_ID_NOT_FOUND
+        new = led.groups[old.group_id] = self._consumer(old.group_id, old.commits)
+        self._run(partition, led, new, new.found(brought, event, self._clock()))
+        if self.led.get(partition) is not led:
+            self._run(partition, led, old, old.unload())
+            return NONE
+        if not new.members:
+            led.groups[old.group_id] = old  # refused, by its rules or by the log
+            return NONE
+        log.info("the group %r goes over to the new protocol with %d members", old.group_id, len(new.members))
+        told, joins = conversion.released(old)
+        self._run(partition, led, new, told)
+        for join in joins:
+            self.handle(old.group_id, join)
+        return NONE
+
+    def _downgrade(self, partition: int, led: Led, old: MixedGroup) -> None:
+        """Only members of the classic protocol are left: they are left to themselves."""
+        if not self._downgrades or led.groups.get(old.group_id) is not old or len(old.members) > self._size_max:
+            return
+        new = self._classic(old.group_id, old.commits)
+        removal = [(consumer_records.key(old.group_id, c), None) for c in old.tombstones()]
+        conversion.to_classic(old, new, self._clock())
+        value = formats.group_value(
+            new, {m.member_id: m.assignment for m in new.members.values()}, self._clock().wall_ms
+        )
+        log.info("the group %r goes back to the classic protocol with %d members", old.group_id, len(new.members))
+        led.groups[old.group_id] = new
+        appended = 0
+
+        def done(error: int) -> None:
+            if not error or self.led.get(partition) is not led:
+                return
+            if error in REFUSED_BEFORE_APPEND and not appended:
+                led.groups[old.group_id] = old  # until the next that is heard of it
+            else:
+                self._unknown(partition, led, error)
+
+        # The record first: whatever part of the rest a successor finds is of a group that was before.
+        for portion in _portions([(formats.group_key(old.group_id), value), *removal]):
+            if led.groups.get(old.group_id) is new and self.led.get(partition) is led:
+                self._write(partition, led, self._records(portion), done)
+                appended += 1
+        if led.groups.get(old.group_id) is new:
+            old.end()
 
     def _removal(self, group: AnyGroup) -> list[Record]:
         """What takes a group, but not its offsets, out of the log."""
@@ -220,6 +298,8 @@ class Groups(Leading[Led]):
                     facts = [
                         (consumer_records.key(group.group_id, c), consumer_records.value(c)) for c in effect.changes
                     ]
+                    if effect.after_classic:
+                        facts.append((formats.group_key(group.group_id), None))
                     *before, last = _portions(facts)
                     for portion in before:
                         self._write(partition, led, self._records(portion), partial(self._part_of_more, partition, led))
@@ -249,10 +329,10 @@ class Groups(Leading[Led]):
             if self.led.get(partition) is not led:
                 return  # resigned since: whoever waited has been told
             if error == NONE:
-                self._run(partition, led, group, group.handle(events.Persisted(number, log_offset), self._clock()))
+                self._tell(partition, led, group, events.Persisted(number, log_offset), self._clock())
                 return
             refused = error in REFUSED_BEFORE_APPEND
-            if refused and not at_once and isinstance(group, ConsumerGroup):
+            if refused and not at_once and isinstance(group, MixedGroup):
                 refused = False  # it has moved on since: what it was before is to be read in the log
             if refused and alone:
                 failed = events.PersistFailed(number, COORDINATOR_NOT_AVAILABLE)
@@ -306,7 +386,7 @@ class Groups(Leading[Led]):
             group.commits.forget(key)
         if whole:
             group.end()
-            led.groups.pop(group_id, None)
+            led.replace(group, None)
         told = lambda e: done(NONE if e == 0 else COORDINATOR_NOT_AVAILABLE)  # noqa: E731
         self._write(partition, led, self._records(gone), told)
 

@@ -10,19 +10,19 @@ from collections.abc import Callable
 
 from brokerd.coordinator import consumer_records, records
 from brokerd.coordinator.consumer_events import Change, Fact
-from brokerd.coordinator.consumer_group import ConsumerGroup
 from brokerd.coordinator.group import Group
+from brokerd.coordinator.mixed_group import MixedGroup
 from brokerd.coordinator.offsets import Commits
 from brokerd.wire.records import Record
 
-AnyGroup = Group | ConsumerGroup
+AnyGroup = Group | MixedGroup
 
 
 class Replay:
     """`classic` and `consumer` make an empty group of an id with given offsets."""
 
     def __init__(
-        self, classic: Callable[[str, Commits], Group], consumer: Callable[[str, Commits], ConsumerGroup]
+        self, classic: Callable[[str, Commits], Group], consumer: Callable[[str, Commits], MixedGroup]
     ) -> None:
         self._classic, self._consumer = classic, consumer
 
@@ -60,13 +60,13 @@ class Replay:
         if fact is None:
             return
         if record.value is None:
-            if isinstance(known, ConsumerGroup):
+            if isinstance(known, MixedGroup):
                 if fact is Fact.GROUP:
                     groups[group_id] = self._classic(group_id, known.commits)
                 else:
                     known.apply(Change(fact, name, None), record.timestamp)
             return
         value = consumer_records.read_value(fact, record.value)
-        if not isinstance(known, ConsumerGroup):
+        if not isinstance(known, MixedGroup):
             known = groups[group_id] = self._consumer(group_id, known.commits if known else Commits())
         known.apply(Change(fact, name, value), record.timestamp)

@@ -11,6 +11,7 @@ from brokerd.coordinator.consumer_events import Terms
 from brokerd.setting import Setting, words
 
 CLASSIC, CONSUMER = "classic", "consumer"
+BIDIRECTIONAL, UPGRADE, DOWNGRADE, DISABLED = MIGRATIONS = "bidirectional", "upgrade", "downgrade", "disabled"
 
 
 def _assignors(text: str) -> tuple[str, ...]:
@@ -27,6 +28,13 @@ def _protocols(text: str) -> tuple[str, ...]:
     return wanted
 
 
+def _migration(text: str) -> str:
+    wanted = text.strip().lower()
+    if wanted not in MIGRATIONS:
+        raise ValueError(f"expected one of {', '.join(MIGRATIONS)}")
+    return wanted
+
+
 GROUP_SETTINGS: tuple[Setting, ...] = (
     Setting("group.min.session.timeout.ms", int, 1_000, "Shortest session a group member may ask for.", 1),
     Setting("group.max.session.timeout.ms", int, 1_800_000, "Longest session a group member may ask for.", 1),
@@ -40,6 +48,7 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
     Setting("group.consumer.min.heartbeat.interval.ms", int, 5_000, "Shortest such interval that may be set.", 1),
     Setting("group.consumer.max.heartbeat.interval.ms", int, 15_000, "Longest such interval that may be set.", 1),
     Setting("group.consumer.max.size", int, 2_000, "Members of one group of the new protocol at most: each that joins has all shares reckoned anew, in the loop.", 1),
+    Setting("group.consumer.migration.policy", _migration, BIDIRECTIONAL, "Which groups with members go over to the other protocol: classic ones when a member of the new protocol joins (upgrade), those of the new one when its last member has left and classic ones remain (downgrade), both, or none."),
     Setting("group.consumer.assignors", _assignors, tuple(ASSIGNORS), "Assignors that members may ask for; the first is the default."),
 )  # fmt: skip
 

@@ -17,6 +17,7 @@ from brokerd.coordinator.consumer_events import (
     Beat,
     Beaten,
     Change,
+    ClassicSide,
     Fact,
     Header,
     Profile,
@@ -32,6 +33,7 @@ from tests.unit.coordinator.topics import TERMS, A, FakeTopics, share
 T = UUID("00112233-4455-6677-8899-aabbccddeeff")
 NOW = memory.NOW
 PROFILE = Profile("i1", None, "c", "/h", frozenset({"b", "a"}), None, 5_000, "uniform")
+CLASSIC = Profile(None, None, "c", "/h", frozenset({"a"}), None, 5_000, None, ClassicSide(6_000, (("range", b"\0\1"),)))
 STANDING = Standing(7, 6, MemberState.UNREVOKED, share(T, 2, 0), share(T, 1))
 
 # Laid out by hand after Kafka's message definitions: keys are a short and strings of two bytes of length; values a short, compact fields,
@@ -42,6 +44,10 @@ BYTES = [
     (
         Change(Fact.MEMBER, "m", PROFILE), "0005 0001 67 0001 6d",
         "0000 036931 00 0263 032f68 03 0261 0262 00 00001388 08756e69666f726d 00",
+    ),
+    (
+        Change(Fact.MEMBER, "m", CLASSIC), "0005 0001 67 0001 6d",
+        "0000 00 00 0263 032f68 02 0261 00 00001388 00 01 00 11 01 00001770 02 0672616e6765 03 0001 00 00",
     ),
     (Change(Fact.TARGET_EPOCH, "", 9), "0006 0001 67", "0000 00000009 00"),
     (
@@ -70,7 +76,7 @@ def test_facts_stand_in_kafkas_own_formats(change: Change, key: str, value: str)
 
 
 def test_what_kafka_adds_is_read_over() -> None:
-    """The epochs of single partitions (KIP-1251), times of creation and assignment, and members that speak the classic protocol."""
+    """The epochs of single partitions (KIP-1251), times of creation and assignment."""
     epochs = bytes.fromhex(
         "0000 00000007 00000006 00 02 00112233445566778899aabbccddeeff 02 00000001 01 00 05 02 00000003 01 00"
     )
@@ -115,14 +121,14 @@ class Log(memory.MemoryLog):
 
 
 class House:
-    def __init__(self, log: Log | None = None) -> None:
+    def __init__(self, log: Log | None = None, clock: Callable[[], Now] = lambda: NOW, **more: Any) -> None:
         self.log = log or Log()
         self.topics = FakeTopics()
         self.terms = TERMS
         coordinator_log: Any = self.log
         self.groups = Groups(
-            coordinator_log, lambda: NOW, initial_delay_ms=0, size_max=10, retention_ms=1 << 40, metadata_bytes_max=100,
-            topics=self.topics, terms=lambda group_id: self.terms, draw=lambda: "id",
+            coordinator_log, clock, initial_delay_ms=0, size_max=10, retention_ms=1 << 40, metadata_bytes_max=100,
+            topics=self.topics, terms=lambda group_id: self.terms, draw=lambda: "id", **more,
         )  # fmt: skip
         self.groups.became_leader(0, 7, NOW)
         self.load()
@@ -251,11 +257,11 @@ def test_an_empty_group_of_either_kind_is_taken_over_with_its_offsets() -> None:
     house = House()
     assert house.commit(5) == 0
     assert house.classic_join().error == 0 and isinstance(house.group, Group)
-    assert house.beat("m1", 0, "a") == GROUP_ID_NOT_FOUND, "somebody is in it"
+    assert house.beat("m1", 0, "a") == GROUP_ID_NOT_FOUND, "somebody is in it, and says nothing that a consumer would"
     house.groups.handle("g", g.Leave(lambda answer: None, (("m-id", None),)))
     assert house.beat("m1", 0, "a").error == 0 and isinstance(house.group, ConsumerGroup)
     assert house.group.commits.offsets[("a", 0)].offset == 5
-    assert house.classic_join() == g.INCONSISTENT_GROUP_PROTOCOL
+    assert house.classic_join().error == g.INCONSISTENT_GROUP_PROTOCOL
     after = house.successor()
     assert isinstance(after.group, ConsumerGroup) and after.group.commits.offsets[("a", 0)].offset == 5
     assert after.beat("m1", -1).error == 0
