@@ -182,7 +182,7 @@ class Groups(Leading[Led]):
 
     def _fitting(self, partition: int, led: Led, group_id: str, event: Event) -> tuple[AnyGroup | None, int]:
         """The group that is to hear the event; with neither group nor error it has been dealt with. An empty group of the other protocol
-        is taken over with its offsets."""
+        is taken over with its offsets; its generations go on."""
         group = led.groups.get(group_id)
         if isinstance(event, Beat):
             if isinstance(group, MixedGroup):
@@ -192,6 +192,7 @@ class Groups(Leading[Led]):
             if group is not None and group.state is not State.EMPTY:
                 return None, self._upgrade(partition, led, group, event)
             made: AnyGroup = self._consumer(group_id, group.commits if group is not None else Commits())
+            made.epoch = group.generation if group is not None else 0
         elif isinstance(event, events.Join | events.Sync | events.Heartbeat | events.Leave):
             if isinstance(group, Group):
                 return group, NONE
@@ -200,6 +201,7 @@ class Groups(Leading[Led]):
             if group is not None and not isinstance(event, events.Join):
                 return None, events.UNKNOWN_MEMBER_ID
             made = self._classic(group_id, group.commits if group is not None else Commits())
+            made.generation = group.epoch if group is not None else 0
         elif group is not None:
             return group, NONE
         else:

@@ -48,7 +48,7 @@ def shortest(outcome: Outcome, life: Live | None = None) -> tuple[int, Outcome] 
 def report(outcome: Outcome, *, story: bool, life: Live | None = None) -> None:
     again = f"PYTHONHASHSEED=0 python -m tests.simulation --seed {outcome.seed} --story"
     if life is not None:
-        again += " --transactions"
+        again += f" --{world_of(life)}"
     found = shortest(outcome, life)
     told = outcome
     if found is not None:
@@ -62,6 +62,13 @@ def report(outcome: Outcome, *, story: bool, life: Live | None = None) -> None:
     else:
         print(f"after the first {found[0]} of its {outcome.faults} faults already: {told.violation}")
     print(f"again: {again}", flush=True)
+
+
+def world_of(life: Live) -> str:
+    """The option that asks for worlds of this kind."""
+    from tests.simulation import rolling
+
+    return "rolling" if life is rolling.live else "transactions"
 
 
 class Tally:
@@ -107,7 +114,9 @@ def main() -> int:
     parser.add_argument("--story", action="store_true", help="tell each seed's story")
     parser.add_argument("--faults", type=int, default=None, help="peace after that many faults")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first violation")
-    parser.add_argument("--transactions", action="store_true", help="worlds of transactions instead of ordinary ones")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--transactions", action="store_true", help="worlds of transactions instead of ordinary ones")
+    other.add_argument("--rolling", action="store_true", help="worlds of a group whose members speak both protocols")
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
         os.execve(
@@ -115,10 +124,10 @@ def main() -> int:
             [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
             {**os.environ, "PYTHONHASHSEED": "0"},
         )
-    from tests.simulation.exactly_once import live
+    from tests.simulation import exactly_once, rolling
     from tests.simulation.run import run
 
-    life = live if arguments.transactions else None
+    life = exactly_once.live if arguments.transactions else rolling.live if arguments.rolling else None
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     tally = Tally()
     try:

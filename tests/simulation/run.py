@@ -56,6 +56,8 @@ SAID = {
     "torn bytes": "torn batch",
     "ZooKeeper session has expired": "session lost",
     "give up its seats": "copy lost",
+    "goes over to the new protocol": "group gone over",
+    "goes back to the classic protocol": "group gone back",
 }
 """Words of the product's log that tell a state was reached; the rest is counted where it is seen (checkers, store, trouble)."""
 HARD = (
