@@ -1,0 +1,210 @@
+"""One group whose members speak both protocols: consumers are rolled from the classic to the new one and back while records come.
+
+The verifiers are what the members were given, when, what they read and what was confirmed to them: no partition that two have at one time or
+nobody for long, nothing unread, nothing that was committed lost.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from tests.cluster.group_members import (
+    PARTITIONS,
+    Killable,
+    Member,
+    committed,
+    confirmed_by,
+    coordinator_of,
+    make_topic,
+    never_shared,
+    produce,
+)
+from tests.cluster.local import LocalCluster, wait_for
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+SETTINGS = {
+    "group.consumer.session.timeout.ms": "6000", "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "300", "group.consumer.min.heartbeat.interval.ms": "100",
+}  # fmt: skip
+CLASSIC = {"group.protocol": "classic", "session.timeout.ms": 6000, "heartbeat.interval.ms": 300}
+COOPERATIVE = CLASSIC | {"partition.assignment.strategy": "cooperative-sticky"}
+UNOWNED_S_MAX = 15.0
+"""A partition is between owners while one gives up and the other hears of it: seconds on a busy machine, a session's end never."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with LocalCluster(tmp_path_factory.mktemp("mixed"), 3, SETTINGS) as running:
+        yield running
+
+
+class Stream:
+    """Records that come all the time, to every partition."""
+
+    def __init__(self, cluster: LocalCluster, topic: str) -> None:
+        self.values: list[str] = []
+        self._stop = threading.Event()
+        self._producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0})
+        self._thread = threading.Thread(target=self._run, args=(topic,))
+        self._thread.start()
+
+    def _run(self, topic: str) -> None:
+        while not self._stop.wait(0.1):
+            for partition in range(PARTITIONS):
+                value = f"v{len(self.values)}"
+                self._producer.produce(topic, value, partition=partition)
+                self.values.append(value)
+            self._producer.poll(0)
+
+    def end(self) -> list[str]:
+        self._stop.set()
+        self._thread.join(30)
+        assert self._producer.flush(30) == 0
+        return self.values
+
+
+def kind_of(cluster: LocalCluster, group: str) -> str:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    return str({g.group_id: g.type.name for g in admin.list_consumer_groups().result(30).valid}.get(group))
+
+
+def longest_unowned_s(members: Sequence[Killable]) -> float:
+    """The longest time that a partition which somebody had read was nobody's, until somebody had it again."""
+    moves = sorted((at, sign, places) for m in members for at, sign, places in m.log)
+    since: dict[Any, float] = {}
+    longest = 0.0
+    for at, sign, places in moves:
+        for place in places:
+            if sign == "-":
+                since[place] = at
+            elif place in since:
+                longest = max(longest, at - since.pop(place))
+    return longest
+
+
+@pytest.mark.parametrize("classic", [CLASSIC, COOPERATIVE], ids=["eager", "cooperative"])
+def test_a_rolling_upgrade_and_the_way_back(
+    cluster: LocalCluster, tmp_path: Path, classic: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    topic = group = f"rolled-{request.node.callspec.id}"
+    make_topic(cluster, topic)
+    stream = Stream(cluster, topic)
+    members: list[Killable] = []
+    alive: list[Killable] = []
+
+    def start(settings: dict[str, Any]) -> None:
+        members.append(Killable(cluster, group, topic, tmp_path, **settings))
+        alive.append(members[-1])
+
+    def shared() -> bool:
+        held = [p for m in alive for p in m.has]
+        return sorted(held) == list(range(PARTITIONS)) and all(m.has for m in alive)
+
+    kinds = []
+    try:
+        for _ in range(3):
+            start(classic)
+        wait_for(shared, "three classic members to share the topic")
+        for step, settings in enumerate([{"group.protocol": "consumer"}] * 3 + [classic] * 3):
+            start(settings)
+            wait_for(shared, f"four members to share the topic in step {step}")
+            if step == 1:
+                cluster.kill(f"broker-{coordinator_of(cluster, group)}")  # it is one of both kinds now
+                wait_for(lambda: coordinator_of(cluster, group) >= 0, "another coordinator")
+            alive.pop(0).end(signal.SIGTERM)
+            wait_for(shared, f"three members to share the topic in step {step}")
+            kinds.append(kind_of(cluster, group))
+        values = stream.end()
+        wait_for(lambda: set(values) <= set().union(*(m.seen for m in members)), "everything to be read")
+        for member in alive:
+            member.end(signal.SIGTERM)
+    finally:
+        stream.end()
+        for member in members:
+            member.end(signal.SIGKILL)
+        for name in [f"broker-{i}" for i in (1, 2, 3)]:
+            if name not in cluster.processes:
+                cluster.start_broker(int(name[-1]))
+                wait_for(lambda name=name: cluster.listening(int(name[-1])), "the killed broker to be back")  # type: ignore[misc]
+    assert kinds == ["CONSUMER"] * 5 + ["CLASSIC"]
+    never_shared(members)
+    assert longest_unowned_s(members) < UNOWNED_S_MAX
+    confirmed = confirmed_by(members)
+    assert confirmed.keys() == set(range(PARTITIONS))
+    assert committed(cluster, group, topic) == confirmed
+
+
+class KafkaPython:
+    """In a thread; `has` is what it was given last."""
+
+    def __init__(self, cluster: LocalCluster, group: str, topic: str) -> None:
+        self.has: set[int] = set()
+        self.seen: list[str] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(cluster, group, topic))
+        self._thread.start()
+
+    def _run(self, cluster: LocalCluster, group: str, topic: str) -> None:
+        from kafka import KafkaConsumer
+
+        consumer = KafkaConsumer(
+            bootstrap_servers=cluster.bootstrap.split(","), group_id=group, auto_offset_reset="earliest",
+            session_timeout_ms=6000, heartbeat_interval_ms=300, auto_commit_interval_ms=200,
+        )  # fmt: skip
+        consumer.partitions_for_topic(topic)  # see tests/cluster/test_rebalance.py
+        consumer.subscribe([topic])
+        while not self._stop.is_set():
+            for found in consumer.poll(200).values():
+                self.seen += [r.value.decode() for r in found]
+            self.has = {tp.partition for tp in consumer.assignment()}
+        consumer.close()
+
+    def leave(self) -> None:
+        self._stop.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+
+def test_a_foreign_client_of_the_classic_protocol_shares_with_librdkafka_of_the_new_one(cluster: LocalCluster) -> None:
+    topic = group = "two-clients"
+    make_topic(cluster, topic)
+    classic = KafkaPython(cluster, group, topic)
+    new = None
+    everything = set(range(PARTITIONS))
+    values = [f"v{i}" for i in range(240)]
+    try:
+        wait_for(lambda: classic.has == everything, "kafka-python to have it all")
+        produce(cluster, topic, values[:80])
+        wait_for(lambda: set(classic.seen) >= set(values[:80]), "it to read what there is")
+        time.sleep(1)  # its next commit
+        new = Member(cluster, group, [topic], **{"enable.auto.commit": True, "auto.commit.interval.ms": 200})
+
+        def shared() -> bool:
+            theirs = {p for _, p in new.has}
+            return bool(theirs and classic.has) and not theirs & classic.has and theirs | classic.has == everything
+
+        wait_for(shared, "both to share the topic")
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        described = admin.describe_consumer_groups([group])[group].result(30)
+        assert (described.type.name, len(described.members)) == ("CONSUMER", 2)
+        produce(cluster, topic, values[80:160])
+        wait_for(lambda: set(classic.seen) | set(new.seen) >= set(values[:160]), "both to read what came")
+        new.leave()
+        wait_for(lambda: classic.has == everything, "kafka-python to have it all again")
+        assert kind_of(cluster, group) == "CLASSIC"
+        produce(cluster, topic, values[160:])
+        wait_for(lambda: set(classic.seen) >= set(values[160:]), "it to read the rest")
+        assert not set(values[:80]) & set(new.seen), "what kafka-python had committed was not read again"
+    finally:
+        classic.leave()
+        if new is not None:
+            new.leave()
