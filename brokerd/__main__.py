@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from brokerd.access.certificates import CertificateError
+from brokerd.access.zookeeper_settings import protection
 from brokerd.broker import Broker
 from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.cluster.zookeeper import ZooKeeperStore
@@ -28,11 +29,12 @@ def main() -> int:
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     try:
         config = BrokerConfig.load(arguments.config, BROKER_SYNONYMS.__contains__)
+        protected = protection(config.values)
         broker = Broker(
             config,
-            lambda: ZooKeeperStore(config["zookeeper.connect"], config["zookeeper.session.timeout.ms"]),
+            lambda: ZooKeeperStore(config["zookeeper.connect"], config["zookeeper.session.timeout.ms"], protected),
         )
-    except (ConfigError, IdentityError, CertificateError) as e:
+    except (ConfigError, IdentityError, CertificateError, ValueError) as e:
         print(f"brokerd: {e}", file=sys.stderr)
         return 78
     except (OSError, DiskFailed, DiskFull) as e:

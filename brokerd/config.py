@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from brokerd.access.settings import ACCESS_SETTINGS, MECHANISMS, SASL_SETTINGS, SSL_SETTINGS
+from brokerd.access.zookeeper_settings import ZOOKEEPER_SETTINGS
 from brokerd.coordinator import settings as group_settings
 from brokerd.coordinator.settings import GROUP_SETTINGS
 from brokerd.dynamic import CLUSTER_WIDE, Live
 from brokerd.listeners import Door, doors, inter_broker_door, parse_listeners, parse_protocol_map
-from brokerd.setting import Setting, parse_bool, words
+from brokerd.setting import Setting, parse_bool, properties, words
 
 MIB = 1024 * 1024
 
@@ -87,6 +88,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("transaction.partition.verification.enable", parse_bool, True, "Ask the coordinator before a producer's first batch of a transaction: without it one that comes late may hang readers for ever.", live=True),
     Setting("producer.id.expiration.ms", int, 86_400_000, "A producer silent for longer is forgotten.", 1),
     *GROUP_SETTINGS,
+    *ZOOKEEPER_SETTINGS,
     *SSL_SETTINGS,
     *SASL_SETTINGS,
     *ACCESS_SETTINGS,
@@ -138,19 +140,10 @@ class BrokerConfig:
     @staticmethod
     def load(path: Path, known_topic_default: Callable[[str], bool] = lambda name: False) -> BrokerConfig:
         """Read a `.properties` file. Raises ConfigError naming file, line and remedy."""
-        given: dict[str, str] = {}
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-        except OSError as e:
-            raise ConfigError(f"cannot read the settings file {path}: {e.strerror}") from e
-        for number, line in enumerate(lines, 1):
-            line = line.strip()
-            if not line or line[0] in "#!":
-                continue
-            name, equals, value = line.partition("=")
-            if not equals:
-                raise ConfigError(f"{path}:{number}: expected name=value, found {line!r}")
-            given[name.strip()] = value.strip()
+            given = properties(path)
+        except ValueError as e:
+            raise ConfigError(str(e)) from e
         return BrokerConfig.parse(given, known_topic_default, where=str(path))
 
     @staticmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -81,3 +82,22 @@ def one_of(*words: str) -> Callable[[str], str]:
 def words(text: str) -> tuple[str, ...]:
     """A list by commas."""
     return tuple(w for w in (part.strip() for part in text.split(",")) if w)
+
+
+def properties(path: Path) -> dict[str, str]:
+    """The lines `name=value` of a file. Raises ValueError naming file, line and remedy, and nothing that may be a secret."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as e:
+        raise ValueError(f"cannot read the settings file {path}: {e.strerror}") from e
+    except UnicodeDecodeError as e:
+        raise ValueError(f"cannot read the settings file {path}: it is no text") from e
+    given: dict[str, str] = {}
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if not line or line[0] in "#!":
+            continue
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise ValueError(f"{path}:{number}: expected name=value")
+        given[name.strip()] = value.strip()
+    return given

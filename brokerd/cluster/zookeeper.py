@@ -1,21 +1,28 @@
 """The store over kazoo: the only file that imports it.
 
 Laws: raw async calls, no recipes, no retries; kazoo's threads only append to a deque and write an eventfd; each callback carries
-the number of the session it belongs to. Must not come in: znode paths, meaning.
+the number of the session it belongs to. Must not come in: znode paths, meaning, how TLS is set up.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import logging
 import os
+import socket
+import ssl
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kazoo import exceptions as ke
 from kazoo.client import KazooClient
+from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import EventType, KazooState
 from kazoo.retry import KazooRetry
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
+from brokerd.cluster.protection import OPEN, Protection
 from brokerd.cluster.store import Check, Code, Create, Delete, Done, Operation, Result, SessionState, Set, Stat
 
 _CODES: tuple[tuple[type[BaseException], Code], ...] = (
@@ -31,8 +38,14 @@ _CODES: tuple[tuple[type[BaseException], Code], ...] = (
     (ke.OperationTimeoutError, Code.CONNECTION_LOSS),
 )
 
+log = logging.getLogger(__name__)
+
 
 def _code(error: BaseException) -> Code:
+    if isinstance(error, ke.NoAuthError):
+        log.error(
+            "a node of ZooKeeper's is another user's: zookeeper.sasl.jaas.config must be the same for all of a cluster"
+        )
     for cls, code in _CODES:
         if isinstance(error, cls):
             return code
@@ -65,10 +78,38 @@ class _Watch:
             self._post(self._number, lambda: self._call(event.path))
 
 
+class _Sealed(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo's threads over TLS, with a context of ours: its own trusts every authority that the system knows beside the one given."""
+
+    def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
+        super().__init__()
+        self._context = context
+
+    def create_connection(
+        self, address: Any, hostname: str | None = None, timeout: float | None = None, **_: Any
+    ) -> Any:
+        plain = socket.create_connection(address, timeout)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            return self._context().wrap_socket(plain, server_hostname=hostname)
+        except OSError:
+            plain.close()
+            raise
+        except Exception as e:  # files that cannot be read: kazoo's thread ends for good over anything but this
+            plain.close()
+            raise OSError(str(e)) from e
+
+    def select(self, read: Any, *rest: Any) -> Any:
+        """What OpenSSL has opened already is not seen by a poll of its socket: kazoo would look at it with the next ping."""
+        ready = [s for s in read if isinstance(s, ssl.SSLSocket) and s.pending()]
+        return (ready, [], []) if ready else super().select(read, *rest)
+
+
 class ZooKeeperStore:
     """Connects in the background; `on_session` tells. After an expiry kazoo opens a new session by itself."""
 
-    def __init__(self, hosts: str, session_timeout_ms: int) -> None:
+    def __init__(self, hosts: str, session_timeout_ms: int, protection: Protection = OPEN) -> None:
         self.on_session: Callable[[SessionState], None] = lambda state: None
         self._events: deque[tuple[int, Callable[[], None], Callable[[], None] | None]] = deque()
         self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -80,7 +121,9 @@ class ZooKeeperStore:
             timeout=session_timeout_ms / 1000,
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=1.5, max_delay=1.0),
             command_retry=KazooRetry(max_tries=0),
+            **_protected(protection),
         )
+        _persistent(self._client, protection.user)
         self._client.add_listener(self._state_changed)
         self._client.start_async()
 
@@ -159,7 +202,9 @@ class ZooKeeperStore:
 
     def create(self, path: str, data: bytes, done: Done, *, ephemeral: bool = False) -> None:
         self._submit(
-            lambda: self._client.create_async(path, data, ephemeral=ephemeral), done, lambda v: Result(Code.OK)
+            lambda: self._client.create_async(path, data, ephemeral=ephemeral),
+            done,
+            lambda v: Result(Code.OK),
         )
 
     def set(self, path: str, data: bytes, version: int, done: Done) -> None:
@@ -219,3 +264,59 @@ class ZooKeeperStore:
         self._client.stop()
         self._client.close()
         os.close(self._eventfd)
+
+
+def _protected(protection: Protection) -> dict[str, Any]:
+    """kazoo's words for it. SASL wants pure-sasl, which only who asks for it needs to have."""
+    out: dict[str, Any] = {"default_acl": CREATOR_ALL_ACL if protection.owned else None}
+    if protection.context is not None:
+        out["handler"] = _Sealed(protection.context)
+    if protection.user is not None:
+        if importlib.util.find_spec("puresasl") is None:
+            raise ValueError(
+                "zookeeper.sasl.jaas.config needs the package pure-sasl: pip install 'weir[zookeeper-sasl]'"
+            )
+        out["sasl_options"] = {
+            "mechanism": "DIGEST-MD5", "username": protection.user, "password": protection.password,
+        }  # fmt: skip
+    return out
+
+
+def _persistent(client: Any, user: str | None) -> None:
+    """A proof that was not taken is a lost connection: tried again, slower and slower, in the same session. kazoo by itself ends its thread for
+    good, over a server that ends in that moment as over a wrong password."""
+    connection = client._connection
+    prove = connection._authenticate_with_sasl
+
+    def proved(host: str, timeout: float) -> None:
+        try:
+            prove(host, timeout)
+        except Exception as e:
+            log.error(
+                "ZooKeeper at %s does not take us for %s, or has ended just then (%s)", host, user, type(e).__name__
+            )
+            raise ke.ConnectionDropped("in the middle of a proof") from e
+
+    connection._authenticate_with_sasl = proved
+
+
+def hand_over(hosts: str, protection: Protection, roots: Iterable[str], *, owned: bool) -> int:
+    """Make all that lies below these paths this user's alone, or everybody's. The number of nodes. Waits; for commands. Raises PermissionError."""
+    client = KazooClient(hosts, timeout=10, **_protected(protection))
+    client.start(20)
+    count, waiting = 0, list(roots)
+    try:
+        while waiting:
+            path = waiting.pop()
+            try:
+                client.set_acls(path, CREATOR_ALL_ACL if owned else OPEN_ACL_UNSAFE)
+                waiting += [f"{path}/{name}" for name in client.get_children(path)]
+                count += 1
+            except ke.NoNodeError:
+                continue
+            except (ke.NoAuthError, ke.InvalidACLError) as e:
+                raise PermissionError(f"{path} is not {protection.user or 'everybody'}'s to hand over") from e
+    finally:
+        client.stop()
+        client.close()
+    return count

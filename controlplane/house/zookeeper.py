@@ -11,20 +11,44 @@ import os
 import re
 import shutil
 import socket
+import ssl
 import subprocess
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from controlplane.house.files import write_private
+
 JARS = (
-    "zookeeper-3", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java",
+    "netty-", "zookeeper-3", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java",
     "log4j-api", "log4j-core", "log4j-slf4j2-impl",
 )  # fmt: skip
 HEAP = "-Xmx256m"
 JAVA_VERSION_MIN = 17
 
-SETTINGS = """\
-dataDir={data}
+IN_THE_CLEAR = """\
 clientPort={port}
 clientPortAddress=127.0.0.1
+"""
+GUARDED = """\
+secureClientPort={port}
+secureClientPortAddress=127.0.0.1
+serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory
+ssl.keyStore.type=PEM
+ssl.keyStore.location={pem}
+ssl.trustStore.type=PEM
+ssl.trustStore.location={ca}
+ssl.clientAuth=none
+authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider
+enforce.auth.enabled=true
+enforce.auth.schemes=sasl
+"""
+JAAS = """\
+Server {{
+  org.apache.zookeeper.server.auth.DigestLoginModule required user_{user}="{password}";
+}};
+"""
+SETTINGS = """\
+dataDir={data}
 tickTime=200
 initLimit=50
 syncLimit=25
@@ -47,6 +71,16 @@ appender.console.layout.pattern = %d{ISO8601} %-5p %c{1}: %m%n
 rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """One port, TLS alone, and one user who has to say his password. `pem`: key and certificate, `ca`: who has signed it."""
+
+    pem: Path
+    ca: Path
+    user: str
+    password: str = field(repr=False)
 
 
 class JavaMissing(Exception):
@@ -91,32 +125,48 @@ def jars() -> list[Path]:
     return sorted(jar for jar in folder.iterdir() if jar.name.startswith(JARS))
 
 
-def prepare(folder: Path, port: int) -> list[str]:
+def prepare(folder: Path, port: int, guard: Guard | None = None) -> list[str]:
     """Write the settings into `folder` and give the command line that runs ZooKeeper there."""
     data = folder / "data"
     data.mkdir(parents=True, exist_ok=True)
-    settings = folder / "zoo.cfg"
-    settings.write_text(SETTINGS.format(data=data, port=port))
+    settings, more = folder / "zoo.cfg", []
+    if guard is None:
+        door = IN_THE_CLEAR.format(port=port)
+    else:
+        door = GUARDED.format(port=port, pem=guard.pem, ca=guard.ca)
+        jaas = folder / "jaas.conf"
+        write_private(jaas, JAAS.format(user=guard.user, password=guard.password))
+        # In its FIPS mode, the default, ZooKeeper has no DIGEST-MD5.
+        more = [f"-Djava.security.auth.login.config={jaas}", "-Dzookeeper.fips-mode=false"]
+    settings.write_text(door + SETTINGS.format(data=data))
     (folder / "log4j2.properties").write_text(LOGGING)
     return [
         find_java(), HEAP, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Dzookeeper.preAllocSize=1024",
-        f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}", "-cp", os.pathsep.join(str(j) for j in jars()),
+        f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}", *more, "-cp", os.pathsep.join(str(j) for j in jars()),
         "org.apache.zookeeper.server.ZooKeeperServerMain", str(settings),
     ]  # fmt: skip
 
 
-def ready(port: int) -> bool:
+def ready(port: int, guard: Guard | None = None) -> bool:
     """True once the server answers `srvr` with a mode (`ruok` answers before it serves)."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1) as s:
-            s.sendall(b"srvr")
-            s.settimeout(1)
-            out = b""
-            while chunk := s.recv(4096):
-                out += chunk
-        return b"Mode:" in out
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as plain:
+            if guard is None:
+                return _serves(plain)
+            context = ssl.create_default_context(cafile=str(guard.ca))
+            with context.wrap_socket(plain, server_hostname="127.0.0.1") as sealed:
+                return _serves(sealed)
     except OSError:
         return False
+
+
+def _serves(s: socket.socket) -> bool:
+    s.sendall(b"srvr")
+    s.settimeout(1)
+    out = b""
+    while chunk := s.recv(4096):
+        out += chunk
+    return b"Mode:" in out
 
 
 if __name__ == "__main__":

@@ -8,21 +8,26 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from brokerd.access import zookeeper_settings
+from brokerd.cluster.protection import OPEN, Protection
 from brokerd.cluster.store import Check, Code, Create, Delete, Result, SessionState, Set, Store
-from brokerd.cluster.zookeeper import ZooKeeperStore
+from brokerd.cluster.zookeeper import ZooKeeperStore, hand_over
 from controlplane.house import zookeeper
 from tests.cluster.local import free_port, wait_for
+from tests.pki import Authority
 from tests.simulation.ensemble import Ensemble
 from tests.simulation.store import SimStore
 from tests.simulation.world import Node, S, World
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 SESSION_MS = 2_000
+PASSWORD = "among us"
 
 
 class Ground(ABC):
@@ -52,12 +57,12 @@ class Ground(ABC):
 
 
 class Real(Ground):
-    def __init__(self, port: int) -> None:
-        self.port = port
+    def __init__(self, port: int, protection: Protection = OPEN) -> None:
+        self.port, self.protection = port, protection
         self.stores: list[ZooKeeperStore] = []
 
     def connect(self) -> Store:
-        store = ZooKeeperStore(f"127.0.0.1:{self.port}", SESSION_MS)
+        store = ZooKeeperStore(f"127.0.0.1:{self.port}", SESSION_MS, self.protection)
         self.stores.append(store)
         return store
 
@@ -97,24 +102,55 @@ class Simulated(Ground):
         store.node.die()
 
 
+@contextmanager
+def running(folder: Path, guard: zookeeper.Guard | None = None) -> Iterator[int]:
+    port = free_port()
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(zookeeper.prepare(folder, port, guard), stdout=log, stderr=log)
+        try:
+            wait_for(lambda: zookeeper.ready(port, guard), "ZooKeeper")
+            yield port
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    folder, port = tmp_path_factory.mktemp("zookeeper"), free_port()
-    log = (Path(folder) / "log").open("wb")
-    process = subprocess.Popen(zookeeper.prepare(folder, port), stdout=log, stderr=log)
-    wait_for(lambda: zookeeper.ready(port), "ZooKeeper")
-    yield port
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    log.close()
+    with running(tmp_path_factory.mktemp("zookeeper")) as port:
+        yield port
 
 
-@pytest.fixture(params=["real", "simulated"])
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
+    """A server that speaks TLS alone and wants to know who it speaks with."""
+    folder = tmp_path_factory.mktemp("guarded")
+    authority = Authority(folder / "pki")
+    guard = zookeeper.Guard(authority.issue("zookeeper"), authority.ca, "weir", PASSWORD)
+    with running(folder, guard) as port:
+        yield port, authority.ca
+
+
+def protected(ca: Path, *, password: str = PASSWORD, owned: bool = True) -> Protection:
+    lines = {
+        "zookeeper.ssl.client.enable": "true", "zookeeper.ssl.truststore.location": str(ca), "zookeeper.set.acl": str(owned).lower(),
+        "zookeeper.sasl.jaas.config": f'x required username="weir" password="{password}";',
+    }  # fmt: skip
+    file = ca.with_name("zookeeper.properties")
+    file.write_text("".join(f"{k}={v}\n" for k, v in lines.items()))
+    return zookeeper_settings.load(file)
+
+
+@pytest.fixture(params=["real", "protected", "simulated"])
 def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
     if request.param == "simulated":
         yield Simulated()
         return
-    real = Real(request.getfixturevalue("server"))
+    if request.param == "real":
+        real = Real(request.getfixturevalue("server"))
+    else:
+        port, ca = request.getfixturevalue("guarded")
+        real = Real(port, protected(ca))
     yield real
     real.close()
 
@@ -258,3 +294,51 @@ def test_a_silent_client_loses_its_ephemerals_after_its_time_and_a_closed_one_at
     ground.until(lambda: bool(gone))
     assert names() == ()
     assert states == []
+
+
+# -- a server that is protected ----------------------------------------------------------------------------------------
+def test_who_cannot_prove_who_he_is_gets_no_answer_and_is_let_in_once_he_can(guarded: tuple[int, Path], caplog: pytest.LogCaptureFixture) -> None:  # fmt: skip
+    port, ca = guarded
+    stranger = Real(port, protected(ca, password="guess"))
+    store: Any = stranger.connect()
+    told: list[SessionState] = []
+    store.on_session = told.append
+    # Again and again: a server that ends in the middle of a proof looks the same, and nobody else would try again.
+    stranger.until(lambda: told.count(SessionState.SUSPENDED) >= 3, 60)
+    assert stranger.ask(lambda d: store.exists("/", d)).code is Code.CONNECTION_LOSS
+    assert "does not take us for weir" in caplog.text and "guess" not in caplog.text
+    store._client._connection.sasl_options["password"] = PASSWORD
+    out: list[Result] = []
+
+    def answered() -> bool:
+        if not out or out[-1].code is Code.CONNECTION_LOSS:
+            store.exists("/", out.append)
+        return bool(out) and out[-1].ok
+
+    stranger.until(answered, 60)
+    stranger.close()
+
+
+def test_nodes_are_their_users_alone_until_they_are_handed_over(guarded: tuple[int, Path]) -> None:
+    port, ca = guarded
+    real = Real(port, protected(ca))
+    store = real.joined()
+    for path in ("/owned", "/owned/below"):
+        assert real.ask(lambda d, path=path: store.create(path, b"keys", d)).ok  # type: ignore[misc]
+    assert real.ask(lambda d: store.multi([Create("/owned/multi", b"")], d)).ok
+
+    def acls() -> set[str]:
+        # By the server's own word: the only other user of this server is nobody.
+        return {
+            acl.id.scheme
+            for path in ("/owned", "/owned/below", "/owned/multi")
+            for acl in store._client.get_acls_async(path).get(timeout=20)[0]
+        }
+
+    assert acls() == {"sasl"}
+    hosts = f"127.0.0.1:{port}"
+    assert hand_over(hosts, protected(ca), ["/owned", "/none"], owned=False) == 3
+    assert acls() == {"world"}
+    assert hand_over(hosts, protected(ca), ["/owned"], owned=True) == 3
+    assert acls() == {"sasl"}
+    real.close()
