@@ -8,6 +8,7 @@ Law: every call has a deadline, and no answer is an answer of its own (NoAnswer)
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Mapping, Sequence
@@ -16,10 +17,14 @@ from typing import Any
 
 from django.conf import settings
 
+from brokerd.access.certificates import CertificateError
+from brokerd.access.client import NotIntroduced
+from brokerd.access.client_settings import ClientSettingsError
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.framing import WireError, decode_response, encode_request
+from controlplane.client import client_settings
 
 CALL_SECONDS = 2.0
 """Deadline of one call: a broker that needs longer for a look-up is in trouble, and that is the news."""
@@ -46,32 +51,59 @@ class Connection:
 
     def __init__(self, host: str, port: int, client_id: str = "weir-controlplane") -> None:
         self.host, self.port, self._client_id = host, port, client_id
-        self._socket: socket.socket | None = None
+        self._socket: socket.socket | ssl.SSLSocket | None = None
+        self._ends: float | None = None
+        """When the broker wants it proved anew who we are (monotonic seconds): a new connection does that."""
         self._correlation = 0
 
     def call(self, api: ApiKey, version: int, body: Any, timeout_s: float = CALL_SECONDS) -> Any:
         """The answer's body. Raises NoAnswer."""
         deadline = time.monotonic() + timeout_s
+        if self._ends is not None and deadline >= self._ends:
+            self.close()
         try:
             if self._socket is None:
-                self._socket = socket.create_connection((self.host, self.port), timeout=timeout_s)
-                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._open(deadline)
             self._correlation = (self._correlation + 1) & 0x7FFFFFFF
-            self._socket.settimeout(timeout_s)
-            self._socket.sendall(encode_request(api, version, self._correlation, self._client_id, body))
-            (length,) = struct.unpack(">i", self._exactly(4, deadline))
-            if not 0 <= length <= RESPONSE_BYTES_MAX:
-                raise NoAnswer(f"{self.host}:{self.port} answered with {length} bytes; that is no Kafka broker")
-            correlation, answer = decode_response(api, version, memoryview(self._exactly(length, deadline)))
+            request = encode_request(api, version, self._correlation, self._client_id, body)
+            correlation, answer = decode_response(api, version, memoryview(self._exchange(request, deadline)))
             if correlation != self._correlation:
                 raise NoAnswer(f"{self.host}:{self.port} answered another question")
             return answer
         except NoAnswer:
             self.close()
             raise
+        except (NotIntroduced, CertificateError, ClientSettingsError) as e:
+            self.close()
+            raise NoAnswer(f"{self.host}:{self.port} is not reached as WEIR_KAFKA_CONFIG says: {e}") from e
         except (OSError, WireError) as e:
             self.close()
             raise NoAnswer(f"{self.host}:{self.port} does not answer: {e or type(e).__name__}") from e
+
+    def _open(self, deadline: float) -> None:
+        """Connected, secured and introduced, as this house's client settings say."""
+        client = client_settings()
+        self._socket = socket.create_connection((self.host, self.port), timeout=max(0.01, deadline - time.monotonic()))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if (context := client.context()) is not None:
+            self._socket.settimeout(max(0.01, deadline - time.monotonic()))
+            self._socket = context.wrap_socket(self._socket, server_hostname=self.host)
+        if (introduction := client.introduction()) is not None:
+            request: bytes | None = introduction.begin()
+            while request is not None:
+                request = introduction.heard(memoryview(self._exchange(request, deadline)))
+            if introduction.lifetime_ms:
+                self._ends = time.monotonic() + introduction.lifetime_ms / 1000
+
+    def _exchange(self, request: bytes, deadline: float) -> bytearray:
+        """One frame out, one frame in."""
+        assert self._socket is not None
+        self._socket.settimeout(max(0.01, deadline - time.monotonic()))
+        self._socket.sendall(request)
+        (length,) = struct.unpack(">i", self._exactly(4, deadline))
+        if not 0 <= length <= RESPONSE_BYTES_MAX:
+            raise NoAnswer(f"{self.host}:{self.port} answered with {length} bytes; that is no Kafka broker")
+        return self._exactly(length, deadline)
 
     def _exactly(self, count: int, deadline: float) -> bytearray:
         assert self._socket is not None
@@ -88,7 +120,7 @@ class Connection:
     def close(self) -> None:
         if self._socket is not None:
             self._socket.close()
-            self._socket = None
+            self._socket, self._ends = None, None
 
 
 @dataclass(frozen=True, slots=True)

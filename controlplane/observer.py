@@ -27,6 +27,7 @@ from brokerd.cluster.model import NO_LEADER, Now
 from brokerd.cluster.store import Code, Result, SessionState, Store
 from brokerd.cluster.tailer import Tailer
 from controlplane import feed
+from controlplane.client import address_of, client_settings, zookeeper_store
 from controlplane.dbcare import drop_if_replaced
 from controlplane.kafka import BrokerSample, Connection, Key, NoAnswer, sample_broker
 from controlplane.live import Hub
@@ -248,8 +249,9 @@ class Observer:
             if broker.broker_id in self._asking:
                 continue  # still at it from an earlier round: a slow broker is not asked twice
             door = self._doors.get(broker.broker_id)
-            if door is None or (door.host, door.port) != (broker.host, broker.port):
-                door = self._doors[broker.broker_id] = Connection(broker.host, broker.port)
+            address = address_of(broker)
+            if door is None or (door.host, door.port) != address:
+                door = self._doors[broker.broker_id] = Connection(*address)
             self._asking[broker.broker_id] = now.mono_ms
             self._pool.submit(self._ask, door, broker.broker_id, leads.get(broker.broker_id, {}), with_sizes)
 
@@ -305,7 +307,6 @@ def _number_of(data: bytes) -> int | None:
 
 def build(zookeeper: str, hub: Hub) -> Any:
     """The observer of this house, not yet started."""
-    from brokerd.cluster.zookeeper import ZooKeeperStore
-
     logging.getLogger("kazoo").setLevel(logging.WARNING)
-    return Observer(ZooKeeperStore(zookeeper, 6000), hub)
+    client_settings()  # a file that cannot be used is told at the start, not at each look
+    return Observer(zookeeper_store(zookeeper, 6000), hub)

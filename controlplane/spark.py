@@ -68,9 +68,12 @@ def java_home() -> str | None:
 
 
 def command(job_id: int, topics: Sequence[str], bootstrap: str) -> list[str]:
+    """Passwords stand in a file that is named here, not in the command line."""
+    secured = settings.HOUSE.kafka_config
     return [
         sys.executable, "-m", "pipeline.jobs.archive", "--bootstrap", bootstrap, "--topics", ",".join(topics),
         "--lake", str(settings.LAKE_DIR), "--job-id", job_name(job_id),
+        *(("--kafka-config", str(secured)) if secured is not None else ()),
     ]  # fmt: skip
 
 

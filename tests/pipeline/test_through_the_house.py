@@ -1,10 +1,13 @@
-"""An archive as an operator asks for it: by REST, submitted by the worker, its driver killed in mid-run, its table complete in the console."""
+"""An archive as an operator asks for it: by REST, submitted by the worker, its driver killed in mid-run, its table complete in the console.
+In a secured house: the driver comes in by TLS, with the worker's password, which stands in no command line."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +20,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    house = House(tmp_path_factory.mktemp("house"))
+    house = House(tmp_path_factory.mktemp("house"), "--secure")
     yield house
     house.down()
 
@@ -34,6 +37,8 @@ def test_an_archive_asked_for_by_rest_survives_its_drivers_death_and_is_told_who
         return sum(w["rows"] for w in house.get(f"archives/{job}/written"))
 
     first = wait_for(lambda: row()["pid"], "the driver", 90)
+    password = json.loads((house.folder / "house.json").read_text())["kafka_password"]
+    assert password.encode() not in Path(f"/proc/{first}/cmdline").read_bytes()
     wait_for(lambda: written() == 3_000, "the first records in the lake", 150)
     os.kill(first, signal.SIGKILL)
     house.fill("archived", 2_000)

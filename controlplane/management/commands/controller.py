@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
-from brokerd.cluster.zookeeper import ZooKeeperStore
+from controlplane.client import zookeeper_store
 
 
 class Command(BaseCommand):
@@ -34,7 +34,7 @@ class Command(BaseCommand):
             offsets_partitions=options["offsets_partitions"],
             transactions_partitions=options["transactions_partitions"],
         )
-        store = ZooKeeperStore(settings.HOUSE.zookeeper, options["session_timeout_ms"])
+        store = zookeeper_store(settings.HOUSE.zookeeper, options["session_timeout_ms"])
         controller = WatchedController(store, f"controller-{options['id']}", database)
         database.image = controller.tailer.image
         controller.watch(max(3.0, options["session_timeout_ms"] / 1000))

@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
+from controlplane.client import librdkafka
 from controlplane.house.demo import Replay
 
 
@@ -22,7 +23,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         folder = settings.DATA_DIR / "demo"
         folder.mkdir(parents=True, exist_ok=True)
-        replay = Replay(settings.HOUSE.bootstrap, max(1, options["speed"]), folder, loop=not options["once"])
+        replay = Replay(librdkafka(), max(1, options["speed"]), folder, loop=not options["once"])
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: replay.stopping.set())
         replay.run()

@@ -16,9 +16,11 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from brokerd.access.client_settings import ClientSettings
 from brokerd.cluster.model import INTERNAL_TOPICS
 from controlplane.house import layout as houses
-from controlplane.house import processes, zookeeper
+from controlplane.house import processes, security, zookeeper
+from controlplane.house.files import write_private
 
 READY_SECONDS_MAX = 120
 
@@ -41,6 +43,11 @@ class Command(BaseCommand):
         parser.add_argument(
             "--demo-once", action="store_true", help="stop the demo at the end of its data (default: loop)"
         )
+        parser.add_argument(
+            "--secure",
+            action="store_true",
+            help="TLS, passwords and ACLs on every listener and at ZooKeeper, with certificates of the house's own; it stays so",
+        )
         parser.add_argument("--detach", action="store_true", help="return when all is ready, leaving the house running")
         parser.add_argument("--json", action="store_true", help="print one JSON object instead of sentences")
         parser.add_argument("--no-restart", action="store_true", help="do not start again what dies")
@@ -48,7 +55,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         os.umask(0o077)  # the folder holds passwords, tokens and everybody's records
         folder: Path = options["data_dir"].resolve()
-        layout = houses.wanted(folder, options["port_base"], options["brokers"], options["controllers"])
+        layout = houses.wanted(
+            folder, options["port_base"], options["brokers"], options["controllers"], options["secure"]
+        )
         supervisor = processes.read_state(folder)["supervisor"]
         if supervisor is not None and supervisor["pid"] is not None:
             raise CommandError(
@@ -79,7 +88,8 @@ class Command(BaseCommand):
     def _here(
         self, layout: houses.Layout, facts: dict[str, Any], demo: list[str] | None, options: dict[str, Any]
     ) -> None:
-        supervisor = processes.Supervisor(layout, processes.plan(layout, demo=demo), restart=not options["no_restart"])
+        plan = processes.plan(layout, demo=demo, guard=security.guard(layout.folder, facts))
+        supervisor = processes.Supervisor(layout, plan, restart=not options["no_restart"])
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: setattr(supervisor, "stopping", True))
         began = time.monotonic()
@@ -93,6 +103,8 @@ class Command(BaseCommand):
             call_command("migrate", verbosity=0, interactive=False)
             os.environ["WEIR_PASSWORD"] = facts["password"]
             call_command("ensure_operator", username=facts["user"], token_out=str(layout.token))
+            if layout.secure:
+                security.ensure_users(facts)
         except BaseException:
             supervisor.stop()
             raise
@@ -104,7 +116,7 @@ class Command(BaseCommand):
         while not supervisor.stopping:
             supervisor.step()
             if not ready:
-                missing = self._missing(layout)
+                missing = self._missing(layout, facts)
                 if not missing:
                     ready = True
                     self._say(f"all ready after {time.monotonic() - began:.1f} s")
@@ -117,11 +129,11 @@ class Command(BaseCommand):
         supervisor.stop()
 
     @staticmethod
-    def _missing(layout: houses.Layout) -> str:
+    def _missing(layout: houses.Layout, facts: dict[str, Any]) -> str:
         """What is not ready yet, or ''."""
-        if not zookeeper.ready(layout.zookeeper_port):
+        if not zookeeper.ready(layout.zookeeper_port, security.guard(layout.folder, facts)):
             return "ZooKeeper"
-        problem = _brokers_missing(layout)
+        problem = _brokers_missing(layout, facts)
         if problem:
             return problem
         try:
@@ -143,15 +155,17 @@ class Command(BaseCommand):
             "user": facts["user"],
             "password": facts["password"],
             "token": layout.token.read_text().strip(),
+            **({"client_config": facts["kafka_config"]} if layout.secure else {}),
         }
-        houses.write_private(layout.folder / "ready.json", json.dumps(answer))
+        write_private(layout.folder / "ready.json", json.dumps(answer))
         if options["json"]:
             self.stdout.write(json.dumps(answer))
         else:
             self.stdout.write(
                 f"\n  bootstrap servers  {answer['bootstrap']}\n  console            {answer['console']}\n"
                 f"  user               {answer['user']}\n  password           {answer['password']}\n"
-                f"\nStop with {'' if options['detach'] else 'Ctrl-C, or '}`manage.py down --data-dir {layout.folder}`."
+                + (f"  Kafka clients      {facts['kafka_config']}\n" if layout.secure else "")
+                + f"\nStop with {'' if options['detach'] else 'Ctrl-C, or '}`manage.py down --data-dir {layout.folder}`."
             )
         self.stdout.flush()
 
@@ -165,7 +179,9 @@ class Command(BaseCommand):
             "--port-base", str(layout.port_base), "--brokers", str(layout.brokers), "--controllers", str(layout.controllers),
             "--demo-speed", str(options["demo_speed"]),
         ]  # fmt: skip
-        command += [f"--{name.replace('_', '-')}" for name in ("no_demo", "demo_once", "no_restart") if options[name]]
+        command += [
+            f"--{name.replace('_', '-')}" for name in ("no_demo", "demo_once", "no_restart", "secure") if options[name]
+        ]
         log_path = layout.log("supervisor")
         position = log_path.stat().st_size if log_path.exists() else 0
         with open(log_path, "ab") as log:
@@ -188,11 +204,13 @@ class Command(BaseCommand):
         self._print(layout, houses.read_facts(layout.folder), options)
 
 
-def _brokers_missing(layout: houses.Layout) -> str:
+def _brokers_missing(layout: houses.Layout, facts: dict[str, Any]) -> str:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    admin = AdminClient({"bootstrap.servers": layout.bootstrap, "log_level": 0, "socket.timeout.ms": 2000})
+    # Not by way of the settings: they were read before this house had its facts.
+    client = ClientSettings.load(Path(facts["kafka_config"])).librdkafka() if layout.secure else {}
+    admin = AdminClient({"bootstrap.servers": layout.bootstrap, "log_level": 0, "socket.timeout.ms": 2000, **client})
     try:
         cluster = admin.list_topics(timeout=2)
     except KafkaException:

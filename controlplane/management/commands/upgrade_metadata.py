@@ -16,7 +16,7 @@ from brokerd.cluster import znodes
 from brokerd.cluster.blocking import BlockingStore, Unreachable, connected
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import MetadataError, RequestAnswered
-from brokerd.cluster.zookeeper import ZooKeeperStore
+from controlplane.client import zookeeper_store
 from controlplane.disaster.metalog import read_log
 
 WAIT_SECONDS = 30.0
@@ -36,7 +36,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            with connected(ZooKeeperStore(options["zookeeper"], 6000)) as zk:
+            with connected(zookeeper_store(options["zookeeper"], 6000)) as zk:
                 if options["show"]:
                     self._show(zk)
                 else:
