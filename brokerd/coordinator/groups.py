@@ -191,8 +191,9 @@ class Groups(Leading[Led]):
                 return None, events.UNKNOWN_MEMBER_ID
             if group is not None and group.state is not State.EMPTY:
                 return None, self._upgrade(partition, led, group, event)
-            made: AnyGroup = self._consumer(group_id, group.commits if group is not None else Commits())
-            made.epoch = group.generation if group is not None else 0
+            new = self._consumer(group_id, group.commits if group is not None else Commits())
+            new.epoch = group.generation if group is not None else 0
+            made: AnyGroup = new
         elif isinstance(event, events.Join | events.Sync | events.Heartbeat | events.Leave):
             if isinstance(group, Group):
                 return group, NONE

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0005_moves_paced'),
+        ('controlplane', '0006_features'),
     ]
 
     operations = [

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0006_second_person_and_seals'),
+        ('controlplane', '0007_second_person_and_seals'),
     ]
 
     operations = [
