@@ -106,6 +106,10 @@ class Rows:
             wanted = [self._settings(i, request.request_id) for i in request.payload["topics"]]
             self._post(DesiredRead(access=tuple(wanted)))
             return
+        if request.kind == "alter_reassignments":
+            wanted_places = [self._placed(i, request.request_id) for i in request.payload["topics"]]
+            self._post(DesiredRead(assignments=tuple(wanted_places)))
+            return
         out = []
         for topic in request.payload["topics"]:
             name = topic["name"]
@@ -147,6 +151,16 @@ class Rows:
             else:
                 settings.pop(op["name"], None)
         return self._access({"kind": "broker", "name": key, "value": dict(settings)}, request_id)
+
+    def _placed(self, item: dict[str, Any], request_id: str) -> DesiredAssignment:
+        """As asked; no replicas: back to those that were there before."""
+        topic = self.image.topic_named(item["topic"]) if self.image is not None else None
+        assert topic is not None
+        state = topic.partitions[item["partition"]]
+        replicas = item["replicas"] or [r for r in state.replicas if r not in state.adding]
+        return DesiredAssignment(
+            topic.topic_id, item["partition"], tuple(replicas), state.assignment_generation, "client's", request_id
+        )
 
     def move(self, *assignments: DesiredAssignment) -> None:
         self._post(DesiredRead(assignments=assignments))
@@ -211,6 +225,7 @@ class LocalCluster:
         self.rows = Rows(internal)
         self.controller: Controller | None = None
         self._thread: threading.Thread | None = None
+        self._controller_died: BaseException | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -228,6 +243,8 @@ class LocalCluster:
     @property
     def image(self) -> Image:
         assert self.controller is not None
+        if self._controller_died is not None:
+            raise AssertionError("the controller's thread died, and nobody will answer") from self._controller_died
         return self.controller.tailer.image
 
     def __enter__(self) -> LocalCluster:
@@ -267,8 +284,15 @@ class LocalCluster:
         self.controller = Controller(
             store, f"controller-{uuid4().hex[:6]}", self.rows, probes=None if self.probes else NoProbes()
         )
-        self._thread = threading.Thread(target=self.controller.run, daemon=True)
+        self._thread = threading.Thread(target=self._control, args=(self.controller,), daemon=True)
         self._thread.start()
+
+    def _control(self, controller: Controller) -> None:
+        try:
+            controller.run()
+        except BaseException as e:
+            self._controller_died = e
+            raise
 
     def stop_controller(self) -> None:
         if self.controller is not None and self._thread is not None:

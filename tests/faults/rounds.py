@@ -1,12 +1,14 @@
 """`make faults ROUNDS=n`: random processes are killed, frozen and started again under load, round after round; then the count is made.
 
 The verifier owns the truth (what an idempotent acks=all producer saw acknowledged, tests/cluster/test_failover.py). Does not check time to
-recover. Each round is drawn from SEED, but processes run as they like: a seed repeats the faults, not the story.
+recover. Each round is drawn from SEED, but processes run as they like: a seed repeats the faults, not the story. Of each controller is drawn, too, whether
+it finds deaths by connections (probes) or by the ends of sessions alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import sys
 import tempfile
@@ -24,8 +26,9 @@ RECORDS_PER_SECOND = 2_000
 
 
 class Rounds:
-    def __init__(self, cluster: LocalCluster, verifier: Verifier, seed: int) -> None:
-        self.cluster, self.verifier, self.random = cluster, verifier, random.Random(seed)
+    def __init__(self, cluster: LocalCluster, verifier: Verifier, dice: random.Random) -> None:
+        self.cluster, self.verifier, self.random = cluster, verifier, dice
+        self.with_probes = 0
         self.done: dict[str, int] = {}
 
     def one(self) -> str:
@@ -38,6 +41,7 @@ class Rounds:
             self.change_controllers,
         )
         fault = self.random.choices(faults, weights=(6, 2, 1, 3, 1, 2))[0]
+        self.with_probes += self.cluster.probes
         time.sleep(self.random.uniform(0, 1.5))  # at any moment of the load
         fault()
         recovered(self.cluster)
@@ -77,8 +81,13 @@ class Rounds:
     def change_controllers(self) -> None:
         self.cluster.stop_controller()
         time.sleep(self.random.choice((0, 2)))
+        self.cluster.probes = drawn(self.random)
         self.cluster.start_controller()
         wait_for(lambda: self.cluster.controller is not None and self.cluster.controller.core.acting, "a controller")
+
+
+def drawn(dice: random.Random) -> bool:
+    return dice.random() < 0.5
 
 
 def main() -> int:
@@ -86,13 +95,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    began = time.monotonic()
-    with (
-        tempfile.TemporaryDirectory(prefix="weir-faults-") as folder,
-        LocalCluster(Path(folder), 3, SETTINGS) as cluster,
-    ):
+    began, dice = time.monotonic(), random.Random(arguments.seed)
+    with tempfile.TemporaryDirectory(prefix="weir-faults-") as folder, contextlib.ExitStack() as stack:
+        cluster = LocalCluster(Path(folder), 3, SETTINGS)
+        cluster.probes = drawn(dice)
+        stack.enter_context(cluster)
         verifier = verified(cluster, RECORDS_PER_SECOND)
-        rounds = Rounds(cluster, verifier, arguments.seed)
+        rounds = Rounds(cluster, verifier, dice)
         failure = ""
         try:
             verifier.progress("before anything happens")
@@ -104,7 +113,8 @@ def main() -> int:
         count = verifier.count()
     kinds = ", ".join(f"{name} {n}" for name, n in sorted(rounds.done.items()))
     print(
-        f"rounds {sum(rounds.done.values())} ({kinds}), seconds {time.monotonic() - began:.0f}, seed {arguments.seed}"
+        f"rounds {sum(rounds.done.values())} ({kinds}), {rounds.with_probes} with probes, "
+        f"seconds {time.monotonic() - began:.0f}, seed {arguments.seed}"
     )
     print(f"acked {count.acked}, lost {count.lost}, doubled {count.doubled}, out of order {count.disordered}, "
           f"given up {count.failed}, never delivered {count.undelivered}")  # fmt: skip
