@@ -11,7 +11,7 @@ ROUNDS ?= 20
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz setup tools up down status check test simulate faults moves-matrix browser pipeline bench bench-many bench-peer bench-console clean cli clients
+.PHONY: help fuzz setup tools up down status check test simulate faults moves-matrix browser pipeline bench bench-many bench-peer bench-console bench-plans clean cli clients
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -88,6 +88,9 @@ bench-peer: setup  ## the same beside Apache Kafka from Maven, in alternating pa
 
 bench-console: setup  ## the console's pages with 10,000 topics, 100,000 partitions and a dead broker
 	$(BIN)/python -m bench.console $(ARGS)
+
+bench-plans: setup  ## a plan of 100,000 partitions: made, kept, compared, given out, taken in, made a move
+	@$(BIN)/python -m bench.plans $(ARGS)
 
 clients: setup tools  ## every feature against clients nobody here wrote (Python, Java, Node, Go, Spark); docs/clients.md (options: make clients ARGS='--column kafkajs')
 	$(BIN)/python -m tests.foreign $(ARGS)

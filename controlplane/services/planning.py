@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 
 from controlplane import pace
 from controlplane import plan as planning
+from controlplane.bulk import insert_many
 from controlplane.models import Broker, Move, MovePartition, ObservedTopic, Partition
 from controlplane.models.change import Outcome
 from controlplane.services import throttles
@@ -188,21 +189,17 @@ def _write(
         overrides=[*lifted[:SENTENCES_MAX]], throttled=caps["throttle_bytes_per_s"] is not None,
         **caps,
     )  # fmt: skip
-    MovePartition.objects.bulk_create(
-        MovePartition(
-            move=move,
-            topic_id=p.view.topic_id,
-            topic_name=p.view.topic,
-            partition=p.view.partition,
-            before={"replicas": list(p.view.replicas), "leader": p.view.leader, "isr": list(p.view.isr)},
-            replicas_from=list(p.view.replicas),
-            replicas_to=list(p.replicas_to),
-            wanted=list(p.replicas_to),
-            read_generation=p.view.generation,
-            bytes_total=p.bytes_to_copy,
-        )
-        for p in plan.parts
-    )
+    insert_many(
+        MovePartition,
+        ("move_id", "topic_id", "topic_name", "partition", "before", "replicas_from", "replicas_to", "wanted", "read_generation",
+         "bytes_total"),
+        (
+            (move.pk, v.topic_id, v.topic, v.partition, {"replicas": list(v.replicas), "leader": v.leader, "isr": list(v.isr)},
+             list(v.replicas), list(p.replicas_to), list(p.replicas_to), v.generation, p.bytes_to_copy)
+            for p in plan.parts
+            for v in (p.view,)
+        ),
+    )  # fmt: skip
     named = plan.parts[:NAMED_MAX]
     before: dict[str, Any] = {f"{p.view.topic}-{p.view.partition}": list(p.view.replicas) for p in named}
     after: dict[str, Any] = {f"{p.view.topic}-{p.view.partition}": list(p.replicas_to) for p in named}

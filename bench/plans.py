@@ -1,0 +1,86 @@
+"""`python -m bench.plans`: a plan of every partition of a large seeded cluster, made, kept, listed, compared, given out, taken in, made a move: seconds
+each, and seconds of this process's CPU, which a busy machine does not stretch. The rows are those of `bench.console`. What it does not show: the copying, and PostgreSQL (SQLite, as in the house)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+SECONDS_MAX = 10.0
+"""The budget of a plan for 100,000 partitions with one broker drained."""
+PAGE_MS_MAX = 100.0
+BROKER = 1
+
+
+def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float]]:
+    """(what, seconds, seconds of CPU, budget in seconds)."""
+    from bench.console import BROKERS, DEAD, seed
+
+    seed(topics, partitions, 1)
+    from controlplane.models import Broker, Partition
+    from controlplane.selectors import moves as move_pages
+    from controlplane.selectors import plans as pages
+    from controlplane.services import moves, plans
+
+    Broker.objects.filter(broker_id=DEAD).update(alive=True)
+    for first in range(BROKERS):
+        # Every partition has a copy on the broker that is drained, and is whole.
+        replicas = [(first + j) % BROKERS + 1 for j in range(3)]
+        held = [*[b for b in replicas if b != BROKER][:2], BROKER]
+        Partition.objects.filter(replicas=replicas).update(replicas=held, isr=held, leader=held[0])
+    who: dict[str, Any] = {"who": "bench", "why": "bench"}
+    found: list[tuple[str, float, float, float]] = []
+
+    def timed(what: str, act: Callable[[], Any], budget: float = SECONDS_MAX) -> Any:
+        began, worked = time.perf_counter(), time.process_time()
+        out = act()
+        found.append((what, time.perf_counter() - began, time.process_time() - worked, budget))
+        return out
+
+    drain = {"kind": "drain", "broker": BROKER}
+    preview = timed("planned, nothing written", lambda: moves.preview_move(drain))
+    plan = timed("planned and kept", lambda: plans.save_plan(drain, **who))
+    assert len(preview.parts) == plan.parts == Partition.objects.count(), (len(preview.parts), plan.parts)
+    file = timed("given out as Kafka's JSON", lambda: "".join(pages.kafka_file(plan.pk)))
+    again = timed("taken in from Kafka's JSON and kept", lambda: plans.save_plan(json.loads(file), **who))
+    assert again.digest == plan.digest
+    same = timed("compared with another", lambda: pages.difference(plan.pk, again.pk))
+    assert same.different == 0
+    now = timed("compared with now", lambda: pages.difference(plan.pk, None))
+    assert (now.stale, now.different) == (0, plan.parts)
+    timed("the list, a page", pages.plan_list, PAGE_MS_MAX / 1000)
+    timed("first page of its parts", lambda: pages.plan_parts(plan.pk), PAGE_MS_MAX / 1000)
+    timed("last page of its parts", lambda: pages.plan_parts(plan.pk, page=10**6), PAGE_MS_MAX / 1000)
+    move = timed("made a move of", lambda: plans.move_of(plan.pk, plan.digest, **who))
+    timed("started", lambda: moves.start_move(move.pk, **who))
+    from controlplane.services import advancing
+
+    timed("one look of the worker", lambda: advancing.advance_move(move.pk), 1.0)
+    timed("the move's parts, a page", lambda: move_pages.move_parts(move.pk), PAGE_MS_MAX / 1000)
+    timed("cancelled", lambda: moves.cancel_move(move.pk, **who))
+    print(f"{plan.parts} partitions, {len(file) / 1e6:.1f} MB of Kafka's JSON")
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--topics", type=int, default=10_000)
+    parser.add_argument("--partitions", type=int, default=10, help="of each topic")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="weir-bench-plans-") as folder:
+        os.environ["WEIR_DATA_DIR"] = folder
+        rows = measure(options.topics, options.partitions)
+    for what, seconds, cpu, budget in rows:
+        over = "" if seconds <= budget else f"  over its budget of {budget:g} s"
+        print(f"{what:38} {seconds:8.3f} s {cpu:8.3f} s CPU{over}")
+    return int(any(seconds > budget for _, seconds, _, budget in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
