@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from brokerd.access.acls import Resource
 from brokerd.access.guards import (
     CLUSTER,
     GROUP,
@@ -42,24 +43,32 @@ def find_coordinator(a: Asked) -> bool:
     return False
 
 
-def offset_commit(a: Asked) -> bool:
-    r = m.OffsetCommitResponse
+def commits(
+    a: Asked, response: type[Any], topic: type[Any], partition: type[Any], *wanted: tuple[O, Resource, str, int]
+) -> bool:
+    """Offsets to commit, in a transaction or not: all of `wanted` (operation, resource, its name, error), and each topic to be read."""
 
     def told(topics: Iterable[Any], error: int) -> list[Any]:
-        part = r.OffsetCommitResponsePartition
         return [
-            r.OffsetCommitResponseTopic(name=t.name, partitions=[part(partition_index=p.partition_index, error_code=error) for p in t.partitions])
+            topic(name=t.name, partitions=[partition(partition_index=p.partition_index, error_code=error) for p in t.partitions])
             for t in topics
         ]  # fmt: skip
 
-    if not a.may(O.READ, GROUP, a.body.group_id):
-        return a.refuse(r(topics=told(a.body.topics, NO_GROUP)))
+    for operation, resource, name, error in wanted:
+        if not a.may(operation, resource, name):
+            return a.refuse(response(topics=told(a.body.topics, error)))
     may, may_not = a.only(O.READ, a.body.topics)
     if may_not and not may:
-        return a.refuse(r(topics=told(may_not, NO_TOPIC)))
+        return a.refuse(response(topics=told(may_not, NO_TOPIC)))
     a.body.topics = may
     a.then(lambda answer: answer.topics.extend(told(may_not, NO_TOPIC)))
     return False
+
+
+def offset_commit(a: Asked) -> bool:
+    r = m.OffsetCommitResponse
+    wanted = (O.READ, GROUP, a.body.group_id, NO_GROUP)
+    return commits(a, r, r.OffsetCommitResponseTopic, r.OffsetCommitResponsePartition, wanted)
 
 
 def offset_fetch(a: Asked) -> bool:

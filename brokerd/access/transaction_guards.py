@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
+from brokerd.access.group_guards import commits
 from brokerd.access.guards import (
     CLUSTER,
     GROUP,
@@ -79,25 +79,10 @@ def write_markers(a: Asked) -> bool:
 
 def commit_offsets(a: Asked) -> bool:
     r = m.TxnOffsetCommitResponse
-
-    def told(topics: Iterable[Any], error: int) -> list[Any]:
-        part = r.TxnOffsetCommitResponsePartition
-        return [
-            r.TxnOffsetCommitResponseTopic(name=t.name, partitions=[part(partition_index=p.partition_index, error_code=error) for p in t.partitions])
-            for t in topics
-        ]  # fmt: skip
-
-    if not a.may(O.WRITE, TRANSACTION, a.body.transactional_id):
-        return a.refuse(r(topics=told(a.body.topics, NO_TRANSACTION)))
-    if not a.may(O.READ, GROUP, a.body.group_id):
-        return a.refuse(r(topics=told(a.body.topics, NO_GROUP)))
-    may, may_not = a.only(O.READ, a.body.topics)
-    if may_not and not may:
-        return a.refuse(r(topics=told(may_not, NO_TOPIC)))
-    a.body.topics = may
-    if may_not:
-        a.then(lambda answer: answer.topics.extend(told(may_not, NO_TOPIC)))
-    return False
+    return commits(
+        a, r, r.TxnOffsetCommitResponseTopic, r.TxnOffsetCommitResponsePartition,
+        (O.WRITE, TRANSACTION, a.body.transactional_id, NO_TRANSACTION), (O.READ, GROUP, a.body.group_id, NO_GROUP),
+    )  # fmt: skip
 
 
 def describe_producers(a: Asked) -> bool:

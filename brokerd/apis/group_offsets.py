@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from brokerd.apis.committed import answered, offsets_of
 from brokerd.cluster.model import Now
 from brokerd.coordinator import events
 from brokerd.coordinator.consumer_events import GROUP_ID_NOT_FOUND
 from brokerd.coordinator.consumer_group import ConsumerGroup
-from brokerd.coordinator.events import Offset, TopicIndex
-from brokerd.coordinator.groups import OFFSET_METADATA_TOO_LARGE, Groups
+from brokerd.coordinator.events import Offset
+from brokerd.coordinator.groups import Groups
 from brokerd.dispatch import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
@@ -35,39 +36,14 @@ class GroupOffsetsApi:
 
     def commit(self, request: Request) -> None:
         body: m.OffsetCommitRequest = request.body
-        wall = self._clock().wall_ms
-        offsets: dict[TopicIndex, Offset] = {}
-        refused: set[TopicIndex] = set()
-        for topic in body.topics:
-            for p in topic.partitions:
-                text = p.committed_metadata or ""
-                if len(text.encode()) > self._groups.metadata_bytes_max:
-                    refused.add((topic.name, p.partition_index))
-                else:
-                    offsets[topic.name, p.partition_index] = Offset(
-                        p.committed_offset, p.committed_leader_epoch, text, wall
-                    )
+        offsets, refused = offsets_of(body.topics, self._groups.metadata_bytes_max, self._clock().wall_ms)
 
         def reply(answer: Any) -> None:
-            request.reply(
-                m.OffsetCommitResponse(
-                    topics=[
-                        m.OffsetCommitResponse.OffsetCommitResponseTopic(
-                            name=topic.name,
-                            partitions=[
-                                m.OffsetCommitResponse.OffsetCommitResponsePartition(
-                                    partition_index=p.partition_index,
-                                    error_code=OFFSET_METADATA_TOO_LARGE
-                                    if (topic.name, p.partition_index) in refused
-                                    else answer.error,
-                                )
-                                for p in topic.partitions
-                            ],
-                        )
-                        for topic in body.topics
-                    ]
-                )
+            r = m.OffsetCommitResponse
+            topics = answered(
+                body.topics, answer, refused, r.OffsetCommitResponseTopic, r.OffsetCommitResponsePartition
             )
+            request.reply(r(topics=topics))
 
         event = events.Commit(
             reply, body.member_id, body.group_instance_id, body.generation_id_or_member_epoch, offsets

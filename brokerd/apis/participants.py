@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from brokerd.apis.committed import answered, offsets_of
 from brokerd.apis.fetch import epoch_error
 from brokerd.apis.produce import PASSING, Outcome, ProduceApi
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now
 from brokerd.coordinator import events
-from brokerd.coordinator.events import Offset, TopicIndex
-from brokerd.coordinator.groups import INVALID_GROUP_ID, OFFSET_METADATA_TOO_LARGE, Groups
+from brokerd.coordinator.events import Answered
+from brokerd.coordinator.groups import INVALID_GROUP_ID, Groups
 from brokerd.dispatch import Handler, Request
 from brokerd.partitions import Partitions
 from brokerd.replica import Replica
@@ -78,65 +79,44 @@ class ParticipantsApi:
     def commit_offsets(self, request: Request) -> None:
         body: m.TxnOffsetCommitRequest = request.body
         version = request.header.api_version
-        wall = self._clock().wall_ms
-        offsets: dict[TopicIndex, Offset] = {}
-        refused: set[TopicIndex] = set()
-        for topic in body.topics:
-            for p in topic.partitions:
-                text = p.committed_metadata or ""
-                if len(text.encode()) > self._groups.metadata_bytes_max:
-                    refused.add((topic.name, p.partition_index))
-                else:
-                    offset = Offset(p.committed_offset, p.committed_leader_epoch, text, wall)
-                    offsets[topic.name, p.partition_index] = offset
+        offsets, refused = offsets_of(body.topics, self._groups.metadata_bytes_max, self._clock().wall_ms)
 
-        def reply(error: int) -> None:
-            request.reply(
-                m.TxnOffsetCommitResponse(
-                    topics=[
-                        m.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic(
-                            name=t.name,
-                            partitions=[
-                                m.TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition(
-                                    partition_index=p.partition_index,
-                                    error_code=OFFSET_METADATA_TOO_LARGE
-                                    if (t.name, p.partition_index) in refused
-                                    else error,
-                                )
-                                for p in t.partitions
-                            ],
-                        )
-                        for t in body.topics
-                    ]
-                )
+        def reply(answer: Answered) -> None:
+            r = m.TxnOffsetCommitResponse
+            topics = answered(
+                body.topics, answer, refused, r.TxnOffsetCommitResponseTopic, r.TxnOffsetCommitResponsePartition
             )
+            request.reply(r(topics=topics))
+
+        def refuse(error: int) -> None:
+            reply(Answered(error))
 
         def verified(error: ErrorCode, why: str | None) -> None:
             if error:
-                reply(_told(error, version))
+                refuse(_told(error, version))
                 return
             known = replica.log.producers.known.get(body.producer_id)
             if known is not None and known.epoch > body.producer_epoch:
-                reply(ErrorCode.INVALID_PRODUCER_EPOCH)
+                refuse(ErrorCode.INVALID_PRODUCER_EPOCH)
                 return
             event = events.TransactionalCommit(
-                lambda answer: reply(answer.error), body.member_id, body.group_instance_id, body.generation_id, offsets,
+                reply, body.member_id, body.group_instance_id, body.generation_id, offsets,
                 body.producer_id, body.producer_epoch,
             )  # fmt: skip
             error_now = self._groups.handle(body.group_id, event)
             if error_now:
-                reply(error_now)
+                refuse(error_now)
 
         if not body.group_id:
-            reply(INVALID_GROUP_ID)
+            refuse(INVALID_GROUP_ID)
             return
         partition, _, error = self._groups.find(body.group_id)
         if error:
-            reply(error)
+            refuse(error)
             return
         found, closed = self._led(GROUP_OFFSETS_TOPIC, partition)
         if found is None:
-            reply(ErrorCode.NOT_COORDINATOR if closed else ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            refuse(ErrorCode.NOT_COORDINATOR if closed else ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         replica = found
         verification = self._produce.verification

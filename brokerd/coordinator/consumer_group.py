@@ -19,10 +19,10 @@ epoch is told so. Called by `groups`. Must not come in: clocks, random numbers, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from brokerd.cluster.model import Now
+from brokerd.cluster.model import Now, TopicPartition
 from brokerd.coordinator import events
 from brokerd.coordinator.assignors import NOTHING, Share
 from brokerd.coordinator.consumer_events import (
@@ -216,7 +216,7 @@ class ConsumerGroup(Shares):
         else:
             # What it was to give up it has given up; what it has waits for it.
             at = self.standings[e.member_id]
-            away = replace(at, epoch=LEFT_FOR_A_WHILE, state=MemberState.STABLE, revoking=NOTHING)
+            away = at.but(epoch=LEFT_FOR_A_WHILE, state=MemberState.STABLE, revoking=NOTHING)
             self.change(Fact.STANDING, e.member_id, away)
             self.revocations.pop(e.member_id, None)
         return Beaten(NONE, None, e.member_id, e.epoch)
@@ -228,7 +228,8 @@ class ConsumerGroup(Shares):
     def _take_seat(self, old_id: str, new_id: str) -> Standing:
         """The same instance, started again: what lay at its seat is its own. Nobody else's target changes by it."""
         profile, target = self.members[old_id], self.targets.get(old_id, NOTHING)
-        standing = Standing(assigned=self.standings[old_id].assigned)
+        had = self.standings[old_id].assigned
+        standing = Standing(assigned=had, since=dict.fromkeys(had, self.epoch))
         for fact in (Fact.STANDING, Fact.TARGET, Fact.MEMBER):
             self.change(fact, old_id, None)
         self.change(Fact.MEMBER, new_id, profile)
@@ -341,21 +342,40 @@ class ConsumerGroup(Shares):
 
     def _commit(self, e: events.Commit, now: Now) -> list[Effect]:
         if e.generation < 0 and not self.members:
-            error = COORDINATOR_NOT_AVAILABLE if self.dead else NONE
+            refused = Answered(COORDINATOR_NOT_AVAILABLE if self.dead else NONE)
             self.empty_since_wall_ms = self.empty_since_wall_ms or now.wall_ms
         else:
-            error = self.epoch_error(e.member_id, e.generation, e.instance_id)
-        if error or not e.offsets:
-            return [Reply(e.token, Answered(error))]
-        return [*self.commits.commit(e.token, e.offsets)]
+            refused = self._refused_offsets(e)
+        if refused.error or len(refused.but) == len(e.offsets):
+            return [Reply(e.token, refused)]
+        return [*self.commits.commit(e, refused.but)]
 
     def _commit_in_transaction(self, e: events.TransactionalCommit, now: Now) -> list[Effect]:
         """Whoever names no membership (clients before KIP-447) is let in: its transaction fences it."""
         named = e.generation >= 0 or e.member_id or e.instance_id is not None
-        error = self.epoch_error(e.member_id, e.generation, e.instance_id) if named else NONE
-        if error or not e.offsets:
-            return [Reply(e.token, Answered(error))]
-        return [*self.commits.commit_in_transaction(e)]
+        refused = self._refused_offsets(e) if named else Answered(NONE)
+        # Of epochs that are over clients know by another name here.
+        error = ILLEGAL_GENERATION if refused.error == STALE_MEMBER_EPOCH else refused.error
+        refused = Answered(error, dict.fromkeys(refused.but, ILLEGAL_GENERATION))
+        if error or len(refused.but) == len(e.offsets):
+            return [Reply(e.token, refused)]
+        return [*self.commits.commit_in_transaction(e, refused.but)]
+
+    def _refused_offsets(self, e: events.Commit | events.TransactionalCommit) -> Answered:
+        """Of a member whose epoch is over those partitions that it was given since, or has no more."""
+        error = self.epoch_error(e.member_id, e.generation, e.instance_id)
+        at = self.standings.get(e.member_id, Standing())
+        if error != STALE_MEMBER_EPOCH or e.generation > at.epoch:
+            return Answered(error)
+        may = {
+            (name, partition)
+            for name, partition in e.offsets
+            if (found := self.topics.named(name)) is not None
+            and at.may_commit(TopicPartition(found[0], partition), e.generation)
+        }
+        if not may:
+            return Answered(error)
+        return Answered(NONE, {place: STALE_MEMBER_EPOCH for place in e.offsets if place not in may})
 
     # -- looking in ----------------------------------------------------------------------------------------------------------
     def validate(self) -> None:

@@ -1,8 +1,7 @@
 """How the facts of a group of the new protocol stand in __consumer_offsets: Kafka's own formats, so that its tools read them.
 
 Law: pure; what cannot be read raises ValueError and is skipped by the loader with a line in the log. The names are those of Kafka's message
-definitions (group-coordinator, up to 4.3). Left out, as they are optional there: the partitions' own epochs (KIP-1251) and times of
-creation and assignment. Key type 4, which Kafka itself has given up for the header's hash, is read over.
+definitions (group-coordinator, up to 4.3). Left out, as they are optional there: times of creation and assignment. Key type 4, which Kafka itself has given up for the header's hash, is read over.
 """
 
 from __future__ import annotations
@@ -76,6 +75,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Struct):
     class TopicPartitions(Struct):
         topic_id: UUID = f("uuid")
         partitions: list[int] = f(array("int32"))
+        assignment_epochs: list[int] = f(array("int32"), tag=0, tagged="0+")
 
     member_epoch: int = f("int32")
     previous_member_epoch: int = f("int32")
@@ -151,11 +151,11 @@ def _shaped(fact: Fact, v: Any) -> Any:
             return ConsumerGroupTargetAssignmentMemberValue([one(t, ps) for t, ps in by_topic(v).items()])
         case Fact.STANDING:
             several = ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions
-            return ConsumerGroupCurrentMemberAssignmentValue(
-                v.epoch, v.previous_epoch, v.state,
-                [several(t, ps) for t, ps in by_topic(v.assigned).items()],
-                [several(t, ps) for t, ps in by_topic(v.revoking).items()],
-            )  # fmt: skip
+            assigned, revoking = (
+                [several(t, ps, [v.since[TopicPartition(t, p)] for p in ps]) for t, ps in by_topic(share).items()]
+                for share in (v.assigned, v.revoking)
+            )
+            return ConsumerGroupCurrentMemberAssignmentValue(v.epoch, v.previous_epoch, v.state, assigned, revoking)
         case Fact.PATTERN:
             return ConsumerGroupRegularExpressionValue(sorted(v.topics), v.version, v.wall_ms)
 
@@ -217,9 +217,16 @@ def read_value(fact: Fact, data: bytes) -> Any:
         case Fact.TARGET:
             return share_of(v.topic_partitions)
         case Fact.STANDING:
+            # Kafka before 4.3 wrote none of a partition's own epochs: as if it were all given last.
+            last = max(v.member_epoch, v.previous_member_epoch)
+            since = {
+                TopicPartition(t.topic_id, p): epoch
+                for t in (*v.assigned_partitions, *v.partitions_pending_revocation)
+                for p, epoch in zip(t.partitions, t.assignment_epochs or [last] * len(t.partitions), strict=True)
+            }
             return Standing(
                 v.member_epoch, v.previous_member_epoch, MemberState(v.state),
-                share_of(v.assigned_partitions), share_of(v.partitions_pending_revocation),
+                share_of(v.assigned_partitions), share_of(v.partitions_pending_revocation), since,
             )  # fmt: skip
         case Fact.PATTERN:
             return Resolved(frozenset(v.topics), v.version, v.timestamp)

@@ -37,7 +37,7 @@ def brought(old: Group, topics: Topics) -> list[Change]:
         facts += [
             Change(Fact.MEMBER, m.member_id, profile),
             Change(Fact.TARGET, m.member_id, share),
-            Change(Fact.STANDING, m.member_id, Standing(old.generation, old.generation, assigned=share)),
+            Change(Fact.STANDING, m.member_id, Standing(old.generation, old.generation).but(assigned=share)),
         ]
     return facts
 

@@ -6,7 +6,7 @@ Called by `group` (the machine), `groups` (its place), `records` and the door. M
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -178,7 +178,10 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
+    """`but`: partitions whose offsets are answered otherwise."""
+
     error: int
+    but: Mapping[TopicIndex, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

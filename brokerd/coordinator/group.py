@@ -331,7 +331,7 @@ class Group(Seats):
             return [Reply(e.token, Answered(error))]
         if not self.members and not self.empty_since_wall_ms:
             self.empty_since_wall_ms = now.wall_ms
-        return self.commits.commit(e.token, e.offsets)
+        return self.commits.commit(e)
 
     def _commit_in_transaction(self, e: TransactionalCommit, now: Now) -> list[Effect]:
         """Whoever names no membership (clients before KIP-447) is let in: its transaction fences it."""

@@ -15,6 +15,7 @@ from brokerd.coordinator.events import (
     NONE,
     NOT_COORDINATOR,
     Answered,
+    Commit,
     Effect,
     Offset,
     Persisted,
@@ -25,6 +26,8 @@ from brokerd.coordinator.events import (
     TransactionalCommit,
 )
 
+NOTHING_REFUSED: Mapping[TopicIndex, int] = {}
+
 
 @dataclass(slots=True)
 class Commits:
@@ -34,8 +37,8 @@ class Commits:
     undecided: dict[int, dict[TopicIndex, tuple[Offset, int]]] = field(default_factory=dict)
     """{producer id: (offset, place of its record)} of transactions that are not ended."""
     _number: int = 0
-    _under_way: dict[int, tuple[Any, Mapping[TopicIndex, Offset], int | None]] = field(default_factory=dict)
-    """(token, offsets, producer id of a transaction) by number."""
+    _under_way: dict[int, tuple[Any, Answered, Mapping[TopicIndex, Offset], int | None]] = field(default_factory=dict)
+    """(token, its answer, offsets, producer id of a transaction) by number."""
 
     def next_number(self) -> int:
         """Numbers of what a group wants persisted, offsets or not: `Persisted` names one."""
@@ -46,32 +49,34 @@ class Commits:
     def none(self) -> bool:
         return not self.offsets and not self.undecided and not self._under_way
 
-    def commit(self, token: Any, offsets: Mapping[TopicIndex, Offset]) -> list[Effect]:
-        number = self.next_number()
-        self._under_way[number] = (token, offsets, None)
+    def commit(self, e: Commit, refused: Mapping[TopicIndex, int] = NOTHING_REFUSED) -> list[Effect]:
+        number, offsets = self.next_number(), _without(e.offsets, refused)
+        self._under_way[number] = (e.token, Answered(NONE, refused), offsets, None)
         return [PersistOffsets(number, offsets)]
 
-    def commit_in_transaction(self, e: TransactionalCommit) -> list[Effect]:
-        number = self.next_number()
-        self._under_way[number] = (e.token, e.offsets, e.producer_id)
-        return [PersistOffsets(number, e.offsets, (e.producer_id, e.producer_epoch))]
+    def commit_in_transaction(
+        self, e: TransactionalCommit, refused: Mapping[TopicIndex, int] = NOTHING_REFUSED
+    ) -> list[Effect]:
+        number, offsets = self.next_number(), _without(e.offsets, refused)
+        self._under_way[number] = (e.token, Answered(NONE, refused), offsets, e.producer_id)
+        return [PersistOffsets(number, offsets, (e.producer_id, e.producer_epoch))]
 
     def persisted(self, e: Persisted) -> list[Effect] | None:
         """None: that number is none of ours."""
         commit = self._under_way.pop(e.number, None)
         if commit is None:
             return None
-        token, offsets, producer_id = commit
+        token, answer, offsets, producer_id = commit
         for i, (key, offset) in enumerate(offsets.items()):
             self.place(key, offset, e.log_offset + i, producer_id)
-        return [Reply(token, Answered(NONE))]
+        return [Reply(token, answer)]
 
     def failed(self, e: PersistFailed) -> list[Effect] | None:
         commit = self._under_way.pop(e.number, None)
         return None if commit is None else [Reply(commit[0], Answered(e.error))]
 
     def unload(self) -> list[Effect]:
-        effects: list[Effect] = [Reply(token, Answered(NOT_COORDINATOR)) for token, _, _ in self._under_way.values()]
+        effects: list[Effect] = [Reply(token, Answered(NOT_COORDINATOR)) for token, *_ in self._under_way.values()]
         self._under_way.clear()
         return effects
 
@@ -96,6 +101,10 @@ class Commits:
     def unstable(self) -> set[TopicIndex]:
         """What a transaction may change yet."""
         under_way = {
-            k for _, offsets, producer_id in self._under_way.values() if producer_id is not None for k in offsets
+            k for _, _, offsets, producer_id in self._under_way.values() if producer_id is not None for k in offsets
         }
         return under_way.union(*self.undecided.values())
+
+
+def _without(offsets: Mapping[TopicIndex, Offset], refused: Mapping[TopicIndex, int]) -> Mapping[TopicIndex, Offset]:
+    return {place: offset for place, offset in offsets.items() if place not in refused} if refused else offsets

@@ -12,9 +12,10 @@ it. Called by `consumer_group`, which says who holds what. Must not come in: who
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import Any
 
 from brokerd.cluster.model import TopicPartition
 from brokerd.coordinator.assignors import NOTHING, Share
@@ -34,17 +35,27 @@ class MemberState(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Where a member stands. It holds `assigned`, and `revoking` until it has been heard without it. `previous_epoch` is what it may
-    say once more if the answer with its epoch was lost."""
+    say once more if the answer with its epoch was lost. `since` is the epoch in which it was given each partition that it holds (KIP-1251)."""
 
     epoch: int = 0
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
     assigned: Share = NOTHING
     revoking: Share = NOTHING
+    since: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @property
     def held(self) -> Share:
         return self.assigned | self.revoking
+
+    def but(self, **changes: Any) -> Standing:
+        """What it holds still it has since it was given it; the rest it is given now."""
+        after = replace(self, **changes)
+        return replace(after, since={tp: self.since.get(tp, after.epoch) for tp in after.held})
+
+    def may_commit(self, tp: TopicPartition, epoch: int) -> bool:
+        """What was read in an epoch from which on it has held the partition is nobody else's to say."""
+        return epoch == self.epoch or (tp in self.since and self.since[tp] <= epoch < self.epoch)
 
 
 def reconciled(
@@ -58,9 +69,9 @@ def reconciled(
     keeps = at.assigned & target
     gives_up = at.assigned - keeps
     if gives_up and (owned is None or owned & gives_up):
-        return replace(at, state=MemberState.UNREVOKED, assigned=keeps, revoking=gives_up)
+        return at.but(state=MemberState.UNREVOKED, assigned=keeps, revoking=gives_up)
     wants = target - keeps
     gets = frozenset(tp for tp in wants if free(tp))
     state = MemberState.STABLE if len(gets) == len(wants) else MemberState.UNRELEASED
     previous = at.epoch if at.epoch != target_epoch else at.previous_epoch
-    return Standing(target_epoch, previous, state, keeps | gets)
+    return at.but(epoch=target_epoch, previous_epoch=previous, state=state, assigned=keeps | gets, revoking=NOTHING)

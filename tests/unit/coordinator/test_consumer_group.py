@@ -451,6 +451,36 @@ def test_only_a_member_of_the_epoch_commits() -> None:
     assert talk.group.commits.offsets == places
 
 
+def test_a_member_of_an_older_epoch_commits_what_it_has_had_since() -> None:
+    """KIP-1251: its heartbeat and its commit cross each other on their way."""
+    talk = Talk()
+    talk.join("m1", "a")
+    talk.join("m2", "a")
+    kept = talk.beat("m1", 1).assigned
+    gone = share(A, 0, 1, 2, 3) - (kept or frozenset())
+    assert talk.beat("m1", 1, owned=kept).epoch == 2
+    talk.beat("m2", 2)
+
+    def commit(member: str, epoch: int, transactional: bool = False) -> tuple[int, set[int]]:
+        offsets = {("a", p): g.Offset(5, -1, "", 0) for p in range(4)}
+        event = (
+            g.TransactionalCommit("t", member, None, epoch, offsets, 7, 0)
+            if transactional
+            else g.Commit("t", member, None, epoch, offsets)
+        )
+        answer = talk.tell(event)
+        assert set(answer.but.values()) <= {g.ILLEGAL_GENERATION if transactional else c.STALE_MEMBER_EPOCH}
+        return answer.error, {p for _, p in answer.but}
+
+    assert commit("m1", 1) == (0, {tp.partition for tp in gone}), "of what it has given up another says it now"
+    assert set(talk.group.commits.offsets) == {("a", tp.partition) for tp in kept or ()}
+    assert commit("m1", 1, transactional=True) == (0, {tp.partition for tp in gone})
+    assert commit("m2", 1) == (c.STALE_MEMBER_EPOCH, set()), "it was given all of it later"
+    assert commit("m2", 1, transactional=True) == (g.ILLEGAL_GENERATION, set()), "as clients know it in transactions"
+    assert commit("m1", 3) == (c.STALE_MEMBER_EPOCH, set())
+    assert commit("m1", 2) == (0, set())
+
+
 def test_an_answer_without_changes_waits_for_those_on_their_way() -> None:
     talk = Talk()
     (write,) = talk.group.handle(Beat("first", "m1", 0, "c", "/h", rebalance_ms=1, topics=frozenset({"a"})), talk.now)

@@ -34,7 +34,10 @@ T = UUID("00112233-4455-6677-8899-aabbccddeeff")
 NOW = memory.NOW
 PROFILE = Profile("i1", None, "c", "/h", frozenset({"b", "a"}), None, 5_000, "uniform")
 CLASSIC = Profile(None, None, "c", "/h", frozenset({"a"}), None, 5_000, None, ClassicSide(6_000, (("range", b"\0\1"),)))
-STANDING = Standing(7, 6, MemberState.UNREVOKED, share(T, 2, 0), share(T, 1))
+STANDING = Standing(
+    7, 6, MemberState.UNREVOKED, share(T, 2, 0), share(T, 1),
+    {TopicPartition(T, 0): 5, TopicPartition(T, 2): 7, TopicPartition(T, 1): 3},
+)  # fmt: skip
 
 # Laid out by hand after Kafka's message definitions: keys are a short and strings of two bytes of length; values a short, compact fields,
 # and a closing byte for tagged fields in every struct.
@@ -56,8 +59,8 @@ BYTES = [
     ),
     (
         Change(Fact.STANDING, "m", STANDING), "0008 0001 67 0001 6d",
-        "0000 00000007 00000006 01 02 00112233445566778899aabbccddeeff 03 00000000 00000002 00"
-        "02 00112233445566778899aabbccddeeff 02 00000001 00 00",
+        "0000 00000007 00000006 01 02 00112233445566778899aabbccddeeff 03 00000000 00000002 01 00 09 03 00000005 00000007"
+        "02 00112233445566778899aabbccddeeff 02 00000001 01 00 05 02 00000003 00",
     ),
     (
         Change(Fact.PATTERN, "a.*", Resolved(frozenset({"ab"}), 3, 17)), "0010 0001 67 0003 612e2a",
@@ -76,11 +79,10 @@ def test_facts_stand_in_kafkas_own_formats(change: Change, key: str, value: str)
 
 
 def test_what_kafka_adds_is_read_over() -> None:
-    """The epochs of single partitions (KIP-1251), times of creation and assignment."""
-    epochs = bytes.fromhex(
-        "0000 00000007 00000006 00 02 00112233445566778899aabbccddeeff 02 00000001 01 00 05 02 00000003 01 00"
-    )
-    assert formats.read_value(Fact.STANDING, epochs) == Standing(7, 6, MemberState.STABLE, share(T, 1))
+    """Times of creation and assignment; and what it has added is not missed where it is not there: the epochs of single partitions."""
+    before = bytes.fromhex("0000 00000007 00000006 00 02 00112233445566778899aabbccddeeff 02 00000001 00 01 00")
+    since = {TopicPartition(T, 1): 7}
+    assert formats.read_value(Fact.STANDING, before) == Standing(7, 6, MemberState.STABLE, share(T, 1), since=since)
     assert formats.read_value(Fact.TARGET_EPOCH, bytes.fromhex("0000 00000009 01 00 08 0000000000000001")) == 9
     assert formats.read_value(Fact.GROUP, bytes.fromhex("0000 00000005 01 01 08 0000000000000001")) == Header(5)
     assert formats.read_key(bytes.fromhex("0004 0001 67")) == ("g", None, "")
