@@ -203,7 +203,7 @@ class Broker:
         )
         fetch = FetchApi(
             self.loop, self.partitions, self.fetch_sessions, bytes_max=self.config["fetch.max.bytes"],
-            throttles=self.throttles,
+            throttles=self.throttles, by_rack=bool(self.config["replica.selector.class"]),
         )  # fmt: skip
         offsets = OffsetsApi(self.loop, self.partitions)
         metadata = MetadataApi(self.loop, self.config, lambda: self.partitions.image, self._ask)

@@ -43,6 +43,16 @@ def _per_address(text: str) -> dict[str, int]:
     return out
 
 
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+"""Kafka's name of the one selector that there is here."""
+
+
+def _selector(text: str) -> str:
+    if text.strip() not in ("", RACK_AWARE):
+        raise ValueError(f"expected {RACK_AWARE}, or nothing: classes of one's own cannot be loaded")
+    return text.strip()
+
+
 SETTINGS: tuple[Setting, ...] = (
     Setting("broker.id", int, None, "This broker's number, unique in the cluster.", 0),
     Setting("listeners", parse_listeners, (("PLAINTEXT", "127.0.0.1", 9092),), "Where to listen: NAME://host:port, several by commas."),
@@ -53,6 +63,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("zookeeper.connect", str, "127.0.0.1:2181", "ZooKeeper's host:port list, with an optional chroot."),
     Setting("zookeeper.session.timeout.ms", int, 6_000, "Silence after which the broker counts as dead.", 400),
     Setting("broker.rack", str, None, "The zone, for placement and closest reads."),
+    Setting("replica.selector.class", _selector, "", "Whether consumers read from a replica in their own rack: RackAwareReplicaSelector, under Kafka's whole name, or nothing."),
     Setting("failure.domain", str, None, "The host: replicas of one partition never share it."),
     Setting("num.partitions", int, 1, "Partitions of an auto-created topic.", 1, live=True),
     Setting("default.replication.factor", int, 1, "Replicas of an auto-created topic.", 1, live=True),

@@ -58,7 +58,10 @@ class Followers:
                     return False
                 self._partitions.trouble(replica, None)
                 self._partitions.want_flush(replica)
+            before = replica.core.high_watermark
             replica.core.told_high_watermark(hw, replica.log.end_offset)
+            if replica.core.high_watermark > before:
+                self._partitions.waiters.check(replica.hw_key())  # consumers may read here
             if replica.log.producers.closing:
                 replica.log.producers.replicated(replica.core.high_watermark)
             if log_start > replica.log.start_offset:

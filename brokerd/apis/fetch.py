@@ -1,7 +1,7 @@
 """Fetch: consumers and followers read here.
 
-Laws: a consumer never sees beyond the high watermark, with read_committed not beyond the last stable offset; a follower counts only with its current incarnation and epoch; the first
-batch goes out whole even above the byte limits (KIP-74). Answers are file regions, sent by sendfile.
+Laws: a consumer never sees beyond the high watermark (a follower's own, where it reads from one), with read_committed not beyond the last
+stable offset; a follower counts only with its current incarnation and epoch; the first batch goes out whole even above the byte limits (KIP-74). Answers are file regions, sent by sendfile.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from brokerd import partition as core
+from brokerd.apis.closest import closest, serves
 from brokerd.apis.fetchsessions import FULL_EPOCH, LAST_EPOCH, NO_SESSION, Ask, Key, Session, Sessions, Told
 from brokerd.cluster.model import Seat, TopicState
 from brokerd.dispatch import Request
@@ -30,6 +31,8 @@ WAIT_MS_MAX = 60_000
 """A client may ask to wait longer; a promise older than this is more likely forgotten than kept."""
 
 
+FIRST_WITH_RACK = 11
+"""Who sends this knows preferred read replicas."""
 FIRST_BY_ID = 13
 """Fetch names topics by id from here on."""
 
@@ -47,8 +50,17 @@ class Read:
 
 class FetchApi:
     def __init__(
-        self, loop: Loop, partitions: Partitions, sessions: Sessions, *, bytes_max: int, throttles: Throttles
+        self,
+        loop: Loop,
+        partitions: Partitions,
+        sessions: Sessions,
+        *,
+        bytes_max: int,
+        throttles: Throttles,
+        by_rack: bool = False,
     ) -> None:
+        """`by_rack`: consumers are told of a closer replica."""
+        self._by_rack = by_rack
         self._loop, self._partitions, self._bytes_max, self._throttles = loop, partitions, bytes_max, throttles
         self.sessions = sessions
 
@@ -107,7 +119,7 @@ class FetchApi:
         # What could not be served before is looked up again: it may be by now.
         for key, ask in [(k, session.asks[k]) for k in session.unheard if session.asks[k].error]:
             if key not in named:
-                named[key] = self._looked_up(ask.topic_name, ask.topic_id, ask.wanted, version)
+                named[key] = self._looked_up(ask.topic_name, ask.topic_id, ask.wanted, body, version)
         if follower is not None:
             for key in [*named, *forgotten]:
                 old = session.asks.get(key)
@@ -165,7 +177,9 @@ class FetchApi:
         total, limit_of = 0, self._limit(body, follower)
         for ask in asks:
             replica = ask.replica
-            if ask.error or replica is None or not replica.leads or replica.core.leader_epoch != ask.epoch:
+            if ask.error or replica is None or replica.core.leader_epoch != ask.epoch:
+                return True
+            if not serves(replica, ask.may_follow) or self._elsewhere(body, ask, follower) is not None:
                 return True
             if _stranger(replica, follower):
                 return True
@@ -193,6 +207,17 @@ class FetchApi:
         bucket = self._throttles.leading(replica.tp)
         return None if bucket is None or follower in replica.core.maximal_isr() else bucket
 
+    def _elsewhere(self, body: FetchRequest, ask: Ask, follower: Seat | None) -> int | None:
+        """The broker that the asker had better ask."""
+        if (
+            not (self._by_rack and ask.may_follow)
+            or follower is not None
+            or ask.replica is None
+            or not ask.replica.leads
+        ):
+            return None
+        return closest(ask.replica, body.rack_id, ask.wanted.fetch_offset, self._partitions.image)
+
     @staticmethod
     def _limit(body: FetchRequest, follower: Seat | None) -> Callable[[Replica], int]:
         """Where the asker's reading ends."""
@@ -219,10 +244,12 @@ class FetchApi:
         for topic in body.topics:
             for wanted in topic.partitions:
                 key = (topic.topic_id if version >= FIRST_BY_ID else topic.topic, wanted.partition)
-                asks[key] = self._looked_up(topic.topic, topic.topic_id, wanted, version)
+                asks[key] = self._looked_up(topic.topic, topic.topic_id, wanted, body, version)
         return asks
 
-    def _looked_up(self, name: str, topic_id: UUID, wanted: FetchRequest.FetchPartition, version: int) -> Ask:
+    def _looked_up(
+        self, name: str, topic_id: UUID, wanted: FetchRequest.FetchPartition, body: FetchRequest, version: int
+    ) -> Ask:
         image = self._partitions.image
         state: TopicState | None
         if version >= FIRST_BY_ID:
@@ -234,10 +261,11 @@ class FetchApi:
         if wanted.partition not in state.partitions:
             return Ask(state.name, state.topic_id, wanted, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         replica = self._partitions.find(state, wanted.partition)
-        error = epoch_error(replica, wanted.current_leader_epoch)
+        may_follow = version >= FIRST_WITH_RACK and bool(body.rack_id) and self._follower(body, version) is None
+        error = epoch_error(replica, wanted.current_leader_epoch, from_follower=may_follow)
         if error or replica is None:
             return Ask(state.name, state.topic_id, wanted, None, error)
-        return Ask(state.name, state.topic_id, wanted, replica, error, replica.core.leader_epoch)
+        return Ask(state.name, state.topic_id, wanted, replica, error, replica.core.leader_epoch, may_follow=may_follow)
 
     def _heard_from(self, follower: Seat, asks: Iterable[Ask], pulse: Pulse | None) -> None:
         now = self._loop.now
@@ -304,7 +332,7 @@ class FetchApi:
             replica = ask.replica
             if replica is None:
                 continue
-            if error := epoch_error(replica, ask.wanted.current_leader_epoch):
+            if error := epoch_error(replica, ask.wanted.current_leader_epoch, from_follower=ask.may_follow):
                 data.error_code = error
                 continue
             if _stranger(replica, follower):
@@ -321,6 +349,9 @@ class FetchApi:
                 continue
             if offset < replica.log.start_offset or offset > replica.log.end_offset:
                 data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+                continue
+            if (elsewhere := self._elsewhere(body, ask, follower)) is not None:
+                data.preferred_read_replica, read.more = elsewhere, True
                 continue
             limit = limit_of(replica)
             if offset >= limit:
@@ -365,7 +396,7 @@ def _settle(session: Session, read: Sequence[Read]) -> list[Read]:
             r.ask.error = ErrorCode(
                 r.data.error_code
             )  # looked up again by the next fetch, and told until it has passed
-        if failed or r.served or told != r.ask.told:
+        if failed or r.served or told != r.ask.told or r.data.preferred_read_replica >= 0:
             news.append(r)
         r.ask.told = None if failed else told
         session.heard(r.key, served=r.served, more=r.more or failed)
@@ -389,8 +420,9 @@ def regions_of(regions: Sequence[FileRegion]) -> FileRegion | list[FileRegion]:
     return regions[0] if len(regions) == 1 else list(regions)
 
 
-def epoch_error(replica: Replica | None, epoch: int) -> ErrorCode:
-    """What a request that carries `epoch` (-1: none) hears from a replica that may not lead, or leads in another epoch."""
+def epoch_error(replica: Replica | None, epoch: int, *, from_follower: bool = False) -> ErrorCode:
+    """What a request that carries `epoch` (-1: none) hears from a replica that may not lead, or leads in another epoch; `from_follower`: it
+    may be answered by one that follows."""
     if replica is None:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if replica.offline_reason is not None:
@@ -400,9 +432,7 @@ def epoch_error(replica: Replica | None, epoch: int) -> ErrorCode:
             return ErrorCode.FENCED_LEADER_EPOCH
         if epoch > replica.core.leader_epoch:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
-    if not replica.leads:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return ErrorCode.NONE
+    return ErrorCode.NONE if serves(replica, from_follower) else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def _stranger(replica: Replica, follower: Seat | None) -> bool:

@@ -41,7 +41,7 @@ class Told(NamedTuple):
 
 @dataclass(slots=True)
 class Ask:
-    """One partition of a fetch, looked up. `epoch` is the leader's at that moment."""
+    """One partition of a fetch, looked up. `epoch` is the leader's at that moment; `may_follow`: a follower may answer it."""
 
     topic_name: str
     topic_id: UUID
@@ -50,6 +50,7 @@ class Ask:
     error: ErrorCode
     epoch: int = -1
     told: Told | None = None
+    may_follow: bool = False
 
 
 class Session:

@@ -93,6 +93,7 @@ class Client:
         leader_epoch: int = -1,
         topic: UUID = M,
         min_bytes: int = 1,
+        rack: str = "",
     ) -> list[FetchResponse]:
         """What was answered; empty while the fetch waits. `named`: {partition: fetch offset}."""
         parts = [
@@ -110,6 +111,7 @@ class Client:
             replica_state=FetchRequest.ReplicaState(follower.broker_id, follower.incarnation) if follower else None,
             max_wait_ms=wait_ms, min_bytes=min_bytes, max_bytes=bytes_max, session_id=session_id, session_epoch=epoch,
             topics=[FetchRequest.FetchTopic(topic="m", topic_id=topic, partitions=parts)] if parts else [],
+            rack_id=rack,
             forgotten_topics_data=[FetchRequest.ForgottenTopic(topic="m", topic_id=M, partitions=list(forget))] if forget else [],
         )  # fmt: skip
         answers: list[FetchResponse] = []
