@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from brokerd.access.authorizer import Authorizer
+from brokerd.access.mutations import Mutations
 from brokerd.access.sasl import Authenticator
 from brokerd.access.scram import Credential
 from brokerd.apis.admin import AdminApi
@@ -207,7 +208,13 @@ class Broker:
         )  # fmt: skip
         offsets = OffsetsApi(self.loop, self.partitions)
         metadata = MetadataApi(self.loop, self.config, lambda: self.partitions.image, self._ask)
-        admin = AdminApi(self.config, lambda: self.partitions.image, self._ask)
+        admin = AdminApi(
+            self.config,
+            lambda: self.partitions.image,
+            self._ask,
+            Mutations(self.dispatch.quotas),
+            lambda: self.loop.now,
+        )
         log_dirs = LogDirsApi(self.partitions, self.relocations, lambda: self.loop.now)
         groups = GroupsApi(
             self.groups, self._coordinator,

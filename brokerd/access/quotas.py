@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 USER, CLIENT, IP = "user", "client-id", "ip"
 PRODUCE, FETCH, TIME = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
-KEYS = (PRODUCE, FETCH, TIME, "controller_mutation_rate")
-"""What may be set for users and clients. The last is kept and shown, and not enforced."""
+MUTATIONS = "controller_mutation_rate"
+KEYS = (PRODUCE, FETCH, TIME, MUTATIONS)
+"""What may be set for users and clients. The last is kept to by `mutations`."""
 CONNECTIONS = "connection_creation_rate"
 """What may be set for an address (KIP-612): new connections per second, kept to by `net/admission`."""
 SAMPLES, SAMPLE_MS = 11, 1_000
@@ -145,9 +146,7 @@ class Quotas:
             if timed is not None:
                 wait = max(wait, min(SAMPLE_MS, self.rate(TIME, timed[0]).throttle_ms(timed[1], now_ms)))
             if wait:
-                if hasattr(answer, "throttle_time_ms"):
-                    answer.throttle_time_ms = wait
-                request.mute(wait)
+                hold_back(request, answer, wait)
 
         if request.amends is None:
             request.amends = []
@@ -158,6 +157,13 @@ class Quotas:
         found = self.limit(TIME, request.principal.partition(":")[2], request.client_id)
         if found is not None:
             self.rate(TIME, found[0]).add(seconds * 100, now_ms)
+
+
+def hold_back(request: Request, answer: Any, ms: int) -> None:
+    """Say it in the answer, the longest of several, and do not read the connection for as long."""
+    if hasattr(answer, "throttle_time_ms"):
+        answer.throttle_time_ms = max(answer.throttle_time_ms, ms)
+    request.mute(ms)
 
 
 def _follower(body: Any) -> bool:

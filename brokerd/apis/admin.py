@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from brokerd.apis.forwarding import Ask, Forwarding
+from brokerd.access.mutations import Mutations
+from brokerd.apis.forwarding import Ask, Forwarding, Results
 from brokerd.cluster.image import Image
+from brokerd.cluster.model import Now
 from brokerd.config import BrokerConfig
 from brokerd.dispatch import Request
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -26,10 +30,40 @@ SOURCE_TOPIC = 1
 """Of a config, in Kafka's words DYNAMIC_TOPIC_CONFIG."""
 
 
+STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+"""From this version on a client knows THROTTLING_QUOTA_EXCEEDED (KIP-599); an older one has its way and waits afterwards."""
+EXCEEDED = {"error": ErrorCode.THROTTLING_QUOTA_EXCEEDED, "message": "The throttling quota has been exceeded."}
+
+
 class AdminApi:
-    def __init__(self, config: BrokerConfig, image: Callable[[], Image], ask: Ask) -> None:
+    def __init__(
+        self, config: BrokerConfig, image: Callable[[], Image], ask: Ask, mutations: Mutations, clock: Callable[[], Now]
+    ) -> None:
         self._config, self._image = config, image
         self._forward = Forwarding(ask)
+        self._mutations, self._clock = mutations, clock
+
+    def _within_quota(
+        self,
+        request: Request,
+        kind: str,
+        topics: Sequence[Mapping[str, Any]],
+        counts: Sequence[int],
+        validate_only: bool,
+        answered: Callable[[Results], None],
+        partitions: int = 0,
+    ) -> None:
+        """Forward those topics that the asker's quota has room for; `counts` are the partitions that each makes or deletes."""
+        key = request.header.api_key
+        strict = request.header.api_version >= STRICT_SINCE[ApiKey(key)]
+        taken = self._mutations.take(request, counts, self._clock().mono_ms, strict=strict)
+
+        def whole(results: Results) -> None:
+            rest = iter(results)
+            answered([next(rest) if may else {**t, **EXCEEDED} for t, may in zip(topics, taken, strict=True)])
+
+        allowed = [t for t, may in zip(topics, taken, strict=True) if may]
+        self._forward(request.principal, kind, allowed, validate_only, request.body.timeout_ms, whole, partitions)
 
     # -- topics --------------------------------------------------------------------------------------------------------
     def create_topics(self, request: Request) -> None:
@@ -72,10 +106,9 @@ class AdminApi:
                 shaped.append(shape)
             request.reply(CreateTopicsResponse(topics=shaped))
 
-        partitions = sum(max(0, int(str(t["partitions"]))) for t in topics)
-        self._forward(
-            request.principal, "create_topics", topics, body.validate_only, body.timeout_ms, answered, partitions
-        )
+        counts = [max(0, int(str(t["partitions"]))) for t in topics]
+        made = [0 if self._image().topic_named(str(t["name"])) else n for t, n in zip(topics, counts, strict=True)]
+        self._within_quota(request, "create_topics", topics, made, body.validate_only, answered, sum(counts))
 
     def delete_topics(self, request: Request) -> None:
         body: DeleteTopicsRequest = request.body
@@ -90,7 +123,8 @@ class AdminApi:
                     wanted.append({"id": str(t.topic_id), "name": state.name if state is not None else None})
         else:
             wanted = [{"name": name} for name in body.topic_names]
-        ids = {w["name"]: state.topic_id for w in wanted if w["name"] and (state := image.topic_named(w["name"]))}
+        states = [image.topic_named(w["name"]) if w["name"] else None for w in wanted]
+        ids = {state.name: state.topic_id for state in states if state is not None}
 
         def answered(results: Sequence[Mapping[str, Any]]) -> None:
             shaped = []
@@ -103,7 +137,8 @@ class AdminApi:
                 shaped.append(shape)
             request.reply(DeleteTopicsResponse(responses=shaped))
 
-        self._forward(request.principal, "delete_topics", wanted, False, body.timeout_ms, answered)
+        counts = [state.partition_count if state is not None else 0 for state in states]
+        self._within_quota(request, "delete_topics", wanted, counts, False, answered)
 
     def create_partitions(self, request: Request) -> None:
         body: CreatePartitionsRequest = request.body
@@ -130,7 +165,5 @@ class AdminApi:
 
         image = self._image()
         held = {t.name: state.partition_count for t in body.topics if (state := image.topic_named(t.name))}
-        added = sum(max(0, t.count - held[t.name]) for t in body.topics if t.name in held)
-        self._forward(
-            request.principal, "create_partitions", topics, body.validate_only, body.timeout_ms, answered, added
-        )
+        added = [max(0, t.count - held[t.name]) if t.name in held else 0 for t in body.topics]
+        self._within_quota(request, "create_partitions", topics, added, body.validate_only, answered, sum(added))

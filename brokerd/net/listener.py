@@ -24,6 +24,8 @@ UNPROVEN_MS_MAX = 30_000
 STRANGERS_LOOK_MS = 1_000
 UNPROVEN_MAX = 512
 """Such connections at once, per listener. One more closes the oldest: a crowd of silent ones must not keep the others out."""
+WAITING_MAX = 512
+"""Connections kept waiting because their address comes too often: a descriptor each."""
 UNPROVEN_FRAME_BYTES_MAX = 128 * 1024
 """Their largest frame: a token of SASL, or ApiVersions. Times UNPROVEN_MAX, 64 MiB is the most that strangers may fill."""
 
@@ -53,6 +55,7 @@ class Listener:
         self._frame_bytes_max, self._admission = frame_bytes_max, admission
         self._pausing = self._closed = False
         self.connections: dict[int, Connection] = {}
+        self._waiting: dict[int, socket.socket] = {}
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._sock = socket.socket(family, socket.SOCK_STREAM)
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -85,12 +88,21 @@ class Listener:
                 return
             problem = self._admission.problem(address[0], self.loop.now.mono_ms)
             if problem is not None:
-                log.warning("refused %s: %s", address[0], problem)
-                sock.close()
+                log.warning("refused %s: %s", address[0], problem.why)
+                self._keep_waiting(sock, problem.wait_ms)
                 continue
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._begin(sock, f"{address[0]}:{address[1]}")
+
+    def _keep_waiting(self, sock: socket.socket, ms: int) -> None:
+        """Neither read nor answered, and closed when its time is over (KIP-612); at once where too many wait already."""
+        if not ms or len(self._waiting) >= WAITING_MAX:
+            sock.close()
+            return
+        fd = sock.fileno()
+        self._waiting[fd] = sock
+        self.loop.call_later(ms, lambda now: self._waiting.pop(fd).close() if self._waiting.get(fd) is sock else None)
 
     def _pause(self, ms: int) -> None:
         """Who knocks waits in the system's queue."""
@@ -160,3 +172,6 @@ class Listener:
     def close(self) -> None:
         for connection in list(self.connections.values()):
             connection.close()
+        for sock in self._waiting.values():
+            sock.close()
+        self._waiting.clear()

@@ -146,7 +146,7 @@ APIS: dict[int, Api] = {
         Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", 0, 1, m.DescribeClientQuotasRequest,
             m.DescribeClientQuotasResponse),
         Api(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", 0, 1, m.AlterClientQuotasRequest, m.AlterClientQuotasResponse,
-            "`controller_mutation_rate` is kept, not enforced"),
+            "`controller_mutation_rate` is kept to by each broker for itself; topics made by naming them do not count"),
         Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", 1, 3, m.DescribeAclsRequest, m.DescribeAclsResponse),
         Api(ApiKey.CREATE_ACLS, "CreateAcls", 1, 3, m.CreateAclsRequest, m.CreateAclsResponse),
         Api(ApiKey.DELETE_ACLS, "DeleteAcls", 1, 3, m.DeleteAclsRequest, m.DeleteAclsResponse),

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from brokerd.net.admission import Admission
+from brokerd.net.admission import WAIT_MS_MAX, Admission, Refusal
 from brokerd.net.listener import Listener
 from brokerd.net.loop import Loop
 
@@ -15,11 +15,11 @@ def test_an_address_has_its_limit_and_gets_its_room_back() -> None:
     it = Admission(5, 2, {"10.0.0.9": 0, "10.0.0.8": 4}, 0)
     assert it.problem("10.0.0.1", 0) is None
     assert it.problem("10.0.0.1", 0) is None
-    assert it.problem("10.0.0.1", 0) == "max.connections.per.ip (2) reached"
-    assert it.problem("10.0.0.9", 0) == "max.connections.per.ip (0) reached"
+    assert it.problem("10.0.0.1", 0) == Refusal("max.connections.per.ip (2) reached")
+    assert it.problem("10.0.0.9", 0) == Refusal("max.connections.per.ip (0) reached")
     for _ in range(3):
         assert it.problem("10.0.0.8", 0) is None
-    assert it.problem("10.0.0.2", 0) == "max.connections (5) reached"
+    assert it.problem("10.0.0.2", 0) == Refusal("max.connections (5) reached")
     it.left("10.0.0.1")
     assert it.problem("10.0.0.1", 0) is None
 
@@ -42,7 +42,7 @@ def test_an_address_has_a_rate_of_its_own_or_that_of_every_other() -> None:
         return sum(it.problem(ip, ms) is None for _ in range(5))
 
     assert (come("10.0.0.1", ms=1_000), come("10.0.0.2", ms=1_000), come("10.0.0.3", ms=1_000)) == (2, 1, 1)
-    assert it.problem("10.0.0.2", 1_000) == "connection_creation_rate (0.5) reached"
+    assert it.problem("10.0.0.2", 1_000) == Refusal("connection_creation_rate (0.5) reached", 2_000)
     assert (come("10.0.0.1", ms=1_500), come("10.0.0.2", ms=1_500)) == (1, 0)
     assert come("10.0.0.2", ms=3_500) == 1
     assert come("10.0.0.1", ms=100_000) == 2, "what was not used does not pile up"
@@ -56,7 +56,61 @@ def test_who_is_over_its_rate_does_not_count_as_open() -> None:
     assert [it.problem("10.0.0.1", 0) is None for _ in range(5)] == [True] + [False] * 4
     it.rates = {}
     assert it.problem("10.0.0.1", 0) is None
-    assert it.problem("10.0.0.1", 0) == "max.connections (2) reached"
+    assert it.problem("10.0.0.1", 0) == Refusal("max.connections (2) reached")
+
+
+def test_nobody_is_kept_for_longer_than_kafkas_window() -> None:
+    it = Admission(1 << 30, 1 << 30, {}, 0)
+    it.rates = {None: 0.01}
+    assert it.problem("10.0.0.1", 0) is None
+    assert it.problem("10.0.0.1", 0) == Refusal("connection_creation_rate (0.01) reached", WAIT_MS_MAX)
+
+
+def test_who_comes_too_often_is_kept_waiting_and_then_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brokerd.net.listener.WAITING_MAX", 2)
+    loop = Loop()
+    admission = Admission(1_000, 1_000, {}, 0)
+    admission.rates = {"127.0.0.1": 2}
+    heard: list[bytes] = []
+    listener = Listener(
+        loop, "127.0.0.1", 0, lambda c, f: heard.append(bytes(f)), frame_bytes_max=1_000, admission=admission
+    )
+    listener.open()
+    loop.every(1, lambda now: None)
+    socks = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(5)]
+    for sock in socks:
+        sock.setblocking(False)
+        sock.sendall(b"\0\0\0\1x")
+    began = loop.now.mono_ms
+
+    def ended() -> list[int]:
+        out = []
+        for i, sock in enumerate(socks):
+            try:
+                if sock.recv(1) == b"":
+                    out.append(i)
+            except BlockingIOError:
+                pass
+            except ConnectionResetError:  # closed with what it had sent unread
+                out.append(i)
+        return out
+
+    while len(heard) < 2:
+        loop.turn()
+    assert len(listener.connections) == 2
+    gone: set[int] = set()
+    while len(gone) < 3:
+        loop.turn()
+        gone |= set(ended())
+        if loop.now.mono_ms - began < 300:
+            assert gone <= {4}, "two are kept, the third finds no room to wait"
+    assert gone == {2, 3, 4} and len(heard) == 2, "who waits is not heard"
+    assert loop.now.mono_ms - began >= 400
+    for sock in socks:
+        sock.close()
+    listener.stop_accepting()
+    listener.close()
+    loop.close()
 
 
 def test_rates_of_few_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
