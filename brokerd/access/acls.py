@@ -40,6 +40,8 @@ SUPPORTED: Mapping[Resource, tuple[Operation, ...]] = {
     Resource.GROUP: (O.READ, O.DELETE, O.DESCRIBE, O.DESCRIBE_CONFIGS, O.ALTER_CONFIGS),
     Resource.CLUSTER: (O.CREATE, O.CLUSTER_ACTION, O.DESCRIBE_CONFIGS, O.ALTER_CONFIGS, O.IDEMPOTENT_WRITE, O.ALTER, O.DESCRIBE),
     Resource.TRANSACTIONAL_ID: (O.DESCRIBE, O.WRITE, O.TWO_PHASE_COMMIT),
+    Resource.DELEGATION_TOKEN: (O.DESCRIBE,),
+    Resource.USER: (O.CREATE_TOKENS, O.DESCRIBE_TOKENS),
 }  # fmt: skip
 """What can be done to each kind of resource: also what `authorized operations` speak of."""
 _IMPLIED_BY = {

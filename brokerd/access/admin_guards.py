@@ -5,10 +5,11 @@ Law: `guards`'s. Called by `authorizer`. Must not come in: how a decision is mad
 
 from __future__ import annotations
 
-from brokerd.access.acls import Operation
+from brokerd.access.acls import Operation, Resource
 from brokerd.access.guards import CLUSTER, NO_CLUSTER, NO_TOPIC, TOPIC, Asked, Guard, cluster
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
 
 
 def describe_topic_partitions(a: Asked) -> bool:
@@ -47,9 +48,20 @@ def elect_leaders(a: Asked) -> bool:
     )  # fmt: skip
 
 
+def create_token(a: Asked) -> bool:
+    """For another user than the one who asks (KIP-373). The others' APIs of tokens are refused before anything is asked of an ACL, as in Kafka."""
+    kind, name = a.body.owner_principal_type, a.body.owner_principal_name
+    if a.version < 3 or not name or f"{kind}:{name}" == a.request.principal:
+        return False
+    if a.may(Operation.CREATE_TOKENS, Resource.USER, f"{kind}:{name}"):
+        return False
+    return a.refuse(m.CreateDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED))
+
+
 GUARDS: dict[int, Guard] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
     ApiKey.ELECT_LEADERS: elect_leaders,
+    ApiKey.CREATE_DELEGATION_TOKEN: create_token,
     ApiKey.UPDATE_FEATURES: cluster(Operation.ALTER, lambda a: m.UpdateFeaturesResponse(error_code=NO_CLUSTER)),
     ApiKey.LIST_CONFIG_RESOURCES: cluster(
         Operation.DESCRIBE_CONFIGS, lambda a: m.ListConfigResourcesResponse(error_code=NO_CLUSTER)

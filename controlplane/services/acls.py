@@ -9,11 +9,11 @@ from controlplane.models.change import Outcome
 from controlplane.services import access
 from controlplane.services.common import Refused, record, record_refusal
 
-RESOURCE_TYPES = ("topic", "group", "cluster", "transactional_id")
+RESOURCE_TYPES = ("topic", "group", "cluster", "transactional_id", "delegation_token", "user")
 PATTERN_TYPES = ("literal", "prefixed")
 OPERATIONS = (
     "all", "read", "write", "create", "delete", "alter", "describe", "cluster_action", "describe_configs", "alter_configs",
-    "idempotent_write",
+    "idempotent_write", "create_tokens", "describe_tokens", "two_phase_commit",
 )  # fmt: skip
 PERMISSIONS = ("allow", "deny")
 

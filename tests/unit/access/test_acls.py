@@ -13,6 +13,7 @@ import pytest
 from brokerd.access.acls import Acl, Acls, Filter, Operation, Pattern, Permission, Resource
 from brokerd.access.authorizer import RULES, Authorizer
 from brokerd.access.guards import FREE
+from brokerd.apis.security import _acl_problem
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import AccessChanged
 from brokerd.cluster.model import TopicState
@@ -363,3 +364,30 @@ def test_a_groups_settings_are_asked_of_the_group() -> None:
         r.resource_name: r.error_code for r in framing.decode_response(ApiKey.DESCRIBE_CONFIGS, 1, frame)[1].results
     }
     assert told == {"h": ErrorCode.GROUP_AUTHORIZATION_FAILED, "t": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+
+
+@pytest.mark.parametrize(
+    ("owner", "rules", "error"),
+    [(None, [], None), (("User", "alice"), [], None), (("User", "bob"), [], 65), (("User", "bob"), ["create_tokens user User:bob"], None)],
+)  # fmt: skip
+def test_tokens_in_anothers_name_are_asked_of_that_user(owner: tuple[str, str] | None, rules: list[str], error: int | None) -> None:  # fmt: skip
+    it = image()
+    for i, rule in enumerate(rules):
+        it.apply(AccessChanged("acl", str(i), 1, parse(f"allow User:alice * {rule}").to_json()))
+    kind, name = owner or (None, None)
+    body = m.CreateDelegationTokenRequest(owner_principal_type=kind, owner_principal_name=name)
+    asked, caller = request(ApiKey.CREATE_DELEGATION_TOKEN, 3, body)
+    assert authorizer(it).settled(asked) is (error is not None)
+    if error is not None:
+        assert caller.parts is not None
+        told = framing.decode_response(ApiKey.CREATE_DELEGATION_TOKEN, 3, memoryview(caller.parts[0])[4:])[1]
+        assert told.error_code == error
+
+
+@pytest.mark.parametrize(("resource", "operation", "fine"), [(7, 13, True), (7, 14, True), (7, 3, False), (6, 8, True), (6, 13, False)])  # fmt: skip
+def test_acls_on_users_and_tokens_are_taken_with_their_own_operations(resource: int, operation: int, fine: bool) -> None:  # fmt: skip
+    acl = m.CreateAclsRequest.AclCreation(
+        resource_type=resource, resource_name="User:bob", resource_pattern_type=3, principal="User:alice", host="*",
+        operation=operation, permission_type=3,
+    )  # fmt: skip
+    assert (_acl_problem(acl) is None) is fine
