@@ -142,7 +142,7 @@ class BrokerConfig:
     def of(self, door: Door, name: str) -> Any:
         """A setting as it is in force for one listener."""
         own = self.per_listener.get((door.name, name))
-        return self.values[name] if own is None else own
+        return self[name] if own is None else own
 
     @property
     def broker_id(self) -> int:

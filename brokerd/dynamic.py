@@ -37,10 +37,10 @@ FIXED = {
     "broker.rack": "it stands in the broker's registration",
     "failure.domain": "it stands in the broker's registration",
     "transaction.version": "it is a feature: `kafka-features upgrade --feature transaction.version=2`",
-    "ssl.keystore.location": "the files are read again when they change, the setting at the start",
-    "ssl.truststore.location": "the files are read again when they change, the setting at the start",
 }
 """Why some settings want a restart; of the others the parts are built with them, and of security only the file decides."""
+ONE_BROKERS = ("ssl.keystore.location", "ssl.truststore.location")
+"""Never of all together, as in Kafka: each broker has files of its own."""
 
 
 def topic_default(name: str) -> str | None:
@@ -69,6 +69,8 @@ def problem(settings: Mapping[str, Setting], name: str, value: str, broker_id: i
         return (
             f"Cannot update {name} while the broker runs: {FIXED.get(name, 'set it in the broker’s file and restart')}"
         )
+    if name in ONE_BROKERS and broker_id == CLUSTER_WIDE:
+        return f"{name} can be set for one broker only: each has files of its own"
     try:
         setting.read(value)
     except ValueError as e:
@@ -126,7 +128,8 @@ class Live:
             for name, text in given.items():
                 told = problem(settings, name, text, whose)
                 if told is not None:
-                    log.error("%s=%s in the metadata log is passed over: %s", name, text, told)
+                    shown = text if name in settings and not settings[name].secret else "..."
+                    log.error("%s=%s in the metadata log is passed over: %s", name, shown, told)
                 elif topic_default(name) is not None:
                     defaults[name] = text
                 else:

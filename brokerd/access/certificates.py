@@ -31,14 +31,15 @@ class Certificates:
 
     def __init__(self, get: Get) -> None:
         self._get = get
-        self._files = [p for s in ("ssl.keystore.location", "ssl.truststore.location") if (p := get(s)) is not None]
         self._seen = self._marks()
         self._told: object = None
         self.server = server_context(get)
         self.client = client_context(get)
 
-    def _marks(self) -> tuple[object, ...]:
-        return tuple(_mark(path) for path in self._files)
+    def _marks(self) -> tuple[tuple[Path, object], ...]:
+        """Which files, and whether they are the same: the settings may name others while the broker runs."""
+        named = (self._get(s) for s in ("ssl.keystore.location", "ssl.truststore.location"))
+        return tuple((path, _mark(path)) for path in named if path is not None)
 
     def look(self) -> bool:
         """Read the files again if they have changed. True when new contexts are in force."""
@@ -53,7 +54,7 @@ class Certificates:
             return False
         self._seen, self._told = marks, None
         self.server, self.client = server, client
-        log.info("certificates have changed: new connections get them (%s)", ", ".join(map(str, self._files)))
+        log.info("certificates have changed: new connections get them (%s)", ", ".join(str(path) for path, _ in marks))
         return True
 
 

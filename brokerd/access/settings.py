@@ -37,12 +37,12 @@ def _mechanisms(text: str) -> tuple[str, ...]:
 
 SSL_SETTINGS: tuple[Setting, ...] = (
     Setting("ssl.keystore.type", one_of("PEM"), "PEM", "The form of keys and certificates: PEM.", per_listener=True),
-    Setting("ssl.keystore.location", Path, None, "PEM file with the private key and the certificate chain. Read again when it changes.", per_listener=True),
+    Setting("ssl.keystore.location", Path, None, "PEM file with the private key and the certificate chain. Read again when it changes.", per_listener=True, live=True),
     Setting("ssl.keystore.key", _pem_text, None, "The private key itself, instead of a file (PEM).", per_listener=True, secret=True),
     Setting("ssl.keystore.certificate.chain", _pem_text, None, "The certificate chain that goes with ssl.keystore.key (PEM).", per_listener=True),
     Setting("ssl.key.password", str, None, "Opens an encrypted private key.", per_listener=True, secret=True),
     Setting("ssl.truststore.type", one_of("PEM"), "PEM", "The form of trusted certificates: PEM.", per_listener=True),
-    Setting("ssl.truststore.location", Path, None, "PEM file with the certificates trusted to sign others. Read again when it changes.", per_listener=True),
+    Setting("ssl.truststore.location", Path, None, "PEM file with the certificates trusted to sign others. Read again when it changes.", per_listener=True, live=True),
     Setting("ssl.truststore.certificates", _pem_text, None, "Trusted certificates themselves, instead of a file (PEM).", per_listener=True),
     Setting("ssl.client.auth", one_of("none", "requested", "required"), "none", "Whether clients show a certificate: none, requested, required.", per_listener=True),
     Setting("ssl.enabled.protocols", _tls_versions, ("TLSv1.2", "TLSv1.3"), "Versions of TLS that are spoken.", per_listener=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from brokerd.cluster.configs import BROKER_SYNONYMS, TOPIC_CONFIGS
 from brokerd.config import SETTINGS
-from brokerd.dynamic import BY_THE_CONTROLLER, FIXED, topic_default
+from brokerd.dynamic import BY_THE_CONTROLLER, FIXED, ONE_BROKERS, topic_default
 from brokerd.setting import Setting
 from tests.cluster.local import ROOT
 
@@ -32,7 +32,15 @@ Of all brokers together (the empty name), never of one; a topic's own setting be
 
 def row(setting: Setting) -> str:
     default = setting.show(setting.default)
-    when = "yes" if setting.live else f"no: {FIXED[setting.name]}" if setting.name in FIXED else "no"
+    when = (
+        "yes, for one broker"
+        if setting.name in ONE_BROKERS
+        else "yes"
+        if setting.live
+        else f"no: {FIXED[setting.name]}"
+        if setting.name in FIXED
+        else "no"
+    )
     return f"| `{setting.name}` | {TYPES[setting.kafka_type]} | {'' if default is None else default} | {when} |"
 
 

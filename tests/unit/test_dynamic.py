@@ -60,6 +60,11 @@ def test_what_cannot_be_used_is_passed_over_and_the_rest_counts(caplog: pytest.L
     assert len([r for r in caplog.records if "passed over" in r.message]) == 3
 
 
+def test_a_secret_that_cannot_be_used_is_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+    config().follow({1: (1, {"sasl.jaas.config": "hush", "from.the.future": "hush"})})
+    assert "passed over" in caplog.text and "hush" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("name", "value", "broker_id", "said"),
     [
@@ -69,6 +74,7 @@ def test_what_cannot_be_used_is_passed_over_and_the_rest_counts(caplog: pytest.L
         ("group.max.size", "5", 1, "set it in the broker’s file and restart"),
         ("sasl.jaas.config", "secret", 1, "set it in the broker’s file"),
         ("no.such", "1", 1, "Unknown broker config name: no.such"),
+        ("ssl.keystore.location", "/x", CLUSTER_WIDE, "for one broker only"),
         ("log.retention.ms", "5", 1, "set it for all brokers"),
         ("log.retention.ms", "x", CLUSTER_WIDE, "is not a number"),
         ("log.retention.hours", "1", CLUSTER_WIDE, "under its finest unit only: log.retention.ms"),

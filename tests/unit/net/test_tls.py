@@ -8,6 +8,7 @@ import socket
 import ssl
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -311,6 +312,28 @@ def test_a_new_certificate_is_used_without_a_restart_and_a_broken_one_is_not(
     pem.write_text("half a fi")
     assert (echo.certificates.look(), echo.certificates.look(), shown()) == (False, False, "second")
     assert old.ask(b"still here") == b"still here"
+
+
+def test_other_files_may_be_named_while_the_broker_runs(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+    """kafka-configs --entity-type brokers --alter --add-config ssl.keystore.location=..."""
+    first, second = authority.issue("first"), authority.issue("second")
+    config = BrokerConfig.parse(
+        {"broker.id": "1", "log.dirs": "/x", "listeners": "SSL://127.0.0.1:0,OWN://127.0.0.1:0", "inter.broker.listener.name": "SSL",
+         "listener.security.protocol.map": "OWN:SSL", "ssl.keystore.location": str(first),
+         "listener.name.own.ssl.keystore.location": str(first)}
+    )  # fmt: skip
+    every, own = (Certificates(partial(config.of, door)) for door in config.doors)
+    before = every.server
+    assert not every.look()
+    config.follow({1: (1, {"ssl.keystore.location": str(second)})})
+    assert every.look() and every.server is not before
+    assert not own.look(), "what the file says of one listener stays"
+    after = every.server
+    config.follow({1: (2, {"ssl.keystore.location": "/nowhere.pem"})})
+    assert not every.look() and every.server is after
+    assert "the old ones stay in force" in caplog.text
+    config.follow({1: (3, {})})
+    assert every.look(), "the file's word again"
 
 
 # -- strangers -----------------------------------------------------------------------------------------------------------
