@@ -78,7 +78,14 @@ class _Watch:
             self._post(self._number, lambda: self._call(event.path))
 
 
-class _Sealed(SequentialThreadingHandler):  # type: ignore[misc]
+class _Ordered(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo's threads, but watches and answers go through one of them: as they came in, a watch before the answer that shows the change."""
+
+    def dispatch_callback(self, callback: Any) -> None:
+        self.completion_queue.put(lambda: callback.func(*callback.args))
+
+
+class _Sealed(_Ordered):
     """kazoo's threads over TLS, with a context of ours: its own trusts every authority that the system knows beside the one given."""
 
     def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
@@ -268,9 +275,10 @@ class ZooKeeperStore:
 
 def _protected(protection: Protection) -> dict[str, Any]:
     """kazoo's words for it. SASL wants pure-sasl, which only who asks for it needs to have."""
-    out: dict[str, Any] = {"default_acl": CREATOR_ALL_ACL if protection.owned else None}
-    if protection.context is not None:
-        out["handler"] = _Sealed(protection.context)
+    out: dict[str, Any] = {
+        "default_acl": CREATOR_ALL_ACL if protection.owned else None,
+        "handler": _Sealed(protection.context) if protection.context is not None else _Ordered(),
+    }
     if protection.user is not None:
         if importlib.util.find_spec("puresasl") is None:
             raise ValueError(
