@@ -20,6 +20,7 @@ from brokerd.wire.messages import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
+from brokerd.wire.records import Room
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 
@@ -39,6 +40,7 @@ class OffsetsApi:
         body: ListOffsetsRequest = request.body
         version = request.header.api_version
         topics = []
+        room = Room()
         seen: set[tuple[str, int]] = set()
         for topic in body.topics:
             parts = []
@@ -56,7 +58,7 @@ class OffsetsApi:
                     answer.error_code = error
                     continue
                 committed = body.isolation_level == READ_COMMITTED
-                self._answer(replica, wanted.timestamp, version, committed, answer)
+                self._answer(replica, wanted.timestamp, version, committed, answer, room)
                 if version == 0:
                     answer.old_style_offsets = [answer.offset] if answer.offset >= 0 else []
             topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=parts))
@@ -69,6 +71,7 @@ class OffsetsApi:
         version: int,
         committed: bool,
         answer: ListOffsetsResponse.ListOffsetsPartitionResponse,
+        room: Room,
     ) -> None:
         log, machine = replica.log, replica.core
         end = log.last_stable(machine.high_watermark) if committed else machine.high_watermark
@@ -87,7 +90,7 @@ class OffsetsApi:
             answer.leader_epoch = machine.leader_epoch
             return
         if timestamp == MAX_TIMESTAMP:
-            newest = log.max_timestamp()
+            newest = log.max_timestamp(room)
             if newest is not None and newest[0] < end:
                 answer.offset, answer.timestamp = newest
                 answer.leader_epoch = log.epochs.epoch_at(answer.offset)
@@ -95,7 +98,7 @@ class OffsetsApi:
         if timestamp < 0:
             answer.error_code = ErrorCode.INVALID_REQUEST
             return
-        found = log.offset_for_timestamp(timestamp, end)
+        found = log.offset_for_timestamp(timestamp, end, room)
         if found is not None:
             answer.offset, answer.timestamp, answer.leader_epoch = found
 

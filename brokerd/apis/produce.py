@@ -22,7 +22,7 @@ from brokerd.waiters import Waiter
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import ProduceRequest, ProduceResponse
-from brokerd.wire.records import Marker
+from brokerd.wire.records import Marker, Room
 
 ACKS_ALL = -1
 ZSTD_SINCE = 7
@@ -83,17 +83,18 @@ class ProduceApi:
             return
         version = request.header.api_version
         zstd = version >= ZSTD_SINCE
+        room = Room()
         outcomes: list[tuple[str, int, Outcome]] = []
         unverified: list[tuple[int, Replica, memoryview]] = []
         for topic in body.topic_data:
             for part in topic.partition_data:
                 data = part.records
                 if data is not None and len(data) >= records.HEADER_BYTES and data[22] & records.TRANSACTIONAL:
-                    replica, outcome = self._first_look(topic.name, part.index, data, body, version)
+                    replica, outcome = self._first_look(topic.name, part.index, data, body, version, room)
                     if replica is not None:
                         unverified.append((len(outcomes), replica, data))
                 else:
-                    outcome = self._append_named(topic.name, part.index, data, body.acks, zstd)
+                    outcome = self._append_named(topic.name, part.index, data, body.acks, zstd, room)
                 outcomes.append((topic.name, part.index, outcome))
         if unverified:
             self._verify(request, outcomes, unverified)
@@ -116,7 +117,7 @@ class ProduceApi:
 
     # -- transactional batches -------------------------------------------------------------------------------------------
     def _first_look(
-        self, topic: str, index: int, data: memoryview, body: ProduceRequest, version: int
+        self, topic: str, index: int, data: memoryview, body: ProduceRequest, version: int, room: Room
     ) -> tuple[Replica | None, Outcome]:
         """The replica where the batch begins a transaction, so that the coordinator must know of it first; else what became of it."""
         replica, refused = self._find(topic, index)
@@ -133,7 +134,7 @@ class ProduceApi:
             not self.verification.needed(replica, header.producer_id, header.producer_epoch, add=add)
             or replica.log.check_producer(header, self._loop.now) is not ACCEPTED
         ):
-            return None, self.append(replica, data, body.acks)
+            return None, self.append(replica, data, body.acks, room=room)
         return replica, refused
 
     def _verify(
@@ -144,7 +145,7 @@ class ProduceApi:
     ) -> None:
         body: ProduceRequest = request.body
         version = request.header.api_version
-        left = len(unverified)
+        left, room = len(unverified), Room()
 
         def verified(i: int, replica: Replica, data: bytearray, error: ErrorCode, why: str | None) -> None:
             nonlocal left
@@ -154,7 +155,7 @@ class ProduceApi:
             elif request.abandoned:
                 outcome = Outcome(ErrorCode.REQUEST_TIMED_OUT)
             else:
-                outcome = self.append(replica, data, body.acks)
+                outcome = self.append(replica, data, body.acks, room=room)
             outcomes[i] = (name, index, outcome)
             left -= 1
             if not left:
@@ -169,9 +170,11 @@ class ProduceApi:
             )  # fmt: skip
 
     # -- one partition -----------------------------------------------------------------------------------------------
-    def _append_named(self, topic: str, index: int, data: memoryview | None, acks: int, zstd: bool) -> Outcome:
+    def _append_named(
+        self, topic: str, index: int, data: memoryview | None, acks: int, zstd: bool, room: Room
+    ) -> Outcome:
         replica, refused = self._find(topic, index)
-        return refused if replica is None else self.append(replica, data, acks, zstd)
+        return refused if replica is None else self.append(replica, data, acks, zstd, room=room)
 
     def _find(self, topic: str, index: int) -> tuple[Replica | None, Outcome]:
         state = self._partitions.image.topic_named(topic)
@@ -212,6 +215,7 @@ class ProduceApi:
         zstd: bool = True,
         *,
         coordinator: bool = False,
+        room: Room | None = None,
     ) -> Outcome:
         """Check, stamp and write. The log's memory is `data` itself: base offsets and epochs are written into it.
 
@@ -244,12 +248,12 @@ class ProduceApi:
                     ErrorCode.INVALID_RECORD, "an idempotent producer sends one batch per partition and request"
                 )
         try:
-            if replica.config.compacts and not _all_keyed(data):
+            if replica.config.compacts and not _all_keyed(data, room):
                 return Outcome(
                     ErrorCode.INVALID_RECORD, "a record without a key cannot be written to a compacted topic"
                 )
         except records.CorruptBatch as e:
-            return Outcome(ErrorCode.CORRUPT_MESSAGE, str(e))
+            return _unreadable(e)
         if headers[0][1].producer_id >= 0 and not coordinator:
             verdict = replica.log.check_producer(headers[0][1], now)
             if isinstance(verdict, Duplicate):
@@ -263,7 +267,7 @@ class ProduceApi:
                     # would say it of sound ones; they ask again elsewhere, or here once it is known who leads.
                     return Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER, "cut off from the metadata log")
                 return Outcome(ErrorCode(verdict.error), verdict.reason)
-        return self._write(replica, data, headers)
+        return self._write(replica, data, headers, room)
 
     def append_marker(
         self, replica: Replica, producer_id: int, producer_epoch: int, said: Marker, *, next_epoch: bool
@@ -287,13 +291,17 @@ class ProduceApi:
         return self._write(replica, data, list(records.batches(data)))
 
     def _write(
-        self, replica: Replica, data: bytearray | memoryview, headers: list[tuple[int, records.BatchHeader]]
+        self,
+        replica: Replica,
+        data: bytearray | memoryview,
+        headers: list[tuple[int, records.BatchHeader]],
+        room: Room | None = None,
     ) -> Outcome:
         partitions, now, machine = self._partitions, self._loop.now, replica.core
         try:
-            appended = replica.log.append(data, headers, machine.leader_epoch, now)
+            appended = replica.log.append(data, headers, machine.leader_epoch, now, room)
         except records.CorruptBatch as e:  # only where the topic's own compression unpacks it
-            return Outcome(ErrorCode.CORRUPT_MESSAGE, str(e))
+            return _unreadable(e)
         except DiskFull as e:
             partitions.trouble(replica, str(e))
             return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, str(e))
@@ -395,5 +403,11 @@ class ProduceApi:
         )
 
 
-def _all_keyed(data: memoryview | bytearray) -> bool:
-    return all(record.key is not None for record in records.iterate(data))
+def _all_keyed(data: memoryview | bytearray, room: Room | None) -> bool:
+    return all(record.key is not None for record in records.iterate(data, room))
+
+
+def _unreadable(e: records.CorruptBatch) -> Outcome:
+    """Whoever sent too much at once sends it in parts; what is damaged is sent again."""
+    code = ErrorCode.MESSAGE_TOO_LARGE if isinstance(e, records.TooMuch) else ErrorCode.CORRUPT_MESSAGE
+    return Outcome(code, str(e))

@@ -28,7 +28,7 @@ from brokerd.storage.slices import NOTHING, Appended, FetchRefused, Slice
 from brokerd.storage.snapshots import Snapshot, Snapshots
 from brokerd.wire import records
 from brokerd.wire.framing import FileRegion
-from brokerd.wire.records import CONTROL, BatchHeader, Marker
+from brokerd.wire.records import CONTROL, BatchHeader, Marker, Room
 
 __all__ = ["NOTHING", "Appended", "FetchRefused", "Log", "Slice"]
 
@@ -129,15 +129,21 @@ class Log:
         return self.producers.check(header) if header.producer_id >= 0 else ACCEPTED
 
     def append(
-        self, data: bytearray | memoryview, headers: Sequence[tuple[int, BatchHeader]], leader_epoch: int, now: Now
+        self,
+        data: bytearray | memoryview,
+        headers: Sequence[tuple[int, BatchHeader]],
+        leader_epoch: int,
+        now: Now,
+        room: Room | None = None,
     ) -> Appended:
         """Leader: give offsets and epoch, stamped into `data` (what `records.check` passed), and write once.
 
-        A topic's own `compression.type` unpacks and packs anew. Raises DiskFull (nothing was written), DiskFailed, CorruptBatch.
+        A topic's own `compression.type` unpacks and packs anew. Raises DiskFull (nothing was written), DiskFailed, CorruptBatch
+        (TooMuch where `room` has none for that).
         """
         codec = self.config.compression
         if codec is not None and any(header.compression != codec for _, header in headers):
-            data = records.recompress(data, headers, codec)
+            data = records.recompress(data, headers, codec, room)
             headers = list(records.batches(data))
         offset = base = self.end_offset
         append_time = now.wall_ms if self.config.message_timestamp_type == "LogAppendTime" else -1
@@ -331,13 +337,15 @@ class Log:
             for _, header in segment.headers(segment.position_of(from_offset)):
                 yield header
 
-    def offset_for_timestamp(self, timestamp: int, upto_offset: int) -> tuple[int, int, int] | None:
+    def offset_for_timestamp(
+        self, timestamp: int, upto_offset: int, room: Room | None = None
+    ) -> tuple[int, int, int] | None:
         """(offset, timestamp, leader epoch) of the first record at or after `timestamp`, below `upto_offset`."""
-        return times.first_at(self.segments, timestamp, self.start_offset, upto_offset)
+        return times.first_at(self.segments, timestamp, self.start_offset, upto_offset, room)
 
-    def max_timestamp(self) -> tuple[int, int] | None:
+    def max_timestamp(self, room: Room | None = None) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record with the largest timestamp; None for an empty log."""
-        return times.newest(self.segments)
+        return times.newest(self.segments, room)
 
     # -- cutting -----------------------------------------------------------------------------------------------------------
     def truncate_to(self, offset: int) -> None:

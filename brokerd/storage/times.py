@@ -9,14 +9,15 @@ from collections.abc import Sequence
 
 from brokerd.storage.segment import Segment
 from brokerd.wire import records
+from brokerd.wire.records import Room
 
 
 def first_at(
-    segments: Sequence[Segment], timestamp: int, start_offset: int, upto_offset: int
+    segments: Sequence[Segment], timestamp: int, start_offset: int, upto_offset: int, room: Room | None = None
 ) -> tuple[int, int, int] | None:
     """(offset, timestamp, leader epoch) of the first record at or after `timestamp` within the bounds.
 
-    A batch that cannot be unpacked is answered with its first offset: whoever reads from there misses nothing.
+    A batch that cannot be unpacked, or for which `room` has none, is answered with its first offset: whoever reads from there misses nothing.
     """
     for segment in segments:
         if segment.sure_newest() < timestamp or segment.end_offset <= start_offset:
@@ -27,7 +28,7 @@ def first_at(
             if header.max_timestamp < timestamp or header.last_offset < start_offset:
                 continue
             try:
-                for record in records.iterate(segment.file.pread(header.size, position)):
+                for record in records.iterate(segment.file.pread(header.size, position), room):
                     if record.timestamp >= timestamp and record.offset >= start_offset:
                         if record.offset >= upto_offset:
                             return None
@@ -38,7 +39,7 @@ def first_at(
     return None
 
 
-def newest(segments: Sequence[Segment]) -> tuple[int, int] | None:
+def newest(segments: Sequence[Segment], room: Room | None = None) -> tuple[int, int] | None:
     """(offset, timestamp) of the first record with the largest timestamp; None for an empty log. Of a batch that cannot be unpacked, its first."""
     best = max(segments, key=Segment.sure_newest)
     wanted = best.max_timestamp
@@ -47,7 +48,7 @@ def newest(segments: Sequence[Segment]) -> tuple[int, int] | None:
     for position, header in best.headers(best.position_of(best.max_timestamp_base)):
         if header.max_timestamp == wanted:
             try:
-                for record in records.iterate(best.file.pread(header.size, position)):
+                for record in records.iterate(best.file.pread(header.size, position), room):
                     if record.timestamp == wanted:
                         return record.offset, wanted
             except records.CorruptBatch:

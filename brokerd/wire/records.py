@@ -25,6 +25,8 @@ COMPRESSION, TIMESTAMP_TYPE, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x07, 0x08
 SEQUENCE_MAX = 2**31 - 1
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 """Bytes one batch may unpack to; a compressed bomb is refused beyond it."""
+RECORDS_PER_BATCH_MAX = 1_000_000
+"""librdkafka's largest batch.num.messages. Looking at so many takes some seconds; a header may say 2^31 of them."""
 RECORD_BYTES_MIN = 7
 """Of a record without key, value and headers: its length, attributes, two deltas, two lengths and a count."""
 XERIAL = b"\x82SNAPPY\x00"
@@ -38,6 +40,26 @@ class CorruptBatch(ValueError):
 
 class InvalidBatch(ValueError):
     """The bytes are whole, but no broker may accept them."""
+
+
+class TooMuch(CorruptBatch):
+    """More than may be unpacked and looked at for one request."""
+
+
+class Room:
+    """What may still be unpacked and looked at on behalf of one request. One thread serves everybody: a few bytes may hold a second's work,
+    and a request thousands of such batches."""
+
+    __slots__ = ("bytes", "records")
+
+    def __init__(self) -> None:
+        self.bytes, self.records = ROOM_BYTES, ROOM_RECORDS
+
+
+ROOM_BYTES = 2 * DECOMPRESSED_BYTES_MAX
+"""Unpacked; about a second."""
+ROOM_RECORDS = RECORDS_PER_BATCH_MAX
+"""Two or three seconds."""
 
 
 class BatchHeader(NamedTuple):
@@ -132,9 +154,11 @@ def check(buf: Buffer) -> list[tuple[int, BatchHeader]]:
             raise InvalidBatch(f"{header.record_count} records with a last offset delta of {header.last_offset_delta}")
         if header.attributes & COMPRESSION > ZSTD:
             raise InvalidBatch(f"compression type {header.compression} is unknown")
-        room = DECOMPRESSED_BYTES_MAX if header.attributes & COMPRESSION else header.size - HEADER_BYTES
+        room = RECORDS_PER_BATCH_MAX
+        if not header.attributes & COMPRESSION:
+            room = min(room, (header.size - HEADER_BYTES) // RECORD_BYTES_MIN)
         count += header.record_count
-        if header.record_count * RECORD_BYTES_MIN > room or count > SEQUENCE_MAX:
+        if header.record_count > room or count > SEQUENCE_MAX:
             # Offsets are given by what the header says: a hundred bytes could jump over 2^31 of them, which no segment can name.
             raise InvalidBatch(f"{header.record_count} records in a batch of {header.size} bytes")
         if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
@@ -284,7 +308,9 @@ def pack(header: BatchHeader, records: Sequence[Record], first_offset: int | Non
     return bytes(batch)
 
 
-def recompress(buf: Buffer, headers: Sequence[tuple[int, BatchHeader]], compression: int) -> bytearray:
+def recompress(
+    buf: Buffer, headers: Sequence[tuple[int, BatchHeader]], compression: int, room: Room | None = None
+) -> bytearray:
     """The same batches under another compression (a topic's `compression.type`); those that have it already stay as they are."""
     out = bytearray()
     view = memoryview(buf)
@@ -293,21 +319,25 @@ def recompress(buf: Buffer, headers: Sequence[tuple[int, BatchHeader]], compress
             out += view[pos : pos + header.size]
             continue
         attributes = (header.attributes & ~COMPRESSION) | compression
-        out += pack(header._replace(attributes=attributes), list(records_of(buf, pos, header)))
+        out += pack(header._replace(attributes=attributes), list(records_of(buf, pos, header, room)))
     return out
 
 
-def iterate(buf: Buffer) -> Iterator[Record]:
-    """Every record of every whole batch. Raises CorruptBatch where the records do not fit their batch."""
+def iterate(buf: Buffer, room: Room | None = None) -> Iterator[Record]:
+    """Every record of every whole batch. Raises CorruptBatch where the records do not fit their batch, TooMuch where `room` has none."""
     for pos, header in batches(buf):
-        yield from records_of(buf, pos, header)
+        yield from records_of(buf, pos, header, room)
 
 
-def records_of(buf: Buffer, pos: int, header: BatchHeader) -> Iterator[Record]:
-    """The records of the batch at `pos`. Raises CorruptBatch."""
+def records_of(buf: Buffer, pos: int, header: BatchHeader, room: Room | None = None) -> Iterator[Record]:
+    """The records of the batch at `pos`. Raises CorruptBatch, TooMuch where `room` has none for them."""
     data = bytes(memoryview(buf)[pos + HEADER_BYTES : pos + header.size])
+    if room is not None:
+        room.records -= header.record_count
+        if room.records < 0:
+            raise TooMuch(f"more than {ROOM_RECORDS} records to look at for one request")
     if header.compression:
-        data = decompress(data, header.compression)
+        data = _unpacked(data, header.compression, room)
     append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE else None
     p = 0
     try:
@@ -333,6 +363,21 @@ def records_of(buf: Buffer, pos: int, header: BatchHeader) -> Iterator[Record]:
             yield Record(header.base_offset + offset_delta, timestamp, key, value, tuple(headers))
     except IndexError as e:
         raise CorruptBatch("records are cut off") from e
+
+
+def _unpacked(data: bytes, kind: int, room: Room | None) -> bytes:
+    if room is None:
+        return decompress(data, kind)
+    most = min(DECOMPRESSED_BYTES_MAX, room.bytes)
+    if most <= 0:
+        raise TooMuch(f"more than {ROOM_BYTES} bytes to unpack for one request")
+    try:
+        out = decompress(data, kind, most)
+    except CorruptBatch:
+        room.bytes -= most  # it may have been that many
+        raise
+    room.bytes -= len(out)
+    return out
 
 
 def _get_bytes(data: Buffer, p: int) -> tuple[bytes | None, int]:

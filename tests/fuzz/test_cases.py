@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from brokerd.wire import framing, records
+from brokerd.wire import messages as m
 from tests.fuzz.choices import Choices
-from tests.fuzz.holding import hold
+from tests.fuzz.holding import Line, hold
 from tests.fuzz.stage import Stage, client_context, make_pki
-from tests.fuzz.talks import talk_of, truth
+from tests.fuzz.talks import frame, talk_of, truth
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
 FRESH = 60
@@ -80,3 +82,19 @@ def test_the_same_bytes_are_the_same_talk() -> None:
     data = random.Random(7).randbytes(300)
     assert talk_of(data) == talk_of(data)
     assert Choices(b"\x00\x05").getrandbits(16) == 5
+
+
+def test_a_request_that_takes_too_much_looking_at_is_told_to_come_in_parts(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "ROOM_RECORDS", 5)
+    data = records.build([records.Record(i, 1, b"k", b"v") for i in range(4)])
+    r = m.ProduceRequest
+    parts = [r.PartitionProduceData(index=i, records=data) for i in range(2)]
+    for topic, codes in (("compacted", [0, 10]), ("packed", [0, 10]), ("plain", [0, 0])):
+        client = Line(stage, "PLAINTEXT", None)
+        client.send(frame(0, 9, r(acks=-1, timeout_ms=1_000, topic_data=[r.TopicProduceData(name=topic, partition_data=parts)])))  # fmt: skip
+        stage.turn(5)
+        told = framing.decode_response(0, 9, memoryview(client.sock.recv(65_536))[4:])[1]
+        assert [p.error_code for p in told.responses[0].partition_responses] == codes, topic
+        client.close()

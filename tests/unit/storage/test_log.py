@@ -488,3 +488,14 @@ def test_a_batch_that_cannot_be_unpacked_is_answered_with_its_first_offset() -> 
     struct.pack_into(">I", bad, records.CRC_AT, crc32c(bytes(bad[records.CRC_FROM :])))
     append(log, bad)
     assert log.max_timestamp() == (7, 40)
+
+
+def test_looking_for_times_has_so_much_room_for_one_request_and_answers_earlier_then(monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.setattr(records, "ROOM_RECORDS", 5)
+    log = opened()
+    append(log, bytearray(records.build([Record(i, 10 + i, b"k", b"v") for i in range(4)])))
+    room = records.Room()
+    assert log.offset_for_timestamp(12, EVERYTHING, room) == (2, 12, 0)
+    assert log.offset_for_timestamp(12, EVERYTHING, room) == (0, 13, 0), "of its batch the first: nothing is missed"
+    assert log.max_timestamp(room) == (0, 13)
+    assert log.offset_for_timestamp(12, EVERYTHING, records.Room()) == (2, 12, 0)

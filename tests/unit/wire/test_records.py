@@ -176,13 +176,29 @@ def test_a_batch_that_says_it_holds_more_records_than_it_could_is_refused(codec:
         struct.pack_into(">I", data, records.CRC_AT, crc32c(bytes(data[records.CRC_FROM :])))
         return data
 
-    most = records.DECOMPRESSED_BYTES_MAX // records.RECORD_BYTES_MIN if codec else 3
+    most = records.RECORDS_PER_BATCH_MAX if codec else 3
     assert len(records.check(says(most))) == 1
     for count in (most + 1, 2**31 - 1):
         with pytest.raises(InvalidBatch, match=f"{count} records in a batch"):
             records.check(says(count))
-    if codec:  # many of them at once would jump as far
-        sound = bytes(says(most))
-        assert len(records.check(sound * 50)) == 50
-        with pytest.raises(InvalidBatch):
-            records.check(sound * 60)
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_one_request_has_room_for_so_much_and_no_more(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request of 65 KB held ten batches that unpack to 200 MiB each: five seconds of the only thread, and more of them more."""
+    monkeypatch.setattr(records, "ROOM_BYTES", 100_000)
+    monkeypatch.setattr(records, "ROOM_RECORDS", 10)
+    data = records.build(some(4, size=8_000), compression=codec)  # 32 KB unpacked
+    room = records.Room()
+    for _ in range(2):
+        assert len(list(records.iterate(data, room))) == 4
+    with pytest.raises(records.TooMuch, match="10 records"):
+        list(records.iterate(data, room))
+    room = records.Room()
+    large = records.build(some(1, size=60_000), compression=codec)
+    assert len(list(records.iterate(large, room))) == 1
+    with pytest.raises(CorruptBatch):
+        list(records.iterate(large, room))  # what is left of the room bounds what is tried
+    with pytest.raises(records.TooMuch, match="100000 bytes"):
+        list(records.iterate(large, room))
+    assert len(list(records.iterate(large))) == 1, "whoever asks for himself has no such bound"
