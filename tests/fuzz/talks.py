@@ -128,14 +128,16 @@ def looked_up(rng: Choices) -> bytes:
     return frame(ApiKey.LIST_OFFSETS, rng.randint(1, 7), body)
 
 
-_bombs: dict[tuple[int, int], bytes] = {}
+_bombs: dict[tuple[int, int, bytes], bytes] = {}
+TINY = bytes.fromhex("0c000000000100")
+"""The smallest record with a key."""
 
 
-def bomb(kind: int, unpacked: int) -> bytes:
-    """Zeroes, packed as small as this compression can."""
-    if (kind, unpacked) not in _bombs:
-        _bombs[kind, unpacked] = records.compress(bytes(unpacked), kind)
-    return _bombs[kind, unpacked]
+def bomb(kind: int, times: int, of: bytes = b"\0") -> bytes:
+    """The same again and again, packed as small as this compression can."""
+    if (kind, times, of) not in _bombs:
+        _bombs[kind, times, of] = records.compress(of * times, kind)
+    return _bombs[kind, times, of]
 
 
 def batches(rng: Choices) -> bytes:
@@ -168,9 +170,14 @@ def batch(rng: Choices) -> bytes:
     if what < 0.3:
         return bytes(built)
     if what < 0.4:  # a bomb: what stands packed is more than it looks
-        payload = bomb(rng.randint(1, 4), rng.choice((1 << 20, 16 << 20, 64 << 20)))
+        kind, held = rng.randint(1, 4), rng.choice((1, 1_000, 200_000, 1_000_000, 2**31 - 1))
+        if rng.random() < 0.5:
+            payload = bomb(kind, rng.choice((1 << 20, 16 << 20, 64 << 20)))
+        else:
+            payload = bomb(kind, min(held, 1_000_000), TINY)
         built = bytearray(built[: records.HEADER_BYTES]) + payload
-        struct.pack_into(">i", built, 57, rng.choice((1, 1_000, 2**31 - 1)))
+        struct.pack_into(">h", built, 21, kind)
+        struct.pack_into(">i", built, 57, held)
         struct.pack_into(">i", built, 23, struct.unpack_from(">i", built, 57)[0] - 1)
     elif what < 0.6:  # the records inside are damaged, the outside is sound
         inside = bytearray(records.decompress(bytes(built[records.HEADER_BYTES :]), compression) if compression else built[records.HEADER_BYTES :])  # fmt: skip
