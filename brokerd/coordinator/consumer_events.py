@@ -105,12 +105,14 @@ class Topics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Times in ms. `assignors` are those that members may ask for; the first is taken where they ask for none."""
+    """Times in ms. `assignors` are those that members may ask for; the first is taken where they ask for none. `assignment_ms` lies between
+    two assignments at least."""
 
     session_ms: int
     heartbeat_ms: int
     size_max: int
     assignors: tuple[str, ...] = ("uniform", "range")
+    assignment_ms: int = 0
 
 
 # -- events ----------------------------------------------------------------------------------------------------------------

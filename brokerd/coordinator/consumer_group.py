@@ -75,6 +75,8 @@ class ConsumerGroup(Shares):
     revocations: dict[str, tuple[Share, int]] = field(default_factory=dict)
     """What a member is to give up, and by when (mono ms)."""
     dead: bool = False
+    _assigned_ms: int | None = None
+    """When shares were last reckoned here (mono ms)."""
     _due: int | None = None
     """No timer ends before (mono ms)."""
     _waiting: dict[int, list[tuple[Any, Any]]] = field(default_factory=dict)
@@ -141,8 +143,15 @@ class ConsumerGroup(Shares):
         if e.instance_id is not None and e.member_id not in self.members and e.instance_id in self.static:
             before = self._take_seat(self.static[e.instance_id], e.member_id)
         self._describe_member(e, now)
+        pause_ms = 0
         if self.target_epoch < self.epoch:
-            self._assign()
+            pause_ms = self._pause(e, now)
+            if pause_ms:
+                # KIP-1263: others may come meanwhile. It has nothing yet, in the epoch that the others have.
+                self.change(Fact.TARGET, e.member_id, self.targets.get(e.member_id, NOTHING))
+            else:
+                self._assign()
+                self._assigned_ms = now.mono_ms
         after = reconciled(
             self.standings[e.member_id], self.targets.get(e.member_id, NOTHING), self.target_epoch, e.owned,
             lambda tp: self.holders.get(tp, e.member_id) == e.member_id,
@@ -153,7 +162,14 @@ class ConsumerGroup(Shares):
             e.rebalance_ms >= 0 and (e.topics is not None or e.pattern is not None) and e.owned is not None
         )
         told = whole or after.assigned != before.assigned or e.epoch != before.epoch
-        return Beaten(NONE, None, e.member_id, after.epoch, self.terms.heartbeat_ms, after.assigned if told else None)
+        beat_ms = min(self.terms.heartbeat_ms, pause_ms or self.terms.heartbeat_ms)
+        return Beaten(NONE, None, e.member_id, after.epoch, beat_ms, after.assigned if told else None)
+
+    def _pause(self, e: Beat, now: Now) -> int:
+        """How long (ms) the group waits with its next assignment. A member that speaks the classic protocol would join over and over."""
+        if not self.target_epoch or e.classic is not None or self._assigned_ms is None:
+            return 0
+        return max(0, self._assigned_ms + self.terms.assignment_ms - now.mono_ms)
 
     def _misfit(self, e: Beat) -> Beaten | None:
         """Why whoever says this is not, or not any more, whom it says it is."""

@@ -47,6 +47,9 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
     Setting("group.consumer.heartbeat.interval.ms", int, 5_000, "How often members of the new protocol are to beat.", 1),
     Setting("group.consumer.min.heartbeat.interval.ms", int, 5_000, "Shortest such interval that may be set.", 1),
     Setting("group.consumer.max.heartbeat.interval.ms", int, 15_000, "Longest such interval that may be set.", 1),
+    Setting("group.consumer.assignment.interval.ms", int, 0, "Pause between two assignments of a group of the new protocol: who joins meanwhile is assigned to with the others. 0: everybody at once.", 0),
+    Setting("group.consumer.min.assignment.interval.ms", int, 0, "Shortest such pause that may be set.", 0),
+    Setting("group.consumer.max.assignment.interval.ms", int, 15_000, "Longest such pause that may be set.", 0),
     Setting("group.consumer.max.size", int, 2_000, "Members of one group of the new protocol at most: each that joins has all shares reckoned anew, in the loop.", 1),
     Setting("group.consumer.migration.policy", _migration, BIDIRECTIONAL, "Which groups with members go over to the other protocol: classic ones when a member of the new protocol joins (upgrade), those of the new one when its last member has left and classic ones remain (downgrade), both, or none."),
     Setting("group.consumer.assignors", _assignors, tuple(ASSIGNORS), "Assignors that members may ask for; the first is the default."),
@@ -71,6 +74,10 @@ GROUP_CONFIGS = {
     "consumer.heartbeat.interval.ms": GroupConfig(
         "group.consumer.heartbeat.interval.ms", "group.consumer.min.heartbeat.interval.ms",
         "group.consumer.max.heartbeat.interval.ms", "How often this group's members are to beat.",
+    ),
+    "consumer.assignment.interval.ms": GroupConfig(
+        "group.consumer.assignment.interval.ms", "group.consumer.min.assignment.interval.ms",
+        "group.consumer.max.assignment.interval.ms", "Pause between two assignments of this group.",
     ),
 }  # fmt: skip
 """Kafka's names. What it has beside them is of share and streams groups."""
@@ -101,6 +108,11 @@ def check(values: Mapping[str, Any]) -> None:
             "group.consumer.min.heartbeat.interval.ms",
             "group.consumer.max.heartbeat.interval.ms",
         ),
+        (
+            "group.consumer.assignment.interval.ms",
+            "group.consumer.min.assignment.interval.ms",
+            "group.consumer.max.assignment.interval.ms",
+        ),
     ):
         if not values[least] <= values[name] <= values[most]:
             raise ValueError(
@@ -112,10 +124,11 @@ def check(values: Mapping[str, Any]) -> None:
 
 def terms_of(values: Mapping[str, Any], own: Mapping[str, str]) -> Terms:
     """`own` is set for the group alone: perhaps by a broker with other bounds, which then do not matter."""
-    session, heartbeat = (int(own.get(name, values[c.broker])) for name, c in GROUP_CONFIGS.items())
+    session, heartbeat, assignment = (int(own.get(name, values[c.broker])) for name, c in GROUP_CONFIGS.items())
     return Terms(
         session,
         heartbeat,
         values["group.consumer.max.size"],
         values["group.consumer.assignors"],
+        assignment,
     )

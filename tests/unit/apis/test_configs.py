@@ -204,7 +204,7 @@ def test_a_groups_settings_are_bounded_by_the_brokers_and_beat_them() -> None:
     session, beat = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
     told = broker.entries(GROUP, "g")
     assert {n: (e.value, e.config_source, e.is_default) for n, e in told.items()} == {
-        session: ("45000", 5, True), beat: ("5000", 5, True),
+        session: ("45000", 5, True), beat: ("5000", 5, True), "consumer.assignment.interval.ms": ("0", 5, True),
     }  # fmt: skip
     assert broker.alter((GROUP, "g", {session: "50000"}), (TOPIC, "t", {"retention.ms": "9"})) == []
     kinds = {kind: payload["topics"] for kind, payload, *_ in broker.asked}

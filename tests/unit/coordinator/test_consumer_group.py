@@ -4,7 +4,7 @@ uses, everybody is answered once, and when all behave it comes to rest with ever
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -479,6 +479,28 @@ def test_a_member_of_an_older_epoch_commits_what_it_has_had_since() -> None:
     assert commit("m2", 1, transactional=True) == (g.ILLEGAL_GENERATION, set()), "as clients know it in transactions"
     assert commit("m1", 3) == (c.STALE_MEMBER_EPOCH, set())
     assert commit("m1", 2) == (0, set())
+
+
+def test_joins_are_gathered_into_one_assignment() -> None:
+    """KIP-1263. The first is given everything at once; who comes within the pause waits for its end, and is told to come back then."""
+    talk = Talk(replace(TERMS, assignment_ms=600))
+    assert talk.join("m1", "a").assigned == share(A, 0, 1, 2, 3)
+    talk.passes(200)
+    second = talk.join("m2", "a")
+    assert (second.error, second.epoch, second.assigned, second.heartbeat_ms) == (0, 1, frozenset(), 400)
+    talk.passes(100)
+    third = talk.join("m3", "a")
+    assert (third.epoch, third.heartbeat_ms) == (1, 300)
+    assert (talk.group.epoch, talk.group.target_epoch) == (3, 1) and talk.group.state is GroupState.ASSIGNING
+    assert talk.beat("m2", 1).epoch == 1 and talk.group.epoch == 3, "to wait is no news"
+    talk.passes(300)
+    assert talk.beat("m3", 1).epoch == 3
+    assert talk.group.target_epoch == 3, "one assignment for both"
+    assert sorted(map(len, talk.group.targets.values())) == [1, 1, 2]
+    kept = talk.beat("m1", 1).assigned
+    assert talk.beat("m1", 1, owned=kept).epoch == 3
+    talk.passes(600)
+    assert talk.join("m4", "a").epoch == 4, "none was made for as long: at once"
 
 
 def test_an_answer_without_changes_waits_for_those_on_their_way() -> None:
