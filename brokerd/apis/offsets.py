@@ -22,7 +22,7 @@ from brokerd.wire.messages import (
 )
 from brokerd.wire.records import Room
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 
 
 class OffsetsApi:
@@ -79,7 +79,7 @@ class OffsetsApi:
             answer.offset = log.start_offset
             answer.leader_epoch = log.epochs.epoch_at(log.start_offset)
             return
-        if timestamp == LATEST_TIERED:
+        if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
             return  # nothing is tiered: -1 says so
         if not machine.serves_latest:
             # Until HW reaches the epoch's start, the end that clients saw before might seem to go back.

@@ -104,8 +104,8 @@ APIS: dict[int, Api] = {
     for api in (
         Api(ApiKey.PRODUCE, "Produce", 3, 12, m.ProduceRequest, m.ProduceResponse,
             "13 names topics by id", advertised_min=0),
-        Api(ApiKey.FETCH, "Fetch", 4, 17, m.FetchRequest, m.FetchResponse),
-        Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 9, m.ListOffsetsRequest, m.ListOffsetsResponse, "nothing is tiered"),
+        Api(ApiKey.FETCH, "Fetch", 4, 18, m.FetchRequest, m.FetchResponse),
+        Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 11, m.ListOffsetsRequest, m.ListOffsetsResponse, "nothing is tiered"),
         Api(ApiKey.METADATA, "Metadata", 0, 12, m.MetadataRequest, m.MetadataResponse),
         Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", 2, 9, m.OffsetCommitRequest, m.OffsetCommitResponse),
         Api(ApiKey.OFFSET_FETCH, "OffsetFetch", 1, 9, m.OffsetFetchRequest, m.OffsetFetchResponse),
