@@ -1,4 +1,5 @@
-"""Every client we promise: it creates a topic its own way, and its group rebalances when a member joins and when it leaves.
+"""Every client we promise: it creates a topic its own way, and its group rebalances when a member joins and when it leaves; also where the two are
+of different clients, of which the first leads the group and assigns to the other.
 
 The verifier is the coordinator as an admin client describes it, and the records that the members saw; no client's own word on assignments.
 """
@@ -191,11 +192,24 @@ def produce(cluster: LocalCluster, topic: str, values: set[str]) -> None:
     assert producer.flush(30) == 0
 
 
-@pytest.mark.parametrize("client", [Librdkafka, KafkaPython, Aiokafka, Kcat], ids=lambda c: c.__name__)
+@pytest.mark.parametrize(
+    ("client", "other"),
+    [
+        (Librdkafka, Librdkafka),
+        (KafkaPython, KafkaPython),
+        (Aiokafka, Aiokafka),
+        (Kcat, Kcat),
+        (Librdkafka, KafkaPython),
+        (KafkaPython, Librdkafka),
+        (Aiokafka, Librdkafka),
+        (Librdkafka, Aiokafka),
+    ],
+    ids=lambda c: c.__name__,
+)
 def test_a_group_shares_anew_when_a_member_joins_and_when_it_leaves(
-    cluster: LocalCluster, client: type[Member], tmp_path: Path
+    cluster: LocalCluster, client: type[Member], other: type[Member], tmp_path: Path
 ) -> None:
-    topic = group = f"shared-by-{client.__name__.lower()}"
+    topic = group = f"shared-by-{client.__name__}-{other.__name__}".lower()
     client.create_topic(cluster, topic)
     wait_for(
         lambda: (t := cluster.image.topic_named(topic)) and t.ready and len(t.partitions) == PARTITIONS, "the topic"
@@ -206,7 +220,7 @@ def test_a_group_shares_anew_when_a_member_joins_and_when_it_leaves(
         until_shared_by(cluster, group, 1)
         produce(cluster, topic, alone)
         wait_for(lambda: alone <= members[0].seen, "the only member to see everything")
-        members.append(client(cluster, topic, group, tmp_path))
+        members.append(other(cluster, topic, group, tmp_path))
         until_shared_by(cluster, group, 2)
         produce(cluster, topic, both)
         wait_for(lambda: both <= members[0].seen | members[1].seen, "both together to see everything")
