@@ -391,3 +391,12 @@ def test_acls_on_users_and_tokens_are_taken_with_their_own_operations(resource: 
         operation=operation, permission_type=3,
     )  # fmt: skip
     assert (_acl_problem(acl) is None) is fine
+
+
+def test_a_join_of_the_classic_protocol_shows_the_patterns_of_others_no_more_than_its_caller_may_see() -> None:
+    it = image()
+    for i, rule in enumerate(("read group g", "describe topic t")):
+        it.apply(AccessChanged("acl", str(i), 1, parse(f"allow User:alice * {rule}").to_json()))
+    asked, _ = request(ApiKey.JOIN_GROUP, 9, m.JoinGroupRequest(group_id="g"))
+    assert not authorizer(it).settled(asked) and asked.sees is not None
+    assert [n for n in ("t", "u") if asked.sees(n)] == ["t"]
