@@ -24,6 +24,7 @@ from controlplane.house.layout import Layout
 
 ROOT = Path(__file__).resolve().parents[2]
 BACKOFF_SECONDS_MAX = 20.0
+"""Seconds at most between two starts of a process that keeps dying: seldom enough not to burn a core, often enough to be back soon."""
 STOP_SECONDS = {"broker": 25.0, "worker": 8.0}
 STOP_SECONDS_ELSE = 10.0
 ARCHIVE, ARCHIVE_SECONDS = "pipeline.jobs.archive", 20.0

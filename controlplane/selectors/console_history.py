@@ -15,6 +15,7 @@ SUBJECTS_MAX = 300
 """Charts remembered: the cluster's and those of the topics and groups that spoke last. Each costs about 60 kB when full."""
 
 POINTS_MAX = 450
+"""Points kept of each series in memory: what a chart can show."""
 SPACING_S_MIN = 2.0
 """Seconds between kept points: 450 of them are the last quarter of an hour, which is what a chart shows."""
 

@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from controlplane.house import processes
 
 STOP_SECONDS_MAX = 90
+"""Seconds for all processes to end in order; past it `down` says which have not, rather than wait for ever."""
 
 
 class Command(BaseCommand):

@@ -16,6 +16,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from controlplane.house import processes
 
 WAIT_SECONDS_MAX = 40
+"""Seconds for one process to be in the state that was asked for; a broker that reads its logs needs some."""
 
 
 class Command(BaseCommand):

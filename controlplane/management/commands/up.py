@@ -23,6 +23,7 @@ from controlplane.house import processes, security, zookeeper
 from controlplane.house.files import write_private
 
 READY_SECONDS_MAX = 120
+"""Seconds for the whole house to answer; past it `up` says what does not, rather than wait for ever."""
 
 
 class Command(BaseCommand):
