@@ -217,6 +217,14 @@ class WindowForm(WeirForm):
         super().refuse(Refused(error.reason, "stop_by") if error.field == "window" else error)
 
 
+def compare_field() -> forms.BooleanField:
+    return forms.BooleanField(
+        required=False,
+        label="Compare copies",
+        help_text="Old copies go only once all copies were compared and are equal.",
+    )
+
+
 class ScheduleForm(WindowForm):
     why = why_field()
 
@@ -232,6 +240,7 @@ class MoveOfPlanForm(WindowForm):
         help_text="Copies that occupy one broker at a time, other moves' among them.",
     )  # fmt: skip
     throttle_bytes_per_s = throttle_field()
+    compare = compare_field()
     start = forms.BooleanField(
         required=False,
         initial=True,
@@ -244,6 +253,7 @@ class MoveOfPlanForm(WindowForm):
         "parts_in_flight_max",
         "parts_per_broker_max",
         "throttle_bytes_per_s",
+        "compare",
         "start",
         "opens",
         "stop_by",
@@ -264,6 +274,7 @@ class MoveForm(WeirForm):
         help_text="Copies that occupy one broker at a time, other moves' among them.",
     )  # fmt: skip
     throttle_bytes_per_s = throttle_field()
+    compare = compare_field()
     why = why_field(required=True)
 
     def clean_scope(self) -> dict[str, Any]:

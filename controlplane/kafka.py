@@ -1,8 +1,8 @@
-"""The Kafka protocol at the door: what the observer samples, the deletion of a group, an unclean election. Over our own wire, because Kafka's admin clients
+"""The Kafka protocol at the door: what the observer samples, the deletion of a group, an unclean election, a range of one copy. Over our own wire, because Kafka's admin clients
 hide what replicas have (DescribeLogDirs) and keep threads of their own.
 
 Law: every call has a deadline, and no answer is an answer of its own (NoAnswer). Called by the observer's threads and by
-`services.groups` and `services.overrides`; never by a page. Records of a partition: `selectors.messages`.
+`services.groups`, `services.overrides` and `services.comparing`; never by a page. Records of a partition: `selectors.messages`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.framing import WireError, decode_response, encode_request
 from controlplane.client import client_settings
+from controlplane.copies import Copy
 
 CALL_SECONDS = 2.0
 """Deadline of one call: a broker that needs longer for a look-up is in trouble, and that is the news."""
@@ -376,3 +377,39 @@ def elect_uncleanly(topic: str, partition: int, timeout_s: float = 15.0) -> bool
             return code == ErrorCode.NONE
         raise Declined((results[0].error_message if results else "") or code.text)
     raise NoAnswer(f"{topic}-{partition}: {problem}.")
+
+
+ANY_RACK = "weir-compares"
+"""Who names a rack is answered by followers too (KIP-392); nobody lives in this one, so that the leader sends nobody elsewhere."""
+
+
+def bounds(host: str, port: int, topic: str, partition: int) -> tuple[int, int]:
+    """(first offset, high watermark) as the leader says. Raises NoAnswer, Declined where it does not lead."""
+    door = Connection(host, port)
+    try:
+        found = [_list_offsets(door, {topic: [partition]}, at).get((topic, partition)) for at in (EARLIEST, LATEST)]
+    finally:
+        door.close()
+    first, last = found
+    if first is None or last is None:
+        raise Declined(f"{host}:{port} does not lead {topic}-{partition}")
+    return first, last
+
+
+def read_copy(host: str, port: int, topic: str, partition: int, offset: int, bytes_max: int) -> Copy:
+    """What this broker's own copy holds from `offset` on, leader or not. Raises NoAnswer, or Declined with the error's name."""
+    wanted = m.FetchRequest.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=bytes_max)
+    body = m.FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=bytes_max, rack_id=ANY_RACK,
+        topics=[m.FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
+    )  # fmt: skip
+    door = Connection(host, port)
+    try:
+        answer = door.call(ApiKey.FETCH, 12, body)
+    finally:
+        door.close()
+    told = [p for t in answer.responses for p in t.partitions]
+    code = ErrorCode(answer.error_code or (told[0].error_code if told else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    if code:
+        raise Declined(code.name)
+    return Copy(told[0].log_start_offset, told[0].high_watermark, bytes(told[0].records or b""))

@@ -31,6 +31,7 @@ NO_SPACE_BYTES = 64 * 1024 * 1024
 IN_FLIGHT = ("ordered", "copying", "verifying")
 ENDED = ("done", "untouched", "put_back", "stuck")
 FINAL = ("done", "cancelled", "rolled_back", "failed")
+COMPARING = "Its copies are being compared before the old ones go."
 GONE = "The partition is gone from the cluster."
 
 
@@ -60,7 +61,7 @@ class ObservedPart:
 
 @dataclass(frozen=True, slots=True)
 class PartView:
-    """One MovePartition row. Times are Unix seconds."""
+    """One MovePartition row. Times are Unix seconds. `compared`: whether its copies are equal, and a sentence; None = not known yet."""
 
     id: int
     name: str
@@ -77,6 +78,12 @@ class PartView:
     note: str = ""
     cause: str = ""
     samples: tuple[pace.Sample, ...] = ()
+    compared: tuple[bool, str] | None = None
+
+    @property
+    def forward(self) -> tuple[tuple[int, ...], ...]:
+        """Placements that an order of the way there may have made: all copies side by side, and the old ones gone."""
+        return self.replicas_to, beside(self.replicas_from, self.replicas_to)
 
     @property
     def going_back(self) -> bool:
@@ -233,7 +240,7 @@ def _advance(part: PartView, move: MoveView, doom: str, now: float) -> PartStep 
     if part.state == "ordered":
         return _advance_ordered(part, seen, move.alive, now)
     if seen.target != part.wanted:
-        if part.going_back and seen.target == part.replicas_to:
+        if part.going_back and seen.target in part.forward:
             # The forward order was in the controller's hand when it was withdrawn: bind the way back to what is there now.
             return PartStep(part.id, "ordered", read_generation=seen.generation, ordered=True)
         return PartStep(part.id, "stuck", active=False, note=_difference(part, seen))
@@ -250,12 +257,33 @@ def _advance(part: PartView, move: MoveView, doom: str, now: float) -> PartStep 
         )  # fmt: skip
         return step if _says_something(part, step) else None
     if seen.replicas == part.wanted and set(seen.isr) == set(part.wanted) and seen.leader is not None:
+        if not part.going_back and part.wanted != part.replicas_to:
+            return _before_the_old_go(part, seen, total)
         final = "put_back" if part.going_back else "done"
         return PartStep(part.id, final, bytes_total=total, bytes_done=total, active=False, note="", cause="")
     missing = sorted(set(part.wanted) - set(seen.isr))
     note = f"Waiting for broker {', '.join(map(str, missing))} to be in sync." if missing else "Waiting for a leader."
     step = PartStep(part.id, "verifying", bytes_total=total, bytes_done=done, note=note, cause="")
     return step if _says_something(part, step) else None
+
+
+def beside(replicas_from: Sequence[int], replicas_to: Sequence[int]) -> tuple[int, ...]:
+    """The placement with every copy, old and new: where copies are compared before the old ones go."""
+    return (*replicas_to, *(b for b in replicas_from if b not in replicas_to))
+
+
+def _before_the_old_go(part: PartView, seen: ObservedPart, total: int | None) -> PartStep | None:
+    """All copies are in the ISR, old and new: the old ones go when all were compared and are equal, and not before."""
+    if part.compared is None:
+        note = part.note if part.note.startswith(COMPARING) else COMPARING
+        step = PartStep(part.id, "verifying", bytes_total=total, bytes_done=total, note=note, cause="")
+        return step if _says_something(part, step) else None
+    equal, text = part.compared
+    if not equal:
+        return PartStep(part.id, "stuck", note=f"Refused: the copies are not the same, so none was dropped. {text}")
+    return PartStep(
+        part.id, "ordered", wanted=part.replicas_to, read_generation=seen.generation, ordered=True, note="", cause=""
+    )
 
 
 def _advance_ordered(part: PartView, seen: ObservedPart, alive: frozenset[int], now: float) -> PartStep | None:
@@ -269,7 +297,7 @@ def _advance_ordered(part: PartView, seen: ObservedPart, alive: frozenset[int], 
         if down := [b for b in part.copies_to if b not in alive and b not in seen.replicas]:
             cause, text = pace.TARGET_DOWN, f"Target down: broker {down[0]} is not alive. Start it, or cancel the move."
         return PartStep(part.id, "ordered", note=text, cause=cause) if text != part.note else None
-    if part.going_back and seen.target == part.replicas_to:
+    if part.going_back and seen.target in part.forward:
         return PartStep(part.id, "ordered", read_generation=seen.generation, ordered=True)
     return PartStep(part.id, "stuck", active=False, note=_difference(part, seen))
 

@@ -35,6 +35,13 @@ def advance_move(move_id: int) -> None:
     _step("move", advancing.advance_move, move_id)
 
 
+@shared_task(name="controlplane.compare_copies")
+def compare_copies(part_id: int) -> None:
+    from controlplane.services import comparing
+
+    _step("copies of part", comparing.compare_part, part_id)
+
+
 @shared_task(name="controlplane.advance_recovery")
 def advance_recovery(recovery_id: int) -> None:
     from controlplane.services import recovery
@@ -53,13 +60,15 @@ def advance_archive(job_id: int) -> None:
 def advance_all() -> None:
     """The look of each second: every unfinished row gets its task."""
     global _swept
-    from controlplane.services import advancing, archives, audit, changes, proposals, recovery, schedules
+    from controlplane.services import advancing, archives, audit, changes, comparing, proposals, recovery, schedules
 
     try:
         for move_id in schedules.due():
             schedules.mind(move_id)
         for move_id in advancing.working_moves():
             advance_move.apply_async((move_id,), expires=5)
+        for part_id in comparing.due():
+            compare_copies.apply_async((part_id,), expires=5)
         for recovery_id in recovery.working_recoveries():
             advance_recovery.apply_async((recovery_id,), expires=5)
         for job_id in archives.working_archives():

@@ -209,7 +209,7 @@ def _write(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         )
     v = form.cleaned_data
     try:
-        caps = {k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s")}
+        caps = {k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s", "compare")}
         if request.POST.get("act") == "propose":
             return _proposed(request, v, caps)
         if request.POST.get("act") == "save":

@@ -95,7 +95,7 @@ def _move(request: HttpRequest, row: PlanRow) -> HttpResponse:
     form = MoveOfPlanForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         v = form.cleaned_data
-        caps = {k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s")}
+        caps = {k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s", "compare")}
         try:
             schedules.check(form.window())
             move = services.move_of(row.id, request.POST.get("digest", ""), who=who(request), why=v["why"], caps=caps)

@@ -88,7 +88,7 @@ class PlanMove(Door):
         """Make a move of exactly these parts; refused where a partition was placed anew since."""
         found(plans.plan_row(plan_id), f"plan {plan_id}")
         v = self.body(shapes.PlanMove)
-        caps = {k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s")}
+        caps = {k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s", "compare")}
         schedules.check(v["window"])
         move = services.move_of(plan_id, v["digest"], who=self.who, why=v["why"], caps=caps)
         if v["window"] is not None:

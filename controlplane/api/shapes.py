@@ -163,6 +163,10 @@ class MoveCreate(Why):
         help_text="Bytes per second and broker; null for none. Never holds back replicas in sync.",
     )
     mode = serializers.CharField(default="copy")
+    compare = serializers.BooleanField(
+        default=False,
+        help_text="Old copies go only once all copies were compared and are equal. Brokers must answer consumers as followers (KIP-392).",
+    )
     override = serializers.BooleanField(
         default=False,
         help_text="Plan it although safety refuses it: it begins only when a second person approves (POST /proposals, kind move.approve).",
@@ -208,6 +212,7 @@ class PlanMove(Why):
     parts_in_flight_max = serializers.IntegerField(default=8)
     parts_per_broker_max = serializers.IntegerField(default=4)
     throttle_bytes_per_s = serializers.IntegerField(default=None, allow_null=True)
+    compare = serializers.BooleanField(default=False, help_text="Old copies go only once all are equal.")
     window = serializers.DictField(default=None, allow_null=True, help_text="See moves/<id>/schedule.")
     start = serializers.BooleanField(default=False, help_text="Start at once.")
 

@@ -88,6 +88,9 @@ class MovePartition(models.Model):
 
     `read_generation` is the assignment generation that the order in `wanted` is bound to; `wanted` is what the controller reads
     while state is `ordered`. `active` is true while the partition belongs to an unfinished move. `cause` is one of pace.CAUSES or "".
+
+    Where old copies are to go, `wanted` is first every copy, old and new, then `replicas_to`: `compared` lies between ({"equal", "text", "first",
+    "after", "bytes", "crc"}; null = not yet, or not asked for).
     """
 
     move = models.ForeignKey(Move, on_delete=models.CASCADE, related_name="parts")
@@ -110,6 +113,7 @@ class MovePartition(models.Model):
     ordered_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     note = models.TextField(default="")
+    compared = models.JSONField(null=True)
     version = models.PositiveIntegerField(default=0)
 
     class Meta:

@@ -67,6 +67,7 @@ class MovePartRow:
     bytes_per_s: float | None
     cause: str
     note: str
+    compared: dict[str, Any] | None
     ordered_at: datetime | None
     finished_at: datetime | None
 
@@ -187,7 +188,7 @@ def move_parts(
             MovePartRow(
                 topic=p.topic_name, partition=p.partition, state=p.state, replicas_from=p.replicas_from,
                 replicas_to=p.replicas_to, wanted=p.wanted, before=p.before, bytes_total=p.bytes_total, bytes_done=p.bytes_done,
-                bytes_per_s=p.bytes_per_s, cause=p.cause, note=p.note, ordered_at=p.ordered_at, finished_at=p.finished_at,
+                bytes_per_s=p.bytes_per_s, cause=p.cause, note=p.note, compared=p.compared, ordered_at=p.ordered_at, finished_at=p.finished_at,
             )
             for p in found
         ],

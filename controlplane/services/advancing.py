@@ -141,6 +141,7 @@ def views_of(parts: Sequence[MovePartition]) -> list[core.PartView]:
             note=p.note,
             cause=p.cause,
             samples=pace.from_json(p.samples),
+            compared=(p.compared["equal"], p.compared["text"]) if p.compared is not None else None,
         )
         for p in parts
     ]

@@ -16,6 +16,7 @@ from controlplane import plan as planning
 from controlplane.bulk import insert_many
 from controlplane.models import Broker, Move, MovePartition, ObservedTopic, Partition
 from controlplane.models.change import Outcome
+from controlplane.moves import beside
 from controlplane.services import throttles
 from controlplane.services.common import Refused, record, record_refusal
 
@@ -124,9 +125,11 @@ def plan_move(
     mode: str = "copy",
     override: bool = False,
     label: Mapping[str, Any] | None = None,
+    compare: bool = False,
 ) -> Move:
     """Write a move in state `planned` with its previous values. See `plan.plan` for scopes. `override`: write it down although safety refuses it,
-    for two people to lift; it begins by nothing else. `label`: the scope that is shown, where it was planned from another. Raises Refused with every
+    for two people to lift; it begins by nothing else. `label`: the scope that is shown, where it was planned from another. `compare`: old
+    copies go only once all copies were compared and are equal. Raises Refused with every
     problem."""
     try:
         if mode != "copy":
@@ -150,7 +153,9 @@ def plan_move(
         }
         try:
             with transaction.atomic():
-                return _write(plan, dict(label) if label else said_shortly(scope), mode, who, why, caps, lifted)
+                return _write(
+                    plan, dict(label) if label else said_shortly(scope), mode, who, why, caps, lifted, compare
+                )
         except IntegrityError:
             raise Refused(f"{_already_moving(plan)} Cancel that move or wait for its end.", "scope") from None
     except Refused as refused:
@@ -183,19 +188,25 @@ def _write(
     why: str,
     caps: Mapping[str, int | None],
     lifted: Sequence[str],
+    compare: bool,
 ) -> Move:
     move = Move.objects.create(
         mode=mode, scope=dict(scope), who=who, why=why, note=sentences(plan.warnings),
         overrides=[*lifted[:SENTENCES_MAX]], throttled=caps["throttle_bytes_per_s"] is not None,
         **caps,
     )  # fmt: skip
+
+    def first(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
+        """The placement that is ordered first: with every copy, where some would go and others come."""
+        return beside(old, new) if compare and set(new) - set(old) and set(old) - set(new) else new
+
     insert_many(
         MovePartition,
         ("move_id", "topic_id", "topic_name", "partition", "before", "replicas_from", "replicas_to", "wanted", "read_generation",
          "bytes_total"),
         (
             (move.pk, v.topic_id, v.topic, v.partition, {"replicas": list(v.replicas), "leader": v.leader, "isr": list(v.isr)},
-             list(v.replicas), list(p.replicas_to), list(p.replicas_to), v.generation, p.bytes_to_copy)
+             list(v.replicas), list(p.replicas_to), list(first(v.replicas, p.replicas_to)), v.generation, p.bytes_to_copy)
             for p in plan.parts
             for v in (p.view,)
         ),
