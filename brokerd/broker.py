@@ -215,7 +215,7 @@ class Broker:
             Mutations(self.dispatch.quotas),
             lambda: self.loop.now,
         )
-        log_dirs = LogDirsApi(self.partitions, self.relocations, lambda: self.loop.now)
+        log_dirs = LogDirsApi(self.partitions, self.relocations, lambda: self.loop.now, self.produce.times)
         groups = GroupsApi(
             self.groups, self._coordinator,
             session_ms_min=self.config["group.min.session.timeout.ms"],

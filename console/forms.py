@@ -184,6 +184,10 @@ class DecideForm(WeirForm):
 
 class ThrottleForm(WeirForm):
     throttle_bytes_per_s = throttle_field(autofocus=True)
+    adaptive = forms.BooleanField(
+        required=False, label="Adaptive",
+        help_text="Up to this, while producers' p99 stays at its baseline; from 1 MB/s on, and back within seconds.",
+    )  # fmt: skip
     why = why_field()
 
 

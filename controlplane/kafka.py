@@ -1,8 +1,8 @@
-"""The Kafka protocol at the door: what the observer samples, the deletion of a group, an unclean election, a range of one copy. Over our own wire, because Kafka's admin clients
+"""The Kafka protocol at the door: what the observer samples, the deletion of a group, an unclean election, a range of one copy, how long producers wait. Over our own wire, because Kafka's admin clients
 hide what replicas have (DescribeLogDirs) and keep threads of their own.
 
 Law: every call has a deadline, and no answer is an answer of its own (NoAnswer). Called by the observer's threads and by
-`services.groups`, `services.overrides` and `services.comparing`; never by a page. Records of a partition: `selectors.messages`.
+`services.groups`, `services.overrides`, `services.comparing` and `services.speeds`; never by a page. Records of a partition: `selectors.messages`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ from controlplane.copies import Copy
 
 CALL_SECONDS = 2.0
 """Deadline of one call: a broker that needs longer for a look-up is in trouble, and that is the news."""
+
+PRODUCE_TIMES_SECONDS = 0.5
+"""Deadline of the one call that is made each second: a later answer is the next look's."""
 
 RESPONSE_BYTES_MAX = 64 * 1024 * 1024
 """A larger answer is not one of ours: 100,000 partitions take about 5 MB."""
@@ -413,3 +416,16 @@ def read_copy(host: str, port: int, topic: str, partition: int, offset: int, byt
     if code:
         raise Declined(code.name)
     return Copy(told[0].log_start_offset, told[0].high_watermark, bytes(told[0].records or b""))
+
+
+def produce_times(host: str, port: int) -> list[int]:
+    """How long producers waited for this broker since its start, as counts per bucket (`adaptive.BOUNDS_MS`). Raises NoAnswer, Declined where the
+    broker does not tell."""
+    door = Connection(host, port)
+    try:
+        answer = door.call(ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=[]), PRODUCE_TIMES_SECONDS)
+    finally:
+        door.close()
+    if not answer.produce_times:
+        raise Declined(f"{host}:{port} does not tell how long producers wait")
+    return list(answer.produce_times)

@@ -42,6 +42,13 @@ def compare_copies(part_id: int) -> None:
     _step("copies of part", comparing.compare_part, part_id)
 
 
+@shared_task(name="controlplane.pace_move")
+def pace_move(move_id: int) -> None:
+    from controlplane.services import speeds
+
+    _step("speed of move", lambda i: str(speeds.mind(i)), move_id)
+
+
 @shared_task(name="controlplane.advance_recovery")
 def advance_recovery(recovery_id: int) -> None:
     from controlplane.services import recovery
@@ -60,13 +67,25 @@ def advance_archive(job_id: int) -> None:
 def advance_all() -> None:
     """The look of each second: every unfinished row gets its task."""
     global _swept
-    from controlplane.services import advancing, archives, audit, changes, comparing, proposals, recovery, schedules
+    from controlplane.services import (
+        advancing,
+        archives,
+        audit,
+        changes,
+        comparing,
+        proposals,
+        recovery,
+        schedules,
+        speeds,
+    )
 
     try:
         for move_id in schedules.due():
             schedules.mind(move_id)
         for move_id in advancing.working_moves():
             advance_move.apply_async((move_id,), expires=5)
+        for move_id in speeds.due():
+            pace_move.apply_async((move_id,), expires=2)
         for part_id in comparing.due():
             compare_copies.apply_async((part_id,), expires=5)
         for recovery_id in recovery.working_recoveries():

@@ -11,6 +11,7 @@ from brokerd.cluster.model import Now
 from brokerd.dispatch import Request
 from brokerd.logdirs import LogDir
 from brokerd.partitions import Partitions
+from brokerd.produce_times import ProduceTimes
 from brokerd.relocations import Relocations
 from brokerd.storage.disk import DiskFailed
 from brokerd.wire.errors import ErrorCode
@@ -25,8 +26,10 @@ Described = dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]
 
 
 class LogDirsApi:
-    def __init__(self, partitions: Partitions, relocations: Relocations, clock: Callable[[], Now]) -> None:
-        self._partitions, self._relocations, self._clock = partitions, relocations, clock
+    def __init__(
+        self, partitions: Partitions, relocations: Relocations, clock: Callable[[], Now], times: ProduceTimes
+    ) -> None:
+        self._partitions, self._relocations, self._clock, self._times = partitions, relocations, clock, times
 
     def alter_replica_log_dirs(self, request: Request) -> None:
         """Begins or cancels moves within this broker; how far they are is told by DescribeLogDirs."""
@@ -70,7 +73,10 @@ class LogDirsApi:
                     partition_index=index, partition_size=move.future.size_bytes, offset_lag=behind, is_future_key=True
                 )
                 found[move.target].setdefault(replica.topic, []).append(future)
-        request.reply(DescribeLogDirsResponse(results=[self._shaped(d, topics) for d, topics in found.items()]))
+        results = [self._shaped(d, topics) for d, topics in found.items()]
+        # Told to who names no partition at all, which is the control plane: no client of others has to step over it.
+        times = list(self._times.counts) if body.topics == [] else []
+        request.reply(DescribeLogDirsResponse(results=results, produce_times=times))
 
     def _shaped(self, d: LogDir, topics: Described) -> DescribeLogDirsResponse.DescribeLogDirsResult:
         result = DescribeLogDirsResponse.DescribeLogDirsResult(log_dir=str(d.path))

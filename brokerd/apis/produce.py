@@ -14,6 +14,7 @@ from functools import partial
 from brokerd.dispatch import Request
 from brokerd.net.loop import Loop
 from brokerd.partitions import Partitions
+from brokerd.produce_times import ProduceTimes
 from brokerd.replica import Replica
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.producers import ACCEPTED, Duplicate, Refused
@@ -75,6 +76,7 @@ def told(error: ErrorCode, version: int) -> ErrorCode:
 class ProduceApi:
     def __init__(self, loop: Loop, partitions: Partitions, verification: Verification) -> None:
         self._loop, self._partitions, self.verification = loop, partitions, verification
+        self.times = ProduceTimes()
 
     def handle(self, request: Request) -> None:
         body: ProduceRequest = request.body
@@ -110,10 +112,13 @@ class ProduceApi:
             else:
                 request.reply(None)
             return
-        self.when_kept(
-            [o for _, _, o in outcomes], body.acks, body.timeout_ms, lambda: self._reply(request, outcomes),
-            lambda: request.abandoned,
-        )  # fmt: skip
+        began_ms = self._loop.now.mono_ms
+
+        def kept() -> None:
+            self.times.add(self._loop.now.mono_ms - began_ms)
+            self._reply(request, outcomes)
+
+        self.when_kept([o for _, _, o in outcomes], body.acks, body.timeout_ms, kept, lambda: request.abandoned)
 
     # -- transactional batches -------------------------------------------------------------------------------------------
     def _first_look(

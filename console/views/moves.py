@@ -118,19 +118,18 @@ def act(request: HttpRequest, move_id: int, verb: str) -> HttpResponse:
 
 def _throttle(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpResponse:
     now = row.throttle_bytes_per_s
-    form = ThrottleForm(request.POST or None, initial={"throttle_bytes_per_s": None if now is None else now / 1e6})
+    form = ThrottleForm(request.POST or None, initial=_initial(row))
     if request.method == "POST" and form.is_valid():
         v = form.cleaned_data
         try:
-            services.throttle_move(row.id, v["throttle_bytes_per_s"], who=who(request), why=v["why"])
+            cap = v["throttle_bytes_per_s"]
+            bounds = ({} if cap is None else {"cap": cap}) if v["adaptive"] else None
+            services.throttle_move(row.id, cap, adaptive=bounds, who=who(request), why=v["why"])
         except Refused as error:
             form.refuse(error)
         else:
-            rate = (
-                "no throttle"
-                if v["throttle_bytes_per_s"] is None
-                else f"{size_text(v['throttle_bytes_per_s'])}/s per broker"
-            )
+            rate = "no throttle" if cap is None else f"{size_text(cap)}/s per broker"
+            rate = f"an adaptive throttle up to {rate}" if bounds else rate
             said(request, f"Move {row.id} has {rate} now.")
             return go("move", row.id)
     lines = [
@@ -149,6 +148,11 @@ def _throttle(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpRespon
     }  # fmt: skip
     status = 409 if form.is_bound and form.errors else 200
     return page(request, "console/confirm.html", context, nav="moves", status=status)
+
+
+def _initial(row: moves.MoveRow) -> dict[str, Any]:
+    rate = row.adaptive["cap"] if row.adaptive else row.throttle_bytes_per_s
+    return {"throttle_bytes_per_s": None if rate is None else rate / 1e6, "adaptive": row.adaptive is not None}
 
 
 def _schedule(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpResponse:

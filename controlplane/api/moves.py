@@ -93,7 +93,7 @@ class MoveThrottle(Door):
         """Slower, faster or not held back, also while it copies."""
         found(moves.move_row(move_id), f"move {move_id}")
         v = self.body(shapes.MoveThrottle)
-        services.throttle_move(move_id, v["throttle_bytes_per_s"], who=self.who, why=v["why"])
+        services.throttle_move(move_id, v["throttle_bytes_per_s"], adaptive=v["adaptive"], who=self.who, why=v["why"])
         return out(found(moves.move_row(move_id), f"move {move_id}"))
 
 

@@ -226,8 +226,12 @@ class MoveSchedule(Why):
 
 class MoveThrottle(Why):
     throttle_bytes_per_s = serializers.IntegerField(
-        allow_null=True, help_text="Bytes per second and broker from now on; null for none."
+        default=None, allow_null=True, help_text="Bytes per second and broker from now on; null for none."
     )
+    adaptive = serializers.DictField(
+        child=serializers.IntegerField(), default=None, allow_null=True,
+        help_text='Instead: {"cap": .., "floor": ..}, between which it follows the producers\' p99. The floor may be left out.',
+    )  # fmt: skip
 
 
 class WorkingQuery(ListQuery):

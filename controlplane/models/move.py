@@ -50,6 +50,7 @@ class Move(models.Model):
     `overrides`: safety refusals (sentences) that it goes against; it begins only once a second person has approved.
     `window` (see `controlplane.windows`): copies begin within it alone; None = always. `resumes_at`: when it opens next, while the move waits for
     that (approved, or paused by the window and not by a person).
+    `adaptive`: {"cap", "floor"} in bytes/s, and what `services.speeds` has learned; its throttle then follows the producers' p99. None = fixed.
     `step` counts what was done, `version` every write: a task that read an older version changes nothing.
     """
 
@@ -75,6 +76,7 @@ class Move(models.Model):
     overrides = models.JSONField(default=list)
     window = models.JSONField(null=True)
     resumes_at = models.DateTimeField(null=True)
+    adaptive = models.JSONField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)

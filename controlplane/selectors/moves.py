@@ -20,7 +20,7 @@ class MoveRow:
     has to approve, because it goes against `overrides` (safety refusals). `percent` is by bytes, by parts
     where the size of a part still to come is not known or was sampled before it held anything; 100 is said when every part has ended.
     `eta_s`: (soonest, latest) in seconds. `needs_bytes_per_s` set: it will not finish with less per broker. `origin`: operator, or client of a
-    broker."""
+    broker. `adaptive`: bounds in bytes/s between which its throttle follows the producers, their p99 and its baseline in ms as last told."""
 
     id: int
     mode: str
@@ -44,6 +44,7 @@ class MoveRow:
     parts_in_flight_max: int
     parts_per_broker_max: int
     overrides: list[str]
+    adaptive: dict[str, Any] | None
     window: dict[str, Any] | None
     window_text: str
     resumes_at: datetime | None
@@ -306,6 +307,7 @@ def _row(m: Move, s: dict[str, Any]) -> MoveRow:
         parts_in_flight_max=m.parts_in_flight_max,
         parts_per_broker_max=m.parts_per_broker_max,
         overrides=m.overrides,
+        adaptive={k: m.adaptive.get(k) for k in ("cap", "floor", "baseline", "p99")} if m.adaptive else None,
         window=m.window,
         window_text=windows.text(windows.read(m.window)) if m.window else "",
         resumes_at=m.resumes_at,

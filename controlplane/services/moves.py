@@ -7,6 +7,7 @@ console. Must not come in: how a move is planned (`planning`) or goes on by itse
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -17,7 +18,7 @@ from controlplane import moves as core
 from controlplane.models import Move, MovePartition, Partition, Topic
 from controlplane.models.change import Outcome
 from controlplane.models.move import FINISHED_STATES, MoveState, PartState
-from controlplane.services import schedules, throttles
+from controlplane.services import schedules, speeds, throttles
 from controlplane.services.advancing import alive, apply_steps, transition, views_of
 from controlplane.services.common import Refused, record, record_refusal
 from controlplane.services.planning import known_scope as known_scope
@@ -157,21 +158,27 @@ def _leave_untouched(move: Move) -> None:
     )
 
 
-def throttle_move(move_id: int, bytes_per_s: int | None, *, who: str, why: str = "") -> Move:
-    """Slower or faster, or not held back at all (None), also while it copies: brokers hear of it in the metadata log. Raises Refused."""
+def throttle_move(
+    move_id: int, bytes_per_s: int | None, *, adaptive: Mapping[str, int] | None = None, who: str, why: str = ""
+) -> Move:
+    """Slower or faster, or not held back at all (None), also while it copies: brokers hear of it in the metadata log. `adaptive`: {"cap",
+    "floor"} in bytes/s, between which it then follows the producers' p99, beginning at the floor (`speeds`). Raises Refused."""
+    if adaptive is not None:
+        bytes_per_s = speeds.floor_of(adaptive)
     with _refusals(move_id, "move.throttle", who, why), transaction.atomic():
         move = _get(move_id)
         throttles.check(bytes_per_s)
         if move.state in FINISHED_STATES:
             raise Refused(f"Move {move_id} is {move.state}; there is nothing to throttle.")
         before = move.throttle_bytes_per_s
-        if before == bytes_per_s:
+        if before == bytes_per_s and adaptive is None and move.adaptive is None:
             _record(move, "move.throttle", who, why, before=before, after=bytes_per_s, outcome=Outcome.UNCHANGED)
             return move
         if bytes_per_s is not None:
             _throttleable(move)
         changed = Move.objects.filter(pk=move.pk, state=move.state, version=move.version).update(
             throttle_bytes_per_s=bytes_per_s,
+            adaptive=None if adaptive is None else {"cap": adaptive["cap"], "floor": bytes_per_s},
             throttled=move.throttled or bytes_per_s is not None,
             needs_bytes_per_s=None,
             version=F("version") + 1,
@@ -179,7 +186,8 @@ def throttle_move(move_id: int, bytes_per_s: int | None, *, who: str, why: str =
         if not changed:
             raise Refused(f"Move {move.pk} changed in this moment; look at it again.")
         throttles.refresh()
-        _record(move, "move.throttle", who, why, before=before, after=bytes_per_s, outcome=Outcome.CONFIRMED)
+        after = bytes_per_s if adaptive is None else dict(adaptive)
+        _record(move, "move.throttle", who, why, before=before, after=after, outcome=Outcome.CONFIRMED)
         return Move.objects.get(pk=move.pk)
 
 

@@ -68,6 +68,11 @@ class Scene:
 
 def test_partitions_are_spread_over_the_directories_and_told() -> None:
     scene = Scene(1)
+    times: list[DescribeLogDirsResponse] = []
+    nothing = DescribeLogDirsRequest(topics=[])
+    scene.client.enter(lambda: scene.client.ask(1, ApiKey.DESCRIBE_LOG_DIRS, 4, nothing, times.append))
+    scene.cluster.until(lambda: bool(times), 10, "how long producers wait")
+    assert sum(times[0].produce_times) > 0 and not any(r.topics for r in times[0].results)
     for node in scene.cluster.brokers.values():
         assert [len(scene.held(node, d)) for d in DIRS] == [PARTITIONS // 2] * 2
     told = scene.described(1)

@@ -270,3 +270,15 @@ def test_a_long_plan_comes_in_as_a_file_and_is_saved_instead_of_reviewed(
     assert (silent.status_code, "Give a reason" in silent.content.decode()) == (400, True)
     saved = operator.post("/moves/new/?kind=plan", {"plan": "", "file": file(), "act": "save", "why": "x"}, follow=True)
     assert "Plan 3 is saved" in saved.content.decode()
+
+
+def test_a_throttle_that_follows_the_producers_is_asked_for_by_its_form(
+    seeded: dict[str, Any], operator: Client
+) -> None:
+    said = operator.post("/moves/1/throttle/", {"throttle_bytes_per_s": "50", "adaptive": "on"}, follow=True)
+    text = said.content.decode()
+    assert "an adaptive throttle up to 50.0 MB/s per broker" in text and "up to 50.0 MB/s" in text
+    row = operator.get("/api/v1/moves/1").json()
+    assert (row["throttle_bytes_per_s"], row["adaptive"]["cap"]) == (1_000_000, 50_000_000)
+    none = operator.post("/moves/1/throttle/", {"throttle_bytes_per_s": "", "adaptive": "on"})
+    assert (none.status_code, "needs a cap" in none.content.decode()) == (409, True)

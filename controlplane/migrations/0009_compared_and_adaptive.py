@@ -11,6 +11,11 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.AddField(
+            model_name='move',
+            name='adaptive',
+            field=models.JSONField(null=True),
+        ),
+        migrations.AddField(
             model_name='movepartition',
             name='compared',
             field=models.JSONField(null=True),
