@@ -13,11 +13,12 @@ from typing import Any
 
 from brokerd.access.settings import ACCESS_SETTINGS, MECHANISMS, SASL_SETTINGS, SSL_SETTINGS
 from brokerd.access.zookeeper_settings import ZOOKEEPER_SETTINGS
+from brokerd.cluster.cordons import ALL_DIRECTORIES, CORDONED, LEADERSHIP, SET_ASIDE
 from brokerd.coordinator import settings as group_settings
 from brokerd.coordinator.settings import GROUP_SETTINGS
 from brokerd.dynamic import CLUSTER_WIDE, Live
 from brokerd.listeners import Door, doors, inter_broker_door, parse_listeners, parse_protocol_map
-from brokerd.setting import Setting, parse_bool, properties, words
+from brokerd.setting import Setting, one_of, parse_bool, properties, words
 
 MIB = 1024 * 1024
 
@@ -65,6 +66,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("broker.rack", str, None, "The zone, for placement and closest reads."),
     Setting("replica.selector.class", _selector, "", "Whether consumers read from a replica in their own rack: RackAwareReplicaSelector, under Kafka's whole name, or nothing."),
     Setting("failure.domain", str, None, "The host: replicas of one partition never share it."),
+    Setting(CORDONED, one_of(ALL_DIRECTORIES, ""), "", "`*`: no new replica is placed on this broker; nothing: they are.", live=True),
+    Setting(LEADERSHIP, parse_bool, True, "false: it leads only what no other replica in sync can lead.", live=True),
     Setting("num.partitions", int, 1, "Partitions of an auto-created topic.", 1, live=True),
     Setting("default.replication.factor", int, 1, "Replicas of an auto-created topic.", 1, live=True),
     Setting("auto.create.topics.enable", parse_bool, True, "Create a topic when a producer or consumer first names it.", live=True),
@@ -177,6 +180,10 @@ class BrokerConfig:
                     raise ConfigError(f"{where}: unknown setting {name!r}; see brokerd/config.py for the list")
                 topic_defaults[name] = text
                 continue
+            if name in SET_ASIDE:
+                raise ConfigError(
+                    f"{where}: {name} is set while the cluster runs: the controller obeys it, and reads no broker's file"
+                )
             values[name] = _read(setting, name, text, where)
         for name in ("broker.id", "log.dirs"):
             if values[name] is None:

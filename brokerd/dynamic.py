@@ -18,6 +18,7 @@ from brokerd.cluster.configs import (
     contradiction,
     topic_config_problem,
 )
+from brokerd.cluster.cordons import SET_ASIDE
 from brokerd.setting import Setting
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,8 @@ def problem(settings: Mapping[str, Setting], name: str, value: str, broker_id: i
         )
     if name in ONE_BROKERS and broker_id == CLUSTER_WIDE:
         return f"{name} can be set for one broker only: each has files of its own"
+    if name in SET_ASIDE and broker_id == CLUSTER_WIDE:
+        return f"{name} is of one broker: set for all, no broker would be left"
     try:
         setting.read(value)
     except ValueError as e:

@@ -171,7 +171,7 @@ def _elect(look: Look, request: ForwardedRequest) -> None:
                 verdicts.append([index, requests.UNKNOWN_TOPIC_OR_PARTITION])
                 continue
             least = look.config(topic).min_insync_replicas
-            elected, error = elections.held(state, look.serving(tp), min_insync=least, unclean=unclean)
+            elected, error = elections.held(state, look.serving(tp), look.shunned(), min_insync=least, unclean=unclean)
             verdicts.append([index, error])
             if elected is not None:
                 before[str(index)], after[str(index)] = state.leader, elected.leader

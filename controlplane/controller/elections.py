@@ -13,9 +13,14 @@ PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE, ELECTION_NOT_NEE
 
 
 def held(
-    state: PartitionState, incarnation: election.Incarnation, *, min_insync: int, unclean: bool
+    state: PartitionState,
+    incarnation: election.Incarnation,
+    shunned: frozenset[int] = frozenset(),
+    *,
+    min_insync: int,
+    unclean: bool,
 ) -> tuple[PartitionState | None, int]:
-    """(the state after it, 0), or (None, Kafka's code)."""
+    """(the state after it, 0), or (None, Kafka's code). `shunned`: brokers that an operator has taken leadership from."""
     if unclean:
         if state.leader != NO_LEADER:
             return None, ELECTION_NOT_NEEDED
@@ -25,7 +30,7 @@ def held(
     if state.leader == preferred:
         return None, ELECTION_NOT_NEEDED
     in_sync = any(s.broker_id == preferred and incarnation(preferred) == s.incarnation for s in state.isr)
-    if not in_sync:
+    if not in_sync or preferred in shunned:
         return None, PREFERRED_LEADER_NOT_AVAILABLE
     after = election.elected(state, incarnation, min_insync=min_insync)
     assert after is not None and after.leader == preferred, "the first of the replicas that is in sync is elected"

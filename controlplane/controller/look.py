@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.cordons import cordoned, shunned
 from brokerd.cluster.election import Incarnation
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import MetadataLevelRaised, PartitionChanged, Record, RequestAnswered
@@ -65,6 +66,14 @@ class Look:
 
     def config(self, topic: TopicState) -> TopicConfig:
         return TopicConfig.from_overrides(topic.configs, self.broker_defaults)
+
+    def open(self) -> list[BrokerState]:
+        """Who may be given a replica."""
+        return [b for b in self.live() if not cordoned(self.image.broker_configs.get(b.broker_id, (0, {}))[1])]
+
+    def shunned(self) -> frozenset[int]:
+        """Whom an operator has taken leadership from."""
+        return frozenset(b for b, (_, configs) in self.image.broker_configs.items() if shunned(configs))
 
     def live(self) -> list[BrokerState]:
         return [

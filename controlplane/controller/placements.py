@@ -71,3 +71,15 @@ def without_copy(
     shrunk = replace(shrunk, elr=tuple(e for e in shrunk.elr if e != broker_id))
     stays = state.leader not in (broker_id, NO_LEADER)
     return election.led_anew(shrunk) if stays else election.elected(shrunk, serving, min_insync=min_insync)
+
+
+def moved_off(
+    state: PartitionState, serving: election.Incarnation, shunned: frozenset[int], min_insync: int
+) -> PartitionState | None:
+    """Under the first replica in sync that is not shunned. None: there is none, so that whoever leads goes on, or whoever can is elected."""
+    if not any(serving(s.broker_id) == s.incarnation and s.broker_id not in shunned for s in state.isr):
+        return None
+    # The first of the replicas wins: for this election the shunned ones come last.
+    last = replace(state, replicas=tuple(sorted(state.replicas, key=lambda b: b in shunned)))
+    after = election.elected(last, serving, min_insync=min_insync)
+    return None if after is None else replace(after, replicas=state.replicas)

@@ -212,7 +212,7 @@ class _Places:
 
     def find(self, wanted: DesiredTopic, first: int) -> dict[int, PartitionState]:
         """Of the partitions from `first` on. Raises PlacementError."""
-        live = self._look.live()
+        live = self._look.open()
         given = wanted.assignment or {}
         missing = [i for i in range(first, wanted.partitions) if i not in given]
         chosen: dict[int, tuple[int, ...]] = {i: tuple(given[i]) for i in range(first, wanted.partitions) if i in given}
