@@ -11,31 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-TIGHT = 0.8
-"""Share of a broker's free bytes above which a copy is worth a warning."""
+from controlplane import proposals
+from controlplane.placed import BrokerView, PartitionView
 
-
-@dataclass(frozen=True, slots=True)
-class BrokerView:
-    broker_id: int
-    alive: bool
-    rack: str | None
-    failure_domain: str | None
-    free_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionView:
-    topic_id: UUID
-    topic: str
-    partition: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    leader: int | None
-    generation: int
-    size_bytes: int | None
-    min_insync: int
-    reassigning: bool
+__all__ = ["BrokerView", "PartitionView", "Plan", "PlannedPart", "plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +65,7 @@ def plan(scope: Mapping[str, Any], partitions: Sequence[PartitionView], brokers:
     {"kind": "drain", "broker": id}                                                       every replica off this broker
     {"kind": "fill", "broker": id}                                                        its fair share onto this broker
     {"kind": "replication_factor", "topic": name, "replication_factor": n}
+    {"kind": "rebalance", "goals": [..], "tolerance": 0.1}                                spread over all, by goals (`proposals`)
     """
     wanted, problems = _wanted(scope, partitions, brokers)
     known = {b.broker_id: b for b in brokers}
@@ -110,6 +90,8 @@ def plan(scope: Mapping[str, Any], partitions: Sequence[PartitionView], brokers:
                 problems.append(f"{where} names broker {b}, which has never registered; known are {sorted(known)}.")
             elif b in new and not known[b].alive:
                 problems.append(f"{where} would copy to broker {b}, which is not alive; start it first.")
+            elif b in new and known[b].cordoned:
+                problems.append(f"{where} would copy to broker {b}, which is cordoned; uncordon it first.")
         if not view.isr or view.leader is None:
             problems.append(f"{where} is offline: there is no leader to copy from. Bring back one of its replicas.")
         if replicas_to and len(replicas_to) < view.min_insync:
@@ -144,7 +126,7 @@ def _room(incoming: Mapping[int, int], brokers: Mapping[int, BrokerView]) -> tup
             continue
         if count >= free:
             problems.append(f"Broker {b} has {free} bytes free and would get {count}; make room, or move less.")
-        elif count > free * TIGHT:
+        elif count > free * proposals.TIGHT:
             warnings.append(f"Broker {b} would be left with {free - count} of {free} free bytes.")
     return problems, warnings
 
@@ -166,8 +148,23 @@ def _wanted(
             return _fill(int(scope["broker"]), partitions, brokers)
         case "replication_factor":
             return _with_factor(str(scope.get("topic")), int(scope["replication_factor"]), partitions, brokers)
+        case "rebalance":
+            return _rebalanced(scope, partitions, brokers)
         case other:
-            return {}, [f"{other!r} is no kind of move; use partitions, topic, drain, fill or replication_factor."]
+            return {}, [
+                f"{other!r} is no kind of move; use partitions, topic, drain, fill, replication_factor or rebalance."
+            ]
+
+
+def _rebalanced(
+    scope: Mapping[str, Any], partitions: Sequence[PartitionView], brokers: Sequence[BrokerView]
+) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
+    found = proposals.propose(
+        partitions, brokers, list(scope.get("goals") or proposals.GOALS),
+        float(scope.get("tolerance") or proposals.TOLERANCE_DEFAULT),
+    )  # fmt: skip
+    index = {(p.topic, p.partition): p.topic_id for p in partitions}
+    return {(index[c.topic, c.partition], c.partition): c.replicas_to for c in found.changes}, []
 
 
 def _by_hand(
@@ -230,7 +227,7 @@ def _drain(
     broker: int, partitions: Sequence[PartitionView], brokers: Sequence[BrokerView]
 ) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
     loads = _Loads(partitions, brokers)
-    others = [b.broker_id for b in brokers if b.alive and b.broker_id != broker]
+    others = [b.broker_id for b in brokers if b.open and b.broker_id != broker]
     wanted: dict[Key, tuple[int, ...]] = {}
     problems: list[str] = []
     for p in partitions:
@@ -240,7 +237,7 @@ def _drain(
         new = loads.choose([b for b in p.replicas if b != broker], others, place == 0)
         if new is None:
             problems.append(
-                f"{p.topic}-{p.partition} has {len(p.replicas)} replicas and no other living broker can take the one on {broker}; "
+                f"{p.topic}-{p.partition} has {len(p.replicas)} replicas and no other living broker that is not cordoned can take the one on {broker}; "
                 "add a broker or lower its replication factor."
             )
             continue
@@ -257,6 +254,8 @@ def _fill(
     alive = [b.broker_id for b in brokers if b.alive]
     if broker not in alive:
         return {}, [f"Broker {broker} is not alive; start it first."]
+    if loads.brokers[broker].cordoned:
+        return {}, [f"Broker {broker} is cordoned; uncordon it first."]
     total = sum(loads.replicas[b] for b in alive)
     share = total // len(alive)
     wanted: dict[Key, tuple[int, ...]] = {}
@@ -309,7 +308,7 @@ def _with_factor(
     if factor < 1:
         return {}, [f"Replication factor {factor} is too small; at least 1 is needed."]
     loads = _Loads(partitions, brokers)
-    alive = [b.broker_id for b in brokers if b.alive]
+    alive = [b.broker_id for b in brokers if b.open]
     wanted: dict[Key, tuple[int, ...]] = {}
     for p in mine:
         if factor <= len(p.replicas):
@@ -322,7 +321,7 @@ def _with_factor(
             new = loads.choose(chosen, alive, False)
             if new is None:
                 return {}, [
-                    f"{topic}-{p.partition} cannot have {factor} replicas: only {len(alive)} brokers are alive."
+                    f"{topic}-{p.partition} cannot have {factor} replicas: only {len(alive)} brokers are alive and not cordoned."
                 ]
             chosen.append(new)
         wanted[p.topic_id, p.partition] = tuple(chosen)
