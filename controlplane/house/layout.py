@@ -76,6 +76,10 @@ class Layout:
         """While this file exists the supervisor keeps process `name` down."""
         return self.folder / "held" / name
 
+    def restart(self, name: str) -> Path:
+        """Names the pid and start time of a process that the supervisor is to end and start again, once."""
+        return self.folder / "restart" / name
+
 
 def read_facts(folder: Path) -> dict[str, Any]:
     try:
@@ -156,7 +160,7 @@ def check(layout: Layout) -> None:
 def settle(layout: Layout) -> dict[str, Any]:
     """Write house.json (keeping secrets of an earlier start) and every process's settings."""
     old = read_facts(layout.folder)
-    for name in ("logs", "held", "celery", "lake", "zookeeper"):
+    for name in ("logs", "held", "restart", "celery", "lake", "zookeeper"):
         (layout.folder / name).mkdir(exist_ok=True)
     facts = {
         **old,

@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 
 from controlplane.house import zookeeper
+from controlplane.house.files import write_private
 from controlplane.house.layout import Layout
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,6 +54,8 @@ class Process:
     not_before: float = 0.0
     began: float = 0.0
     ended: str | None = None
+    end_by: float | None = None
+    """It was asked to end in order to be started again; past this it is made to."""
 
     @property
     def running(self) -> bool:
@@ -100,11 +103,20 @@ class Supervisor:
             if p.running:
                 if held:
                     self._end(p, signal.SIGTERM)
+                elif self._restart_asked(p):
+                    if p.end_by is None:
+                        p.end_by = now + STOP_SECONDS.get(p.name.partition("-")[0], STOP_SECONDS_ELSE)
+                        self._end(p, signal.SIGTERM)
+                    elif now > p.end_by:
+                        self._end(p, signal.SIGKILL)
                 elif now - p.began > 30:
                     p.starts = 1  # it has held: the next death is a first one
                 continue
             if p.popen is not None and p.ended is None:
                 p.ended = f"ended with {p.popen.returncode}"
+                if p.end_by is not None:
+                    p.end_by, p.starts = None, 0  # it did what it was asked to
+                    self.layout.restart(p.name).unlink(missing_ok=True)
                 p.not_before = now + min(BACKOFF_SECONDS_MAX, 0.2 * 2 ** min(p.starts, 8))
             if held or (p.starts and not self._restart) or now < p.not_before:
                 continue
@@ -112,6 +124,18 @@ class Supervisor:
                 continue  # played to its end
             self._start(p, now)
         self.write()
+
+    def _restart_asked(self, p: Process) -> bool:
+        """Of this very process: what names another one is of an earlier life, and goes."""
+        path = self.layout.restart(p.name)
+        try:
+            asked = json.loads(path.read_text())
+        except (OSError, ValueError):
+            return False
+        if p.popen is None or (asked.get("pid"), asked.get("started")) != (p.popen.pid, started_at(p.popen.pid)):
+            path.unlink(missing_ok=True)
+            return False
+        return True
 
     def _start(self, p: Process, now: float) -> None:
         with open(self.layout.log(p.name), "ab") as log:
@@ -182,6 +206,22 @@ def read_state(folder: Path) -> dict[str, Any]:
             if row.get("state") == "running":
                 row["state"] = "dead"
     return body
+
+
+def running(folder: Path, name: str) -> dict[str, int] | None:
+    """Pid and start time of a process that a living supervisor keeps running; None when there is no such thing."""
+    state = read_state(folder)
+    if state["supervisor"] is None or state["supervisor"]["pid"] is None:
+        return None
+    row = next((r for r in state["processes"] if r["name"] == name and r["pid"] is not None), None)
+    return {"pid": row["pid"], "started": row["started"]} if row is not None else None
+
+
+def ask_restart(folder: Path, name: str, process: Mapping[str, int]) -> None:
+    """Have the supervisor end this very process cleanly and start it again. Asked twice is asked once."""
+    path = folder / "restart" / name
+    path.parent.mkdir(exist_ok=True)
+    write_private(path, json.dumps(dict(process)))
 
 
 def end_archives(folder: Path) -> list[int]:
