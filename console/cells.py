@@ -115,7 +115,18 @@ def broker_state(alive: bool, answered: bool | None) -> str:
 
 
 def _brokers(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
-    out.marks["brokers", ""] = tuple((b["broker_id"], b["alive"]) for b in data["brokers"])
+    out.marks["brokers", ""] = tuple(
+        (
+            b["broker_id"],
+            b["alive"],
+            b.get("cordoned"),
+            b.get("leads"),
+            bool(b["leaders"]),
+            bool(b["replicas"]),
+            b.get("held"),
+        )
+        for b in data["brokers"]
+    )
     for b in data["brokers"]:
         subject = f"broker:{b['broker_id']}"
         if subject in subjects:

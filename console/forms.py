@@ -266,6 +266,11 @@ class MoveOfPlanForm(WindowForm):
     )
 
 
+class DrainForm(WeirForm):
+    throttle_bytes_per_s = throttle_field(autofocus=True)
+    why = why_field()
+
+
 class MoveForm(WeirForm):
     """The last step of a move: the scope that was reviewed, as JSON."""
 

@@ -15,7 +15,8 @@ LIVE_TYPE = "live.update"
 CLUSTER = "cluster"
 """The overview's figures: what `selectors.overview.overview().as_dict()` returns."""
 BROKERS = "brokers"
-"""{"brokers": [{"broker_id", "alive", "leaders", "replicas", "replicas_out_of_sync", "size_bytes", "answered"}]}: all brokers."""
+"""{"brokers": [{"broker_id", "alive", "leaders", "replicas", "replicas_out_of_sync", "size_bytes", "answered", "cordoned", "leads",
+"held"}]}: all brokers."""
 PARTITIONS = "partitions"
 """{"topic": name, "topic_id": id, "partitions": [{"index", "leader", "leader_epoch", "replicas", "isr", "adding", "removing",
 "start_offset", "end_offset", "size_bytes"}]}: only those that changed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from brokerd.cluster.cordons import cordoned, shunned
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER
 from controlplane import events
@@ -162,6 +163,7 @@ class Feed:
             {
                 "broker_id": i, "alive": s.state.alive, "leaders": s.leaders, "replicas": s.replicas,
                 "replicas_out_of_sync": s.replicas_out_of_sync, "size_bytes": totals.get(i), "answered": book.answered.get(i),
+                "cordoned": cordoned(s.configs), "leads": not shunned(s.configs), "held": book.held.get(i),
             }
             for i, s in sorted(broker_sums(self._image).items())
         ]  # fmt: skip

@@ -150,7 +150,7 @@ class GroupSample:
 @dataclass(frozen=True, slots=True)
 class BrokerSample:
     """What one broker answered. `offsets` (start, end) of what it leads; `replicas` (size in bytes, records behind) of all it holds, None =
-    not asked this time; `space` (bytes in all, bytes free) of its directory with most room, asked with these."""
+    not asked this time; `space` (bytes in all, bytes free) of its directory with most room, `failed` directories: asked with these."""
 
     broker_id: int
     at_ms: int
@@ -158,6 +158,7 @@ class BrokerSample:
     replicas: Mapping[Key, tuple[int, int]] | None = None
     groups: tuple[GroupSample, ...] = ()
     space: tuple[int, int] | None = None
+    failed: tuple[str, ...] = ()
 
 
 PARTITIONS_PER_REQUEST = 1_000
@@ -183,7 +184,7 @@ def sample_broker(
             starts.clear()
             starts.update(_list_offsets(connection, leads, EARLIEST))
         offsets = {key: (min(starts[key], end), end) for key, end in ends.items() if key in starts}
-    replicas, space = _log_dirs(connection) if with_sizes else (None, None)
+    replicas, space, failed = _log_dirs(connection) if with_sizes else (None, None, ())
     return BrokerSample(
         broker_id=broker_id,
         at_ms=time.time_ns() // 1_000_000,
@@ -191,6 +192,7 @@ def sample_broker(
         replicas=replicas,
         groups=_groups(connection),
         space=space,
+        failed=failed,
     )
 
 
@@ -212,8 +214,10 @@ def _list_offsets(connection: Connection, leads: Mapping[str, Sequence[int]], ti
     return offsets
 
 
-def _log_dirs(connection: Connection) -> tuple[dict[Key, tuple[int, int]], tuple[int, int] | None]:
-    """(size, records behind) of each replica, and (all, free) bytes of the directory with most room: a copy lies in one."""
+def _log_dirs(
+    connection: Connection,
+) -> tuple[dict[Key, tuple[int, int]], tuple[int, int] | None, tuple[str, ...]]:
+    """(size, records behind) of each replica, (all, free) bytes of the directory with most room (a copy lies in one), and those that failed."""
     answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=None))
     sound = [r for r in answer.results if r.error_code == 0]
     volumes = [(r.total_bytes, r.usable_bytes) for r in sound if r.total_bytes >= 0]
@@ -224,7 +228,8 @@ def _log_dirs(connection: Connection) -> tuple[dict[Key, tuple[int, int]], tuple
         for p in topic.partitions
         if not p.is_future_key
     }
-    return replicas, max(volumes, key=lambda v: v[1], default=None)
+    failed = tuple(r.log_dir for r in answer.results if r.error_code != 0)
+    return replicas, max(volumes, key=lambda v: v[1], default=None), failed
 
 
 def _groups(connection: Connection) -> tuple[GroupSample, ...]:

@@ -66,6 +66,10 @@ class Book:
         self.groups: dict[str, GroupFigures] = {}
         self.answered: dict[int, bool] = {}
         self.space: dict[int, tuple[int, int]] = {}
+        self.held: dict[int, int] = {}
+        """Replicas that a broker itself says lie in its directories."""
+        self.failed: dict[int, tuple[str, ...]] = {}
+        """Its directories that failed."""
         self._ends: dict[Key, lag.Ends] = {}
         self._places: dict[tuple[str, Key], lag.Place] = {}
         self._totals: dict[str, deque[tuple[int, int]]] = {}
@@ -91,6 +95,7 @@ class Book:
             if sample.space is not None:
                 self.space[sample.broker_id] = sample.space
             if sample.replicas is not None:
+                self.held[sample.broker_id], self.failed[sample.broker_id] = len(sample.replicas), sample.failed
                 self._take_sizes(sample, changed)
         self._forget_gone(leaders, changed)
         self._take_topics(leaders, changed, now_ms)
@@ -252,6 +257,8 @@ class Book:
                 values |= {"sampled_at": now, "size_bytes": totals.get(broker_id)}
                 if broker_id in self.space:
                     values["total_bytes"], values["free_bytes"] = self.space[broker_id]
+                if broker_id in self.held:
+                    values |= {"held": self.held[broker_id], "dirs_failed": list(self.failed[broker_id])}
             Broker.objects.filter(broker_id=broker_id).update(**values)
 
     def _write_groups(self, changed: Changed, now: Any) -> None:

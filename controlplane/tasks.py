@@ -56,6 +56,13 @@ def advance_recovery(recovery_id: int) -> None:
     _step("recovery", recovery.advance_recovery, recovery_id)
 
 
+@shared_task(name="controlplane.advance_restart")
+def advance_restart(restart_id: int) -> None:
+    from controlplane.services import restarting
+
+    _step("rolling restart", restarting.advance_restart, restart_id)
+
+
 @shared_task(name="controlplane.advance_archive")
 def advance_archive(job_id: int) -> None:
     from controlplane.services import archives
@@ -75,8 +82,8 @@ def advance_all() -> None:
         comparing,
         proposals,
         recovery,
+        restarting,
         schedules,
-        speeds,
     )
 
     try:
@@ -90,6 +97,8 @@ def advance_all() -> None:
             compare_copies.apply_async((part_id,), expires=5)
         for recovery_id in recovery.working_recoveries():
             advance_recovery.apply_async((recovery_id,), expires=5)
+        for restart_id in restarting.working_restarts():
+            advance_restart.apply_async((restart_id,), expires=5)
         for job_id in archives.working_archives():
             advance_archive.apply_async((job_id,), expires=5)
         now = time.monotonic()

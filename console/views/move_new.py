@@ -15,7 +15,7 @@ from console.fragments import size_text
 from console.views.shell import go, operator, page, said, who
 from controlplane.selectors import brokers, topics
 from controlplane.selectors.topics import PartitionRow
-from controlplane.services import Refused, plans, proposals
+from controlplane.services import Refused, plans, proposals, rebalancing
 from controlplane.services import moves as services
 
 KINDS = {
@@ -24,6 +24,7 @@ KINDS = {
     "drain": "Drain a broker",
     "fill": "Fill a broker",
     "replication_factor": "Change a replication factor",
+    "rebalance": "Rebalance by goals",
     "plan": "A plan as Kafka's JSON",
 }
 PARTITIONS_SHOWN_MAX = 500
@@ -53,6 +54,8 @@ def new(request: HttpRequest) -> HttpResponse:
         return _write(request, context)
     if step == "review":
         return _review(request, context)
+    if kind == "rebalance":
+        return go("rebalance")
     if kind == "partitions" and step == "where":
         return _where(request, context)
     if context["topic"]:
@@ -139,6 +142,8 @@ def _scope(kind: str, q: QueryDict) -> dict[str, Any]:
     topic = q.get("topic", "").strip()
     if kind in ("drain", "fill"):
         return {"kind": kind, "broker": _number(q.get("broker", ""), "broker")}
+    if kind == "rebalance":
+        return rebalancing.scope_of(q.getlist("goal"), _share(q.get("tolerance", "")))
     if kind == "topic":
         return {"kind": kind, "topic": topic, "brokers": [_number(b, "broker") for b in q.getlist("over")]}
     if kind == "replication_factor":
@@ -160,6 +165,13 @@ def _number(text: str, what: str) -> int:
         return int(text)
     except ValueError:
         raise Refused(f"“{text}” is no {what}; write a number.", "scope") from None
+
+
+def _share(text: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise Refused(f"“{text}” is no share of the mean; write 0.1 for a tenth.", "tolerance") from None
 
 
 def _review(request: HttpRequest, context: dict[str, Any], form: MoveForm | None = None) -> HttpResponse:

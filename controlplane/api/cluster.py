@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -10,6 +12,7 @@ from rest_framework.response import Response
 from controlplane.api import shapes
 from controlplane.api.doors import Door, found, out, out_list, reads, writes
 from controlplane.selectors import brokers, changes, overview, topics
+from controlplane.services import brokers as broker_services
 from controlplane.services import topics as topic_services
 
 
@@ -45,6 +48,39 @@ class BrokerRestart(Door):
     def get(self, request: Request, broker_id: int) -> Response:
         found(brokers.broker(broker_id), f"broker {broker_id}")
         return out(brokers.safe_to_restart(broker_id))
+
+
+class BrokerDrain(Door):
+    @reads(shapes.shape(brokers.DrainVerdict))
+    def get(self, request: Request, broker_id: int) -> Response:
+        """How far is it from being empty?"""
+        return out(found(brokers.drain_state(broker_id), f"broker {broker_id}"))
+
+    @writes(shapes.DrainStart, shapes.shape(brokers.DrainVerdict))
+    def post(self, request: Request, broker_id: int) -> Response:
+        """Cordon it, take leadership off it, move every replica off it: `move_id` is the move, which runs."""
+        found(brokers.broker(broker_id), f"broker {broker_id}")
+        broker_services.drain(broker_id, who=self.who, **self.body(shapes.DrainStart))
+        return out(brokers.drain_state(broker_id))
+
+
+ACTS: dict[str, Callable[..., Any]] = {
+    "cordon": broker_services.cordon,
+    "uncordon": broker_services.uncordon,
+    "leaders_off": broker_services.leaders_off,
+    "leaders_back": broker_services.leaders_back,
+}
+
+
+class BrokerAct(Door):
+    @writes(shapes.Why, shapes.shape(brokers.BrokerRow))
+    def post(self, request: Request, broker_id: int, act: str) -> Response:
+        """`act`: cordon, uncordon, leaders_off or leaders_back. In force once the metadata log has it, which the answer may be too early to show."""
+        found(brokers.broker(broker_id), f"broker {broker_id}")
+        found(ACTS.get(act), f"act {act!r}; use {', '.join(ACTS)}")(
+            broker_id, who=self.who, why=self.body(shapes.Why)["why"]
+        )
+        return out(brokers.broker(broker_id))
 
 
 class Changes(Door):

@@ -234,6 +234,33 @@ class MoveThrottle(Why):
     )  # fmt: skip
 
 
+class DrainStart(Why):
+    throttle_bytes_per_s = serializers.IntegerField(
+        default=None, allow_null=True, help_text="Bytes per second and broker; null for none."
+    )
+    parts_in_flight_max = serializers.IntegerField(default=8, help_text="Partitions copied at a time.")
+
+
+class ProposalAsk(serializers.Serializer[Any]):
+    goals = serializers.ListField(
+        child=serializers.CharField(), default=None, allow_null=True,
+        help_text="Out of rack, disk, replicas, leaders, traffic; the most important first; null for all, in this order.",
+    )  # fmt: skip
+    tolerance = serializers.FloatField(
+        default=None, allow_null=True, help_text="Share of the mean by which a broker may lie beside it; 0.1."
+    )
+    limit = serializers.IntegerField(
+        default=500, min_value=0, help_text="Changes to spell out; their number is told anyway."
+    )
+
+
+class RestartCreate(Why):
+    brokers = serializers.ListField(
+        child=serializers.IntegerField(), default=None, allow_null=True,
+        help_text="In this order; null for all that are alive.",
+    )  # fmt: skip
+
+
 class WorkingQuery(ListQuery):
     working = serializers.BooleanField(default=None, allow_null=True)
 

@@ -3,7 +3,7 @@
 from django.urls import path
 from drf_spectacular.views import SpectacularAPIView
 
-from controlplane.api import archives, cluster, groups, moves, plans, proposals, topics
+from controlplane.api import archives, cluster, groups, moves, plans, proposals, restarts, topics
 
 app_name = "api"
 
@@ -14,6 +14,8 @@ urlpatterns = [
     path("brokers/<int:broker_id>", cluster.Broker.as_view(), name="broker"),
     path("brokers/<int:broker_id>/replicas", cluster.BrokerReplicas.as_view(), name="broker-replicas"),
     path("brokers/<int:broker_id>/restart", cluster.BrokerRestart.as_view(), name="broker-restart"),
+    path("brokers/<int:broker_id>/drain", cluster.BrokerDrain.as_view(), name="broker-drain"),
+    path("brokers/<int:broker_id>/<str:act>", cluster.BrokerAct.as_view(), name="broker-act"),
     path("topics", topics.Topics.as_view(), name="topics"),
     path("topics/<str:name>", topics.Topic.as_view(), name="topic"),
     path("topics/<str:name>/configs", topics.TopicConfigs.as_view(), name="topic-configs"),
@@ -43,6 +45,10 @@ urlpatterns = [
     path("plans/<int:plan_id>/difference", plans.PlanDifference.as_view(), name="plan-difference"),
     path("plans/<int:plan_id>/approve", plans.PlanApprove.as_view(), name="plan-approve"),
     path("plans/<int:plan_id>/move", plans.PlanMove.as_view(), name="plan-begin"),
+    path("restarts", restarts.Restarts.as_view(), name="restarts"),
+    path("restarts/<int:restart_id>", restarts.Restart.as_view(), name="restart"),
+    path("restarts/<int:restart_id>/<str:act>", restarts.RestartAct.as_view(), name="restart-act"),
+    path("rebalance", restarts.Rebalance.as_view(), name="rebalance"),
     path("recoveries", moves.Recoveries.as_view(), name="recoveries"),
     path("recoveries/<int:recovery_id>", moves.Recovery.as_view(), name="recovery"),
     path("proposals", proposals.Proposals.as_view(), name="proposals"),

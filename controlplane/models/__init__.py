@@ -13,10 +13,11 @@ from controlplane.models.cluster import (
     Partition,
     Replica,
 )
-from controlplane.models.job import ArchiveBatch, ArchiveJob, ReplicaRecovery
+from controlplane.models.job import ArchiveBatch, ArchiveJob, ReplicaFinding, ReplicaRecovery
 from controlplane.models.move import Move, MovePartition, MoveTransition
 from controlplane.models.plan import Plan, PlanChunk
 from controlplane.models.proposal import Proposal
+from controlplane.models.restart import RestartStep, RollingRestart
 from controlplane.models.topic import HandledRequest, Topic
 
 __all__ = [
@@ -41,6 +42,9 @@ __all__ = [
     "PlanChunk",
     "Proposal",
     "Replica",
+    "ReplicaFinding",
     "ReplicaRecovery",
+    "RestartStep",
+    "RollingRestart",
     "Topic",
 ]

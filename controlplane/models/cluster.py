@@ -33,7 +33,8 @@ class Feature(models.Model):
 
 class Broker(models.Model):
     """Liveness, endpoint and dynamic configs from the metadata log, figures from the brokers. `size_bytes` is the sum of its replicas,
-    `total_bytes` and `free_bytes` are of its directory with most room."""
+    `total_bytes` and `free_bytes` are of its directory with most room; `held` is how many replicas it says lie in its directories, `dirs_failed`
+    names those of them that failed."""
 
     broker_id = models.IntegerField(primary_key=True)
     broker_uuid = models.CharField(max_length=100, default="")
@@ -53,6 +54,8 @@ class Broker(models.Model):
     size_bytes = models.BigIntegerField(null=True)
     total_bytes = models.BigIntegerField(null=True)
     free_bytes = models.BigIntegerField(null=True)
+    held = models.PositiveIntegerField(null=True)
+    dirs_failed = models.JSONField(default=list)
     answered = models.BooleanField(null=True)
     sampled_at = models.DateTimeField(null=True)
     observed_at = models.DateTimeField()

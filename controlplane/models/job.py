@@ -48,6 +48,38 @@ class ReplicaRecovery(models.Model):
         ]
 
 
+class FindingKind(models.TextChoices):
+    CORRUPT = "corrupt", "corrupt segment"
+    DISK = "disk", "failed disk"
+    LOST = "lost", "lost copy"
+    DIVERGED = "diverged", "diverged log"
+
+
+class ReplicaFinding(models.Model):
+    """What a broker told of a damaged copy of its own. `ended_at`: it tells so no more (mended, moved away, or the broker began a new life).
+    `recovery`: what was done about it."""
+
+    topic_id = models.UUIDField()
+    topic_name = models.CharField(max_length=249)
+    partition = models.PositiveIntegerField()
+    broker_id = models.IntegerField()
+    kind = models.CharField(max_length=20, choices=FindingKind.choices)
+    detail = models.TextField(default="")
+    recovery = models.ForeignKey(ReplicaRecovery, null=True, on_delete=models.SET_NULL, related_name="findings")
+    found_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["topic_id", "partition", "broker_id", "kind"],
+                condition=models.Q(ended_at__isnull=True),
+                name="one_open_finding_per_replica",
+            )
+        ]
+
+
 class ArchiveState(models.TextChoices):
     ASKED = "asked", "asked"
     RUNNING = "running", "running"

@@ -1,16 +1,23 @@
-"""Brokers: the list, one broker, and whether it is safe to restart it."""
+"""Brokers: the list, one broker, whether it is safe to restart it, and how far a drain is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controlplane.models import Broker, Replica
+from brokerd.cluster.cordons import cordoned, shunned
+from controlplane.models import Broker, MovePartition, Replica
+from controlplane.restarts import blocker
 from controlplane.selectors.common import Page, age_s, cluster_row, paged
+
+TOLD_SECONDS = 60
+"""What a broker said about itself longer ago than this proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerRow:
-    """`answered` False = its last sample failed, None = never asked. Skews are per cent against the mean of living brokers."""
+    """`answered` False = its last sample failed, None = never asked. Skews are per cent against the mean of living brokers. `cordoned`: no new
+    replica comes to it; `leads` False: leadership was taken off it. `held`: replicas that it says lie in its directories, `dirs_failed` the
+    directories among them that failed. `can` lists the acts that make sense now."""
 
     broker_id: int
     host: str
@@ -29,6 +36,31 @@ class BrokerRow:
     is_controller: bool
     age_s: float | None
     sample_age_s: float | None
+    cordoned: bool
+    leads: bool
+    held: int | None
+    dirs_failed: list[str]
+    can: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DrainStep:
+    """One condition of an empty broker: whether it holds, and what is known in words."""
+
+    step: str
+    done: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrainVerdict:
+    """`empty`: the metadata log places nothing on it, and it says itself that nothing lies in its directories. `move_id`: the unfinished move
+    that takes replicas off it."""
+
+    empty: bool
+    steps: list[DrainStep]
+    move_id: int | None
+    age_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +117,23 @@ def broker_list() -> list[BrokerRow]:
             is_controller=False,
             age_s=age,
             sample_age_s=age_s(b.sampled_at),
+            cordoned=cordoned(b.configs),
+            leads=not shunned(b.configs),
+            held=b.held,
+            dirs_failed=b.dirs_failed,
+            can=_acts(b),
         )
         for b in rows
     ]
+
+
+def _acts(b: Broker) -> list[str]:
+    out = ["uncordon" if cordoned(b.configs) else "cordon", "leaders_back" if shunned(b.configs) else "leaders_off"]
+    if b.replicas:
+        out.append("drain")
+    if b.alive and not cordoned(b.configs):
+        out.append("fill")
+    return out
 
 
 def broker(broker_id: int) -> BrokerRow | None:
@@ -137,7 +183,7 @@ def safe_to_restart(broker_id: int) -> RestartVerdict:
     """Would acks=all traffic go on and every partition keep a leader while this broker is away? The first reasons are spelled out, the rest
     counted."""
     row = Broker.objects.filter(broker_id=broker_id).first()
-    blockers = [_blocker(broker_id, *b) for b in row.restart_blockers] if row is not None else []
+    blockers = [blocker(broker_id, *b) for b in row.restart_blockers] if row is not None else []
     if row is not None and row.restart_blocked > len(blockers):
         blockers.append(f"... and {row.restart_blocked - len(blockers)} more partitions.")
     age = age_s(cluster_row().observed_at)
@@ -146,8 +192,31 @@ def safe_to_restart(broker_id: int) -> RestartVerdict:
     return RestartVerdict(not blockers, blockers, row.leaders if row is not None else 0, age)
 
 
-def _blocker(broker_id: int, topic: str, index: int, isr: list[int], needed: int) -> str:
-    rest = len([b for b in isr if b != broker_id])
-    if not rest:
-        return f"{topic}-{index}: no other replica is in sync (in sync: {isr})."
-    return f"{topic}-{index}: {rest} would stay in sync, min.insync.replicas is {needed}."
+def drain_state(broker_id: int) -> DrainVerdict | None:
+    """How far this broker is from being empty, step by step. None: there is no such broker."""
+    b = Broker.objects.filter(broker_id=broker_id).first()
+    if b is None:
+        return None
+    aside, off = cordoned(b.configs), shunned(b.configs)
+    told = age_s(b.sampled_at)
+    fresh = told is not None and told < TOLD_SECONDS
+    if b.held is None or not fresh:
+        own = DrainStep("empty", False, "It has not said lately what lies in its directories.")
+    else:
+        own = DrainStep(
+            "empty",
+            not b.held,
+            f"It says that {b.held or 'no'} replica{'' if b.held == 1 else 's'} lie in its directories.",
+        )
+    steps = [
+        DrainStep("cordoned", aside, "No new replica comes to it." if aside else "New replicas may still come to it."),
+        DrainStep(
+            "leaders off", off and not b.leaders,
+            f"It leads {b.leaders or 'nothing'}" + ("." if off else ", and leadership was not taken off it."),
+        ),
+        DrainStep("replicas off", not b.replicas, f"The metadata log places {b.replicas or 'nothing'} on it."),
+        own,
+    ]  # fmt: skip
+    parts = MovePartition.objects.filter(active=True, move__scope__kind="drain", move__scope__broker=broker_id)
+    move_id = parts.order_by("-move_id").values_list("move_id", flat=True).first()
+    return DrainVerdict(all(s.done for s in steps), steps, move_id, age_s(cluster_row().observed_at))

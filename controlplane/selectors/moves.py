@@ -11,6 +11,7 @@ from django.db.models import Count, Q, Sum
 from controlplane import pace, windows
 from controlplane.models import Move, MovePartition, MoveTransition, ReplicaRecovery
 from controlplane.models.move import FINISHED_STATES, MoveState
+from controlplane.proposals import GOALS
 from controlplane.selectors.common import Page, paged
 
 
@@ -263,6 +264,8 @@ def title_of(scope: dict[str, Any]) -> str:
             return f"Topic {scope.get('topic')} to brokers {', '.join(map(str, scope.get('brokers') or []))}"
         case "replication_factor":
             return f"Topic {scope.get('topic')} to replication factor {scope.get('replication_factor')}"
+        case "rebalance":
+            return f"Rebalance by {', '.join(scope.get('goals') or GOALS)}"
         case "partitions":
             parts = scope.get("partitions") or []
             first = f"{parts[0].get('topic')}-{parts[0].get('partition')}" if parts else ""

@@ -32,7 +32,14 @@ def acl_key(acl: Mapping[str, str]) -> str:
 
 
 def put(
-    kind: str, key: str, value: Mapping[str, Any] | None, *, who: str, above: int = 0, why: str = ""
+    kind: str,
+    key: str,
+    value: Mapping[str, Any] | None,
+    *,
+    who: str,
+    above: int = 0,
+    why: str = "",
+    verb: str = "",
 ) -> AccessEntry:
     """Want `value` (None: nothing) under this key; the same again changes nothing. `above`: the generation that the log has. In the caller's transaction."""
     row = AccessEntry.objects.filter(kind=kind, key=key).first()
@@ -49,14 +56,21 @@ def put(
     name = {"acl": "an ACL", BROKER: "all brokers" if key == ALL_BROKERS else key}.get(kind, key)
     hidden = kind == "scram"
     record(
-        who, f"{kind}.{'delete' if value is None else 'set'}", kind, name[:255], why=why, outcome=Outcome.CONFIRMED,
+        who, verb or f"{kind}.{'delete' if value is None else 'set'}", kind, name[:255], why=why, outcome=Outcome.CONFIRMED,
         before=None if hidden else before, after=None if hidden else row.value, object_id=f"{kind}-{row.pk}", generation=row.generation,
     )  # fmt: skip
     return row
 
 
 def put_settings(
-    key: str, operations: Sequence[Mapping[str, Any]], held: Mapping[str, str], *, who: str, above: int = 0
+    key: str,
+    operations: Sequence[Mapping[str, Any]],
+    held: Mapping[str, str],
+    *,
+    who: str,
+    above: int = 0,
+    why: str = "",
+    verb: str = "",
 ) -> AccessEntry:
     """Want these settings of a broker changed, the others left as they are wanted (or, without a row, as the log has them: `held`)."""
     row = AccessEntry.objects.filter(kind=BROKER, key=key).first()
@@ -66,7 +80,7 @@ def put_settings(
             wanted[op["name"]] = op["value"]
         else:
             wanted.pop(op["name"], None)
-    return put(BROKER, key, wanted, who=who, above=above)
+    return put(BROKER, key, wanted, who=who, above=above, why=why, verb=verb)
 
 
 def _mirror(before: Mapping[str, Any] | None, value: Mapping[str, Any] | None, who: str) -> None:

@@ -18,7 +18,7 @@ def settle_overdue_changes() -> int:
     overdue = timezone.now() - timedelta(seconds=PENDING_SECONDS_MAX)
     return (
         Change.objects.filter(outcome=Outcome.PENDING, at__lt=overdue)
-        .exclude(object_kind__in=["move", "recovery", "archive", "proposal"])
+        .exclude(object_kind__in=["move", "recovery", "archive", "proposal", "restart"])
         .update(
             outcome=Outcome.UNKNOWN,
             detail=f"Not read back from the cluster within {PENDING_SECONDS_MAX} s; look at the object itself.",

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
+from brokerd.cluster.cordons import cordoned
 from controlplane import pace
 from controlplane import plan as planning
 from controlplane.bulk import insert_many
@@ -242,7 +243,10 @@ def partition_views() -> list[planning.PartitionView]:
     """Every partition as the observer mirrored it, by topic and number; some 100,000 in two seconds."""
     from controlplane.services.topic_configs import min_insync
 
-    topics = {t.id: (t.name, min_insync(t.configs)) for t in ObservedTopic.objects.only("id", "name", "configs")}
+    wanted = ObservedTopic.objects.only("id", "name", "configs", "records_per_s", "partition_count")
+    topics = {
+        t.id: (t.name, min_insync(t.configs), (t.records_per_s or 0.0) / max(1, t.partition_count)) for t in wanted
+    }
     columns = (
         "topic_id", "index", "replicas", "isr", "leader", "assignment_generation", "size_bytes", "adding", "removing",
     )  # fmt: skip
@@ -250,7 +254,7 @@ def partition_views() -> list[planning.PartitionView]:
         planning.PartitionView(
             topic_id=topic_id, topic=topics[topic_id][0], partition=index, replicas=tuple(replicas), isr=tuple(isr),
             leader=leader, generation=generation, size_bytes=size, min_insync=topics[topic_id][1],
-            reassigning=bool(adding or removing),
+            reassigning=bool(adding or removing), records_per_s=topics[topic_id][2],
         )
         for topic_id, index, replicas, isr, leader, generation, size, adding, removing in Partition.objects.order_by().values_list(*columns)
         if topic_id in topics
@@ -260,7 +264,8 @@ def partition_views() -> list[planning.PartitionView]:
 
 def broker_views() -> list[planning.BrokerView]:
     return [
-        planning.BrokerView(b.broker_id, b.alive, b.rack, b.failure_domain, b.free_bytes) for b in Broker.objects.all()
+        planning.BrokerView(b.broker_id, b.alive, b.rack, b.failure_domain, b.free_bytes, cordoned(b.configs))
+        for b in Broker.objects.all()
     ]
 
 

@@ -14,6 +14,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from brokerd.cluster.configs import contradiction, topic_config_problem
+from brokerd.cluster.cordons import cordoned
 from brokerd.cluster.model import INTERNAL_TOPICS, topic_name_problem, topic_names_collide
 from controlplane.models import Broker, MovePartition, ObservedTopic, Topic
 from controlplane.models.change import Outcome
@@ -367,6 +368,13 @@ def _check_counts(partitions: int, replication_factor: int, *, against_brokers: 
     if known and replication_factor > known:
         raise Refused(
             f"Replication factor {replication_factor} is larger than the number of brokers ({known}); lower it or add brokers.",
+            "replication_factor",
+        )
+    aside = sorted(b.broker_id for b in Broker.objects.all() if cordoned(b.configs)) if against_brokers else []
+    if aside and replication_factor > known - len(aside):
+        raise Refused(
+            f"Replication factor {replication_factor} is larger than the number of brokers that may be given replicas "
+            f"({known - len(aside)}): {', '.join(map(str, aside))} {'is' if len(aside) == 1 else 'are'} cordoned; uncordon one or lower it.",
             "replication_factor",
         )
 

@@ -51,6 +51,15 @@
       case "[": press("#main [rel=prev]"); break;
       case "]": press("#main [rel=next]"); break;
       case "r": window.weir?.readAgain(); break;
+      case "c": case "d": case "l": case "i": case "s": case "b": {
+        // Of the row one stands on, else of the page.
+        const own = at()?.querySelector(`[data-key="${event.key}"]`);
+        if (own) {
+          event.preventDefault();
+          own.click();
+        } else press(`#main [data-key="${event.key}"]`);
+        break;
+      }
       case "?": document.getElementById("keys")?.showModal(); break;
     }
   });

@@ -22,7 +22,7 @@ from controlplane.models import (
     Partition,
     Replica,
 )
-from controlplane.services import acls, advancing, moves, plans, proposals, recovery, topics
+from controlplane.services import acls, advancing, brokers, moves, plans, proposals, recovery, restarting, topics
 from tests.unit.controlplane.world import World
 
 
@@ -63,6 +63,9 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
     against_a_refusal(world)
     kept_plans()
     recovery.recover_replica("orders", 0, 3, why="bad disk", **alice)
+    brokers.cordon(4, why="disk is old", **alice)
+    restarting.advance_restart(restarting.start_restart(why="new kernel", **alice).pk)
+    world.look()
     acls.create_acl(
         resource_type="topic",
         resource_name="orders",
