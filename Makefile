@@ -11,7 +11,7 @@ ROUNDS ?= 20
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz setup tools up down status check test simulate faults moves-matrix browser pipeline bench bench-many bench-peer bench-console bench-plans clean cli clients
+.PHONY: help fuzz setup tools up down status check test simulate faults moves-matrix rolling-restart browser pipeline bench bench-many bench-peer bench-console bench-plans clean cli clients
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -67,6 +67,8 @@ moves-matrix: setup  ## kill -9 of every part at each transition of a move, unde
 
 fuzz: setup  ## bytes from strangers and clients at a whole broker's doors: make fuzz MINUTES=60 (with atheris, if it is installed, by coverage)
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED) $(ARGS)
+rolling-restart: setup  ## all brokers of a house restarted in turn under load: errors, replicas in sync (options: make rolling-restart ARGS='--rounds 2')
+	$(BIN)/python -m tests.faults.rolling_restart $(ARGS)
 
 cli: setup  ## Kafka's own command line tools, from Maven, on three brokers (options: make cli ARGS='--only topics')
 	$(BIN)/python -m tests.cli $(ARGS)

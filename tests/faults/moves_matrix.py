@@ -192,6 +192,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.moves_matrix", description=__doc__)
     parser.add_argument("--moments", nargs="*", default=MOMENTS, choices=MOMENTS)
     parser.add_argument("--victims", nargs="*", default=VICTIMS, choices=VICTIMS)
+    parser.add_argument("--seconds", type=float, default=86_400.0, help="begin no further round after this long")
     arguments = parser.parse_args()
     began, rounds, failure = time.monotonic(), [], ""
     with tempfile.TemporaryDirectory(prefix="weir-moves-") as folder:
@@ -204,6 +205,8 @@ def main() -> int:
                 source, target = 1, BROKERS
                 for victim in arguments.victims:
                     for moment in arguments.moments:
+                        if time.monotonic() - began > arguments.seconds:
+                            continue
                         if all(source not in r or target in r for r, _ in matrix.placements().values()):
                             source, target = target, source
                         row = matrix.one(moment, victim, source, target)
