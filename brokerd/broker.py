@@ -70,6 +70,7 @@ from brokerd.net.membership import Membership
 from brokerd.outside import Outside
 from brokerd.partitions import TICK_MS, Partitions
 from brokerd.relocations import Relocations
+from brokerd.scrub import LOOK_MS, Scrub
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.openfiles import OpenFiles
 from brokerd.throttles import Throttles
@@ -170,6 +171,10 @@ class Broker:
         self.partitions.on_directory_failed = self._directory_failed
         self.partitions.current = lambda: self.membership.head_read
         self.upkeep = Upkeep(self.partitions, self.jobs, lambda: self.loop.now)
+        self.scrub = Scrub(
+            self.partitions, self.jobs, lambda: self.loop.now,
+            bytes_per_s=lambda: int(config["log.scrub.io.max.bytes.per.second"]),
+        )  # fmt: skip
         self.relocations = Relocations(
             self.partitions, self.jobs, lambda: self.loop.now,
             bytes_per_s_max=lambda: int(config["replica.alter.log.dirs.io.max.bytes.per.second"]),
@@ -193,6 +198,8 @@ class Broker:
         self.loop.every(config["log.retention.check.interval.ms"], self.upkeep.retain)
         self.loop.every(config["log.cleaner.backoff.ms"], self.upkeep.compact)
         self.loop.every(FLUSH_LOOK_MS, self.upkeep.flush)
+        self.loop.every(LOOK_MS, self.scrub.look)
+        self.loop.every(LOOK_MS, lambda now: self.partitions.findings.settle(self.partitions.image, config.broker_id))
         self.loop.every(METADATA_SEEN_MS, lambda now: self._note_metadata())
         self.loop.every(OPEN_AGAIN_MS, self.partitions.open_again)
         self.loop.every(60_000, lambda now: self.listeners.close_idle(config["connections.max.idle.ms"]))
@@ -398,6 +405,9 @@ class Broker:
         if self.partitions.offline_changed:
             self.partitions.offline_changed = False
             self.membership.tell_offline(self.partitions.offline())
+        if self.partitions.findings.changed:
+            self.partitions.findings.changed = False
+            self.membership.tell_findings(self.partitions.findings.told())
         if self.partitions.proposals_changed:
             self.partitions.proposals_changed = False
             self.membership.propose_isr(

@@ -90,6 +90,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("log.retention.check.interval.ms", int, 300_000, "How often old segments are looked for.", 100),
     Setting("log.open.files.max", int, 10_000, "Segment files kept open at once, and at most half of what the system allows.", 16),
     Setting("log.cleaner.backoff.ms", int, 15_000, "How often compacted logs are looked at.", 100),
+    Setting("log.scrub.io.max.bytes.per.second", int, MIB, "Pace at which closed segments are read again for damage; 0: never.", 0, live=True),
     Setting("fetch.max.bytes", int, 55 * MIB, "Bytes of one consumer's fetch at most.", 1024),
     Setting("max.incremental.fetch.session.cache.slots", int, 1_000, "Fetch sessions (KIP-227) kept at once; 0 keeps none.", 0),
     Setting("controlled.shutdown.timeout.ms", int, 15_000, "How long a clean stop waits for leaders to move off.", 0),

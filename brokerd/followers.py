@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from brokerd.cluster.model import Now, TopicPartition
+from brokerd.cluster.znodes import DIVERGED
 from brokerd.partition import Role
 from brokerd.partitions import Partitions
 from brokerd.replica import Replica
@@ -73,6 +74,9 @@ class Followers:
             point = truncation_point(replica.log.epochs.end_offset_for, replica.log.end_offset, epoch, end_offset)
             log.warning("%s: truncated from %d to %d, where the leader's epoch %d parts from ours",
                         replica.name, replica.log.end_offset, point, epoch)  # fmt: skip
+            if point < replica.core.high_watermark:
+                text = f"cut from {replica.log.end_offset} to {point}, below {replica.core.high_watermark}, which was committed"
+                self._partitions.findings.add(replica.name, tp, DIVERGED, text)
             if point < replica.log.start_offset:
                 replica.log.reset_to(point, now)
             else:

@@ -75,6 +75,7 @@ class Identity:
         named = {i for m in known for i in m.get("directory.ids", "").split(",") if i}
         self._absent = named - set(self._ids.values())
         lost = checkpoints.lost_copies(disk, [d.path for d in metas])
+        dirs.gone = set(lost)
         if lost:
             more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
             log.error("%s%s held records and are gone from %s: %s",

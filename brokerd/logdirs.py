@@ -63,6 +63,8 @@ class LogDirs:
         """An I/O error: what was written and not flushed may be gone, of any file."""
         self.lost: Callable[[str], None] = lambda what: None
         """Told when a copy turns out to lack what may have been acknowledged: it must not keep its place in the ISR."""
+        self.gone: set[str] = set()
+        """Names of partitions that held records and whose folders were missing at the start."""
         self._owners: dict[Path, UUID] = {}
         self.preferred: dict[str, LogDir] = {}
         """Where a partition is to be, by its name, if somebody asked before it came here."""

@@ -23,6 +23,8 @@ from brokerd.cluster.metadata import (
     TopicDeleted,
 )
 from brokerd.cluster.model import Now, PartitionState, TopicPartition, TopicState
+from brokerd.cluster.znodes import LOST
+from brokerd.findings import Findings
 from brokerd.logdirs import LogDir, LogDirs
 from brokerd.partition import Partition, Role
 from brokerd.replica import Proposal, Replica
@@ -91,6 +93,7 @@ class Partitions:
         self.unflushed: dict[TopicPartition, Replica] = {}
         """Replicas where somebody waits for a flush; the upkeep takes them at the end of the turn."""
         self.offline_changed = False
+        self.findings = Findings()
         self._nowhere: set[TopicPartition] = set()
         """Copies that no online directory holds: they are on one that failed, so that a new one would be an empty one."""
         self._loaded = False
@@ -249,15 +252,20 @@ class Partitions:
         self._bury()  # a topic of the same name may have had this folder
         opened, fresh = self.log_dirs.open(topic.name, tp, self._topic_config(topic), now)
         opened.producer_expiration_ms = self._producer_expiration_ms
+        name = f"{topic.name}-{tp.partition}"
+        if fresh and name in self.log_dirs.gone:
+            self.findings.add(name, tp, LOST, "its folder was gone at the start; it is fetched anew")
+        self.log_dirs.gone.discard(name)
         committed = 0 if fresh else self.log_dirs.high_watermark((topic.name, tp.partition))
         if opened.end_offset < committed:
             try:
-                self._lost(
-                    f"the log of {topic.name}-{tp.partition} ends at {opened.end_offset}, below its high watermark {committed}"
-                )
+                self._lost(f"the log of {name} ends at {opened.end_offset}, below its high watermark {committed}")
             except DiskFailed:
                 opened.close()
                 raise
+            self.findings.add(
+                name, tp, LOST, f"it ends at {opened.end_offset}, {committed} was committed; the rest is fetched anew"
+            )
         machine = Partition(self.broker_id, tp, self._lag_ms_max)
         machine.high_watermark = max(opened.start_offset, min(committed, opened.end_offset))
         replica = self.hosted[tp] = Replica(tp, topic.name, opened.config, opened, machine)
@@ -288,6 +296,7 @@ class Partitions:
     def _retire(self, replica: Replica, now: Now) -> None:
         """Give up every role before the log goes."""
         led = replica.leads
+        self.findings.gone(replica.tp)
         self.offline_changed = self.offline_changed or replica.offline_reason is not None
         replica.offline_reason = "deleted"
         self._withdraw(replica.tp)

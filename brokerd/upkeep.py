@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from brokerd.cluster.model import Now, TopicPartition
+from brokerd.cluster.znodes import CORRUPT
 from brokerd.partitions import Partitions
 from brokerd.replica import Replica
 from brokerd.storage import cleaner
@@ -33,8 +34,6 @@ class Upkeep:
         self._partitions, self._jobs, self._clock = partitions, jobs, clock
         self._compacting: set[TopicPartition] = set()
         self._flushing: set[TopicPartition] = set()
-        self.damaged: dict[TopicPartition, str] = {}
-        """Logs in which compaction met damage; left alone until the next start."""
 
     def _alive(self, replica: Replica) -> bool:
         return self._partitions.hosted.get(replica.tp) is replica and replica.offline_reason is None
@@ -96,7 +95,12 @@ class Upkeep:
         for replica in list(self._partitions.hosted.values()):
             if len(self._compacting) >= COMPACTIONS_MAX:
                 return
-            if not replica.config.compacts or replica.moving or replica.tp in self.damaged or not self._alive(replica):
+            if (
+                not replica.config.compacts
+                or replica.moving
+                or replica.tp in self._partitions.findings
+                or not self._alive(replica)
+            ):
                 continue
             try:
                 job = cleaner.plan(replica.log, now, replica.core.high_watermark)
@@ -126,7 +130,6 @@ class Upkeep:
         if isinstance(error, DiskFailed):
             self._partitions.fail(replica, error)
         elif isinstance(error, CorruptBatch):
-            log.error("%s is not compacted: %s", replica.name, error)
-            self.damaged[replica.tp] = str(error)
+            self._partitions.findings.add(replica.name, replica.tp, CORRUPT, f"it is not compacted: {error}")
         else:
             log.warning("%s is not compacted now: %s", replica.name, error)

@@ -18,7 +18,7 @@ UNKNOWN_REASON = "Not known yet: no broker has answered for it."
 TONES: dict[str, str] = {
     # health, brokers
     "healthy": "", "degraded": "amber", "at_risk": "red", "unknown": "grey", "alive": "", "down": "red", "silent": "amber",
-    "cordoned": "amber", "leaders_off": "amber", "restarting": "blue", "catching_up": "blue", "skipped": "grey", "empty": "",
+    "cordoned": "amber", "leaders_off": "amber", "restarting": "blue", "catching_up": "blue", "skipped": "grey", "empty": "", "corrupt": "red", "disk": "red", "lost": "amber", "diverged": "amber",
     # topics, partitions, replicas
     "active": "", "in_sync": "", "creating": "blue", "changing": "blue", "deleting": "blue", "drift": "amber", "moving": "blue",
     "offline": "red", "under_replicated": "amber", "out_of_sync": "amber", "leader": "", "follower": "",

@@ -26,7 +26,7 @@ from brokerd.cluster.metadata import Record
 from brokerd.cluster.model import NO_LEADER, Now
 from brokerd.cluster.store import Code, Result, SessionState, Store
 from brokerd.cluster.tailer import Tailer
-from controlplane import feed
+from controlplane import feed, findings
 from controlplane.client import address_of, client_settings, zookeeper_store
 from controlplane.dbcare import drop_if_replaced
 from controlplane.kafka import BrokerSample, Connection, Key, NoAnswer, sample_broker
@@ -59,6 +59,9 @@ SAMPLERS = 8
 """Threads that ask brokers: one slow broker takes one of them."""
 
 SETTLED_MS = 15_000
+
+FINDINGS_MS = 2_000
+"""Between readings of what brokers tell of their damaged copies: two small lists and a node for each that tells something."""
 
 
 def clock() -> Now:
@@ -93,6 +96,8 @@ class Observer:
         self._ill = False
         self._thread: threading.Thread | None = None
         self._feed = feed.Feed(hub)
+        self._findings = findings.Reader(store)
+        self._found_ms = 0
         store.on_session = self._session
 
     # -- life ----------------------------------------------------------------------------------------------------------
@@ -167,10 +172,18 @@ class Observer:
                 self._dirty = True
                 return
             self._touch(self.tailer.current)
+            self._look_at_findings(image, now)
             self._feed.periodic()
         if self._ill:
             self._ill = False
             log.info("the database answers again")
+
+    def _look_at_findings(self, image: Image, now: Now) -> None:
+        if self._findings.found is not None:
+            findings.write(self._findings.found, image)
+        if self._connected and now.mono_ms - self._found_ms >= FINDINGS_MS:
+            self._found_ms = now.mono_ms
+            self._findings.look()
 
     def _touch(self, fresh: bool) -> None:
         self._store.get(znodes.CONTROLLER, self._controller_read) if self._connected else None
@@ -203,6 +216,7 @@ class Observer:
             self.tailer.connected()
         else:
             self.tailer.disconnected()
+            self._findings.lost()
 
     def image_loaded(self, image: Image, now: Now) -> None:
         self._dirty = True

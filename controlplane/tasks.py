@@ -84,6 +84,7 @@ def advance_all() -> None:
         recovery,
         restarting,
         schedules,
+        speeds,
     )
 
     try:
@@ -101,6 +102,7 @@ def advance_all() -> None:
             advance_restart.apply_async((restart_id,), expires=5)
         for job_id in archives.working_archives():
             advance_archive.apply_async((job_id,), expires=5)
+        recovery.mend_findings()
         now = time.monotonic()
         if now - _swept >= QUIET_SECONDS:
             _swept = now

@@ -17,6 +17,7 @@ CONTROLLER_EPOCH = "/controller_epoch"
 BROKERS = "/brokers/ids"
 PROPOSALS = "/isr_proposals"
 OFFLINE = "/offline_replicas"
+FINDINGS = "/replica_findings"
 REQUESTS = "/requests"
 METADATA = "/metadata"
 LOG = "/metadata/log"
@@ -24,7 +25,7 @@ HEAD = "/metadata/head"
 SNAPSHOT = "/metadata/snapshot"
 SNAPSHOTS = "/metadata/snapshots"
 
-PERSISTENT = ("/brokers", BROKERS, PROPOSALS, OFFLINE, REQUESTS, METADATA, LOG, SNAPSHOTS)
+PERSISTENT = ("/brokers", BROKERS, PROPOSALS, OFFLINE, FINDINGS, REQUESTS, METADATA, LOG, SNAPSHOTS)
 """Created once, in this order, by whoever comes first."""
 
 RAISE_LEVEL = "raise_metadata_level"
@@ -35,6 +36,12 @@ ELECT = "elect_leaders"
 
 UPDATE_FEATURES = "update_features"
 """Kind of a client's request to finalise features: {"topics": [{"name": .., "level": .., "upgrade_type": ..}]}, all of them or none."""
+
+CORRUPT, LOST, DIVERGED = "corrupt", "lost", "diverged"
+"""What a broker finds of its own copies: damaged bytes, a copy that was gone at the start, one that parted from its leader below what was committed."""
+
+FINDINGS_MAX = 500
+"""Findings in one znode; more than these are no news."""
 
 PROPOSALS_MAX = 2_000
 """ISR proposals in one znode; the rest follows when these are answered. Keeps the node far below ZooKeeper's 1 MB."""
@@ -50,6 +57,10 @@ def proposals(broker_id: int) -> str:
 
 def offline(broker_id: int) -> str:
     return f"{OFFLINE}/{broker_id}"
+
+
+def findings(broker_id: int) -> str:
+    return f"{FINDINGS}/{broker_id}"
 
 
 def request(request_id: str) -> str:
@@ -146,6 +157,28 @@ def decode_offline(data: bytes) -> tuple[int, frozenset[TopicPartition]]:
     body = json.loads(zlib.decompress(data))
     return body["incarnation"], frozenset(
         TopicPartition(UUID(topic), p) for topic, indexes in body["offline"].items() for p in indexes
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a broker says of one of its copies; `kind` is CORRUPT, LOST or DIVERGED."""
+
+    tp: TopicPartition
+    kind: str
+    text: str
+
+
+def encode_findings(incarnation: int, found: Iterable[Finding]) -> bytes:
+    rows = [[str(f.tp.topic_id), f.tp.partition, f.kind, f.text] for f in found]
+    return zlib.compress(to_json({"incarnation": incarnation, "findings": rows}))
+
+
+def decode_findings(data: bytes) -> tuple[int, tuple[Finding, ...]]:
+    """Raises ValueError, KeyError or zlib.error for bytes that no broker of ours wrote."""
+    body = json.loads(zlib.decompress(data))
+    return body["incarnation"], tuple(
+        Finding(TopicPartition(UUID(topic), partition), kind, text) for topic, partition, kind, text in body["findings"]
     )
 
 

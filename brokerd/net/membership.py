@@ -18,8 +18,9 @@ from brokerd.cluster.metadata import Record, RequestAnswered
 from brokerd.cluster.model import Endpoint, Now, TopicPartition
 from brokerd.cluster.store import Code, Create, Delete, Result, SessionState, Store
 from brokerd.cluster.tailer import Tailer
-from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration
+from brokerd.cluster.znodes import Finding, ForwardedRequest, IsrProposal, Registration
 from brokerd.identity import Identity
+from brokerd.net.told import Told
 
 log = logging.getLogger(__name__)
 
@@ -82,9 +83,10 @@ class Membership:
         self._proposals_dirty = False
         self._proposals_mine = False
         """The node is of this session. An earlier one's can still be there, and goes with that session, what was written into it too."""
-        self._offline: frozenset[TopicPartition] = frozenset()
-        self._offline_written: frozenset[TopicPartition] = frozenset()
-        self._offline_busy = False
+        none: frozenset[TopicPartition] = frozenset()
+        self._offline = Told(store, znodes.offline(self.broker_id), znodes.encode_offline, none)
+        nothing: tuple[Finding, ...] = ()
+        self._findings = Told(store, znodes.findings(self.broker_id), znodes.encode_findings, nothing)
         self._number = 0
         self._waiting: dict[str, Waiting] = {}
         self._early: list[Waiting] = []
@@ -106,7 +108,7 @@ class Membership:
             self.tailer.connected()
             return
         self.tailer.disconnected()
-        self._registering = self._proposals_busy = self._offline_busy = False
+        self._registering = self._proposals_busy = self._offline.busy = self._findings.busy = False
         if state is SessionState.EXPIRED:
             for waiting in self._waiting.values():
                 waiting.asked = False  # its node went with the session
@@ -115,7 +117,8 @@ class Membership:
             self._unseated(now)
 
     def _unseated(self, now: Now) -> None:
-        self.incarnation, self._offline_written = None, frozenset()
+        self.incarnation = None
+        self._unsaid()
         self._listener.session_lost(now)
 
     def tick(self, now: Now) -> None:
@@ -134,7 +137,7 @@ class Membership:
             self._register()
         if self._proposals_dirty:
             self._send_proposals()
-        self._send_offline()
+        self._say()
 
     # -- the tailer's listener -------------------------------------------------------------------------------------------
     def image_loaded(self, image: Image, now: Now) -> None:
@@ -230,10 +233,10 @@ class Membership:
             for w in early:
                 self.request(w.kind, w.payload, max(1, w.deadline_mono_ms - self._clock().mono_ms), w.done)
         log.info("broker %d registered, incarnation %d", self.broker_id, self.incarnation)
-        self._offline_written = frozenset()
+        self._unsaid()
         self._listener.registered(self.incarnation, self._clock())
         self._send_proposals()
-        self._send_offline()
+        self._say()
         self._ask_the_rest()
 
     def _again(self) -> None:
@@ -275,28 +278,23 @@ class Membership:
 
     def tell_offline(self, offline: frozenset[TopicPartition]) -> None:
         """Which of this broker's copies it cannot serve: the controller takes them out of the ISR and lets others lead."""
-        self._offline = offline
-        self._send_offline()
+        self._offline.wanted = offline
+        self._say()
 
-    def _send_offline(self) -> None:
-        if self._offline_busy or self._offline == self._offline_written:
-            return
-        if self.incarnation is None or not self._store.zk_session:
-            return
-        self._offline_busy = True
-        told, path = self._offline, znodes.offline(self.broker_id)
-        data = znodes.encode_offline(self.incarnation, told)
+    def tell_findings(self, found: tuple[Finding, ...]) -> None:
+        """What is wrong with copies that it serves all the same: for people to see and have mended."""
+        self._findings.wanted = found
+        self._say()
 
-        def removed(result: Result) -> None:
-            self._store.create(path, data, created, ephemeral=True)
+    def _say(self) -> None:
+        if self.incarnation is not None and self._store.zk_session:
+            self._offline.send(self.incarnation)
+            self._findings.send(self.incarnation)
 
-        def created(result: Result) -> None:
-            self._offline_busy = False
-            if result.ok:
-                self._offline_written = told  # what changed meanwhile is sent by the next tick
-
-        # Made anew each time: one of an earlier session would go with that.
-        self._store.delete(path, -1, removed)
+    def _unsaid(self) -> None:
+        """A new seat begins with nothing told."""
+        self._offline.forget()
+        self._findings.forget()
 
     def request(
         self,

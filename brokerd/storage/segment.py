@@ -304,7 +304,7 @@ class Segment:
         """
         held: tuple[int, BatchHeader] | None = None
         held_jumped, epoch = False, -1
-        for at, header in self._sound(position):
+        for at, header in sound(self.file, position, self.file.size()):
             went_back = header.base_offset < offset or header.partition_leader_epoch < epoch
             if went_back or header.last_offset - self.base_offset > RELATIVE_MAX:
                 if held_jumped and went_back:
@@ -317,26 +317,6 @@ class Segment:
             offset, epoch = header.next_offset, header.partition_leader_epoch
         if held is not None:
             yield held
-
-    def _sound(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Batches whose length, magic and CRC are right, until one's are not."""
-        file, size = self.file, self.file.size()
-        chunk, chunk_at = b"", position
-        while position + HEADER_BYTES <= size:
-            at = position - chunk_at
-            if at + HEADER_BYTES > len(chunk):
-                chunk, chunk_at, at = file.pread(VERIFY_BYTES, position), position, 0
-            header = peek(chunk, at)
-            if header.magic != MAGIC or header.batch_length < HEADER_BYTES - LENGTH_OVERHEAD:
-                return
-            if position + header.size > size or header.last_offset_delta < 0:
-                return
-            if at + header.size > len(chunk):
-                chunk, chunk_at, at = file.pread(max(header.size, VERIFY_BYTES), position), position, 0
-            if not crc_is_right(chunk, at, header):
-                return
-            yield position, header
-            position += header.size
 
     def unfinished(self, position: int) -> bool:
         """Whether only the beginning of a batch stands from `position` on: a write that was killed, and so never acknowledged."""
@@ -355,3 +335,23 @@ class Segment:
         self._file = self._index = None
         for suffix in (".log", ".index", ".timeindex"):
             self.disk.discard(self.path.with_suffix(suffix))
+
+
+def sound(file: File, position: int, size: int) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of batches whose length, magic and CRC are right, until one's are not."""
+    chunk, chunk_at = b"", position
+    while position + HEADER_BYTES <= size:
+        at = position - chunk_at
+        if at + HEADER_BYTES > len(chunk):
+            chunk, chunk_at, at = file.pread(VERIFY_BYTES, position), position, 0
+        header = peek(chunk, at)
+        if header.magic != MAGIC or header.batch_length < HEADER_BYTES - LENGTH_OVERHEAD:
+            return
+        if position + header.size > size or header.last_offset_delta < 0:
+            return
+        if at + header.size > len(chunk):
+            chunk, chunk_at, at = file.pread(max(header.size, VERIFY_BYTES), position), position, 0
+        if not crc_is_right(chunk, at, header):
+            return
+        yield position, header
+        position += header.size

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
@@ -34,12 +35,16 @@ REVIEWED: dict[str, tuple[Callable[..., Any], str, str]] = {
 @signed_in
 def move_list(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()
-    tab = "recoveries" if request.GET.get("tab") == "recoveries" else "moves"
-    context: dict[str, Any] = {"q": query, "tab": tab}
+    tab = request.GET.get("tab") if request.GET.get("tab") in ("recoveries", "damage") else "moves"
+    context: dict[str, Any] = {"q": query, "tab": tab, "damaged": moves.findings_open()}
     if tab == "moves":
         working = {"working": True, "ended": False}.get(request.GET.get("only", ""))
         context["page"] = moves.move_list(query=query, working=working, **listing(request, "-id"))
         context["only"] = request.GET.get("only", "")
+    elif tab == "damage":
+        context["only"] = request.GET.get("only", "")
+        context["page"] = moves.finding_list(open_only=context["only"] != "all", **listing(request, "-id"))
+        context["by_itself"] = settings.RECOVERY_BY_ITSELF
     else:
         where = listing(request, "-id")
         context["page"] = moves.recovery_list(page=where["page"], per_page=where["per_page"])

@@ -167,7 +167,15 @@ def partition(request: HttpRequest, name: str, index: int) -> HttpResponse:
         return missing(request, f"partition {name}-{index}", "topics", nav="topics")
     working = [r for r in moves.recovery_list(per_page=100).rows if (r.topic, r.partition) == (name, index)]
     return page(
-        request, "console/partition.html", {"p": row, "p_text": str(index), "recoveries": working[:10]}, nav="topics"
+        request,
+        "console/partition.html",
+        {
+            "p": row,
+            "p_text": str(index),
+            "recoveries": working[:10],
+            "findings": moves.finding_list(open_only=True, topic=name, partition=index).rows,
+        },
+        nav="topics",
     )
 
 

@@ -131,6 +131,23 @@ class Recoveries(Door):
         return out(moves.recovery_shape(row), 201)
 
 
+class Findings(Door):
+    @reads(shapes.page_of(moves.FindingRow), shapes.FindingQuery)
+    def get(self, request: Request) -> Response:
+        """Damaged copies that brokers tell of; `open` only those that they still tell of."""
+        v = self.listing(shapes.FindingQuery, "-id")
+        return out(
+            moves.finding_list(
+                open_only=v["open"],
+                topic=v["topic"],
+                partition=v["partition"],
+                sort=v["sort"],
+                page=v["page"],
+                per_page=v["per_page"],
+            )
+        )
+
+
 class Recovery(Door):
     @reads(shapes.shape(moves.RecoveryRow))
     def get(self, request: Request, recovery_id: int) -> Response:

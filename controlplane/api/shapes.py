@@ -269,6 +269,12 @@ class PartQuery(ListQuery):
     only = serializers.CharField(default="", allow_blank=True)
 
 
+class FindingQuery(ListQuery):
+    open = serializers.BooleanField(default=False, help_text="Only what brokers still tell of.")
+    topic = serializers.CharField(default="", allow_blank=True)
+    partition = serializers.IntegerField(default=None, allow_null=True)
+
+
 class RecoveryCreate(Reason):
     topic = serializers.CharField()
     partition = serializers.IntegerField()

@@ -49,6 +49,7 @@ urlpatterns = [
     path("restarts/<int:restart_id>", restarts.Restart.as_view(), name="restart"),
     path("restarts/<int:restart_id>/<str:act>", restarts.RestartAct.as_view(), name="restart-act"),
     path("rebalance", restarts.Rebalance.as_view(), name="rebalance"),
+    path("findings", moves.Findings.as_view(), name="findings"),
     path("recoveries", moves.Recoveries.as_view(), name="recoveries"),
     path("recoveries/<int:recovery_id>", moves.Recovery.as_view(), name="recovery"),
     path("proposals", proposals.Proposals.as_view(), name="proposals"),

@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import Count, Q, Sum
 
 from controlplane import pace, windows
-from controlplane.models import Move, MovePartition, MoveTransition, ReplicaRecovery
+from controlplane.models import Move, MovePartition, MoveTransition, ReplicaFinding, ReplicaRecovery
 from controlplane.models.move import FINISHED_STATES, MoveState
 from controlplane.proposals import GOALS
 from controlplane.selectors.common import Page, paged
@@ -88,6 +88,23 @@ class RecoveryRow:
     note: str
     created_at: datetime
     finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class FindingRow:
+    """What a broker tells of a damaged copy. `kind`: corrupt (damaged bytes), disk (not served, its directory failed), lost (gone at the start),
+    diverged (cut below what was committed); the last two mend themselves. `recovery`: what was done about it."""
+
+    id: int
+    topic: str
+    partition: int
+    broker_id: int
+    kind: str
+    detail: str
+    found_at: datetime
+    ended_at: datetime | None
+    recovery: int | None
+    recovery_state: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +267,44 @@ def recovery_shape(r: ReplicaRecovery) -> RecoveryRow:
         id=r.pk, topic=r.topic_name, partition=r.partition, broker_id=r.broker_id, state=r.state,
         bytes_total=r.bytes_total, bytes_done=r.bytes_done, who=r.who, why=r.why, note=r.note,
         created_at=r.created_at, finished_at=r.finished_at,
+    )  # fmt: skip
+
+
+FINDING_COLUMNS = {"id": "id", "topic": "topic_name", "broker_id": "broker_id", "kind": "kind"}
+
+
+def finding_list(
+    *,
+    open_only: bool = False,
+    topic: str = "",
+    partition: int | None = None,
+    sort: str = "-id",
+    page: int = 1,
+    per_page: int = 50,
+) -> Page[FindingRow]:
+    """Damaged copies that brokers told of, newest first. `open_only`: those that they still tell of."""
+    rows = ReplicaFinding.objects.select_related("recovery")
+    if open_only:
+        rows = rows.filter(ended_at__isnull=True)
+    if topic:
+        rows = rows.filter(topic_name=topic)
+    if partition is not None:
+        rows = rows.filter(partition=partition)
+    return paged(
+        rows, lambda found: [_finding(r) for r in found],
+        page=page, per_page=per_page, sort=sort, columns=FINDING_COLUMNS, tie="-id",
+    )  # fmt: skip
+
+
+def findings_open() -> int:
+    return ReplicaFinding.objects.filter(ended_at__isnull=True).count()
+
+
+def _finding(r: ReplicaFinding) -> FindingRow:
+    return FindingRow(
+        id=r.pk, topic=r.topic_name, partition=r.partition, broker_id=r.broker_id, kind=r.kind, detail=r.detail,
+        found_at=r.found_at, ended_at=r.ended_at, recovery=r.recovery_id,
+        recovery_state=r.recovery.state if r.recovery is not None else None,
     )  # fmt: skip
 
 

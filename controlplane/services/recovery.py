@@ -9,17 +9,23 @@ from __future__ import annotations
 import uuid
 from datetime import timedelta
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from controlplane.models import Broker, Change, Cluster, Partition, ReplicaRecovery
+from controlplane.models import Broker, Change, Cluster, Partition, ReplicaFinding, ReplicaRecovery
 from controlplane.models.change import Outcome
-from controlplane.models.job import RecoveryState
+from controlplane.models.job import FindingKind, RecoveryState
 from controlplane.services.common import Refused, record, record_refusal
 
 WORKING = (RecoveryState.ASKED, RecoveryState.RESET, RecoveryState.COPYING)
 
+BY_ITSELF = "worker"
+MENDED_AT_ONCE_MAX = 2
+"""Copies fetched anew at a time without anybody asking: a disk that goes bad has many, and their leaders have others to serve."""
+REFUSED_AGAIN_SECONDS = 600
+"""Seconds before a refused one is asked for again."""
 UNTAKEN_SECONDS = 60
 """Seconds after which a recovery that no controller took says so (it stays asked)."""
 
@@ -59,6 +65,9 @@ def recover_replica(topic: str, partition: int, broker_id: int, *, who: str, why
                     )  # fmt: skip
             except IntegrityError:
                 raise Refused("This replica is being recovered already.") from None
+            ReplicaFinding.objects.filter(
+                topic_id=row.topic_id, partition=partition, broker_id=broker_id, ended_at__isnull=True
+            ).update(recovery=recovery)
             record(
                 who, "replica.recover", "recovery", name,
                 why=why, before=before, object_id=f"recovery-{recovery.pk}",
@@ -67,6 +76,28 @@ def recover_replica(topic: str, partition: int, broker_id: int, *, who: str, why
     except Refused as refused:
         record_refusal(who, "replica.recover", "recovery", name, refused, why=why)
         raise
+
+
+def mend_findings() -> list[int]:
+    """Ask for the recovery of copies that brokers tell are damaged or offline, where that is configured; the ids asked for. What is refused stays
+    in the list of findings and is tried again at the next sweep: another replica may be in sync by then."""
+    if not settings.RECOVERY_BY_ITSELF:
+        return []
+    room = MENDED_AT_ONCE_MAX - ReplicaRecovery.objects.filter(state__in=WORKING, who=BY_ITSELF).count()
+    asked = []
+    for found in ReplicaFinding.objects.filter(
+        ended_at__isnull=True, recovery__isnull=True, kind__in=(FindingKind.CORRUPT, FindingKind.DISK)
+    ).order_by("id")[: max(0, room)]:
+        refusals = Change.objects.filter(verb="replica.recover", who=BY_ITSELF, outcome=Outcome.REFUSED)
+        name = f"{found.topic_name}-{found.partition}@{found.broker_id}"[:255]
+        if refusals.filter(object_name=name, at__gt=timezone.now() - timedelta(seconds=REFUSED_AGAIN_SECONDS)).exists():
+            continue
+        try:
+            why = f"{found.get_kind_display()}: {found.detail}"
+            asked.append(recover_replica(found.topic_name, found.partition, found.broker_id, who=BY_ITSELF, why=why).pk)
+        except Refused:
+            continue  # its row says why
+    return asked
 
 
 def working_recoveries() -> list[int]:

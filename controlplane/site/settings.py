@@ -23,6 +23,9 @@ HOUSE = read_house()
 DATA_DIR = HOUSE.data_dir
 LAKE_DIR = Path(os.environ.get("WEIR_LAKE_DIR", DATA_DIR / "lake"))
 
+RECOVERY_BY_ITSELF = os.environ.get("WEIR_RECOVERY", "by hand") == "by itself"
+"""Damaged copies that brokers tell of are thrown away and fetched anew without anybody asking, where another replica is in sync."""
+
 DEBUG = os.environ.get("WEIR_DEBUG", "") == "1"
 # Before `up` has written a secret (tests, `makemigrations`) a key derived from the folder will do: nobody can log in yet.
 SECRET_KEY = HOUSE.secret_key or hashlib.sha256(f"weir {DATA_DIR}".encode()).hexdigest()

@@ -39,6 +39,7 @@ SETTINGS = {
     "auto.create.topics.enable": "false", "replica.high.watermark.checkpoint.interval.ms": "1000",
     "group.consumer.session.timeout.ms": "2000", "group.consumer.min.session.timeout.ms": "2000",
     "group.consumer.heartbeat.interval.ms": "400", "group.consumer.min.heartbeat.interval.ms": "400",
+    "log.scrub.io.max.bytes.per.second": "0",  # no bits rot in these worlds
 }  # fmt: skip
 
 

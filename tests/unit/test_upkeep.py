@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from brokerd.cluster.model import TopicPartition
+from brokerd.findings import Findings
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.log import Log
 from brokerd.upkeep import Upkeep
@@ -25,6 +26,7 @@ class House:
         self.disk, self.log = disk, log
         self.failed: list[str] = []
         self.unflushed: dict[TopicPartition, Any] = {}
+        self.findings = Findings()
         self.replica = self.new_replica()
         self.hosted: dict[TopicPartition, Any] = {TP: self.replica}
         self.jobs: list[tuple[Callable[[], object], Callable[[BaseException | None], None]]] = []
@@ -106,7 +108,7 @@ def test_damage_is_left_alone_and_the_replica_stays_online() -> None:
     for _ in range(2):
         house.upkeep.compact(NOW)
         house.work()
-    assert TP in house.upkeep.damaged and not house.failed and not house.jobs
+    assert TP in house.findings and not house.failed and not house.jobs
 
 
 def test_a_full_disk_is_tried_again_later() -> None:

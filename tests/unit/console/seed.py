@@ -21,6 +21,7 @@ from controlplane.models import (
     ObservedTopic,
     Partition,
     Replica,
+    ReplicaFinding,
 )
 from controlplane.services import acls, advancing, brokers, moves, plans, proposals, recovery, restarting, topics
 from tests.unit.controlplane.world import World
@@ -66,6 +67,18 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
     brokers.cordon(4, why="disk is old", **alice)
     restarting.advance_restart(restarting.start_restart(why="new kernel", **alice).pk)
     world.look()
+    for kind, text in (
+        ("corrupt", "00000000000000000000.log: the batch at position 4096 is damaged"),
+        ("lost", "its folder was gone"),
+    ):
+        ReplicaFinding.objects.create(
+            topic_id=world.image.topic_ids["orders"],
+            topic_name="orders",
+            partition=2,
+            broker_id=3,
+            kind=kind,
+            detail=text,
+        )
     acls.create_acl(
         resource_type="topic",
         resource_name="orders",

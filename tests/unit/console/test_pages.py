@@ -17,7 +17,7 @@ PAGES = [
     "/rebalance/?goal=leaders&goal=disk&tolerance=0.05", "/moves/new/?kind=rebalance&step=review&goal=leaders", "/topics/", "/topics/?only=problems&internal=1", "/topics/?only=drift", "/topics/orders/",
     "/topics/orders/?tab=configs", "/topics/orders/?tab=groups", "/topics/orders/?tab=changes", "/topics/orders/1/",
     "/topics/orders/alter/", "/topics/orders/delete/", "/topics/orders/0/recover/1/", "/new/topic/", "/groups/", "/groups/slow-reader/",
-    "/delete/group/nightly/", "/moves/", "/moves/?tab=recoveries", "/moves/1/", "/moves/1/cancel/", "/moves/1/roll_back/", "/moves/1/throttle/", "/moves/new/",
+    "/delete/group/nightly/", "/moves/", "/moves/?tab=recoveries", "/moves/?tab=damage", "/moves/?tab=damage&only=all", "/moves/1/", "/moves/1/cancel/", "/moves/1/roll_back/", "/moves/1/throttle/", "/moves/new/",
     "/moves/new/?kind=partitions&topic=orders", "/moves/new/?kind=partitions&topic=orders&step=where&p=0&p=2",
     "/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=1,2,4", "/moves/new/?kind=drain", "/moves/new/?kind=plan", "/moves/new/?kind=drain&broker=1&step=review",
     "/moves/new/?kind=topic&topic=orders&over=1&over=2&over=3&step=review", "/moves/new/?kind=replication_factor&topic=orders&factor=2&step=review",
