@@ -74,7 +74,7 @@ cli: setup  ## Kafka's own command line tools, from Maven, on three brokers (opt
 	$(BIN)/python -m tests.cli $(ARGS)
 
 browser: setup tools  ## the console in Chromium; screenshots in build/
-	$(BIN)/python -m pytest tests/browser $(ARGS)
+	$(BIN)/python -m pytest tests/browser -m "long or not long" $(ARGS)
 
 pipeline: setup  ## the Spark jobs on a real cluster
 	$(BIN)/python -m pytest tests/pipeline tests/unit/pipeline $(ARGS)

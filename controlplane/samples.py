@@ -254,7 +254,8 @@ class Book:
         for broker_id, answered in self.answered.items():
             values: dict[str, Any] = {"answered": answered}
             if answered:
-                values |= {"sampled_at": now, "size_bytes": totals.get(broker_id)}
+                nothing = 0 if self.held.get(broker_id) == 0 else None
+                values |= {"sampled_at": now, "size_bytes": totals.get(broker_id, nothing)}
                 if broker_id in self.space:
                     values["total_bytes"], values["free_bytes"] = self.space[broker_id]
                 if broker_id in self.held:

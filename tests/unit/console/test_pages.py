@@ -13,8 +13,8 @@ from django.test import Client
 from controlplane.models import Change, Topic
 
 PAGES = [
-    "/", "/brokers/", "/brokers/1/", "/brokers/1/drain/", "/restarts/", "/restarts/new/", "/restarts/new/?b=2&b=1", "/restarts/1/", "/rebalance/",
-    "/rebalance/?goal=leaders&goal=disk&tolerance=0.05", "/moves/new/?kind=rebalance&step=review&goal=leaders", "/topics/", "/topics/?only=problems&internal=1", "/topics/?only=drift", "/topics/orders/",
+    "/", "/brokers/", "/brokers/1/", "/brokers/1/drain/", "/brokers/restarts/", "/brokers/restarts/new/", "/brokers/restarts/new/?b=2&b=1", "/brokers/restarts/1/", "/brokers/rebalance/",
+    "/brokers/rebalance/?goal=leaders&goal=disk&tolerance=0.05", "/moves/new/?kind=rebalance&step=review&goal=leaders", "/topics/", "/topics/?only=problems&internal=1", "/topics/?only=drift", "/topics/orders/",
     "/topics/orders/?tab=configs", "/topics/orders/?tab=groups", "/topics/orders/?tab=changes", "/topics/orders/1/",
     "/topics/orders/alter/", "/topics/orders/delete/", "/topics/orders/0/recover/1/", "/new/topic/", "/groups/", "/groups/slow-reader/",
     "/delete/group/nightly/", "/moves/", "/moves/?tab=recoveries", "/moves/?tab=damage", "/moves/?tab=damage&only=all", "/moves/1/", "/moves/1/cancel/", "/moves/1/roll_back/", "/moves/1/throttle/", "/moves/new/",
