@@ -10,13 +10,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`{b}` in the arguments is the bootstrap list, `{dir}` a folder for files. `refuses`: what it must be told instead of succeeding."""
+    """`{b}` in the arguments is the bootstrap list, `{dir}` a folder for files. `refuses`: what it must be told instead of succeeding. `within_s`:
+    asked again until it says so, for this long: what it asks about takes its time."""
 
     tool: str
     arguments: str
     says: str = ""
     refuses: str = ""
     stdin: str = ""
+    within_s: float = 0.0
 
 
 MAINS = {
@@ -40,6 +42,7 @@ MAINS = {
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
     "kafka-client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
     "kafka-delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
 }
 """Of Kafka 3.9's bin/*.sh."""
@@ -105,4 +108,29 @@ CALLS = (
     Call("kafka-delegation-tokens", f"{B} --create --max-life-time-period -1 --command-config {{dir}}/empty.properties", refuses="DelegationTokenDisabledException"),
     Call("kafka-metadata-quorum", f"{B} describe --status", refuses="UnsupportedVersionException"),
     Call("kafka-topics", f"{B} --delete --topic walk"),
+)  # fmt: skip
+
+# In a house with a database: what it asks for becomes a move there.
+HOUSE_FILES = {
+    "topics.json": '{"version":1,"topics":[{"topic":"moved"}]}',
+    "there.json": '{"version":1,"partitions":[{"topic":"moved","partition":0,"replicas":[3,2]},{"topic":"moved","partition":1,"replicas":[1,3]}]}',
+    "back.json": '{"version":1,"partitions":[{"topic":"moved","partition":0,"replicas":[1,2]},{"topic":"moved","partition":1,"replicas":[2,3]}]}',
+}
+REASSIGN = "kafka-reassign-partitions"
+HOUSE_CALLS = (
+    Call("kafka-topics", f"{B} --create --topic moved --replica-assignment 1:2,2:3", "Created topic moved"),
+    Call("kafka-producer-perf-test", "--topic moved --num-records 12000 --record-size 500 --throughput -1 --producer-props bootstrap.servers={b}",
+         "12000 records sent"),
+    Call(REASSIGN, f"{B} --generate --topics-to-move-json-file {{dir}}/topics.json --broker-list 1,2,3", "Proposed partition reassignment configuration"),
+    Call(REASSIGN, f"{B} --execute --reassignment-json-file {{dir}}/there.json --throttle 50000000", "Successfully started partition reassignments for moved-0,moved-1"),
+    Call(REASSIGN, f"{B} --verify --reassignment-json-file {{dir}}/there.json",
+         "(?s)Reassignment of partition moved-0 is completed.*Reassignment of partition moved-1 is completed.*Clearing topic-level throttles", within_s=90),
+    Call(REASSIGN, f"{B} --list", "No partition reassignments found"),
+    Call("kafka-topics", f"{B} --describe --topic moved", r"(?s)Partition: 0\s+Leader: \d\s+Replicas: 3,2\s.*Partition: 1\s+Leader: \d\s+Replicas: 1,3\s"),
+    Call(REASSIGN, f"{B} --execute --reassignment-json-file {{dir}}/back.json --throttle 50000", "Successfully started partition reassignments for moved-0,moved-1"),
+    Call(REASSIGN, f"{B} --list", r"(?s)Current partition reassignments:.*moved-0: replicas: [\d,]+\. adding: 1\. removing: 3"),
+    Call(REASSIGN, f"{B} --cancel --reassignment-json-file {{dir}}/back.json", "(?s)Successfully cancelled partition reassignments for: moved-0,moved-1"),
+    Call(REASSIGN, f"{B} --list", "No partition reassignments found", within_s=60),
+    Call("kafka-topics", f"{B} --describe --topic moved", r"(?s)Partition: 0\s+Leader: \d\s+Replicas: 3,2\s.*Partition: 1\s+Leader: \d\s+Replicas: 1,3\s"),
+    Call("kafka-configs", f"{B} --entity-type brokers --entity-name 1 --describe", r"(?s)\A(?!.*throttled\.rate)"),
 )  # fmt: skip
