@@ -14,8 +14,9 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
+from brokerd.cluster.cordons import cordoned
 from controlplane import moves as core
-from controlplane.models import Move, MovePartition, Partition, Topic
+from controlplane.models import Broker, Move, MovePartition, Partition, Topic
 from controlplane.models.change import Outcome
 from controlplane.models.move import FINISHED_STATES, MoveState, PartState
 from controlplane.services import schedules, speeds, throttles
@@ -49,6 +50,7 @@ def start_move(move_id: int, *, who: str, why: str = "") -> Move:
         if (closed := schedules.closed(move)) is not None:
             raise Refused(f"{closed} Approve it, and it begins then by itself; or change its window.")
         _unchanged(move)
+        _open(move)
         if move.throttle_bytes_per_s is not None:
             _throttleable(move)
         parts = move.parts.values_list("topic_id", "replicas_from", "replicas_to")
@@ -79,6 +81,16 @@ def _unchanged(move: Move) -> None:
             raise Refused(
                 f"{name}-{i} was placed anew since the move was planned (generation {read}, now {generation}, replicas {replicas}); "
                 "plan the move again."
+            )
+
+
+def _open(move: Move) -> None:
+    """Raises Refused when a broker that would get a copy was cordoned since the move was planned."""
+    aside = {b.broker_id for b in Broker.objects.all() if cordoned(b.configs)}
+    for name, index, old, new in move.parts.values_list("topic_name", "partition", "replicas_from", "replicas_to"):
+        if closed := sorted(aside & set(new) - set(old)):
+            raise Refused(
+                f"{name}-{index} would copy to broker {closed[0]}, which was cordoned since; uncordon it, or plan the move again."
             )
 
 

@@ -34,6 +34,19 @@ def test_a_cordon_stands_in_the_log_and_keeps_replicas_away_until_it_is_lifted(w
     assert verbs == [("broker.cordon", "disk is old"), ("broker.uncordon", "")]
 
 
+def test_a_move_whose_target_was_cordoned_since_does_not_start(world: World) -> None:
+    world.topic("flights", (1, 2))
+    scope = {"kind": "partitions", "partitions": [{"topic": "flights", "partition": 0, "replicas": [1, 3]}]}
+    move = moves.plan_move(scope, who="alice")
+    brokers.cordon(3, who="bob")
+    world.apply_rows()
+    with pytest.raises(Refused, match="broker 3, which was cordoned since"):
+        moves.start_move(move.pk, who="alice")
+    brokers.uncordon(3, who="bob")
+    world.apply_rows()
+    assert moves.start_move(move.pk, who="alice").state == "running"
+
+
 def test_other_settings_of_a_broker_outlive_its_cordon(world: World) -> None:
     access.put_settings("3", [{"op": "set", "name": "num.partitions", "value": "7"}], {}, who="bob")
     brokers.cordon(3, who="alice")
