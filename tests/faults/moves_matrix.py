@@ -110,7 +110,7 @@ class Matrix:
         wait_for(lambda: self._back(name, pid), f"{name} to be back", 60)
         back = time.monotonic()
         if moment == "pausing":
-            wait_for(lambda: self.patient(lambda: self.house.post(f"moves/{move_id}/resume", {})), "to resume", 30)
+            self._resume(move_id)
         at_return = self._fingerprint(move_id)
         wait_for(lambda: self._went_on(move_id, at_return), "the move to go on", 60)
         resumed = time.monotonic()
@@ -130,10 +130,30 @@ class Matrix:
                 lambda: (m := self.move(move_id)) and (m["percent"] > 85 or m["finished_at"]), "the end to be near", 120
             )
             return
-        wait_for(lambda: (m := self.move(move_id)) and (m["bytes_done"] or 0) > 200_000, "a part to be copied", 60)
+        try:
+            wait_for(lambda: (m := self.move(move_id)) and (m["bytes_done"] or 0) > 200_000, "a part to be copied", 60)
+        except AssertionError as e:
+            raise AssertionError(
+                f"{e}: {self.move(move_id)}, {self.house.get(f'moves/{move_id}/parts')['rows']}"
+            ) from e
         verbs = {"pausing": "pause", "cancelling": "cancel", "rolling_back": "roll_back"}
         if moment in verbs:
             self.house.post(f"moves/{move_id}/{verbs[moment]}", {"why": "matrix"})
+
+    def _resume(self, move_id: int) -> None:
+        """A paused move lets the copies under way finish: where nothing waited behind them, it has ended meanwhile."""
+        said: list[object] = []
+
+        def resumed() -> bool:
+            answer = self.patient(lambda: self.house.call("POST", f"moves/{move_id}/resume", {}))
+            said[:] = [answer]
+            move = self.move(move_id)
+            return bool(answer and answer[0] < 300) or bool(move and move["finished_at"])
+
+        try:
+            wait_for(resumed, "to resume", 30)
+        except AssertionError as e:
+            raise AssertionError(f"{e}: {said}, {self.move(move_id)}") from e
 
     def _name(self, victim: str, source: int, target: int) -> str:
         if victim == "controller":
@@ -185,6 +205,7 @@ def house_with_cargo(folder: Path) -> House:
     house.topic("verified", partitions=PARTITIONS, replication_factor=3, configs=configs)
     house.topic("cargo", partitions=CARGO_PARTITIONS, replication_factor=3, configs=configs)
     house.fill("cargo", 9_000)  # 4.5 MB and a little
+    wait_for(lambda: all((p["size_bytes"] or 0) > 1_000_000 for p in house.partitions("cargo")), "sizes", 60)
     return house
 
 
