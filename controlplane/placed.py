@@ -1,4 +1,4 @@
-"""What placing looks at: brokers and partitions as they are. Values only. Called by `plan` and `proposals`, made by `services.moves`."""
+"""What placing looks at: brokers and partitions as they are. Values only. Called by `plan` and `balance`, made by `services.moves`."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from controlplane import proposals
+from controlplane import balance
 from controlplane.placed import BrokerView, PartitionView
 
 __all__ = ["BrokerView", "PartitionView", "Plan", "PlannedPart", "plan"]
@@ -65,7 +65,7 @@ def plan(scope: Mapping[str, Any], partitions: Sequence[PartitionView], brokers:
     {"kind": "drain", "broker": id}                                                       every replica off this broker
     {"kind": "fill", "broker": id}                                                        its fair share onto this broker
     {"kind": "replication_factor", "topic": name, "replication_factor": n}
-    {"kind": "rebalance", "goals": [..], "tolerance": 0.1}                                spread over all, by goals (`proposals`)
+    {"kind": "rebalance", "goals": [..], "tolerance": 0.1}                                spread over all, by goals (`balance`)
     """
     wanted, problems = _wanted(scope, partitions, brokers)
     known = {b.broker_id: b for b in brokers}
@@ -126,7 +126,7 @@ def _room(incoming: Mapping[int, int], brokers: Mapping[int, BrokerView]) -> tup
             continue
         if count >= free:
             problems.append(f"Broker {b} has {free} bytes free and would get {count}; make room, or move less.")
-        elif count > free * proposals.TIGHT:
+        elif count > free * balance.TIGHT:
             warnings.append(f"Broker {b} would be left with {free - count} of {free} free bytes.")
     return problems, warnings
 
@@ -159,9 +159,9 @@ def _wanted(
 def _rebalanced(
     scope: Mapping[str, Any], partitions: Sequence[PartitionView], brokers: Sequence[BrokerView]
 ) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
-    found = proposals.propose(
-        partitions, brokers, list(scope.get("goals") or proposals.GOALS),
-        float(scope.get("tolerance") or proposals.TOLERANCE_DEFAULT),
+    found = balance.propose(
+        partitions, brokers, list(scope.get("goals") or balance.GOALS),
+        float(scope.get("tolerance") or balance.TOLERANCE_DEFAULT),
     )  # fmt: skip
     index = {(p.topic, p.partition): p.topic_id for p in partitions}
     return {(index[c.topic, c.partition], c.partition): c.replicas_to for c in found.changes}, []

@@ -9,9 +9,9 @@ from typing import Any
 from django.db.models import Count, Q, Sum
 
 from controlplane import pace, windows
+from controlplane.balance import GOALS
 from controlplane.models import Move, MovePartition, MoveTransition, ReplicaFinding, ReplicaRecovery
 from controlplane.models.move import FINISHED_STATES, MoveState
-from controlplane.proposals import GOALS
 from controlplane.selectors.common import Page, paged
 
 

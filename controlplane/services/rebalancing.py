@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane import proposals
-from controlplane.proposals import GOALS, TOLERANCE_DEFAULT, Load
+from controlplane import balance
+from controlplane.balance import GOALS, TOLERANCE_DEFAULT, Load
 from controlplane.services import planning
 from controlplane.services.common import Refused
 
@@ -20,10 +20,10 @@ class Proposed:
     """`changes` spelled out up to a limit, `changes_total` of them in all; `copies` replicas, `bytes_to_copy` of those whose size is known.
     `before` and `after` per broker; `scope` is that of the move that does it."""
 
-    goals: list[proposals.GoalResult]
+    goals: list[balance.GoalResult]
     before: list[Load]
     after: list[Load]
-    changes: list[proposals.Relocated]
+    changes: list[balance.Relocated]
     changes_total: int
     copies: int
     bytes_to_copy: int
@@ -40,10 +40,10 @@ def proposed(goals: Sequence[str] | None = None, tolerance: float | None = None,
     )  # fmt: skip
 
 
-def propose(goals: Sequence[str] | None = None, tolerance: float | None = None) -> proposals.Proposal:
+def propose(goals: Sequence[str] | None = None, tolerance: float | None = None) -> balance.Balance:
     """`goals` in their order of importance, None: all. Raises Refused for what is no goal."""
     try:
-        return proposals.propose(
+        return balance.propose(
             planning.partition_views(), planning.broker_views(), list(goals or GOALS),
             tolerance if tolerance is not None else TOLERANCE_DEFAULT,
         )  # fmt: skip

@@ -214,7 +214,7 @@ def test_a_proposal_fills_who_is_empty_and_the_move_is_reviewed_as_any(desk: Des
     desk.shot("verbs-14-rebalance", full=True)
     page.click("text=Review the move")
     page.wait_for_url("**kind=rebalance**")
-    told = house.post("proposals", {"goals": ["replicas"]})
+    told = house.post("rebalance", {"goals": ["replicas"]})
     assert page.locator("#list tbody tr").count() == min(200, told["changes_total"]) > 0
     desk.shot("verbs-15-rebalance-review")
 

@@ -12,7 +12,7 @@ from tests.unit.controlplane.world import World
 @pytest.mark.django_db
 def test_a_proposal_is_read_from_the_rows_and_run_by_an_ordinary_move(world: World, operator: APIClient) -> None:
     world.topic("flights", *[(1, 2)] * 6)
-    told = operator.post("/api/v1/proposals", {"goals": ["replicas"]}, format="json")
+    told = operator.post("/api/v1/rebalance", {"goals": ["replicas"]}, format="json")
     assert told.status_code == 200, told.json()
     body = told.json()
     assert [(b["broker_id"], b["replicas"]) for b in body["before"]] == [(1, 6), (2, 6), (3, 0)]
@@ -20,6 +20,6 @@ def test_a_proposal_is_read_from_the_rows_and_run_by_an_ordinary_move(world: Wor
     moved = operator.post("/api/v1/moves", {"scope": body["scope"], "start": True}, format="json")
     assert moved.status_code == 201 and moved.json()["parts"] == body["changes_total"]
     assert moved.json()["title"] == "Rebalance by replicas"
-    assert operator.post("/api/v1/proposals", {"goals": ["peace"]}, format="json").status_code == 400
+    assert operator.post("/api/v1/rebalance", {"goals": ["peace"]}, format="json").status_code == 400
     with pytest.raises(Refused, match="'peace' is no goal"):
         rebalancing.propose(["peace"])

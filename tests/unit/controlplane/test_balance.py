@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controlplane.balance import COUNTED, GOALS, Balance, propose
 from controlplane.placed import BrokerView, PartitionView
 from controlplane.plan import plan
-from controlplane.proposals import COUNTED, GOALS, Proposal, propose
 
 TOPIC = UUID(int=1)
 
@@ -24,7 +24,7 @@ def parts(*replicas: tuple[int, ...], size: int | None = 10, rate: float = 1.0) 
     return [PartitionView(TOPIC, "t", i, r, r, r[0], 0, size, 1, False, rate) for i, r in enumerate(replicas)]
 
 
-def after(p: Proposal, what: str) -> list[float]:
+def after(p: Balance, what: str) -> list[float]:
     return [getattr(x, what) for x in p.after]
 
 

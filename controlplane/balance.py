@@ -68,7 +68,7 @@ class Relocated:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class Balance:
     changes: tuple[Relocated, ...]
     before: tuple[Load, ...]
     after: tuple[Load, ...]
@@ -192,7 +192,7 @@ def propose(
     brokers: Sequence[BrokerView],
     goals: Sequence[str] = GOALS,
     tolerance: float = TOLERANCE_DEFAULT,
-) -> Proposal:
+) -> Balance:
     """`goals` out of GOALS, the most important first. Raises ValueError for what is no goal or no tolerance."""
     if strange := [g for g in goals if g not in GOALS]:
         raise ValueError(f"{strange[0]!r} is no goal; use {', '.join(GOALS)}")
@@ -226,7 +226,7 @@ def propose(
         results.append(
             GoalResult(goal, round(asked[goal], 1), round(after, 1), not after if goal == RACK else work.within(goal))
         )
-    return Proposal(changes, before, _loads(work), tuple(results), _notes(work, len(open_)))
+    return Balance(changes, before, _loads(work), tuple(results), _notes(work, len(open_)))
 
 
 def _spread(work: _Work, goal: str, held: Sequence[str]) -> None:
