@@ -268,7 +268,7 @@ class MoveOfPlanForm(WindowForm):
 
 class DrainForm(WeirForm):
     throttle_bytes_per_s = throttle_field(autofocus=True)
-    why = why_field()
+    why = why_field(required=True)
 
 
 class MoveForm(WeirForm):

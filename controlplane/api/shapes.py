@@ -234,7 +234,7 @@ class MoveThrottle(Why):
     )  # fmt: skip
 
 
-class DrainStart(Why):
+class DrainStart(Reason):
     throttle_bytes_per_s = serializers.IntegerField(
         default=None, allow_null=True, help_text="Bytes per second and broker; null for none."
     )
@@ -254,7 +254,7 @@ class ProposalAsk(serializers.Serializer[Any]):
     )
 
 
-class RestartCreate(Why):
+class RestartCreate(Reason):
     brokers = serializers.ListField(
         child=serializers.IntegerField(), default=None, allow_null=True,
         help_text="In this order; null for all that are alive.",

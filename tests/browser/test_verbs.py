@@ -165,6 +165,8 @@ def test_a_broker_is_restarted_by_keyboard_and_is_another_process_then(desk: Des
     keys(desk, "s")
     page.wait_for_url("**/restarts/new/**")
     desk.shot("verbs-10-restart-review")
+    tab_to(desk, "#id_why")
+    page.keyboard.type("a new kernel")
     tab_to(desk, "main form button.primary")
     keys(desk, "Enter")
     page.wait_for_url("**/restarts/*/")
@@ -196,6 +198,7 @@ def test_a_damaged_copy_is_found_shown_and_mended(desk: Desk, house: House) -> N
     page.wait_for_selector("text=is damaged")
     desk.shot("verbs-12-damage")
     page.click("#list td.acts a")
+    page.fill("#id_why", "bits have flipped")
     page.click("main button.primary")
     page.wait_for_url(f"**/topics/{TOPIC}/1/")
     wait_for(lambda: not house.get("findings?open=1")["rows"], "the damage to be over", 60)
@@ -221,7 +224,7 @@ def test_a_proposal_fills_who_is_empty_and_the_move_is_reviewed_as_any(desk: Des
 
 def moved(house: House, scope: dict[str, object]) -> None:
     """A move of this scope, run to its end over REST."""
-    made = house.post("moves", {"scope": scope, "start": True})
+    made = house.post("moves", {"scope": scope, "start": True, "why": "verbs"})
     done = wait_for(lambda: (m := house.get(f"moves/{made['id']}")) and m["finished_at"] and m, "the move's end", 120)
     assert done["state"] == "done", done
 

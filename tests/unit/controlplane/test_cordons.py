@@ -97,6 +97,6 @@ def test_the_same_by_rest(world: World, operator: APIClient, onlooker: APIClient
     assert operator.post("/api/v1/brokers/3/leaders_off", {"why": "x"}, format="json").status_code == 200
     world.apply_rows()
     assert operator.get("/api/v1/brokers/3").json()["leads"] is False
-    answer = operator.post("/api/v1/brokers/1/drain", {"throttle_bytes_per_s": 5_000_000}, format="json")
+    answer = operator.post("/api/v1/brokers/1/drain", {"throttle_bytes_per_s": 5_000_000, "why": "x"}, format="json")
     assert answer.status_code == 200 and answer.json()["move_id"] == Move.objects.get().pk
     assert operator.get("/api/v1/brokers/1/drain").json()["empty"] is False

@@ -17,7 +17,9 @@ def test_a_proposal_is_read_from_the_rows_and_run_by_an_ordinary_move(world: Wor
     body = told.json()
     assert [(b["broker_id"], b["replicas"]) for b in body["before"]] == [(1, 6), (2, 6), (3, 0)]
     assert max(b["replicas"] for b in body["after"]) <= 5 and body["changes_total"] == len(body["changes"]) >= 3
-    moved = operator.post("/api/v1/moves", {"scope": body["scope"], "start": True}, format="json")
+    moved = operator.post(
+        "/api/v1/moves", {"scope": body["scope"], "start": True, "why": "a new broker"}, format="json"
+    )
     assert moved.status_code == 201 and moved.json()["parts"] == body["changes_total"]
     assert moved.json()["title"] == "Rebalance by replicas"
     assert operator.post("/api/v1/rebalance", {"goals": ["peace"]}, format="json").status_code == 400

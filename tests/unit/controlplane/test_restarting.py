@@ -145,8 +145,9 @@ def test_by_rest(world: World, house: dict[str, int], operator: APIClient, onloo
     made = operator.post("/api/v1/restarts", {"brokers": [3, 1], "why": "kernel"}, format="json")
     assert made.status_code == 201 and made.json()["brokers"] == [3, 1] and made.json()["can"] == ["pause", "cancel"]
     pk = made.json()["id"]
-    assert operator.post("/api/v1/restarts", {}, format="json").status_code == 409
-    assert operator.post("/api/v1/restarts", {"brokers": [9]}, format="json").status_code in (400, 409)
+    assert operator.post("/api/v1/restarts", {"why": "x"}, format="json").status_code == 409
+    assert operator.post("/api/v1/restarts", {}, format="json").status_code == 400, "without a reason"
+    assert operator.post("/api/v1/restarts", {"brokers": [9], "why": "x"}, format="json").status_code in (400, 409)
     assert operator.post(f"/api/v1/restarts/{pk}/pause", {}, format="json").json()["state"] == "paused"
     assert operator.post(f"/api/v1/restarts/{pk}/pause", {}, format="json").status_code == 409
     assert operator.post(f"/api/v1/restarts/{pk}/resume", {}, format="json").json()["state"] == "running"
