@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0001_initial'),
+        ("controlplane", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='partition',
-            name='in_trouble',
+            model_name="partition",
+            name="in_trouble",
             field=models.BooleanField(db_index=True, default=False),
         ),
     ]

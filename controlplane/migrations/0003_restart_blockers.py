@@ -4,39 +4,38 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0002_partition_in_trouble'),
+        ("controlplane", "0002_partition_in_trouble"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='broker',
-            name='restart_blocked',
+            model_name="broker",
+            name="restart_blocked",
             field=models.PositiveIntegerField(default=0),
         ),
         migrations.AddField(
-            model_name='broker',
-            name='restart_blockers',
+            model_name="broker",
+            name="restart_blockers",
             field=models.JSONField(default=list),
         ),
         migrations.AddField(
-            model_name='replica',
-            name='index',
+            model_name="replica",
+            name="index",
             field=models.PositiveIntegerField(default=0),
         ),
         migrations.AddField(
-            model_name='replica',
-            name='topic_name',
-            field=models.CharField(default='', max_length=249),
+            model_name="replica",
+            name="topic_name",
+            field=models.CharField(default="", max_length=249),
         ),
         migrations.AlterField(
-            model_name='replica',
-            name='broker_id',
+            model_name="replica",
+            name="broker_id",
             field=models.IntegerField(),
         ),
         migrations.AddIndex(
-            model_name='replica',
-            index=models.Index(fields=['broker_id', 'topic_name', 'index'], name='replicas_of_a_broker'),
+            model_name="replica",
+            index=models.Index(fields=["broker_id", "topic_name", "index"], name="replicas_of_a_broker"),
         ),
     ]

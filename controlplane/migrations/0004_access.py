@@ -14,7 +14,6 @@ def carry(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ("controlplane", "0003_restart_blockers"),
     ]

@@ -5,120 +5,124 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0004_access'),
+        ("controlplane", "0004_access"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='accessentry',
-            name='overlay',
+            model_name="accessentry",
+            name="overlay",
             field=models.JSONField(null=True),
         ),
         migrations.AddField(
-            model_name='broker',
-            name='config_generation',
+            model_name="broker",
+            name="config_generation",
             field=models.PositiveBigIntegerField(default=0),
         ),
         migrations.AddField(
-            model_name='broker',
-            name='configs',
+            model_name="broker",
+            name="configs",
             field=models.JSONField(default=dict),
         ),
         migrations.AddField(
-            model_name='broker',
-            name='free_bytes',
+            model_name="broker",
+            name="free_bytes",
             field=models.BigIntegerField(null=True),
         ),
         migrations.AddField(
-            model_name='broker',
-            name='total_bytes',
+            model_name="broker",
+            name="total_bytes",
             field=models.BigIntegerField(null=True),
         ),
         migrations.AddField(
-            model_name='move',
-            name='bytes_per_s',
+            model_name="move",
+            name="bytes_per_s",
             field=models.FloatField(null=True),
         ),
         migrations.AddField(
-            model_name='move',
-            name='ends_in_s_max',
+            model_name="move",
+            name="ends_in_s_max",
             field=models.FloatField(null=True),
         ),
         migrations.AddField(
-            model_name='move',
-            name='ends_in_s_min',
+            model_name="move",
+            name="ends_in_s_min",
             field=models.FloatField(null=True),
         ),
         migrations.AddField(
-            model_name='move',
-            name='needs_bytes_per_s',
+            model_name="move",
+            name="needs_bytes_per_s",
             field=models.PositiveBigIntegerField(null=True),
         ),
         migrations.AddField(
-            model_name='move',
-            name='origin',
-            field=models.CharField(default='operator', max_length=10),
+            model_name="move",
+            name="origin",
+            field=models.CharField(default="operator", max_length=10),
         ),
         migrations.AddField(
-            model_name='move',
-            name='parts_per_broker_max',
+            model_name="move",
+            name="parts_per_broker_max",
             field=models.PositiveIntegerField(default=4),
         ),
         migrations.AddField(
-            model_name='move',
-            name='samples',
+            model_name="move",
+            name="samples",
             field=models.JSONField(default=list),
         ),
         migrations.AddField(
-            model_name='move',
-            name='throttle_bytes_per_s',
+            model_name="move",
+            name="throttle_bytes_per_s",
             field=models.PositiveBigIntegerField(null=True),
         ),
         migrations.AddField(
-            model_name='move',
-            name='throttled',
+            model_name="move",
+            name="throttled",
             field=models.BooleanField(default=False),
         ),
         migrations.AddField(
-            model_name='move',
-            name='throttles_before',
+            model_name="move",
+            name="throttles_before",
             field=models.JSONField(default=dict),
         ),
         migrations.AddField(
-            model_name='movepartition',
-            name='bytes_per_s',
+            model_name="movepartition",
+            name="bytes_per_s",
             field=models.FloatField(null=True),
         ),
         migrations.AddField(
-            model_name='movepartition',
-            name='cause',
-            field=models.CharField(default='', max_length=20),
+            model_name="movepartition",
+            name="cause",
+            field=models.CharField(default="", max_length=20),
         ),
         migrations.AddField(
-            model_name='movepartition',
-            name='samples',
+            model_name="movepartition",
+            name="samples",
             field=models.JSONField(default=list),
         ),
         migrations.AddField(
-            model_name='topic',
-            name='overlay',
+            model_name="topic",
+            name="overlay",
             field=models.JSONField(null=True),
         ),
         migrations.CreateModel(
-            name='MoveTransition',
+            name="MoveTransition",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField(auto_now_add=True)),
-                ('state_from', models.CharField(max_length=20)),
-                ('state_to', models.CharField(max_length=20)),
-                ('who', models.CharField(max_length=150)),
-                ('why', models.TextField(default='')),
-                ('move', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='transitions', to='controlplane.move')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("at", models.DateTimeField(auto_now_add=True)),
+                ("state_from", models.CharField(max_length=20)),
+                ("state_to", models.CharField(max_length=20)),
+                ("who", models.CharField(max_length=150)),
+                ("why", models.TextField(default="")),
+                (
+                    "move",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="transitions", to="controlplane.move"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['id'],
+                "ordering": ["id"],
             },
         ),
     ]

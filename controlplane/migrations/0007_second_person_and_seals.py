@@ -5,74 +5,97 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0006_features'),
+        ("controlplane", "0006_features"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='ChangeSeal',
+            name="ChangeSeal",
             fields=[
-                ('number', models.PositiveBigIntegerField(primary_key=True, serialize=False)),
-                ('part', models.CharField(choices=[('act', 'act'), ('outcome', 'outcome')], max_length=7)),
-                ('digest', models.CharField(max_length=64)),
-                ('sealed_at', models.DateTimeField(auto_now_add=True)),
+                ("number", models.PositiveBigIntegerField(primary_key=True, serialize=False)),
+                ("part", models.CharField(choices=[("act", "act"), ("outcome", "outcome")], max_length=7)),
+                ("digest", models.CharField(max_length=64)),
+                ("sealed_at", models.DateTimeField(auto_now_add=True)),
             ],
             options={
-                'ordering': ['number'],
+                "ordering": ["number"],
             },
         ),
         migrations.CreateModel(
-            name='Proposal',
+            name="Proposal",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(max_length=40)),
-                ('target', models.CharField(max_length=300)),
-                ('arguments', models.JSONField(default=dict)),
-                ('shown', models.JSONField()),
-                ('shown_hash', models.CharField(max_length=64)),
-                ('state', models.CharField(choices=[('open', 'open'), ('approved', 'approved'), ('done', 'done'), ('failed', 'failed'), ('rejected', 'rejected'), ('withdrawn', 'withdrawn'), ('expired', 'expired')], db_index=True, default='open', max_length=10)),
-                ('proposed_by', models.CharField(max_length=150)),
-                ('why', models.TextField()),
-                ('proposed_at', models.DateTimeField(auto_now_add=True)),
-                ('expires_at', models.DateTimeField()),
-                ('decided_by', models.CharField(default='', max_length=150)),
-                ('decided_why', models.TextField(default='')),
-                ('decided_at', models.DateTimeField(null=True)),
-                ('detail', models.TextField(default='')),
-                ('finished_at', models.DateTimeField(null=True)),
-                ('version', models.PositiveIntegerField(default=0)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("kind", models.CharField(max_length=40)),
+                ("target", models.CharField(max_length=300)),
+                ("arguments", models.JSONField(default=dict)),
+                ("shown", models.JSONField()),
+                ("shown_hash", models.CharField(max_length=64)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("open", "open"),
+                            ("approved", "approved"),
+                            ("done", "done"),
+                            ("failed", "failed"),
+                            ("rejected", "rejected"),
+                            ("withdrawn", "withdrawn"),
+                            ("expired", "expired"),
+                        ],
+                        db_index=True,
+                        default="open",
+                        max_length=10,
+                    ),
+                ),
+                ("proposed_by", models.CharField(max_length=150)),
+                ("why", models.TextField()),
+                ("proposed_at", models.DateTimeField(auto_now_add=True)),
+                ("expires_at", models.DateTimeField()),
+                ("decided_by", models.CharField(default="", max_length=150)),
+                ("decided_why", models.TextField(default="")),
+                ("decided_at", models.DateTimeField(null=True)),
+                ("detail", models.TextField(default="")),
+                ("finished_at", models.DateTimeField(null=True)),
+                ("version", models.PositiveIntegerField(default=0)),
             ],
             options={
-                'ordering': ['-id'],
+                "ordering": ["-id"],
             },
         ),
         migrations.AddField(
-            model_name='change',
-            name='seals',
+            model_name="change",
+            name="seals",
             field=models.PositiveSmallIntegerField(default=0),
         ),
         migrations.AddField(
-            model_name='move',
-            name='overrides',
+            model_name="move",
+            name="overrides",
             field=models.JSONField(default=list),
         ),
         migrations.AddIndex(
-            model_name='change',
-            index=models.Index(condition=models.Q(('seals__lt', 2)), fields=['seals', 'outcome'], name='change_unsealed'),
+            model_name="change",
+            index=models.Index(
+                condition=models.Q(("seals__lt", 2)), fields=["seals", "outcome"], name="change_unsealed"
+            ),
         ),
         migrations.AddField(
-            model_name='changeseal',
-            name='change',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='links', to='controlplane.change'),
+            model_name="changeseal",
+            name="change",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.PROTECT, related_name="links", to="controlplane.change"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='proposal',
-            constraint=models.UniqueConstraint(condition=models.Q(('state__in', ['open', 'approved'])), fields=('kind', 'target'), name='one_open_proposal_per_target'),
+            model_name="proposal",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("state__in", ["open", "approved"])),
+                fields=("kind", "target"),
+                name="one_open_proposal_per_target",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='changeseal',
-            constraint=models.UniqueConstraint(fields=('change', 'part'), name='one_seal_per_change_and_part'),
+            model_name="changeseal",
+            constraint=models.UniqueConstraint(fields=("change", "part"), name="one_seal_per_change_and_part"),
         ),
     ]

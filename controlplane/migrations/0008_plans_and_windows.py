@@ -5,75 +5,78 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0007_second_person_and_seals'),
+        ("controlplane", "0007_second_person_and_seals"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Plan',
+            name="Plan",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=200)),
-                ('scope', models.JSONField(default=dict)),
-                ('who', models.CharField(max_length=150)),
-                ('why', models.TextField(default='')),
-                ('digest', models.CharField(max_length=64)),
-                ('parts', models.PositiveIntegerField()),
-                ('copies', models.PositiveIntegerField()),
-                ('bytes_to_copy', models.BigIntegerField(null=True)),
-                ('brokers', models.JSONField(default=list)),
-                ('warnings', models.TextField(default='')),
-                ('overrides', models.JSONField(default=list)),
-                ('metadata_seq', models.PositiveBigIntegerField(default=0)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('approved_by', models.CharField(default='', max_length=150)),
-                ('approved_why', models.TextField(default='')),
-                ('approved_at', models.DateTimeField(null=True)),
-                ('dropped_at', models.DateTimeField(null=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=200)),
+                ("scope", models.JSONField(default=dict)),
+                ("who", models.CharField(max_length=150)),
+                ("why", models.TextField(default="")),
+                ("digest", models.CharField(max_length=64)),
+                ("parts", models.PositiveIntegerField()),
+                ("copies", models.PositiveIntegerField()),
+                ("bytes_to_copy", models.BigIntegerField(null=True)),
+                ("brokers", models.JSONField(default=list)),
+                ("warnings", models.TextField(default="")),
+                ("overrides", models.JSONField(default=list)),
+                ("metadata_seq", models.PositiveBigIntegerField(default=0)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("approved_by", models.CharField(default="", max_length=150)),
+                ("approved_why", models.TextField(default="")),
+                ("approved_at", models.DateTimeField(null=True)),
+                ("dropped_at", models.DateTimeField(null=True)),
             ],
             options={
-                'ordering': ['-id'],
+                "ordering": ["-id"],
             },
         ),
         migrations.CreateModel(
-            name='PlanChunk',
+            name="PlanChunk",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.PositiveIntegerField()),
-                ('parts', models.JSONField()),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.PositiveIntegerField()),
+                ("parts", models.JSONField()),
             ],
             options={
-                'ordering': ['number'],
+                "ordering": ["number"],
             },
         ),
         migrations.AddField(
-            model_name='move',
-            name='resumes_at',
+            model_name="move",
+            name="resumes_at",
             field=models.DateTimeField(null=True),
         ),
         migrations.AddField(
-            model_name='move',
-            name='window',
+            model_name="move",
+            name="window",
             field=models.JSONField(null=True),
         ),
         migrations.AddIndex(
-            model_name='movepartition',
-            index=models.Index(fields=['move', 'topic_name', 'partition'], name='parts_of_a_move'),
+            model_name="movepartition",
+            index=models.Index(fields=["move", "topic_name", "partition"], name="parts_of_a_move"),
         ),
         migrations.AddField(
-            model_name='plan',
-            name='move',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='controlplane.move'),
+            model_name="plan",
+            name="move",
+            field=models.ForeignKey(
+                null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="controlplane.move"
+            ),
         ),
         migrations.AddField(
-            model_name='planchunk',
-            name='plan',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='chunks', to='controlplane.plan'),
+            model_name="planchunk",
+            name="plan",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="chunks", to="controlplane.plan"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='planchunk',
-            constraint=models.UniqueConstraint(fields=('plan', 'number'), name='one_chunk_per_number'),
+            model_name="planchunk",
+            constraint=models.UniqueConstraint(fields=("plan", "number"), name="one_chunk_per_number"),
         ),
     ]

@@ -4,20 +4,19 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0008_plans_and_windows'),
+        ("controlplane", "0008_plans_and_windows"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='move',
-            name='adaptive',
+            model_name="move",
+            name="adaptive",
             field=models.JSONField(null=True),
         ),
         migrations.AddField(
-            model_name='movepartition',
-            name='compared',
+            model_name="movepartition",
+            name="compared",
             field=models.JSONField(null=True),
         ),
     ]

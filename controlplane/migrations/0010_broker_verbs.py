@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("controlplane", "0008_plans_and_windows"),
+        ("controlplane", "0009_compared_and_adaptive"),
     ]
 
     operations = [
