@@ -210,8 +210,9 @@ def propose(
         held: list[str] = []
         for goal in wanted:
             if goal == RACK:
-                _spread_racks(work)
-                work.limits.clear()  # some may have come from brokers that are not open
+                _spread_racks(work, held)
+                if not held:
+                    work.limits.clear()  # some may have come from brokers that are not open
             else:
                 _spread(work, goal, held)
                 held.append(goal)
@@ -331,7 +332,8 @@ def _needless(work: _Work) -> int:
     return count
 
 
-def _spread_racks(work: _Work) -> None:
+def _spread_racks(work: _Work, held: Sequence[str]) -> None:
+    """`held`: goals whose bounds hold, and whose means are not to change."""
     racks = {work.rack(b) for b in work.open} - {None}
     for i, replicas in enumerate(work.placed):
         if not work.movable(i):
@@ -343,6 +345,9 @@ def _spread_racks(work: _Work) -> None:
             fit = [b for b in work.open if work.rack(b) in racks - set(of)]
             fit.sort(key=lambda b: (work.load[REPLICAS][b], b))
             old = replicas[place]
+            if held:
+                leads = place == 0
+                fit = [b for b in fit if old in work.open and _keeps(work, held, i, old, b, leads=leads)]
             new = next((b for b in fit if work.may_replace(i, old, b)), None)
             if new is not None:
                 work.replace(i, old, new)

@@ -6,7 +6,7 @@ import random
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controlplane.balance import COUNTED, GOALS, Balance, propose
@@ -120,6 +120,9 @@ def test_what_is_no_goal_is_refused_by_name() -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 2**32), st.permutations(GOALS), st.integers(1, 5))
+@example(
+    0, ["disk", "rack", "replicas", "leaders", "traffic"], 2
+)  # racks came second and took bytes where too many were
 def test_whatever_the_cluster_the_rules_hold_and_nothing_gets_worse_than_asked(
     seed: int, goals: list[str], asked: int
 ) -> None:
@@ -158,6 +161,7 @@ def test_whatever_the_cluster_the_rules_hold_and_nothing_gets_worse_than_asked(
         assert len(known) - len(set(known)) <= len(was) - len(set(was))
     assert all(of[b].free_bytes is None or n <= 0.8 * of[b].free_bytes for b, n in came.items())  # type: ignore[operator]
     if p.goals and p.goals[0].goal in COUNTED:
-        assert p.goals[0].after <= p.goals[0].before + 1e-6, "the most important goal is never worse than before"
+        first = p.goals[0]
+        assert first.reached or first.after <= first.before + 1e-6, "outside of its bounds nothing gets further out"
     wanted = plan({"kind": "rebalance", "goals": goals[:asked]}, views, views_b)
     assert {x.view.partition: x.replicas_to for x in wanted.parts} == {c.partition: c.replicas_to for c in p.changes}
