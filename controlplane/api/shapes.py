@@ -233,6 +233,13 @@ class MoveThrottle(Why):
         help_text='Instead: {"cap": .., "floor": ..}, between which it follows the producers\' p99. The floor may be left out.',
     )  # fmt: skip
 
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if "throttle_bytes_per_s" not in self.initial_data and attrs["adaptive"] is None:
+            raise serializers.ValidationError(
+                {"throttle_bytes_per_s": "Give a rate, null for none, or adaptive bounds."}
+            )
+        return attrs
+
 
 class DrainStart(Reason):
     throttle_bytes_per_s = serializers.IntegerField(
