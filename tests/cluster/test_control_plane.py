@@ -231,7 +231,7 @@ def test_yesterdays_database_deletes_nothing_and_shows_the_drift(house: House) -
     load.finish()
     assert house.leaders("young")
     assert "young" in house.admin.list_topics(timeout=10).topics
-    status, refused = house.call("DELETE", "topics/young", {})
+    status, refused = house.call("DELETE", "topics/young", {"why": "test"})
     assert (status, "adopt" in refused["reason"]) == (400, True)
     for row in drift:
         house.post(f"drift/{row['topic_id']}/adopt", {"why": "test"})

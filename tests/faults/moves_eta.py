@@ -29,6 +29,7 @@ def looks(house: House, throttle: int | None, target: list[int]) -> tuple[list[L
         "start": True,
         "throttle_bytes_per_s": throttle,
         "parts_in_flight_max": 2,
+        "why": "how well its end is foretold",
     }
     move_id = house.post("moves", body)["id"]
     began, out = time.monotonic(), []
