@@ -232,6 +232,7 @@ class Groups(Leading[Led]):
             led.groups[old.group_id] = old  # refused, by its rules or by the log
             return NONE
         log.info("the group %r goes over to the new protocol with %d members", old.group_id, len(new.members))
+        new.promised.update(old.promised)
         told, joins = conversion.released(old)
         self._run(partition, led, new, told)
         for join in joins:

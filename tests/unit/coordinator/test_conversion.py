@@ -237,6 +237,7 @@ def test_the_log_refuses_the_way_back_and_it_is_gone_when_it_takes_again() -> No
 def test_a_join_that_waited_is_a_join_of_the_new_group_and_a_sync_is_to_be_done_again() -> None:
     house = House()
     house.join("", drawn_id="m1")
+    house.join("", drawn_id="m3", id_first=True)
     answers: list[Any] = []
     said = (("eager", subscription(frozenset(), 0)),)
     join = g.Join(answers.append, "", "m2", None, "c", "/h", 6_000, 8_000, "consumer", said, False)
@@ -244,6 +245,7 @@ def test_a_join_that_waited_is_a_join_of_the_new_group_and_a_sync_is_to_be_done_
     assert answers == [] and house.group.state is State.PREPARING
     house.beat("n1", 0, "a", "b")
     assert [(x.error, x.member_id, x.generation) for x in answers] == [(0, "m2", house.group.epoch)]
+    assert house.join("m3").error == 0, "it was given this id before"
     house = House()
     house.join("", drawn_id="m1")
     house.join("", drawn_id="m2")
