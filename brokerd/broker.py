@@ -408,13 +408,15 @@ class Broker:
         if self.partitions.findings.changed:
             self.partitions.findings.changed = False
             self.membership.tell_findings(self.partitions.findings.told())
-        if self.partitions.proposals_changed:
-            self.partitions.proposals_changed = False
-            self.membership.propose_isr(
+        seeds = self.partitions.seeds
+        if self.partitions.proposals_changed or seeds.changed:
+            self.partitions.proposals_changed = seeds.changed = False
+            self.membership.propose(
                 [
                     IsrProposal(p.tp.topic_id, p.tp.partition, p.leader_epoch, p.partition_epoch, p.isr)
                     for p in self.partitions.proposals.values()
-                ]
+                ],
+                seeds.wanted(),
             )
 
     def _note_metadata(self) -> None:

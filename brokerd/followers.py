@@ -1,6 +1,7 @@
 """What this broker's followers do to their logs: where they stand, what they append, where they are cut.
 
-Laws: only a follower's log is touched, as its leader's answers say; a failure of the disk takes the replica offline, never the broker.
+Laws: only a follower's log is touched, as its leader's answers say; a failure of the disk takes the replica offline, never the broker. An
+observer's log begins with its leader's seed and is never cut below it: what lies below was never there, so it begins anew.
 Called by `net/fetcher`. Must not come in: sockets, which answer counts (`replication`).
 """
 
@@ -16,6 +17,7 @@ from brokerd.partition import Role
 from brokerd.partitions import Partitions
 from brokerd.replica import Replica
 from brokerd.replication import Position, truncation_point
+from brokerd.storage import tails
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.slices import FetchRefused
 
@@ -35,7 +37,26 @@ class Followers:
             return (
                 None  # to ask for more is to say that one holds what came before: not while a power cut could take it
             )
-        return Position(replica.log.end_offset, replica.log.last_epoch, replica.log.start_offset)
+        return Position(
+            replica.log.end_offset, replica.log.last_epoch, replica.log.start_offset, unseeded=replica.unseeded
+        )
+
+    def begin(self, tp: TopicPartition, seed: bytes, hw: int, now: Now) -> bool:
+        """False when it is to be asked for again later."""
+        with self._held(tp) as replica:
+            if not replica.observes:
+                return True  # the metadata log has just said otherwise: what is there is an ordinary copy's beginning
+            try:
+                offset = tails.begin(replica.log, seed, now)
+            except ValueError as e:
+                self._partitions.trouble(replica, str(e))
+                return False
+            self._partitions.trouble(replica, None)
+            log.info("%s: the copy of its tail begins at %d", replica.name, offset)
+            replica.seed_void = False
+            replica.core.begun(offset)
+            replica.core.told_high_watermark(hw, offset)
+        return True
 
     @contextmanager
     def _held(self, tp: TopicPartition) -> Iterator[Replica]:
@@ -72,6 +93,9 @@ class Followers:
     def diverged(self, tp: TopicPartition, epoch: int, end_offset: int, now: Now) -> None:
         with self._held(tp) as replica:
             point = truncation_point(replica.log.epochs.end_offset_for, replica.log.end_offset, epoch, end_offset)
+            if replica.observes and point <= replica.log.start_offset:
+                self._void(replica, f"the leader's epoch {epoch} parts from ours at {point}")
+                return
             log.warning("%s: truncated from %d to %d, where the leader's epoch %d parts from ours",
                         replica.name, replica.log.end_offset, point, epoch)  # fmt: skip
             if point < replica.core.high_watermark:
@@ -86,8 +110,18 @@ class Followers:
 
     def out_of_range(self, tp: TopicPartition, leader_log_start: int, now: Now) -> None:
         with self._held(tp) as replica:
-            if leader_log_start > replica.log.end_offset:
+            if replica.observes:
+                self._void(
+                    replica,
+                    f"it ends at {replica.log.end_offset}, outside the leader's log, which starts at {leader_log_start}",
+                )
+            elif leader_log_start > replica.log.end_offset:
                 log.warning("%s: the leader's log starts at %d, ours ends at %d: begun anew there",
                             replica.name, leader_log_start, replica.log.end_offset)  # fmt: skip
                 replica.log.reset_to(leader_log_start, now)
                 replica.core.truncated(replica.log.end_offset)
+
+    @staticmethod
+    def _void(replica: Replica, why: str) -> None:
+        log.warning("%s: the copy of its tail is begun anew: %s", replica.name, why)
+        replica.seed_void = True

@@ -16,7 +16,7 @@ from uuid import UUID
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import Now, TopicPartition
-from brokerd.storage import checkpoints
+from brokerd.storage import checkpoints, recovery
 from brokerd.storage.disk import Disk, DiskFailed, DiskFull
 from brokerd.storage.log import Log
 
@@ -169,9 +169,10 @@ class LogDirs:
         except DiskFailed as e:
             log.warning("%s is left behind: %s", log_.folder, e)
 
-    def sort(self, d: LogDir, image: Image, hosted: Set[UUID]) -> None:
+    def sort(self, d: LogDir, image: Image, hosted: Set[UUID], broker_id: int) -> None:
         """Folders of topics that the image does not know are set aside; of deleted topics, removed (safety section 1). Whose the others
-        are is remembered for their opening, until `sorted_out`."""
+        are is remembered for their opening, until `sorted_out`. A copy of a tail that is nobody's any more is set aside, too: as an ordinary
+        copy it could not be in sync before everybody's logs start where it does."""
         for name in self.disk.listdir(d.path):
             folder = d.path / name
             if name.endswith("-stray") or not self.disk.isdir(folder):
@@ -183,7 +184,15 @@ class LogDirs:
             if topic_id is None:
                 continue
             if topic_id in image.topics:
-                self._owners[folder] = topic_id
+                index = name.rpartition("-")[2]
+                state = image.topics[topic_id].partitions.get(int(index)) if index.isdigit() else None
+                left = state is not None and broker_id not in state.hosts
+                if left and self.disk.exists(folder / recovery.TAIL_START):
+                    self.set_aside(
+                        folder, "its tail was copied here, and the metadata log says that it lives here no more"
+                    )
+                else:
+                    self._owners[folder] = topic_id
                 continue
             if topic_id in image.deleted:
                 self.disk.rmtree(folder)

@@ -181,6 +181,8 @@ class Partition:
     state: PartitionState | None = None
     min_insync: int = 1
     high_watermark: int = 0
+    told_end: int = 0
+    """A follower's: the high watermark that its leader told last, however far its own log goes."""
     log_end: int = 0
     sure_end: int = 0
     log_start: int = 0
@@ -328,7 +330,7 @@ class Partition:
 
     def _follower_fetched(self, event: FollowerFetched, now: Now) -> list[Effect]:
         if self.role is not Role.LEADER or self.state is None or event.seat.broker_id not in self.state.replicas:
-            return []
+            return []  # of an observer nothing is remembered: when it is added a new epoch begins, and it says all of it again
         follower = self.followers.get(event.seat.broker_id)
         if follower is None or follower.incarnation != event.seat.incarnation:
             follower = self.followers[event.seat.broker_id] = Follower(event.seat.incarnation)
@@ -433,12 +435,17 @@ class Partition:
     def told_high_watermark(self, offset: int, log_end: int) -> None:
         """A follower learns the leader's high watermark; it never believes beyond its own log."""
         if self.role is Role.FOLLOWER:
+            self.told_end = offset
             self.high_watermark = max(self.high_watermark, min(offset, log_end))
 
     def truncated(self, log_end: int) -> None:
         """The follower's log was cut to `log_end`. What is cut was never below a true high watermark."""
         self.log_end = log_end
         self.high_watermark = min(self.high_watermark, log_end)
+
+    def begun(self, log_end: int) -> None:
+        """The observer's log begins in the middle: of what it was before nothing counts."""
+        self.log_end = self.high_watermark = log_end
 
     def validate(self) -> None:
         if self.role is Role.LEADER:

@@ -28,6 +28,7 @@ from brokerd.findings import Findings
 from brokerd.logdirs import LogDir, LogDirs
 from brokerd.partition import Partition, Role
 from brokerd.replica import Proposal, Replica
+from brokerd.seeds import Seeds
 from brokerd.storage import checkpoints
 from brokerd.storage.disk import Disk, DiskFailed, DiskFull
 from brokerd.storage.producers import EXPIRATION_MS
@@ -90,6 +91,7 @@ class Partitions:
         self.leadership: LeadershipListener | None = None
         self.proposals: dict[TopicPartition, Proposal] = {}
         self.proposals_changed = False
+        self.seeds = Seeds()
         self.unflushed: dict[TopicPartition, Replica] = {}
         """Replicas where somebody waits for a flush; the upkeep takes them at the end of the turn."""
         self.offline_changed = False
@@ -129,7 +131,7 @@ class Partitions:
         self.image = image
         for d in self.log_dirs.online:
             try:
-                self.log_dirs.sort(d, image, {tp.topic_id for tp in self.hosted})
+                self.log_dirs.sort(d, image, {tp.topic_id for tp in self.hosted}, self.broker_id)
             except DiskFailed as e:
                 self.log_dirs.fail(d, str(e))
         if not self._loaded and self.log_dirs.any_failed:
@@ -184,7 +186,7 @@ class Partitions:
         state = topic.partitions.get(tp.partition) if topic is not None else None
         if topic is None or state is None:
             return
-        if self.broker_id not in state.replicas:
+        if self.broker_id not in state.hosts:
             self._found(tp)
             if tp in self.hosted:
                 self._delete(tp, now)
@@ -230,7 +232,7 @@ class Partitions:
         """What a full disk kept closed."""
         for tp in list(self._no_room):
             state = self.image.partition(tp)
-            if state is None or self.broker_id not in state.replicas:
+            if state is None or self.broker_id not in state.hosts:
                 self._no_room.discard(tp)
             else:
                 self.sync(tp, now)
@@ -394,6 +396,22 @@ class Partitions:
             self.waiters.check(replica.end_key())
         if isinstance(event, core.LogStartRaised):
             self.waiters.check(replica.hw_key())  # fetch sessions tell it
+        elif isinstance(event, core.Changed):
+            self.seeds.look(replica)
+        if machine.state is not None and machine.state.log_start_floor > replica.log.start_offset and replica.leads:
+            self._let_go_below(min(machine.state.log_start_floor, machine.high_watermark), replica, now)
+
+    def _let_go_below(self, floor: int, replica: Replica, now: Now) -> None:
+        """What the metadata log says is deleted, as far as it is committed: as DeleteRecords does. Each leader sees to it."""
+        if floor <= replica.log.start_offset:
+            return
+        log.info("%s: records below %d are deleted, the metadata log says so", replica.name, floor)
+        try:
+            replica.log.raise_start(floor)
+        except DiskFailed as e:
+            self.fail(replica, e)
+            return
+        self.run(replica, core.LogStartRaised(replica.log.start_offset), now)
 
     def _withdraw(self, tp: TopicPartition) -> None:
         if self.proposals.pop(tp, None) is not None:
@@ -476,7 +494,7 @@ class Partitions:
         """At the start with a directory offline: what is assigned here and found nowhere is taken to be on that one."""
         here = {name for d in self.log_dirs.online for name in self.disk.listdir(d.path)}
         for topic, index, state in image.each_partition():
-            if self.broker_id in state.replicas and f"{topic.name}-{index}" not in here:
+            if self.broker_id in state.hosts and f"{topic.name}-{index}" not in here:
                 self._nowhere.add(TopicPartition(topic.topic_id, index))
         if self._nowhere:
             self.offline_changed = True

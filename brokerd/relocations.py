@@ -21,7 +21,7 @@ from brokerd.logdirs import LogDir, future_name, future_of
 from brokerd.partitions import Partitions
 from brokerd.replica import Replica
 from brokerd.replication import truncation_point
-from brokerd.storage import checkpoints
+from brokerd.storage import checkpoints, tails
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.flushing import Flush
 from brokerd.storage.jobs import Runner
@@ -194,7 +194,12 @@ class Relocations:
                 future.truncate_to(point)
         if future.end_offset < live.start_offset or future.end_offset < live.segments[0].base_offset:
             first = next(live.headers(live.start_offset), None)
-            future.reset_to(first.base_offset if first is not None else live.start_offset, now)
+            begins = first.base_offset if first is not None else live.start_offset
+            seed = tails.seed_at(live, begins)
+            if seed is not None:
+                tails.begin(future, seed, now)  # what a tail began with is not in its records
+            else:
+                future.reset_to(begins, now)
 
     def _work(self, move: Relocation, run: Callable[[], None], plan: Flush | None) -> None:
         move.busy = True

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Seat, TopicPartition
 from brokerd.partition import Partition, Role
+from brokerd.storage import tails
 from brokerd.storage.log import Log
 
 
@@ -28,7 +29,7 @@ class Replica:
     """One partition that this broker holds."""
 
     __slots__ = (
-        "_end_key", "_hw_key", "config", "core", "held", "log", "moving", "offline_reason", "topic", "tp", "trouble",
+        "_end_key", "_hw_key", "config", "core", "held", "log", "moving", "offline_reason", "seed_void", "topic", "tp", "trouble",
     )  # fmt: skip
 
     def __init__(self, tp: TopicPartition, topic: str, config: TopicConfig, log_: Log, core_: Partition) -> None:
@@ -37,11 +38,27 @@ class Replica:
         self.trouble: str | None = None
         self.moving = self.held = False
         """To another directory: no compaction; about to change over: no flush either (`relocations`)."""
+        self.seed_void = False
+        """An observer's: the leader's log is another than the one it began in."""
         self._hw_key, self._end_key = object(), object()
 
     @property
     def leads(self) -> bool:
         return self.core.role is Role.LEADER and self.offline_reason is None
+
+    @property
+    def observes(self) -> bool:
+        """Its copy is of the tail, and counts for nothing."""
+        return self.core.state is not None and self.core.broker_id in self.core.state.observers
+
+    @property
+    def unseeded(self) -> bool:
+        """An observer's copy that has not begun at S, or not with all that was known there, or that others have left behind."""
+        state = self.core.state
+        if state is None or not self.observes:
+            return False
+        begun = 0 <= state.tail_start <= self.log.end_offset
+        return self.seed_void or not begun or not tails.seeded(self.log)
 
     @property
     def name(self) -> str:

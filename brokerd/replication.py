@@ -32,11 +32,13 @@ EPOCH_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a follower's log stands: its end, the epoch of its last batch (-1 when empty), its start."""
+    """Where a follower's log stands: its end, the epoch of its last batch (-1 when empty), its start. `unseeded`: an observer's that is to
+    begin in the middle, and wants to hear what is known there."""
 
     fetch_offset: int
     last_epoch: int
     log_start: int
+    unseeded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ class PartitionFetch:
 
 @dataclass(frozen=True, slots=True)
 class PartitionAnswer:
-    """`diverging` is (epoch, end offset) when the leader's log parts from ours; `records` then counts for nothing."""
+    """`diverging` is (epoch, end offset) when the leader's log parts from ours; `records` then counts for nothing. `seed`: what an unseeded
+    log begins with."""
 
     tp: TopicPartition
     error: int
@@ -56,6 +59,7 @@ class PartitionAnswer:
     log_start: int
     records: bytes | memoryview
     diverging: tuple[int, int] | None = None
+    seed: bytes = b""
 
 
 # -- what it hears -----------------------------------------------------------------------------------------------------
@@ -117,11 +121,20 @@ class OutOfRange:
 
 
 @dataclass(frozen=True, slots=True)
+class Begin:
+    """Our log holds nothing and is to begin with this."""
+
+    tp: TopicPartition
+    seed: bytes
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
 class WakeAt:
     mono_ms: int
 
 
-Effect = SendFetch | AppendFetched | Diverged | OutOfRange | WakeAt
+Effect = SendFetch | AppendFetched | Diverged | OutOfRange | Begin | WakeAt
 
 
 @dataclass(slots=True)
@@ -260,14 +273,23 @@ class Replication:
             if followed is None or asked is None or asked[0] != followed.leader_epoch:
                 continue  # of another epoch: the follower has moved on since it asked
             position = self.position(answer.tp)
-            if position is None or position.fetch_offset != asked[1].fetch_offset:
-                continue  # the log was cut or reset while the fetch was under way
+            if (
+                position is None
+                or position.fetch_offset != asked[1].fetch_offset
+                or position.unseeded != asked[1].unseeded
+            ):
+                continue  # the log was cut, reset or begun while the fetch was under way
             if answer.error == ERROR_OFFSET_OUT_OF_RANGE:
                 effects.append(OutOfRange(answer.tp, answer.log_start))
                 followed.not_before_ms = now.mono_ms + self.backoff_ms
             elif answer.error != ERROR_NONE:
                 followed.errors += 1
                 followed.not_before_ms = now.mono_ms + self.backoff_ms
+            elif asked[1].unseeded:
+                if answer.seed:
+                    effects.append(Begin(answer.tp, answer.seed, answer.high_watermark))
+                else:
+                    followed.not_before_ms = now.mono_ms + self.backoff_ms
             elif answer.diverging is not None:
                 effects.append(Diverged(answer.tp, *answer.diverging))
             else:

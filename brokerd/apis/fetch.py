@@ -181,7 +181,7 @@ class FetchApi:
                 return True
             if not serves(replica, ask.may_follow) or self._elsewhere(body, ask, follower) is not None:
                 return True
-            if _stranger(replica, follower):
+            if ask.wanted.unseeded or _stranger(replica, follower):
                 return True
             limit = limit_of(replica)
             offset = ask.wanted.fetch_offset
@@ -270,7 +270,7 @@ class FetchApi:
     def _heard_from(self, follower: Seat, asks: Iterable[Ask], pulse: Pulse | None) -> None:
         now = self._loop.now
         for ask in asks:
-            if ask.replica is None or self._diverging(ask.replica, ask.wanted) is not None:
+            if ask.replica is None or ask.wanted.unseeded or self._diverging(ask.replica, ask.wanted) is not None:
                 continue
             if ask.wanted.fetch_offset > ask.replica.log.end_offset:
                 continue
@@ -343,6 +343,10 @@ class FetchApi:
             data.high_watermark = replica.core.high_watermark
             data.last_stable_offset = replica.log.last_stable(replica.core.high_watermark)
             data.log_start_offset = replica.log.start_offset
+            if ask.wanted.unseeded:
+                self._seed(replica, data, follower)
+                nothing_yet = nothing_yet and not data.seed
+                continue
             parted = self._diverging(replica, ask.wanted)
             if parted is not None and version >= 12:
                 data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=parted[0], end_offset=parted[1])
@@ -384,6 +388,21 @@ class FetchApi:
                     bucket.spend(count, self._loop.now.mono_ms)
                 nothing_yet, read.served = False, True
         return out
+
+    def _seed(self, replica: Replica, data: FetchResponse.PartitionData, follower: Seat | None) -> None:
+        """What an observer's copy begins with, once it may."""
+        state = replica.core.state
+        if follower is None or state is None or follower.broker_id not in state.observers:
+            data.error_code = ErrorCode.INVALID_REQUEST  # it has not read yet that it is an observer no more
+            return
+        try:
+            data.seed = self._partitions.seeds.asked(replica, self._loop.now) or b""
+        except DiskFailed as e:
+            self._partitions.fail(replica, e)
+            data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            return
+        if not data.seed:
+            data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
 
 
 def _settle(session: Session, read: Sequence[Read]) -> list[Read]:
@@ -439,4 +458,4 @@ def _stranger(replica: Replica, follower: Seat | None) -> bool:
     """A follower that this leader has not read of yet, or no more. It has to come again: what it said would not be remembered, and in its
     session it would not say it twice (Kafka answers with the same code)."""
     state = replica.core.state
-    return follower is not None and state is not None and follower.broker_id not in state.replicas
+    return follower is not None and state is not None and follower.broker_id not in state.hosts

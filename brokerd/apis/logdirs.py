@@ -22,6 +22,9 @@ from brokerd.wire.messages import (
     DescribeLogDirsResponse,
 )
 
+UNKNOWN_LAG = -1
+"""Kafka's INVALID_OFFSET_LAG."""
+
 Described = dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]
 
 
@@ -61,7 +64,9 @@ class LogDirsApi:
             index = replica.tp.partition
             if names is not None and index not in names.get(replica.topic, ()):
                 continue
-            lag = 0 if replica.leads else max(0, replica.core.high_watermark - replica.log.end_offset)
+            lag = 0 if replica.leads else max(0, replica.core.told_end - replica.log.end_offset)
+            if replica.unseeded:
+                lag = UNKNOWN_LAG
             told = DescribeLogDirsResponse.DescribeLogDirsPartition(
                 partition_index=index, partition_size=replica.log.size_bytes, offset_lag=lag, is_future_key=False
             )

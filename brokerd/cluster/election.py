@@ -37,15 +37,20 @@ def elected(
         if len(back) == len(state.last_isr) == 1:
             # The last one that led is back. Its log is the longest that anybody can prove to have.
             seat = Seat(back[0], incarnation(back[0]) or 0)
-            return _led(state, seat, (seat,), min_insync)
+            return _led(_unproven(state), seat, (seat,), min_insync)
     if unclean:
         # Who is still being added last: its copy may hold next to nothing.
         for broker_id in sorted(state.replicas, key=lambda b: b in state.adding):
             now = incarnation(broker_id)
             if now is not None:
                 seat = Seat(broker_id, now)
-                return _led(replace(state, isr=(), elr=()), seat, (seat,), min_insync)
+                return _led(replace(_unproven(state), isr=(), elr=()), seat, (seat,), min_insync)
     return None
+
+
+def _unproven(state: PartitionState) -> PartitionState:
+    """Before somebody leads who may lack what was committed: where a tail began there, and what was to be deleted below, are void."""
+    return replace(state, tail_start=-1, log_start_floor=-1)
 
 
 def _led(state: PartitionState, leader: Seat, isr: tuple[Seat, ...], min_insync: int) -> PartitionState:

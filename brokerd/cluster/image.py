@@ -210,6 +210,9 @@ class Image:
             assert not set(p.elr) & set(p.isr_ids), f"ELR and ISR overlap, {where}"
             assert set(p.elr) <= set(p.replicas), f"ELR outside the replicas, {where}"
             assert set(p.adding) <= set(p.replicas) and set(p.removing) <= set(p.replicas), f"assignment, {where}"
+            assert not set(p.observers) & set(p.replicas), f"an observer is a replica, {where}"
+            assert len(set(p.observers)) == len(p.observers), f"an observer is named twice, {where}"
+            assert p.observers or p.tail_start < 0, f"a tail without an observer, {where}"
             if p.leader != NO_LEADER:
                 assert Seat(p.leader, p.leader_incarnation) in p.isr, f"leader without its seat in the ISR, {where}"
             else:

@@ -21,6 +21,7 @@ LEVELS = {
     2: "MetadataLevelRaised",
     3: "AccessChanged; the endpoints in BrokerUp",
     4: "FeatureFinalised",
+    5: "observers, tail_start and log_start_floor in PartitionChanged",
 }
 LEVEL_MIN, LEVEL_MAX = min(LEVELS), max(LEVELS)
 """What this program reads. It writes every one of them."""

@@ -90,6 +90,10 @@ class PartitionState:
     ran empty of trustworthy logs. `leader` is NO_LEADER when offline. `leader_epoch` grows with every election,
     `partition_epoch` with every change. `assignment_generation` grows with every change of `replicas`, `adding` or
     `removing`: the number a move's step is bound to.
+
+    `observers` hold a copy from offset `tail_start` on (-1: their leader has not said where yet) and count for nothing: not in the ISR,
+    no high watermark waits for them, nobody elects them, clients hear nothing of them (safety section 8). Below `log_start_floor`
+    (-1: none) a leader keeps nothing, once it is committed.
     """
 
     replicas: tuple[int, ...]
@@ -103,10 +107,18 @@ class PartitionState:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     assignment_generation: int = 0
+    observers: tuple[int, ...] = field(default=(), metadata={"version": 2, "level": 5})
+    tail_start: int = field(default=-1, metadata={"version": 2, "level": 5})
+    log_start_floor: int = field(default=-1, metadata={"version": 2, "level": 5})
 
     @property
     def isr_ids(self) -> tuple[int, ...]:
         return tuple(seat.broker_id for seat in self.isr)
+
+    @property
+    def hosts(self) -> tuple[int, ...]:
+        """Every broker with a copy, whether it counts or not."""
+        return (*self.replicas, *self.observers)
 
     @property
     def target(self) -> tuple[int, ...]:

@@ -125,23 +125,36 @@ class IsrProposal:
     isr: tuple[Seat, ...]
 
 
-def encode_proposals(incarnation: int, wanted: Sequence[IsrProposal]) -> bytes:
-    return to_json(
-        {
-            "incarnation": incarnation,
-            "proposals": [
-                [str(p.topic_id), p.partition, p.leader_epoch, p.partition_epoch, [list(s) for s in p.isr]]
-                for p in wanted[:PROPOSALS_MAX]
-            ],
-        }
-    )
+@dataclass(frozen=True, slots=True)
+class SeedProposal:
+    """Where the copies of a partition's observers are to begin: committed, and at the beginning of a segment of its leader's log."""
+
+    topic_id: UUID
+    partition: int
+    leader_epoch: int
+    offset: int
 
 
-def decode_proposals(data: bytes) -> tuple[int, tuple[IsrProposal, ...]]:
+def encode_proposals(incarnation: int, wanted: Sequence[IsrProposal], seeds: Sequence[SeedProposal] = ()) -> bytes:
+    """A controller of before there were seeds passes over them: it cannot read a log with observers either."""
+    body: dict[str, Any] = {
+        "incarnation": incarnation,
+        "proposals": [
+            [str(p.topic_id), p.partition, p.leader_epoch, p.partition_epoch, [list(s) for s in p.isr]]
+            for p in wanted[:PROPOSALS_MAX]
+        ],
+    }
+    if seeds:
+        body["seeds"] = [[str(s.topic_id), s.partition, s.leader_epoch, s.offset] for s in seeds[:PROPOSALS_MAX]]
+    return to_json(body)
+
+
+def decode_proposals(data: bytes) -> tuple[int, tuple[IsrProposal, ...], tuple[SeedProposal, ...]]:
     body = json.loads(data)
-    return body["incarnation"], tuple(
+    isrs = tuple(
         IsrProposal(UUID(t), p, le, pe, tuple(Seat(*s) for s in isr)) for t, p, le, pe, isr in body["proposals"]
     )
+    return body["incarnation"], isrs, tuple(SeedProposal(UUID(t), p, e, o) for t, p, e, o in body.get("seeds", ()))
 
 
 def encode_offline(incarnation: int, partitions: Iterable[TopicPartition]) -> bytes:

@@ -19,6 +19,7 @@ from brokerd.partitions import Partitions
 from brokerd.replication import (
     Answered,
     AppendFetched,
+    Begin,
     Diverged,
     Effect,
     Failed,
@@ -134,6 +135,9 @@ class Fetchers:
                         bucket.spend(len(effect.records), now.mono_ms)
                         if (ready := bucket.ready_ms(now.mono_ms)) > now.mono_ms:
                             source.replication.hold(effect.tp, ready)
+                case Begin():
+                    if not self._followers.begin(effect.tp, effect.seed, effect.high_watermark, now):
+                        source.replication.refused(effect.tp, now)
                 case Diverged():
                     self._followers.diverged(effect.tp, effect.epoch, effect.end_offset, now)
                 case OutOfRange():
@@ -169,6 +173,7 @@ class Fetchers:
                     last_fetched_epoch=f.position.last_epoch,
                     log_start_offset=f.position.log_start,
                     partition_max_bytes=bytes_max if bucket is None else min(bytes_max, max(LEAST_BYTES, bucket.rate)),
+                    unseeded=f.position.unseeded,
                 )
             )
         forgotten: dict[UUID, list[int]] = {}
@@ -223,6 +228,7 @@ def _partition_answers(body: FetchResponse) -> list[PartitionAnswer]:
                     p.log_start_offset,
                     p.records if p.records is not None else b"",
                     (parted.epoch, parted.end_offset) if parted is not None and parted.epoch >= 0 else None,
+                    p.seed,
                 )
             )
     return answers

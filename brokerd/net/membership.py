@@ -18,7 +18,7 @@ from brokerd.cluster.metadata import Record, RequestAnswered
 from brokerd.cluster.model import Endpoint, Now, TopicPartition
 from brokerd.cluster.store import Code, Create, Delete, Result, SessionState, Store
 from brokerd.cluster.tailer import Tailer
-from brokerd.cluster.znodes import Finding, ForwardedRequest, IsrProposal, Registration
+from brokerd.cluster.znodes import Finding, ForwardedRequest, IsrProposal, Registration, SeedProposal
 from brokerd.identity import Identity
 from brokerd.net.told import Told
 
@@ -79,6 +79,7 @@ class Membership:
         self._loaded = False
         self._closing = False
         self._wanted: tuple[IsrProposal, ...] = ()
+        self._seeds: tuple[SeedProposal, ...] = ()
         self._proposals_busy = False
         self._proposals_dirty = False
         self._proposals_mine = False
@@ -244,9 +245,9 @@ class Membership:
         self._retry_at_ms = self._clock().mono_ms + RETRY_MS
 
     # -- asking the controller -------------------------------------------------------------------------------------------
-    def propose_isr(self, wanted: Sequence[IsrProposal]) -> None:
-        """Replace the set of ISRs that this broker asks for."""
-        self._wanted = tuple(wanted)
+    def propose(self, isrs: Sequence[IsrProposal], seeds: Sequence[SeedProposal]) -> None:
+        """Replace the set of ISRs, and of offsets where observers' copies begin, that this broker asks for."""
+        self._wanted, self._seeds = tuple(isrs), tuple(seeds)
         self._proposals_dirty = True
         self._send_proposals()
 
@@ -254,7 +255,7 @@ class Membership:
         if self._proposals_busy or self.incarnation is None or not self._store.zk_session:
             return
         self._proposals_busy, self._proposals_dirty = True, False
-        data = znodes.encode_proposals(self.incarnation, self._wanted)
+        data = znodes.encode_proposals(self.incarnation, self._wanted, self._seeds)
         path = znodes.proposals(self.broker_id)
 
         def gone(result: Result) -> None:

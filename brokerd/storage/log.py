@@ -94,6 +94,7 @@ class Log:
         self.epochs.raise_start(self.start_offset)
         self.cleaned_offset = recovery.read_number(disk, folder / recovery.CLEANER_OFFSET)
         self._not_clean_above(self.end_offset)
+        self.snapshots.kept = {base} if (base := self.segments[0].base_offset) else set()
         self.flushing.begin(self.snapshots.flushed_offset, now)
         for segment in self.segments:
             segment.release()
@@ -233,7 +234,7 @@ class Log:
         self._attach(segment)
         self._edges.clear()
         self._snapshot_due = SNAPSHOT_BYTES
-        self._try("snapshot", self._write_snapshot)
+        self.leave_snapshot()
         return segment
 
     def _restart_beyond_gap(self, base: int, now: Now) -> Segment:
@@ -276,6 +277,9 @@ class Log:
 
     def _leave_shortcuts(self) -> None:
         self._try("index", self.segments[-1].save_indexes)
+        self.leave_snapshot()
+
+    def leave_snapshot(self) -> None:
         self._try("snapshot", self._write_snapshot)
 
     def snapshot(self, *, flushed: bool) -> Snapshot:
@@ -408,6 +412,22 @@ class Log:
         self.disk.unlink(self.folder / recovery.LOG_START)
         self._write_epochs()
 
+    def begin_with(self, known: Snapshot, now: Now) -> None:
+        """Empty the log and begin it in the middle of another (`tails`). A crash leaves it empty at 0, or begun with all that is `known`:
+        a snapshot without its segment counts for nothing."""
+        self.reset_to(0, now)
+        self.disk.replace(self.folder / recovery.TAIL_START, str(known.offset).encode())
+        self.snapshots.write(known)
+        self.segments.pop().remove()
+        self._bases.clear()
+        self._attach(self._new_segment(known.offset, now))
+        self.snapshots.kept = {known.offset}
+        self.epochs.entries, self.epochs.log_end = list(known.epochs), known.offset
+        self.epochs.raise_start(known.offset)
+        self.producers = Producers.from_json(known.producers, known.closing)
+        self.start_offset = known.offset
+        self._write_epochs()
+
     def raise_start(self, offset: int) -> None:
         """Records below `offset` are no more (DeleteRecords, or a follower told by its leader)."""
         if offset <= self.start_offset:
@@ -428,6 +448,7 @@ class Log:
                 lambda: self.disk.replace(self.folder / recovery.LOG_START, str(self.start_offset).encode()),
             )
         self.epochs.raise_start(self.start_offset)
+        self.snapshots.kept = {o for o in self.snapshots.kept if o >= self.segments[0].base_offset}
         self.aborted.drop(s.base_offset for s in removed)
         for segment in removed:
             segment.remove()

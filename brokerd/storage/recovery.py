@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 EPOCHS = "leader-epoch-checkpoint"
 LOG_START = "log-start-offset"
 CLEANER_OFFSET = "cleaner-offset"
+TAIL_START = "tail-start-offset"
+"""In the folder of a log that began in the middle of another: where."""
 CLEANED, SWAP = ".cleaned", ".swap"
 DAMAGED = ".damaged"
 

@@ -61,6 +61,8 @@ class Snapshots:
     def __init__(self, folder: Path, disk: Disk) -> None:
         self.folder, self.disk = folder, disk
         self.offsets: dict[int, bool] = {}
+        self.kept: set[int] = set()
+        """Of these offsets it is kept whatever comes later: what a log began with, or what others are to begin with."""
 
     def path(self, offset: int) -> Path:
         return self.folder / f"{offset:020d}.snapshot"
@@ -113,7 +115,7 @@ class Snapshots:
         self.offsets[snapshot.offset] = snapshot.flushed
         flushed = self.flushed_offset
         for offset in sorted(self.offsets)[:-KEPT]:
-            if offset != flushed:
+            if offset != flushed and offset not in self.kept:
                 self.drop(offset)
 
     def drop(self, offset: int) -> bool:

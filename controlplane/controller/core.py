@@ -15,7 +15,7 @@ from brokerd.cluster.image import Image
 from brokerd.cluster.levels import LEVEL_MAX, LEVEL_MIN
 from brokerd.cluster.metadata import ClusterCreated, MetadataLevelRaised
 from brokerd.cluster.model import Now, Seat, TopicPartition
-from brokerd.cluster.znodes import IsrProposal, Registration
+from brokerd.cluster.znodes import Registration
 from controlplane.controller import brokers, leaders, proposals
 from controlplane.controller.asked import Asked
 from controlplane.controller.events import (
@@ -51,7 +51,7 @@ class Core:
     acting: bool = False
     controller_epoch: int = 0
     registrations: Mapping[int, Registration] | None = None
-    proposed: dict[int, tuple[int, tuple[IsrProposal, ...]]] = field(default_factory=dict)
+    proposed: dict[int, IsrProposed] = field(default_factory=dict)
     offline: dict[int, tuple[int, frozenset[TopicPartition]]] = field(default_factory=dict)
     """Per broker: its incarnation, and the copies that it says it cannot serve."""
     asked: Asked = field(default_factory=Asked)
@@ -75,7 +75,7 @@ class Core:
             case BrokersSeen():
                 self.registrations = event.registrations
             case IsrProposed():
-                self.proposed[event.broker_id] = (event.incarnation, event.proposals)
+                self.proposed[event.broker_id] = event
             case ReplicasOffline():
                 self.offline[event.broker_id] = (event.incarnation, event.partitions)
             case Requested():

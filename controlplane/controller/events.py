@@ -9,7 +9,7 @@ from uuid import UUID
 
 from brokerd.cluster.metadata import Record
 from brokerd.cluster.model import TopicPartition
-from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration
+from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration, SeedProposal
 
 
 # -- wanted, from the database -------------------------------------------------------------------------------------------
@@ -30,7 +30,11 @@ class DesiredTopic:
 
 @dataclass(frozen=True, slots=True)
 class DesiredAssignment:
-    """A step of a move: applied only while the partition's assignment generation is `read_generation`."""
+    """A step of a move: applied only while the partition's assignment generation is `read_generation`.
+
+    `observers`: the replicas stay, and these get a copy of the tail beside them. `cut_at`: what lies below, where the observers' copies begin,
+    is deleted; with neither the partition is placed on `replicas`, and nobody observes any more.
+    """
 
     topic_id: UUID
     partition: int
@@ -38,6 +42,8 @@ class DesiredAssignment:
     read_generation: int
     move_id: str
     request_id: str | None = None
+    observers: tuple[int, ...] = ()
+    cut_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,7 @@ class IsrProposed:
     broker_id: int
     incarnation: int
     proposals: tuple[IsrProposal, ...]
+    seeds: tuple[SeedProposal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,16 @@ from dataclasses import replace
 
 from brokerd.cluster import election
 from brokerd.cluster.model import NO_INCARNATION, NO_LEADER, PartitionState
+from controlplane.controller.events import DesiredAssignment
+
+
+def stands(state: PartitionState, wanted: DesiredAssignment) -> bool:
+    """Whether an order was carried out before: what it asks for is there, and the generation has moved since it was read."""
+    if state.assignment_generation == wanted.read_generation:
+        return False
+    if wanted.cut_at is not None:
+        return state.log_start_floor == wanted.cut_at
+    return state.target == wanted.replicas and state.observers == wanted.observers
 
 
 def assigned(
@@ -21,18 +31,55 @@ def assigned(
     if state.assignment_generation != read_generation:
         return f"it was placed anew since it was read (generation {read_generation}, now {state.assignment_generation})"
     if state.target == wanted:
-        return replace(state, assignment_generation=state.assignment_generation + 1)
+        return replace(_unobserved(state), assignment_generation=state.assignment_generation + 1)
     away = [r for r in wanted if r not in state.replicas and incarnation(r) is None]
     if away or not wanted:
         return f"brokers {away} are not alive" if wanted else "no replica is named"
     old = tuple(r for r in state.replicas if r not in wanted)
+    # Who observed is added like anybody: that its log begins where the leader's does not any more is its leader's to judge.
     return replace(
-        state,
+        _unobserved(state),
         replicas=(*wanted, *old),
         adding=tuple(r for r in wanted if r not in state.isr_ids and r not in state.target),
         removing=old,
         assignment_generation=state.assignment_generation + 1,
     )
+
+
+def observed(
+    state: PartitionState, observers: tuple[int, ...], read_generation: int, incarnation: Callable[[int], int | None]
+) -> PartitionState | str:
+    """With copies beside the replicas that begin at the log's present end and count for nothing: a `tail` move begins."""
+    if state.assignment_generation != read_generation:
+        return f"it was placed anew since it was read (generation {read_generation}, now {state.assignment_generation})"
+    if state.reassigning:
+        return f"it is being reassigned (adding {list(state.adding)}, removing {list(state.removing)})"
+    if held := [b for b in observers if b in state.replicas]:
+        return f"brokers {held} are replicas already"
+    if away := [b for b in observers if incarnation(b) is None]:
+        return f"brokers {away} are not alive"
+    return replace(
+        _unobserved(state),
+        observers=observers,
+        assignment_generation=state.assignment_generation + 1,
+    )
+
+
+def cut(state: PartitionState, offset: int, read_generation: int) -> PartitionState | str:
+    """Nothing below `offset`, where the observers' copies begin, is kept any more, whoever leads: a follower that had not heard yet where the
+    log starts may lead next, also when the move is over. So the floor stays; there is no way back."""
+    if state.assignment_generation != read_generation:
+        return f"it was placed anew since it was read (generation {read_generation}, now {state.assignment_generation})"
+    if offset < 0 or state.tail_start != offset:
+        return f"the new copies begin at {state.tail_start} now, not at {offset}; look at it again"
+    return replace(state, log_start_floor=offset, assignment_generation=state.assignment_generation + 1)
+
+
+def _unobserved(state: PartitionState) -> PartitionState:
+    """Who has observed does so no more. What it had fetched until then counts for nothing, not even when it is added: its copy may have been
+    begun anew, or may be thrown away, and one of its fetches may still be under way."""
+    after = replace(state, observers=(), tail_start=-1)
+    return election.led_anew(after) if state.observers else after
 
 
 def finished(state: PartitionState, min_insync: int, serving: election.Incarnation) -> PartitionState | None:

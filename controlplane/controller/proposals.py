@@ -1,4 +1,4 @@
-"""Leaders ask for ISRs: what is accepted, and what is refused with a reason.
+"""Leaders ask for ISRs, and say where observers' copies begin: what is accepted, and what is refused with a reason.
 
 Law: each proposal for the state as it stands is answered in the log, and an answer moves the partition epoch (decision 012); one that was overtaken is
 answered already. Called by `core`. Must not come in: brokers that come and go (`brokers`).
@@ -7,22 +7,23 @@ answered already. Called by `core`. Must not come in: brokers that come and go (
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from brokerd.cluster import election
 from brokerd.cluster.metadata import IsrRefused
 from brokerd.cluster.model import PartitionState, Seat, TopicPartition
-from brokerd.cluster.znodes import IsrProposal
+from brokerd.cluster.znodes import IsrProposal, SeedProposal
+from controlplane.controller.events import IsrProposed
 from controlplane.controller.look import Look
 
-Proposed = Mapping[int, tuple[int, tuple[IsrProposal, ...]]]
-"""Per broker: its incarnation, and what it asks for."""
 
-
-def decide(look: Look, proposed: Proposed) -> None:
-    for broker_id, (incarnation, proposals) in sorted(proposed.items()):
+def decide(look: Look, proposed: Mapping[int, IsrProposed]) -> None:
+    """`proposed` by broker: all that it asks for."""
+    for broker_id, asked in sorted(proposed.items()):
+        incarnation = asked.incarnation
         if look.incarnation(broker_id) != incarnation:
             continue
-        for p in proposals:
+        for p in asked.proposals:
             tp = TopicPartition(p.topic_id, p.partition)
             state, topic = look.image.partition(tp), look.image.topics.get(p.topic_id)
             if state is None or topic is None or tp in look.decided:
@@ -40,6 +41,18 @@ def decide(look: Look, proposed: Proposed) -> None:
                 )
                 # The epoch moves, so that nobody accepts it later: the leader counts without the newcomer from then on.
                 look.put(tp, state)
+        for seed in asked.seeds:
+            _begin(look, broker_id, incarnation, seed)
+
+
+def _begin(look: Look, broker_id: int, incarnation: int, seed: SeedProposal) -> None:
+    """The leader's word is enough: what it names is committed, so that it holds for whoever leads next, too."""
+    tp = TopicPartition(seed.topic_id, seed.partition)
+    state = look.state(tp)
+    if state is None or not state.observers or state.tail_start == seed.offset:
+        return
+    if (state.leader, state.leader_incarnation, state.leader_epoch) == (broker_id, incarnation, seed.leader_epoch):
+        look.put(tp, replace(state, tail_start=seed.offset))
 
 
 def _problem(look: Look, broker_id: int, incarnation: int, p: IsrProposal, state: PartitionState) -> str | None:

@@ -40,6 +40,9 @@ from controlplane.controller.events import (
 )
 from controlplane.controller.look import Look
 
+TAIL_LEVEL = 5
+"""Of the metadata log: from there on a partition may have observers."""
+
 
 @dataclass(slots=True)
 class Wanted:
@@ -113,8 +116,8 @@ class Wanted:
             if state is None or topic is None:
                 continue
             name = f"{topic.name}-{tp.partition}"
-            if state.target != wanted.replicas or state.assignment_generation == wanted.read_generation:
-                after = placements.assigned(state, wanted.replicas, wanted.read_generation, look.incarnation)
+            if not placements.stands(state, wanted):
+                after = _placed(look, state, wanted)
                 if isinstance(after, str):
                     look.report("refused", f"move {wanted.move_id}", f"{name}: {after}")
                     asked.refused(wanted.request_id, name, after)
@@ -231,3 +234,13 @@ class _Places:
                 raise PlacementError(f"none of the brokers {list(replicas)} of partition {i} is alive")
             out[i] = PartitionState(replicas, isr, isr[0].broker_id, isr[0].incarnation, 0, 0)
         return out
+
+
+def _placed(look: Look, state: PartitionState, wanted: DesiredAssignment) -> PartitionState | str:
+    if wanted.cut_at is not None:
+        return placements.cut(state, wanted.cut_at, wanted.read_generation)
+    if wanted.observers:
+        if look.level() < TAIL_LEVEL:
+            return f"the metadata log is at level {look.level()}; tail moves need {TAIL_LEVEL} (manage.py upgrade_metadata)"
+        return placements.observed(state, wanted.observers, wanted.read_generation, look.incarnation)
+    return placements.assigned(state, wanted.replicas, wanted.read_generation, look.incarnation)

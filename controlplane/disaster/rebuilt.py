@@ -167,8 +167,10 @@ def rebuild(
 def seated(known: PartitionState | None, copies: Sequence[Copy], brokers: Sequence[int]) -> PartitionState:
     """The state a partition begins anew with: without leader, its ISR those whose logs reach farthest. The controller elects one who is back.
 
-    No copy at all: all replicas are equally empty.
+    No copy at all: all replicas are equally empty. A copy of the tail alone, which counted for nothing before, does so only where there is no other.
     """
+    if known is not None and known.observers:
+        copies = [c for c in copies if c.broker_id not in known.observers] or copies
     best = max((c.reach for c in copies), default=None)
     holders = sorted(c.broker_id for c in copies if c.reach == best)
     replicas = known.replicas if known is not None and known.replicas else ()
@@ -181,6 +183,7 @@ def seated(known: PartitionState | None, copies: Sequence[Copy], brokers: Sequen
     return replace(
         state,
         replicas=replicas, isr=isr, leader=NO_LEADER, leader_incarnation=NO_INCARNATION, elr=(), last_isr=(),
+        observers=(), tail_start=-1, log_start_floor=-1,
         leader_epoch=max([0, *epochs]) + EPOCHS_ABOVE, partition_epoch=state.partition_epoch + EPOCHS_ABOVE,
     )  # fmt: skip
 

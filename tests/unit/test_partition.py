@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 from brokerd.cluster.model import Now, PartitionState, Seat, TopicPartition
@@ -100,3 +101,26 @@ def test_a_leader_is_followed_once_all_who_may_lead_next_have_asked_from_its_epo
     assert not leader.machine.followed, "another life than the one that may lead"
     leader.hears(Changed(PartitionState((1, 2, 3), SEATS[:1], 1, 11, 7, 10), True, 1, 10, 0))
     assert leader.machine.followed, "nobody else may lead"
+
+
+def test_an_observer_counts_for_nothing_and_what_it_said_is_not_remembered() -> None:
+    leader = Leader(min_insync=2)
+    observer = Seat(4, 14)
+
+    def said(**more: object) -> list[object]:
+        epoch = leader.machine.state.partition_epoch + 1 if leader.machine.state is not None else 0
+        state = PartitionState((1, 2, 3), SEATS[:2], 1, 11, 5, epoch)
+        return leader.hears(Changed(replace(state, **more), True, 2, leader.end, 0))  # type: ignore[arg-type]
+
+    said(observers=(4,))
+    leader.appends(20)
+    assert leader.fetched(observer, 20) == [], "neither proposed nor counted"
+    assert leader.machine.high_watermark == 0
+    leader.fetched(SEATS[1], 20)
+    leader.appends(5)
+    leader.fetched(SEATS[1], 25)
+    assert leader.machine.high_watermark == 25, "nobody waits for an observer"
+    leader.fetched(observer, 25)
+    assert not [e for e in said(replicas=(4, 1, 2, 3), adding=(4,)) if isinstance(e, ProposeIsr)]
+    (proposed,) = [e for e in leader.fetched(observer, 25) if isinstance(e, ProposeIsr)]
+    assert observer in proposed.isr

@@ -17,7 +17,7 @@ from brokerd.logdirs import LogDirs, future_name, future_of
 from brokerd.partitions import Partitions
 from brokerd.relocations import Relocations
 from brokerd.replica import Replica
-from brokerd.storage import checkpoints
+from brokerd.storage import checkpoints, tails
 from brokerd.upkeep import Upkeep
 from brokerd.waiters import Waiters
 from brokerd.wire import records
@@ -366,3 +366,26 @@ def test_a_crash_at_any_step_of_a_move_loses_nothing_and_the_move_goes_on() -> N
             assert [f for f in again.folders() if not f.name.endswith("-stray")] == [B / "t-0"], (
                 f"{step} {disk.story[-1]}"
             )
+
+
+def test_a_tail_takes_what_it_began_with_along() -> None:
+    """What was known at its beginning is not in its records: an undecided transaction of before would be nobody's after a restart."""
+    house = House(SimDisk())
+    house.append(3)
+    begun = bytearray(
+        records.build(
+            [Record(0, 2_000_000, b"k", b"open")], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+        )
+    )
+    house.replica.log.append(begun, records.check(begun), 0, house.now)
+    offset = tails.roll_for_seed(house.replica.log, house.now)
+    assert offset == 4
+    seed = tails.seed_at(house.replica.log, offset)
+    assert seed is not None
+    tails.begin(house.replica.log, seed, house.now)
+    house.append(5)
+    house.ask(B)
+    house.settle()
+    assert house.replica.log.folder == B / "t-0" and house.replica.log.start_offset == 4
+    again = House(house.disk.killed(), at=B)
+    assert again.replica.log.producers.open == {7: 3} and again.values() == [b"%d" % i for i in range(4, 9)]

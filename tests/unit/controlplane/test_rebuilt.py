@@ -86,6 +86,15 @@ def test_who_holds_the_longest_log_becomes_a_replica_though_nobody_knew() -> Non
     assert state.replicas == (1, 2, 3, 7) and state.isr_ids == (7,)
 
 
+def test_a_copy_of_the_tail_alone_leads_nobody_while_there_is_a_whole_one() -> None:
+    known = replace(OLD, observers=(4,), tail_start=90, log_start_floor=50)
+    state = seated(known, [copy(1, 4, 100), copy(4, 4, 100)], [1, 2, 3, 4])
+    assert (state.isr_ids, state.replicas) == ((1,), (1, 2, 3))
+    assert (state.observers, state.tail_start, state.log_start_floor) == ((), -1, -1)
+    last = seated(known, [copy(4, 4, 100)], [4])
+    assert last.isr_ids == (4,), "of all that is left it is the most"
+
+
 def test_of_a_partition_that_nobody_knew_the_holders_are_the_replicas() -> None:
     state = seated(None, [copy(3, 1, 10), copy(2, 1, 10)], [1, 2, 3])
     assert state.replicas == (2, 3) and state.isr_ids == (2, 3)
