@@ -45,10 +45,10 @@ def shortest(outcome: Outcome, life: Live | None = None) -> tuple[int, Outcome] 
     return None
 
 
-def report(outcome: Outcome, *, story: bool, life: Live | None = None) -> None:
+def report(outcome: Outcome, *, story: bool, life: Live | None = None, world: str = "") -> None:
     again = f"PYTHONHASHSEED=0 python -m tests.simulation --seed {outcome.seed} --story"
-    if life is not None:
-        again += f" --{world_of(life)}"
+    if world:
+        again += f" {world}"
     found = shortest(outcome, life)
     told = outcome
     if found is not None:
@@ -62,13 +62,6 @@ def report(outcome: Outcome, *, story: bool, life: Live | None = None) -> None:
     else:
         print(f"after the first {found[0]} of its {outcome.faults} faults already: {told.violation}")
     print(f"again: {again}", flush=True)
-
-
-def world_of(life: Live) -> str:
-    """The option that asks for worlds of this kind."""
-    from tests.simulation import rolling
-
-    return "rolling" if life is rolling.live else "transactions"
 
 
 class Tally:
@@ -114,9 +107,11 @@ def main() -> int:
     parser.add_argument("--story", action="store_true", help="tell each seed's story")
     parser.add_argument("--faults", type=int, default=None, help="peace after that many faults")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first violation")
-    other = parser.add_mutually_exclusive_group()
-    other.add_argument("--transactions", action="store_true", help="worlds of transactions instead of ordinary ones")
-    other.add_argument("--rolling", action="store_true", help="worlds of a group whose members speak both protocols")
+    worlds = parser.add_mutually_exclusive_group()
+    worlds.add_argument("--transactions", action="store_true", help="worlds of transactions instead of ordinary ones")
+    worlds.add_argument("--rolling", action="store_true", help="worlds of a group whose members speak both protocols")
+    worlds.add_argument("--tails", action="store_true", help="worlds in which partitions move without their old data")
+    worlds.add_argument("--tail-transactions", action="store_true", help="the same, under transactions")
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
         os.execve(
@@ -124,10 +119,17 @@ def main() -> int:
             [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
             {**os.environ, "PYTHONHASHSEED": "0"},
         )
-    from tests.simulation import exactly_once, rolling
+    from tests.simulation import exactly_once, rolling, tails
     from tests.simulation.run import run
 
-    life = exactly_once.live if arguments.transactions else rolling.live if arguments.rolling else None
+    lives: dict[str, Live] = {
+        "--transactions": exactly_once.live,
+        "--rolling": rolling.live,
+        "--tails": tails.live,
+        "--tail-transactions": tails.live_with_transactions,
+    }
+    world = next((w for w in lives if getattr(arguments, w[2:].replace("-", "_"))), "")
+    life = lives.get(world)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     tally = Tally()
     try:
@@ -139,7 +141,7 @@ def main() -> int:
             if arguments.n == 1:
                 print(f"seed {seed}: {outcome.fingerprint}, {outcome.events} events, {outcome.acks} acknowledged")
             if outcome.violation is not None:
-                report(outcome, story=arguments.story, life=life)
+                report(outcome, story=arguments.story, life=life, world=world)
                 if not arguments.keep_going:
                     break
             if tally.done % SAY_EVERY == 0 and arguments.n > tally.done:

@@ -179,9 +179,9 @@ def values(cluster: Cluster, broker_id: int, tp: TopicPartition) -> list[tuple[i
     return out
 
 
-def raw(cluster: Cluster, broker_id: int, tp: TopicPartition, end: int) -> bytes:
+def raw(cluster: Cluster, broker_id: int, tp: TopicPartition, end: int, start: int = 0) -> bytes:
     log = cluster.brokers[broker_id].broker.partitions.hosted[tp].log
-    out, at = b"", log.start_offset
+    out, at = b"", max(start, log.start_offset)
     while at < end:
         piece = log.read(at, 1 << 20, end).bytes()
         if not piece:
@@ -199,7 +199,9 @@ def logs_agree(cluster: Cluster, but: tuple[str, ...] = ()) -> None:
         tp = TopicPartition(topic.topic_id, index)
         hosts = [b for b in state.replicas if tp in cluster.brokers[b].broker.partitions.hosted]
         low = min(cluster.brokers[b].broker.partitions.hosted[tp].core.high_watermark for b in hosts)
-        logs = {b: raw(cluster, b, tp, low) for b in hosts}
+        # A leader's retention may have passed where the others have not heard of it yet.
+        start = max(cluster.brokers[b].broker.partitions.hosted[tp].log.start_offset for b in hosts)
+        logs = {b: raw(cluster, b, tp, low, start) for b in hosts}
         if len(set(logs.values())) > 1:
             raise Violation(
                 f"{topic.name}-{index}: replicas differ below {low}: { {b: len(d) for b, d in logs.items()} }"
@@ -229,11 +231,16 @@ class History:
             raise Violation(f"{topic}-{partition}: offset {offset} was {known!r} and is {value!r} to a consumer")
 
     def judge(self, cluster: Cluster) -> None:
+        """By what the leaders hold, or, where logs are cut, by all that was ever committed."""
         for topic, index, state in cluster.image.each_partition():
             key = (topic.name, index)
             if topic.name in self.unpromised or topic.name == GROUP_OFFSETS_TOPIC:
                 continue
-            log = values(cluster, state.leader, TopicPartition(topic.topic_id, index))
+            tp = TopicPartition(topic.topic_id, index)
+            if cluster.archive is None:
+                log = values(cluster, state.leader, tp)
+            else:
+                log = [(r.offset, r.value or b"") for r in records.iterate(memoryview(cluster.archive.of(tp)))]
             found = [v for _, v in log]
             stands = set(found)
             if len(stands) != len(found):

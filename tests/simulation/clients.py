@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from brokerd.cluster.model import TopicPartition
 from brokerd.wire import framing, records
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -66,6 +67,23 @@ class Client(Node):
 
         any_broker = self.world.rng.choice(list(self.cluster.brokers))
         self.ask(any_broker, ApiKey.METADATA, 9, MetadataRequest(topics=None), answered)
+
+    def let_go(self, place: tuple[str, int], part: Any, offset: int) -> int:
+        """A fetch at `offset` was answered with OFFSET_OUT_OF_RANGE: where to go on, 0 to ask somebody else. Whoever leads keeps nothing at
+        `offset` then."""
+        start = int(part.log_start_offset)
+        topic = self.cluster.image.topic_named(place[0])
+        leader = self.leaders.get(place)
+        if topic is None or leader is None or start <= offset:
+            return 0
+        node = self.cluster.brokers[leader]
+        held = node.broker.partitions.hosted.get(TopicPartition(topic.topic_id, place[1])) if node.alive else None
+        if held is not None and held.log.start_offset <= offset < held.core.high_watermark:
+            raise Violation(
+                f"{place}: offset {offset} is out of range to {self.name}, and kept from {held.log.start_offset}"
+            )
+        self.world.reached["a reader meets what was let go"] += 1
+        return start
 
     def later(self, what: Any, ms: int = RETRY_MS) -> None:
         self.loop.call_later(ms, lambda now: what())
@@ -246,6 +264,8 @@ class Reader(Client):
         elif body is None:
             self.session = (-1, 0, 0)
         part = body.responses[0].partitions[0] if body is not None and body.responses else None
+        if part is not None and part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self.offset = self.let_go((self.topic, self.partition), part, self.offset) or self.offset
         if part is None or part.error_code:
             self.leaders.pop((self.topic, self.partition), None)
             self.later(self._fetch)

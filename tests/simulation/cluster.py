@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from brokerd.broker import Broker
@@ -32,6 +32,9 @@ from tests.simulation.ensemble import Ensemble
 from tests.simulation.network import Network, SimListener, SimPeer
 from tests.simulation.store import SimStore
 from tests.simulation.world import MS, Event, Node, World
+
+if TYPE_CHECKING:
+    from tests.simulation.archive import Archive
 
 SESSION_MS = 3_000
 SETTINGS = {
@@ -390,6 +393,8 @@ class Cluster:
         self.network = Network(world)
         self.topics: dict[str, DesiredTopic] = {}
         self.acting: SimDatabase | None = None
+        self.archive: Archive | None = None
+        """In worlds whose logs are cut: all that was ever committed."""
         self.brokers = {i: BrokerNode(self, i) for i in range(1, brokers + 1)}
         self.controllers = [ControllerNode(self, i) for i in range(1, controllers + 1)]
 
@@ -429,7 +434,7 @@ class Cluster:
             and bool(self.topics)
             and all(image.topic_named(n) is not None for n in self.topics)
             and all(
-                p.leader >= 0 and set(p.isr_ids) == set(p.replicas) and not p.reassigning
+                p.leader >= 0 and set(p.isr_ids) == set(p.replicas) and not p.reassigning and not p.observers
                 for _, _, p in image.each_partition()
             )
         )

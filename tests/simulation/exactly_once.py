@@ -5,13 +5,25 @@ Half of the worlds have transactions of the first kind, half of the second (KIP-
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from brokerd.replica import Replica
 from tests.simulation.checkers import History, Watch, logs_agree
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import Cluster
 from tests.simulation.run import AFTERMATH_S, PEACE_S_MAX, PROBES
-from tests.simulation.transactors import COPY, LEDGER, SOURCE, Carrier, CommittedReader, Ledger, Transactor, judge
+from tests.simulation.transactors import (
+    COPY,
+    LEDGER,
+    SOURCE,
+    Carrier,
+    CommittedReader,
+    Ledger,
+    Transactional,
+    Transactor,
+    judge,
+)
 from tests.simulation.trouble import Trouble, Weather
 from tests.simulation.world import S, World
 
@@ -50,11 +62,28 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
     cluster.until(cluster.settled, PEACE_S_MAX, "everything in step after the last fault")
     before = ledger.commits
     cluster.until(lambda: ledger.commits > before + 3, 30, "transactions to go on after the last fault")
+    wind_down(cluster, source, [*workers, carrier], readers, places)
+    judge(cluster, ledger, readers)
+    logs_agree_but_for_compaction(cluster)
+    world.reached["transactions committed"] += ledger.commits
+    world.reached["transactions aborted"] += ledger.aborts
+    world.reached["records carried"] += ledger.carried
+    history.acks += ledger.commits
+
+
+def wind_down(
+    cluster: Cluster,
+    source: Producer,
+    workers: Sequence[Transactional],
+    readers: Sequence[CommittedReader],
+    places: Sequence[tuple[str, int]],
+) -> None:
+    """Everybody stops, everything is decided, every reader is at the end."""
     source.stopped = True
-    for worker in (*workers, carrier):
+    for worker in workers:
         worker.stopped = True
     cluster.until(lambda: source.idle, 20, "the last acknowledgement")
-    cluster.until(lambda: all(w.idle for w in (*workers, carrier)), 40, "the last transactions")
+    cluster.until(lambda: all(w.idle for w in workers), 40, "the last transactions")
     cluster.until(
         lambda: all(decided(cluster, place) for place in places), DECIDED_S, "every transaction to be decided"
     )
@@ -67,12 +96,6 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
         )
         reader.stopped = True
     cluster.until(cluster.level, 20, "equal high watermarks")
-    judge(cluster, ledger)
-    logs_agree_but_for_compaction(cluster)
-    world.reached["transactions committed"] += ledger.commits
-    world.reached["transactions aborted"] += ledger.aborts
-    world.reached["records carried"] += ledger.carried
-    history.acks += ledger.commits
 
 
 def led(cluster: Cluster, topic: str, index: int) -> Replica:

@@ -11,7 +11,7 @@ import pytest
 from brokerd import partitions as partitions_module
 from brokerd.apis.fetch import FetchApi
 from brokerd.cluster import appender, election
-from brokerd.cluster.model import PartitionState
+from brokerd.cluster.model import PartitionState, Seat
 from brokerd.cluster.store import Check, Result
 from brokerd.coordinator import consumer_group
 from brokerd.coordinator.offsets import Commits
@@ -20,16 +20,18 @@ from brokerd.identity import Identity
 from brokerd.internal import InternalLog
 from brokerd.logdirs import LogDir
 from brokerd.net.membership import Membership
-from brokerd.partition import Changed, Partition
+from brokerd.partition import Changed, Partition, Role
 from brokerd.partitions import Partitions
 from brokerd.replica import Replica
+from brokerd.seeds import Seeds
 from brokerd.storage import checkpoints
 from brokerd.storage.log import Log
-from tests.simulation import exactly_once
+from tests.simulation import exactly_once, tails
 from tests.simulation import test_classic as classic
 from tests.simulation import test_safety as safety
+from tests.simulation import test_tails as tail_cases
 from tests.simulation.__main__ import shortest
-from tests.simulation.run import run
+from tests.simulation.run import Live, run
 
 SEEDS_MAX = 30
 
@@ -252,6 +254,84 @@ def test_a_rule_of_transactions_taken_out_is_missed(mutation: Any, monkeypatch: 
     raise AssertionError(f"{SEEDS_MAX} seeds found nothing wrong")
 
 
+def an_observer_counts_for_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    raised = Partition._raise_high_watermark
+
+    def counted(self: Partition) -> list[Any]:
+        effects = raised(self)
+        state = self.state
+        if self.role is Role.LEADER and state is not None and state.observers:
+            ends = sorted((f.log_end for f in self.followers.values()), reverse=True)[: self.min_insync - 1]
+            low = min([self.log_end, *ends])
+            if low > self.high_watermark:
+                self.high_watermark = low
+                effects.append(partitions_module.core.RaiseHighWatermark(low))
+        return effects
+
+    patch.setattr(Partition, "_raise_high_watermark", counted)
+
+
+def a_tail_begins_before_that_is_committed(patch: pytest.MonkeyPatch) -> None:
+    asked = Seeds.asked
+
+    def hasty(self: Seeds, replica: Replica, now: Any) -> bytes | None:
+        seed = asked(self, replica, now)
+        offer = self._offers.get(replica.tp)
+        if offer is not None and not offer.committed:
+            self._offers[replica.tp], self.changed = offer._replace(committed=True), True
+        return seed
+
+    patch.setattr(Seeds, "asked", hasty)
+
+
+def an_observer_is_elected(patch: pytest.MonkeyPatch) -> None:
+    elected = election.elected
+
+    def anybody(state: PartitionState, incarnation: Any, **how: Any) -> PartitionState | None:
+        found = elected(state, incarnation, **how)
+        for b in state.observers if found is None else ():
+            if (now := incarnation(b)) is not None:
+                rest = tuple(o for o in state.observers if o != b)
+                wider = replace(state, replicas=(*state.replicas, b), observers=rest, tail_start=-1)
+                return election._led(wider, Seat(b, now), (Seat(b, now),), how["min_insync"])
+        return found
+
+    patch.setattr(election, "elected", anybody)
+
+
+def a_tail_begins_without_the_producers(patch: pytest.MonkeyPatch) -> None:
+    begin = Log.begin_with
+    patch.setattr(
+        Log, "begin_with", lambda self, known, now: begin(self, replace(known, producers=[], closing=[]), now)
+    )
+
+
+def an_observer_copies_what_it_finds(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Replica, "unseeded", property(lambda self: False))
+
+
+@pytest.mark.parametrize(
+    ("mutation", "life", "first"),
+    [
+        (an_observer_counts_for_the_high_watermark, tails.live, 2),
+        (a_tail_begins_before_that_is_committed, tails.live, 2),
+        (a_tail_begins_without_the_producers, tails.live, 2),
+        (an_observer_copies_what_it_finds, tails.live, 2),
+    ],
+    ids=lambda m: m.__name__ if callable(m) else "",
+)
+def test_a_rule_of_tails_taken_out_is_missed(
+    mutation: Any, life: Live, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutation(monkeypatch)
+    for seed in range(first, first + SEEDS_MAX):
+        found = run(seed, life=life).violation
+        if found is not None:
+            print(f"seed {seed}: {found}")
+            return
+    raise AssertionError(f"{SEEDS_MAX} seeds found nothing wrong")
+
+
 def test_a_failing_seed_is_told_by_its_shortest_failing_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     no_truncation_by_epoch(monkeypatch)
     whole = next(o for o in map(run, range(1, SEEDS_MAX)) if o.violation is not None)
@@ -277,6 +357,7 @@ def test_a_failing_seed_is_told_by_its_shortest_failing_beginning(monkeypatch: p
         (safety.test_a_lost_tail_is_not_forgotten_by_the_next_start, a_loss_is_forgotten_at_the_next_start),
         (safety.test_a_leader_deposed_unheard_ends_no_idempotent_producer, a_leader_cut_off_is_sure_of_what_it_knows),
         (safety.test_what_a_copy_had_fetched_counts_for_nothing_once_it_is_thrown_away, a_copy_that_goes_leaves_the_epoch_as_it_is),
+        (tail_cases.test_with_every_old_replica_away_nobody_leads_and_what_they_acknowledged_is_there_when_they_are_back, an_observer_is_elected),
         (safety.test_after_an_io_error_no_tail_is_taken_for_intact, an_io_error_is_forgotten_with_the_process),
         (safety.test_a_replica_moved_away_and_back_is_in_sync_only_by_what_it_holds_since, a_copy_that_goes_leaves_the_epoch_as_it_is),
     ],

@@ -1,0 +1,259 @@
+"""An operator who moves partitions without their old data, and what must be true of such moves.
+
+`TailMove` orders one step after the other, each again until it is seen to have been done, as the rows of a move do: observers, the cut (or
+retention's), the new placement; or everything back, at any moment. `TailWatch` looks at what the brokers make of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from brokerd.cluster.metadata import PartitionChanged
+from brokerd.cluster.model import PartitionState, TopicPartition
+from brokerd.partition import Role
+from brokerd.replica import Replica
+from brokerd.storage.producers import Producers
+from controlplane.controller.events import DesiredAssignment
+from tests.simulation.checkers import Violation, Watch
+from tests.simulation.cluster import BrokerNode, Cluster
+from tests.simulation.world import MS, S
+
+LOOK_MS = (50, 400)
+PATIENCE_S = (1, 9)
+"""For how long an operator waits for retention before he cuts, or gives up."""
+
+
+class TailMove:
+    def __init__(self, cluster: Cluster, tp: TopicPartition, name: str, replicas: tuple[int, ...], number: int) -> None:
+        self.cluster, self.world, self.tp, self.name, self.number = cluster, cluster.world, tp, name, number
+        state = self.state
+        assert state is not None
+        self.before, self.to = state.target, replicas
+        self.observers = tuple(b for b in replicas if b not in state.replicas)
+        self.generation = state.assignment_generation
+        self.step = "observe"
+        self._cancelled_at = self.generation
+        self.calm = False
+        """Finish what was begun, and begin nothing."""
+        self._patience_us = self.world.now_us + self.world.between(PATIENCE_S[0] * S, PATIENCE_S[1] * S)
+        self._gives_up = self.world.chance(0.2)
+        self.world.after(1, self._look)
+
+    @property
+    def state(self) -> PartitionState | None:
+        return self.cluster.image.partition(self.tp)
+
+    @property
+    def over(self) -> bool:
+        return self.step in ("done", "cancelled", "refused")
+
+    def _look(self) -> None:
+        state = self.state
+        assert state is not None
+        getattr(self, f"_{self.step}")(state)
+        if not self.over:
+            self.world.after(self.world.between(LOOK_MS[0] * MS, LOOK_MS[1] * MS), self._look)
+
+    def _order(self, replicas: tuple[int, ...], observers: tuple[int, ...] = (), cut_at: int | None = None) -> None:
+        if self.cluster.acting is not None:
+            self.cluster.want(
+                DesiredAssignment(
+                    *self.tp, replicas, self.generation, f"tail-{self.number}", observers=observers, cut_at=cut_at
+                )
+            )
+
+    def _goes_to(self, step: str) -> None:
+        self.step = step
+        if step == "cancel" and (state := self.state) is not None:
+            self._cancelled_at = state.assignment_generation
+        self.world.reached[f"tail move: {step}"] += 1
+        self.world.tell(f"tail move {self.number} of {self.name}: {step}")
+
+    def _taken(self, state: PartitionState, as_wanted: bool) -> bool | None:
+        """Whether the order was carried out; None: not yet. Somebody else's order ends the move."""
+        if state.assignment_generation == self.generation:
+            return None
+        self.generation = state.assignment_generation
+        if not as_wanted:
+            self._goes_to("cancel" if state.observers else "refused")
+        return as_wanted
+
+    def _observe(self, state: PartitionState) -> None:
+        if self._taken(state, state.observers == self.observers):
+            self._goes_to("follow")
+        elif self.step == "observe" and (self.calm or self.world.now_us > self._patience_us + 5 * S):
+            # Refused for good (a broker that was to observe is away), or nobody took it: an order of ours that comes late is withdrawn.
+            self._goes_to("cancel")
+        elif self.step == "observe":
+            self._order(state.target, self.observers)
+
+    def _follow(self, state: PartitionState) -> None:
+        if state.assignment_generation != self.generation:
+            self._taken(state, False)
+        elif self._gives_up and not self.calm and self.world.chance(0.1):
+            self._goes_to("cancel")
+        elif state.tail_start >= 0 and (start := self._leaders_start(state)) is not None and self._in_step(state):
+            if start >= state.tail_start:
+                self.world.reached["tail move: retention has passed"] += 1
+                self._goes_to("join")
+            elif self.calm or self.world.now_us > self._patience_us:
+                self._goes_to("cut")
+
+    def _cut(self, state: PartitionState) -> None:
+        if self._taken(state, state.log_start_floor >= 0 and state.observers == self.observers):
+            self._goes_to("follow")
+        elif self.step == "cut" and state.tail_start >= 0:
+            self._order(state.target, cut_at=state.tail_start)
+
+    def _join(self, state: PartitionState) -> None:
+        if self._taken(state, state.target == self.to):
+            self._goes_to("switch")
+        elif self.step == "join":
+            self._order(self.to)
+
+    def _switch(self, state: PartitionState) -> None:
+        if not state.reassigning:
+            self._goes_to("done" if state.replicas == self.to else "refused")
+        elif self._gives_up and not self.calm and self.world.chance(0.1):
+            self.generation = state.assignment_generation
+            self._goes_to("cancel")
+
+    def _cancel(self, state: PartitionState) -> None:
+        """Through once the generation has moved: no order of before can take effect any more."""
+        if state.assignment_generation > self._cancelled_at and not state.observers:
+            self._goes_to("cancelled")
+            return
+        self.generation = state.assignment_generation
+        self._order(self.before)
+
+    # -- what an operator sees -------------------------------------------------------------------------------------------
+    def _copy(self, broker_id: int) -> Replica | None:
+        node = self.cluster.brokers.get(broker_id)
+        return node.broker.partitions.hosted.get(self.tp) if node is not None and node.alive else None
+
+    def _leaders_start(self, state: PartitionState) -> int | None:
+        leader = self._copy(state.leader)
+        return leader.log.start_offset if leader is not None else None
+
+    def _in_step(self, state: PartitionState) -> bool:
+        leader = self._copy(state.leader)
+        copies = [self._copy(b) for b in self.observers]
+        return leader is not None and all(
+            c is not None and c.log.end_offset >= max(leader.core.high_watermark, state.tail_start) for c in copies
+        )
+
+
+class TailWatch(Watch):
+    """The rules of safety section 8, looked at after every event and every entry of the metadata log."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._begun: dict[TopicPartition, set[int]] = defaultdict(set)
+        """Where copies of a partition's tail were said to begin, since its observers were named."""
+        self._ends: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
+        self._observed: set[tuple[TopicPartition, int]] = set()
+
+    def look(self) -> None:
+        super().look()
+        touched = self.cluster.world.touched
+        if touched.isdisjoint(self._names):
+            return
+        for node in self.cluster.brokers.values():
+            if node.name in touched and node.alive and not node.frozen:
+                for tp, replica in node.broker.partitions.hosted.items():
+                    self._copies_nothing_below(node, tp, replica)
+                    if replica.core.role is Role.LEADER and replica.core.high_watermark:
+                        self._all_in_sync_hold_it(node, tp, replica)
+
+    def _all_in_sync_hold_it(self, node: BrokerNode, tp: TopicPartition, leader: Replica) -> None:
+        """What a leader calls committed stands with everybody who may lead next."""
+        for seat in leader.core.maximal_isr():
+            member = self._hosted(*seat, tp)
+            if member is not None and member.log.end_offset < leader.core.high_watermark:
+                raise Violation(
+                    f"{leader.name}: {node.name} calls {leader.core.high_watermark} committed, {seat.broker_id} in its ISR {seat} ends at "
+                    f"{member.log.end_offset}"
+                )
+
+    def _copies_nothing_below(self, node: BrokerNode, tp: TopicPartition, replica: Replica) -> None:
+        """An observer's log grows only from where it was said to begin."""
+        state = replica.core.state
+        if state is None or node.broker_id not in state.observers:
+            self._ends.pop((node.name, tp), None)
+            return
+        base, end = replica.log.segments[0].base_offset, replica.log.end_offset
+        before = self._ends.get((node.name, tp))
+        self._ends[node.name, tp] = (node.life, end)
+        if before is None or before[0] != node.life or end <= before[1] or end == base:
+            return
+        first = max(before[1], base)
+        if not self._begun[tp] or first < min(self._begun[tp]):
+            raise Violation(
+                f"{replica.name}: observer {node.broker_id} copies from {first} on; its tail begins at {sorted(self._begun[tp])}"
+            )
+        self.cluster.world.reached["a tail is copied"] += 1
+
+    def _changed(self, record: PartitionChanged) -> None:
+        tp = TopicPartition(record.topic_id, record.partition)
+        old, new = self._states.get(tp), record.state
+        super()._changed(record)
+        if old is None or new.partition_epoch <= old.partition_epoch:
+            return
+        if new.observers and new.observers != old.observers:
+            self._begun[tp].clear()
+        if new.tail_start >= 0 and new.tail_start != old.tail_start:
+            self._begun[tp].add(new.tail_start)
+            self._committed(tp, new)
+        for b in old.observers:
+            if b in new.replicas:
+                self._observed.add((tp, b))
+        for seat in new.isr:
+            if seat not in old.isr and (tp, seat.broker_id) in self._observed:
+                self._observed.discard((tp, seat.broker_id))
+                self._joins_whole(tp, old, self._hosted(*seat, tp))
+
+    def _committed(self, tp: TopicPartition, new: PartitionState) -> None:
+        leader = self._hosted(new.leader, new.leader_incarnation, tp)
+        if leader is None or leader.core.role is not Role.LEADER or leader.core.leader_epoch != new.leader_epoch:
+            return
+        if new.tail_start > leader.core.high_watermark:
+            raise Violation(
+                f"{tp}: the tail begins at {new.tail_start}, above the high watermark {leader.core.high_watermark}"
+            )
+
+    def _joins_whole(self, tp: TopicPartition, old: PartitionState, member: Replica | None) -> None:
+        """Who observed and is taken into the ISR lacks nothing that the leader keeps who proposed it, and knows the producers. (The same
+        record may end the move.)"""
+        leader = self._hosted(old.leader, old.leader_incarnation, tp)
+        if leader is None or member is None or leader is member or leader.core.leader_epoch != old.leader_epoch:
+            return
+        if leader.core.role is not Role.LEADER:
+            return
+        self.cluster.world.reached["an observer joins"] += 1
+        if member.log.start_offset > leader.log.start_offset:
+            raise Violation(
+                f"{leader.name}: who joins has a log that starts at {member.log.start_offset}, the leader's starts at {leader.log.start_offset}"
+            )
+        base = member.log.segments[0].base_offset
+        if base in self._begun[tp] and base in member.log.snapshots.offsets:
+            end = min(member.log.end_offset, leader.core.high_watermark)
+            if strange := unknown(leader.log.producers, member.log.producers, end):
+                raise Violation(f"{leader.name}: a tail from {base} to {end} joins and does not know {strange}")
+
+
+def unknown(theirs: Producers, ours: Producers, end: int) -> list[str]:
+    """What `theirs` knows below `end` and `ours` does not: sequences, and transactions under way."""
+    out = []
+    for producer_id, known in theirs.known.items():
+        newest = known.batches[-1][3] if known.batches else known.marker_offset
+        if max(newest, known.marker_offset) >= end:
+            continue
+        mine = ours.known.get(producer_id)
+        if mine is None or (known.batches and not mine.batches):
+            out.append(f"producer {producer_id}, last heard at {newest}")
+        elif known.epoch == mine.epoch and known.batches and mine.batches and known.batches[-1] != mine.batches[-1]:
+            if mine.batches[-1][3] < end:
+                out.append(f"producer {producer_id}: {mine.batches[-1]} instead of {known.batches[-1]}")
+        elif known.first_offset >= 0 and mine.first_offset != known.first_offset and mine.marker_offset < end:
+            out.append(f"the transaction of producer {producer_id}, begun at {known.first_offset}")
+    return out

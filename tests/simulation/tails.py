@@ -1,0 +1,134 @@
+"""Worlds of moves without old data: the same cluster and the same trouble as in `run`, four brokers, logs that are cut by retention and by
+operators, and moves of mode `tail` among moves that copy all. `python -m tests.simulation --tails`, and `--tail-transactions`.
+
+What must be true is in `run` and `transactors.judge`, held against all that was ever committed (`archive`), and in `tailmoves`.
+"""
+
+from __future__ import annotations
+
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from tests.simulation import exactly_once
+from tests.simulation.archive import Archive
+from tests.simulation.checkers import History, logs_agree
+from tests.simulation.clients import Producer, Reader
+from tests.simulation.cluster import Cluster
+from tests.simulation.run import AFTERMATH_S, PEACE_S_MAX, PROBES, led
+from tests.simulation.tailmoves import TailMove, TailWatch
+from tests.simulation.transactors import COPY, LEDGER, SOURCE, Carrier, CommittedReader, Ledger, Transactor, judge
+from tests.simulation.trouble import Trouble, Weather
+from tests.simulation.world import S, World
+
+SETTINGS = {"log.retention.check.interval.ms": "1000"}
+MOVED = "moved"
+RETENTIONS = ({}, {}, {"retention_bytes": "6000"})
+
+
+class TailTrouble(Trouble):
+    """Among the faults, operators who move tails; now and then somebody places such a partition otherwise in mid-move."""
+
+    def __init__(
+        self, cluster: Cluster, history: History, weather: Weather, faults_max: int | None, topics: tuple[str, ...]
+    ) -> None:
+        self._topics = topics
+        self.moves: list[TailMove] = []
+        super().__init__(cluster, history, weather, faults_max)
+        self._kinds += [self._move, self._move, self._move]
+
+    def _move(self) -> None:
+        if self.cluster.acting is None or self.world.chance(0.15):
+            super()._move()
+            return
+        under_way = {m.tp for m in self.moves if not m.over}
+        free = [
+            (t.name, TopicPartition(t.topic_id, i), s)
+            for t, i, s in self.cluster.image.each_partition()
+            if t.name in self._topics and TopicPartition(t.topic_id, i) not in under_way
+        ]
+        if not free:
+            return
+        topic, tp, state = self.world.rng.choice(free)
+        replicas = tuple(self.world.rng.sample(sorted(self.cluster.brokers), len(state.target)))
+        if set(replicas) <= set(state.replicas):
+            return
+        self._orders += 1
+        self.world.tell(f"an operator moves the tail of {topic}-{tp.partition} from {state.target} to {replicas}")
+        self.moves.append(TailMove(self.cluster, tp, f"{topic}-{tp.partition}", replicas, self._orders))
+
+    def peace(self) -> None:
+        super().peace()
+        for move in self.moves:
+            move.calm = True
+
+    def ended(self) -> bool:
+        return all(m.over for m in self.moves)
+
+
+def live(world: World, history: History, trouble_s: float, faults_max: int | None) -> None:
+    weather = Weather.draw(world)
+    world.tell(f"weather: {weather}")
+    cluster = Cluster(world, brokers=4, settings=SETTINGS, probes=PROBES[world.seed % 2])
+    TailWatch(cluster)
+    cluster.archive = Archive(cluster, (MOVED, "wide"))
+    small = {"segment_bytes": "4096"}
+    cluster.want_topic(MOVED, 2, 2, min_insync_replicas="2", **small, **world.rng.choice(RETENTIONS))
+    cluster.want_topic("wide", 1, 3, min_insync_replicas="2", **small, **world.rng.choice(RETENTIONS))
+    cluster.until(cluster.settled, 30, "the cluster's beginning")
+    places = [(MOVED, 0), (MOVED, 1), ("wide", 0)]
+    producers = [Producer(cluster, history, f"p{i}{n}", t, p, 200) for i, (t, p) in enumerate(places) for n in "ab"]
+    seldom = [Producer(cluster, history, f"s{i}", t, p, 9_000) for i, (t, p) in enumerate(places)]
+    readers = [Reader(cluster, history, f"r{i}", t, p, careful=i != 1) for i, (t, p) in enumerate(places)]
+    world.run(world.now_us + 1 * S)
+    trouble = TailTrouble(cluster, history, weather, faults_max, (MOVED, "wide"))
+    world.run(world.now_us + int(trouble_s * S), lambda: trouble.exhausted)
+    if trouble.exhausted:
+        world.run(world.now_us + AFTERMATH_S * S)
+    trouble.peace()
+    cluster.until(lambda: trouble.ended() and cluster.settled(), PEACE_S_MAX, "everything in step after the last fault")
+    for producer in (*producers, *seldom):
+        producer.stopped = True
+    cluster.until(lambda: all(p.idle for p in (*producers, *seldom)), 20, "the last acknowledgements")
+    cluster.until(cluster.level, 20, "equal high watermarks")
+    for reader in readers:
+        log = led(cluster, reader.topic, reader.partition)
+        cluster.until(lambda r=reader, end=log.core.high_watermark: r.offset == end, 20, f"{reader.name} at the end")  # type: ignore[misc]
+        reader.stopped = True
+    cluster.archive.agrees()
+    logs_agree(cluster)
+    history.judge(cluster)
+
+
+def live_with_transactions(world: World, history: History, trouble_s: float, faults_max: int | None) -> None:
+    weather = Weather.draw(world)
+    kind = world.rng.choice((1, 2))
+    world.tell(f"weather: {weather}; transactions of kind {kind}")
+    cluster = Cluster(world, brokers=4, settings={**SETTINGS, **exactly_once.SETTINGS}, probes=PROBES[world.seed % 2])
+    TailWatch(cluster)
+    cluster.archive = Archive(cluster, (LEDGER, SOURCE, COPY))
+    cluster.want_topic(LEDGER, 2, 2, min_insync_replicas="2", segment_bytes="8192")
+    cluster.want_topic(SOURCE, 1, 3, min_insync_replicas="2")
+    cluster.want_topic(COPY, 1, 2, min_insync_replicas="2", segment_bytes="4096")
+    for name in (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC):
+        cluster.want_topic(name, 1, 3, min_insync_replicas="2", cleanup_policy="compact", segment_bytes="65536")
+    cluster.until(cluster.settled, 30, "the cluster's beginning")
+    ledger = Ledger()
+    source = Producer(cluster, history, "s", SOURCE, 0, 200)
+    workers = [Transactor(cluster, ledger, f"t{n}", f"id-{n}", kind) for n in "abc"]
+    carrier = Carrier(cluster, ledger, "c", "id-carrier", kind)
+    places = [(LEDGER, 0), (LEDGER, 1), (SOURCE, 0), (COPY, 0)]
+    readers = [CommittedReader(cluster, ledger, f"r{i}", place) for i, place in enumerate(places)]
+    world.run(world.now_us + 1 * S)
+    trouble = TailTrouble(cluster, history, weather, faults_max, (LEDGER, COPY))
+    world.run(world.now_us + int(trouble_s * S), lambda: trouble.exhausted)
+    if trouble.exhausted:
+        world.run(world.now_us + AFTERMATH_S * S)
+    trouble.peace()
+    cluster.until(lambda: trouble.ended() and cluster.settled(), PEACE_S_MAX, "everything in step after the last fault")
+    before = ledger.commits
+    cluster.until(lambda: ledger.commits > before + 3, 30, "transactions to go on after the last fault")
+    exactly_once.wind_down(cluster, source, [*workers, carrier], readers, places)
+    cluster.archive.agrees()
+    judge(cluster, ledger, readers)
+    exactly_once.logs_agree_but_for_compaction(cluster)
+    world.reached["transactions committed"] += ledger.commits
+    world.reached["transactions aborted"] += ledger.aborts
+    history.acks += ledger.commits
