@@ -25,7 +25,6 @@ def looks(house: House, throttle: int | None, target: list[int]) -> tuple[list[L
     parts = [{"topic": "foretold", "partition": p["index"], "replicas": target} for p in house.partitions("foretold")]
     body = {
         "scope": {"kind": "partitions", "partitions": parts},
-        "why": "how long it takes",
         "start": True,
         "throttle_bytes_per_s": throttle,
         "parts_in_flight_max": 2,
