@@ -129,6 +129,8 @@ class Client:
     to_join: bool = True
     to_sync: dict[str, bytes] | None = None
     lives: int = 0
+    failed: bool = False
+    """Its last question was answered with an error: it says all of itself in the next, and is told all, as with every client."""
 
     def lose(self) -> None:
         self.using = self.given = NOTHING
@@ -182,6 +184,7 @@ class Mixed(RuleBasedStateMachine):
 
     def heard(self, client: Client, error: int) -> bool:
         """Whether it may go on."""
+        client.failed = bool(error)
         if error in (g.UNKNOWN_MEMBER_ID, g.FENCED_INSTANCE_ID, c.FENCED_MEMBER_EPOCH, g.ILLEGAL_GENERATION):
             if error == g.UNKNOWN_MEMBER_ID and client.kind != NEW:
                 client.member_id = ""
@@ -196,7 +199,7 @@ class Mixed(RuleBasedStateMachine):
             client.using = client.given = NOTHING
             client.epoch = c.JOINS
         client.to_join = False
-        again = client.waits is not None
+        again = client.waits is not None or client.failed
 
         def then(answer: Any) -> None:
             if self.heard(client, answer.error) and answer.epoch >= 0:
