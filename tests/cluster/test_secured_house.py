@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
+from pipeline.jobs.archive import secured
+from pipeline.offsets import Range
+from pipeline.source import Cluster, Settings, read_range
 from tests.cluster.house import House
 from tests.cluster.local import wait_for
 from tests.pki import Authority
@@ -21,14 +24,13 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     house = House(tmp_path_factory.mktemp("secured-house"), "--secure", "--brokers", "2", "--controllers", "1")
+    house.topic("seen", partitions=2, replication_factor=2, configs={"min.insync.replicas": "2"})
+    house.fill("seen", 400)
     yield house
     house.down()
 
 
 def test_what_the_console_shows_it_reads_through_tls_and_a_password(house: House) -> None:
-    house.topic("seen", partitions=2, replication_factor=2, configs={"min.insync.replicas": "2"})
-    house.fill("seen", 400)
-
     def figures() -> Any:
         rows = house.partitions("seen")
         return all(r["size_bytes"] for r in rows) and sum(r["end_offset"] for r in rows) == 400
@@ -46,6 +48,17 @@ def test_what_the_console_shows_it_reads_through_tls_and_a_password(house: House
     wait_for(
         lambda: house.call("DELETE", "groups/readers", {"why": "test"})[0] < 300, "its deletion, asked of a broker"
     )
+
+
+def test_the_pipelines_source_reads_by_the_same_file(house: House) -> None:
+    options = {
+        **secured(house.folder / "client.properties"), "kafka.bootstrap.servers": house.bootstrap, "subscribe": "seen",
+    }  # fmt: skip
+    settings = Settings.parse(options, streaming=True)
+    ends = Cluster(settings).latest()["seen"]
+    assert sum(ends.values()) == 400
+    rows = [b.num_rows for p, end in ends.items() for b in read_range(settings, Range("seen", int(p), 0, end))]
+    assert sum(rows) == 400
 
 
 @pytest.mark.parametrize("wrong", ["security.protocol", "sasl.password", "ssl.ca.location"])
@@ -67,7 +80,8 @@ def test_the_house_stays_secured_and_its_passwords_stay_where_they_belong(house:
     house.down()
     house.up("--brokers", "2")
     wait_for(lambda: house.call("GET", "topics/seen")[0] == 200, "the console")
-    house.fill("seen", 10)
+    house.topic("afterwards", replication_factor=2, configs={"min.insync.replicas": "2"})
+    house.fill("afterwards", 10)
     facts = json.loads((house.folder / "house.json").read_text())
     secrets = [facts[name].encode() for name in ("kafka_password", "broker_password", "zookeeper_password")]
     keys = [line for path in (house.folder / "pki").glob("*.[kp]e*") if b"PRIVATE" in (text := path.read_bytes()) for line in text.split(b"-----")[2].split()]  # fmt: skip
