@@ -8,10 +8,11 @@ SEED ?= 1
 MINUTES ?= 5
 N ?= 200
 ROUNDS ?= 20
+BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz setup tools up down status check test simulate faults moves-matrix rolling-restart browser pipeline bench bench-many bench-peer bench-console bench-plans clean cli clients
+.PHONY: help fuzz setup tools up down status check test simulate faults moves-matrix tail-move rolling-restart browser pipeline bench bench-many bench-peer bench-console bench-plans clean cli clients
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -54,7 +55,7 @@ check: setup  ## ruff, mypy, import-linter
 test: setup tools  ## every test (pytest options in ARGS)
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
-simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transactions, WORLD=rolling
+simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transactions, rolling, tails, tail-transactions
 	$(BIN)/python -m tests.simulation --seed $(SEED) --n $(N) $(if $(WORLD),--$(WORLD))
 
 # Tests marked `long` (a real minute without ZooKeeper and the like) are left out of `make test` by `-m "not long"` in pyproject.toml.
@@ -69,6 +70,9 @@ fuzz: setup  ## bytes from strangers and clients at a whole broker's doors: make
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 rolling-restart: setup  ## all brokers of a house restarted in turn under load: errors, replicas in sync (options: make rolling-restart ARGS='--rounds 2')
 	$(BIN)/python -m tests.faults.rolling_restart $(ARGS)
+
+tail-move: setup  ## a partition under load leaves a broker, with its old data and without: what each mode copies (options: make tail-move BYTES=10000000000)
+	$(BIN)/python -m tests.faults.tail_move --bytes $(BYTES)
 
 cli: setup  ## Kafka's own command line tools, from Maven, on three brokers (options: make cli ARGS='--only topics')
 	$(BIN)/python -m tests.cli $(ARGS)

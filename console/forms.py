@@ -284,7 +284,14 @@ class MoveForm(WeirForm):
     )  # fmt: skip
     throttle_bytes_per_s = throttle_field()
     compare = compare_field()
+    mode = forms.ChoiceField(
+        choices=[("copy", "copy: all old records travel"), ("tail", "tail: no old record travels")], initial="copy", label="Mode",
+        help_text="What each costs stands above.", required=False,
+    )  # fmt: skip
     why = why_field(required=True)
+
+    def clean_mode(self) -> str:
+        return self.cleaned_data["mode"] or "copy"
 
     def clean_scope(self) -> dict[str, Any]:
         try:

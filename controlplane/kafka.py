@@ -149,13 +149,14 @@ class GroupSample:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSample:
-    """What one broker answered. `offsets` (start, end) of what it leads; `replicas` (size in bytes, records behind) of all it holds, None =
-    not asked this time; `space` (bytes in all, bytes free) of its directory with most room, `failed` directories: asked with these."""
+    """What one broker answered. `offsets` (start, end) of what it leads; `replicas` (size in bytes, records behind or None where it does not
+    know) of all it holds, None = not asked this time; `space` (bytes in all, bytes free) of its directory with most room, `failed` directories:
+    asked with these."""
 
     broker_id: int
     at_ms: int
     offsets: Mapping[Key, tuple[int, int]] = field(default_factory=dict)
-    replicas: Mapping[Key, tuple[int, int]] | None = None
+    replicas: Mapping[Key, tuple[int, int | None]] | None = None
     groups: tuple[GroupSample, ...] = ()
     space: tuple[int, int] | None = None
     failed: tuple[str, ...] = ()
@@ -216,13 +217,14 @@ def _list_offsets(connection: Connection, leads: Mapping[str, Sequence[int]], ti
 
 def _log_dirs(
     connection: Connection,
-) -> tuple[dict[Key, tuple[int, int]], tuple[int, int] | None, tuple[str, ...]]:
-    """(size, records behind) of each replica, (all, free) bytes of the directory with most room (a copy lies in one), and those that failed."""
+) -> tuple[dict[Key, tuple[int, int | None]], tuple[int, int] | None, tuple[str, ...]]:
+    """(size, records behind, None where it has not begun) of each replica, (all, free) bytes of the directory with most room (a copy lies in
+    one), and those that failed."""
     answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=None))
     sound = [r for r in answer.results if r.error_code == 0]
     volumes = [(r.total_bytes, r.usable_bytes) for r in sound if r.total_bytes >= 0]
     replicas = {
-        (topic.name, p.partition_index): (p.partition_size, max(0, p.offset_lag))
+        (topic.name, p.partition_index): (p.partition_size, p.offset_lag if p.offset_lag >= 0 else None)
         for result in sound
         for topic in result.topics
         for p in topic.partitions

@@ -191,8 +191,8 @@ class Mirror:
         for spot in changed:
             state, pk = wanted[spot], self.partition_ids[spot]
             before = self._partitions.get(spot)
-            if before is None or set(before.replicas) - set(state.replicas):
-                Replica.objects.filter(partition_id=pk).exclude(broker_id__in=state.replicas).delete()
+            if before is None or set(before.hosts) - set(state.hosts):
+                Replica.objects.filter(partition_id=pk).exclude(broker_id__in=state.hosts).delete()
             rows += [
                 Replica(
                     partition_id=pk,
@@ -202,7 +202,7 @@ class Mirror:
                     in_isr=b in state.isr_ids,
                     observed_at=now,
                 )
-                for b in state.replicas
+                for b in state.hosts
             ]
         Replica.objects.bulk_create(
             rows,
@@ -312,6 +312,9 @@ def partition_columns(state: PartitionState) -> dict[str, Any]:
         "last_isr": list(state.last_isr),
         "adding": list(state.adding),
         "removing": list(state.removing),
+        "observers": list(state.observers),
+        "tail_start": state.tail_start if state.tail_start >= 0 else None,
+        "log_start_floor": state.log_start_floor if state.log_start_floor >= 0 else None,
         "leader": None if state.leader == NO_LEADER else state.leader,
         "in_trouble": state.leader == NO_LEADER or state.under_replicated,
         "leader_epoch": state.leader_epoch,

@@ -9,145 +9,43 @@ A part's direction is its `wanted`: `replicas_to` on the way there, `replicas_fr
 are the same both ways, so there is one machine and not two:
 
     waiting -> ordered -> copying -> verifying -> done | put_back          untouched: cancelled before its order; stuck: refused
+
+A part that moves without its old data comes to `ordered` on another way (`tails`); from there on, and on every way back, it is like the others.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from controlplane import pace
+from controlplane import pace, tails
+from controlplane.moveparts import (
+    COMPARING,
+    COPYING,
+    ENDED,
+    FINAL,
+    GONE,
+    IN_FLIGHT,
+    NO_PROGRESS_SECONDS,
+    NO_SPACE_BYTES,
+    ORDER_UNTAKEN_SECONDS,
+    TAIL,
+    UNDER_WAY,
+    MoveView,
+    ObservedPart,
+    PartStep,
+    PartView,
+    Steps,
+    beside,
+    difference,
+    untaken,
+)
 
-ORDER_UNTAKEN_SECONDS = 10.0
-"""Seconds after which an order that no controller took is shown as such. A controller failover takes about 3."""
-
-NO_PROGRESS_SECONDS = 60.0
-"""Seconds without a copied byte after which a cause is looked for and shown."""
-
-NO_SPACE_BYTES = 64 * 1024 * 1024
-"""A target with less than this free is called full: a broker refuses writes before the last byte is gone."""
-
-IN_FLIGHT = ("ordered", "copying", "verifying")
-ENDED = ("done", "untouched", "put_back", "stuck")
-FINAL = ("done", "cancelled", "rolled_back", "failed")
-COMPARING = "Its copies are being compared before the old ones go."
-GONE = "The partition is gone from the cluster."
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedPart:
-    """One partition as the observer mirrored it. Sizes in bytes per broker; a broker that did not answer is absent. `sampled_at`: when sizes
-    were told last, Unix seconds. `throttled`: its topic names a new replica of it as throttled, whoever wanted that."""
-
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
-    leader: int | None
-    generation: int
-    sizes: Mapping[int, int]
-    sampled_at: float | None = None
-    throttled: bool = False
-
-    @property
-    def target(self) -> tuple[int, ...]:
-        return tuple(b for b in self.replicas if b not in self.removing)
-
-    @property
-    def reassigning(self) -> bool:
-        return bool(self.adding or self.removing)
-
-
-@dataclass(frozen=True, slots=True)
-class PartView:
-    """One MovePartition row. Times are Unix seconds. `compared`: whether its copies are equal, and a sentence; None = not known yet."""
-
-    id: int
-    name: str
-    state: str
-    replicas_from: tuple[int, ...]
-    replicas_to: tuple[int, ...]
-    wanted: tuple[int, ...]
-    read_generation: int
-    ordered_at: float | None
-    progress_at: float | None
-    bytes_done: int | None
-    observed: ObservedPart | None
-    bytes_total: int | None = None
-    note: str = ""
-    cause: str = ""
-    samples: tuple[pace.Sample, ...] = ()
-    compared: tuple[bool, str] | None = None
-
-    @property
-    def forward(self) -> tuple[tuple[int, ...], ...]:
-        """Placements that an order of the way there may have made: all copies side by side, and the old ones gone."""
-        return self.replicas_to, beside(self.replicas_from, self.replicas_to)
-
-    @property
-    def going_back(self) -> bool:
-        return self.wanted == self.replicas_from
-
-    @property
-    def copies_to(self) -> tuple[int, ...]:
-        """Brokers that get a copy in this direction."""
-        origin = self.replicas_to if self.going_back else self.replicas_from
-        return tuple(b for b in self.wanted if b not in origin)
-
-    @property
-    def burdens(self) -> frozenset[int]:
-        """Brokers that a copy of this part occupies: those that write it and the one that reads it."""
-        leader = self.observed.leader if self.observed is not None else None
-        to = self.copies_to
-        return frozenset(to if leader is None or not to else (*to, leader))
-
-
-@dataclass(frozen=True, slots=True)
-class MoveView:
-    """`parts` may leave out what has no step to take: ended parts, and waiting ones far down the line; `rest` counts those by state.
-    `busy`: copies of other moves per broker. `free`: bytes free per broker. `throttle`: bytes/s per broker, None = none. `throttle_left`:
-    what the metadata log still holds of it beyond what is wanted, as a phrase."""
-
-    state: str
-    parts: tuple[PartView, ...]
-    parts_in_flight_max: int
-    alive: frozenset[int]
-    parts_per_broker_max: int = 64
-    rest: Mapping[str, int] = field(default_factory=dict)
-    busy: Mapping[int, int] = field(default_factory=dict)
-    free: Mapping[int, int] = field(default_factory=dict)
-    throttle: int | None = None
-    throttle_left: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PartStep:
-    """The new values of one part; None = leave as it is. `active` False frees the partition for other moves."""
-
-    part_id: int
-    state: str
-    wanted: tuple[int, ...] | None = None
-    read_generation: int | None = None
-    bytes_total: int | None = None
-    bytes_done: int | None = None
-    progressed: bool = False
-    ordered: bool = False
-    active: bool | None = None
-    note: str | None = None
-    cause: str | None = None
-    samples: tuple[pace.Sample, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """Part changes first, then the move's own state (None = stays). `needs`: bytes/s per broker without which it will not finish; None: it
-    will, as far as is known."""
-
-    parts: tuple[PartStep, ...]
-    state: str | None
-    note: str | None = None
-    needs: int | None = None
+__all__ = [
+    "COMPARING", "COPYING", "ENDED", "FINAL", "GONE", "IN_FLIGHT", "NO_PROGRESS_SECONDS", "NO_SPACE_BYTES", "ORDER_UNTAKEN_SECONDS", "TAIL", "UNDER_WAY", "MoveView",
+    "ObservedPart", "PartStep", "PartView", "Steps", "after", "beside", "cancel_problem", "cancel_steps", "next_steps", "roll_back_steps",
+]  # fmt: skip
 
 
 def next_steps(move: MoveView, now: float) -> Steps:
@@ -177,10 +75,10 @@ def next_steps(move: MoveView, now: float) -> Steps:
 def _orders(move: MoveView, states: dict[int, str]) -> list[PartStep]:
     """Waiting parts whose turn it is: no more at a time than the move may have, on no broker more than it may bear."""
     steps = []
-    free = move.parts_in_flight_max - sum(1 for s in states.values() if s in IN_FLIGHT)
+    free = move.parts_in_flight_max - sum(1 for s in states.values() if s in COPYING)
     load = Counter(move.busy)
     for part in move.parts:
-        if states[part.id] in IN_FLIGHT:
+        if states[part.id] in COPYING:
             load.update(part.burdens)
     for part in move.parts:
         if states[part.id] != "waiting":
@@ -189,10 +87,10 @@ def _orders(move: MoveView, states: dict[int, str]) -> list[PartStep]:
             break
         if any(load[b] >= move.parts_per_broker_max for b in part.burdens):
             continue
-        step = _order(part)
+        step = _order(part, move)
         steps.append(step)
         states[part.id] = step.state
-        if step.state in IN_FLIGHT:
+        if step.state in COPYING:
             free -= 1
             load.update(part.burdens)
     return steps
@@ -218,7 +116,7 @@ def _doomed(move: MoveView, now: float) -> tuple[dict[int, str], int | None]:
     }, int(needs)
 
 
-def _order(part: PartView) -> PartStep:
+def _order(part: PartView, move: MoveView) -> PartStep:
     """A waiting part's turn: order its placement, unless the world changed since it was read."""
     seen = part.observed
     if seen is None:
@@ -226,24 +124,28 @@ def _order(part: PartView) -> PartStep:
     if seen.target == part.wanted:
         # Already there, or on its way by an order that was withdrawn too late.
         return PartStep(part.id, "copying", read_generation=seen.generation, ordered=True, note="")
+    if move.mode == "tail" and not part.going_back and part.copies_to:
+        return tails.begin(part, seen)
     if seen.generation != part.read_generation:
-        return PartStep(part.id, "stuck", active=False, note=_difference(part, seen))
+        return PartStep(part.id, "stuck", active=False, note=difference(part, seen))
     return PartStep(part.id, "ordered", ordered=True, note="")
 
 
 def _advance(part: PartView, move: MoveView, doom: str, now: float) -> PartStep | None:
-    if part.state not in IN_FLIGHT:
+    if part.state not in UNDER_WAY:
         return None
     seen = part.observed
     if seen is None:
         return PartStep(part.id, "stuck", active=False, note=GONE)
+    if part.state in TAIL:
+        return tails.advance(part, seen, move, now)
     if part.state == "ordered":
         return _advance_ordered(part, seen, move.alive, now)
     if seen.target != part.wanted:
         if part.going_back and seen.target in part.forward:
             # The forward order was in the controller's hand when it was withdrawn: bind the way back to what is there now.
             return PartStep(part.id, "ordered", read_generation=seen.generation, ordered=True)
-        return PartStep(part.id, "stuck", active=False, note=_difference(part, seen))
+        return PartStep(part.id, "stuck", active=False, note=difference(part, seen))
     total, done = _bytes(part, seen)
     samples = _sampled(part, seen, total, done)
     if seen.reassigning:
@@ -267,11 +169,6 @@ def _advance(part: PartView, move: MoveView, doom: str, now: float) -> PartStep 
     return step if _says_something(part, step) else None
 
 
-def beside(replicas_from: Sequence[int], replicas_to: Sequence[int]) -> tuple[int, ...]:
-    """The placement with every copy, old and new: where copies are compared before the old ones go."""
-    return (*replicas_to, *(b for b in replicas_from if b not in replicas_to))
-
-
 def _before_the_old_go(part: PartView, seen: ObservedPart, total: int | None) -> PartStep | None:
     """All copies are in the ISR, old and new: the old ones go when all were compared and are equal, and not before."""
     if part.compared is None:
@@ -288,25 +185,16 @@ def _before_the_old_go(part: PartView, seen: ObservedPart, total: int | None) ->
 
 def _advance_ordered(part: PartView, seen: ObservedPart, alive: frozenset[int], now: float) -> PartStep | None:
     # On the way back the order counts even where nothing has moved yet: it takes a generation, so that no earlier one can come after it.
-    if seen.target == part.wanted and (not part.going_back or seen.generation > part.read_generation):
+    taken = seen.target == part.wanted and not seen.observers
+    if taken and (not part.going_back or seen.generation > part.read_generation):
         return PartStep(part.id, "copying", read_generation=seen.generation, note="", cause="")
     if seen.generation == part.read_generation:
-        if part.ordered_at is None or now - part.ordered_at <= ORDER_UNTAKEN_SECONDS:
-            return None
-        cause, text = pace.CONTROLLER, "No controller has taken the order yet; see the controllers' state."
-        if down := [b for b in part.copies_to if b not in alive and b not in seen.replicas]:
-            cause, text = pace.TARGET_DOWN, f"Target down: broker {down[0]} is not alive. Start it, or cancel the move."
-        return PartStep(part.id, "ordered", note=text, cause=cause) if text != part.note else None
-    if part.going_back and seen.target in part.forward:
+        return untaken(part, seen, alive, now)
+    overtaken = seen.target in part.forward or (part.tail_copies and seen.observers == part.tail_copies)
+    if part.going_back and overtaken:
+        # What was ordered before was carried out after all: bind the way back to what is there now.
         return PartStep(part.id, "ordered", read_generation=seen.generation, ordered=True)
-    return PartStep(part.id, "stuck", active=False, note=_difference(part, seen))
-
-
-def _difference(part: PartView, seen: ObservedPart) -> str:
-    return (
-        f"Refused: the placement changed since it was read (generation {part.read_generation}, now {seen.generation}; "
-        f"replicas now {list(seen.replicas)}, adding {list(seen.adding)}, removing {list(seen.removing)}). Plan it again."
-    )
+    return PartStep(part.id, "stuck", active=False, note=difference(part, seen))
 
 
 def _bytes(part: PartView, seen: ObservedPart) -> tuple[int | None, int | None]:
@@ -371,7 +259,7 @@ def _move_state(state: str, parts: Mapping[str, int]) -> tuple[str | None, str |
     """The move's next state from the number of its parts in each state."""
     if parts.get("waiting") and state in ("running", "paused", "rolling_back", "cancelling"):
         return None, None
-    if any(parts.get(s) for s in ("ordered", "copying", "waiting")):
+    if any(parts.get(s) for s in ("ordered", "copying", "waiting", *TAIL)):
         return ("running", None) if state == "verifying" else (None, None)
     if parts.get("verifying"):
         return ("verifying", None) if state == "running" else (None, None)
@@ -398,8 +286,10 @@ def cancel_problem(parts: Sequence[PartView], alive: frozenset[int]) -> str | No
     """Why cancelling is not safe, or None: every part in flight needs an old replica that is alive and in sync, or the way back
     would leave it without a leader (Kafka's own cancel does: KAFKA-14424)."""
     for part in parts:
+        if part.state == "cutting":
+            return f"{part.name}: what lies below offset {part.cut_at} is being deleted, which nothing takes back; cancel when that is through."
         if part.state not in IN_FLIGHT:
-            continue
+            continue  # (new copies of a tail are simply dropped: the old replicas are as they were)
         if part.observed is None:
             continue
         if not any(b in alive and b in part.observed.isr for b in part.replicas_from):
@@ -417,7 +307,7 @@ def cancel_steps(parts: Sequence[PartView]) -> list[PartStep]:
     for part in parts:
         if part.state == "waiting" and part.ordered_at is None:
             steps.append(PartStep(part.id, "untouched", wanted=part.replicas_from, active=False))
-        elif part.state in IN_FLIGHT or part.state == "waiting":
+        elif part.state in UNDER_WAY or part.state == "waiting":
             steps.append(_send_back(part, "ordered"))
     return steps
 
@@ -434,7 +324,7 @@ def roll_back_steps(parts: Sequence[PartView]) -> list[PartStep]:
             steps.append(PartStep(part.id, "put_back", wanted=part.replicas_from, active=False, note=""))
         else:
             withdrawn = part.state == "waiting" and not part.going_back
-            steps.append(_send_back(part, "ordered" if withdrawn or part.state in IN_FLIGHT else "waiting"))
+            steps.append(_send_back(part, "ordered" if withdrawn or part.state in UNDER_WAY else "waiting"))
     return steps
 
 
@@ -468,4 +358,6 @@ def after(part: PartView, step: PartStep, now: float) -> PartView:
         note=part.note if step.note is None else step.note,
         cause=part.cause if step.cause is None else step.cause,
         samples=part.samples if step.samples is None else step.samples,
+        tail_start=part.tail_start if step.tail_start is None else step.tail_start,
+        cut_at=part.cut_at if step.cut_at is None else step.cut_at,
     )

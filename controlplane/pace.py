@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 NO_SPACE, TARGET_DOWN, SOURCE_DOWN, THROTTLE = "no_space", "target_down", "source_down", "throttle"
-FETCH_ERROR, CONTROLLER, WILL_NOT_FINISH = "fetch_error", "controller", "will_not_finish"
-CAUSES = (NO_SPACE, TARGET_DOWN, SOURCE_DOWN, THROTTLE, FETCH_ERROR, CONTROLLER, WILL_NOT_FINISH)
+FETCH_ERROR, CONTROLLER, WILL_NOT_FINISH, UNFIT = "fetch_error", "controller", "will_not_finish", "unfit"
+CAUSES = (NO_SPACE, TARGET_DOWN, SOURCE_DOWN, THROTTLE, FETCH_ERROR, CONTROLLER, WILL_NOT_FINISH, UNFIT)
 """Why a part does not come to an end. Quotas are not among them: brokers among themselves are no clients and have none here."""
 
 RECENT_SECONDS = 120.0

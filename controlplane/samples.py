@@ -61,7 +61,7 @@ class Book:
 
     def __init__(self) -> None:
         self.offsets: dict[Key, tuple[int, int]] = {}
-        self.sizes: dict[Key, dict[int, tuple[int, int]]] = {}
+        self.sizes: dict[Key, dict[int, tuple[int, int | None]]] = {}
         self.topics: dict[str, TopicFigures] = {}
         self.groups: dict[str, GroupFigures] = {}
         self.answered: dict[int, bool] = {}
@@ -229,7 +229,9 @@ class Book:
                 whole.append((leader[0], pks[key]))
             end = self.offsets.get(key, (None, None))[1]
             for broker_id, (size, behind) in by_broker.items():
-                copies.append((size, behind, None if end is None else end - behind, now, pks[key], broker_id))
+                copies.append(
+                    (size, behind, None if end is None or behind is None else end - behind, now, pks[key], broker_id)
+                )
         update_many(Partition, ["size_bytes"], whole)
         update_many(
             Replica,

@@ -195,7 +195,8 @@ def _reviewed(
         if copies
         else f"Reorder {len(preview.parts)} partitions"
     )
-    caps = {"parts_in_flight_max": 8, "parts_per_broker_max": 4, "throttle_bytes_per_s": throttle}
+    mode = form.cleaned_data.get("mode", "copy") if form is not None else "copy"
+    caps = {"parts_in_flight_max": 8, "parts_per_broker_max": 4, "throttle_bytes_per_s": throttle, "mode": mode}
     context |= {
         "preview": preview,
         "parts": preview.parts[:PARTS_SHOWN_MAX],
@@ -221,7 +222,9 @@ def _write(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         )
     v = form.cleaned_data
     try:
-        caps = {k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s", "compare")}
+        caps = {
+            k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s", "compare", "mode")
+        }
         if request.POST.get("act") == "propose":
             return _proposed(request, v, caps)
         if request.POST.get("act") == "save":

@@ -11,11 +11,11 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from console.forms import ScheduleForm, ThrottleForm, WhyForm
+from console.forms import DestroyForm, ScheduleForm, ThrottleForm, WhyForm
 from console.fragments import size_text
 from console.views.shell import go, listing, missing, operator, page, refused, said, signed_in, who
 from controlplane.selectors import moves
-from controlplane.services import Refused, schedules
+from controlplane.services import Refused, schedules, tails
 from controlplane.services import moves as services
 
 AT_ONCE: dict[str, tuple[Callable[..., Any], str, str]] = {
@@ -79,7 +79,8 @@ class Act:
 
 
 def acts(row: moves.MoveRow, counts: dict[str, int]) -> list[Act]:
-    flying = sum(counts.get(s, 0) for s in ("ordered", "copying", "verifying"))
+    flying = sum(counts.get(s, 0) for s in moves.UNDER_WAY)
+    ready = counts.get("ready", 0)
     waiting, done = counts.get("waiting", 0), counts.get("done", 0)
     now = "none" if row.throttle_bytes_per_s is None else f"{size_text(row.throttle_bytes_per_s)}/s"
     labels = {
@@ -90,6 +91,7 @@ def acts(row: moves.MoveRow, counts: dict[str, int]) -> list[Act]:
         "resume": Act("resume", f"Resume: {waiting} to go", "Copies begin again.", True, "primary"),
         "throttle": Act("throttle", f"Throttle (now {now})", "Slower or faster, felt at once.", False),
         "schedule": Act("schedule", "Window" if row.window else "Give it a window", row.window_text or "Copies may begin at any time.", False),
+        "cut": Act("cut", f"Cut: delete the old records of {ready}", "Now, for everybody, instead of by retention. Nothing takes it back.", False),
         "cancel": Act("cancel", f"Cancel: return {flying}, keep {done}", "What waits stays where it is.", False),
         "roll_back": Act("roll_back", f"Roll back: return {flying + done}", "To the recorded placement, in its order.", False),
     }  # fmt: skip
@@ -105,6 +107,8 @@ def act(request: HttpRequest, move_id: int, verb: str) -> HttpResponse:
         return _throttle(request, row, reverse("move", args=[move_id]))
     if row is not None and verb == "schedule":
         return _schedule(request, row, reverse("move", args=[move_id]))
+    if row is not None and verb == "cut" and "cut" in row.can:
+        return _cut(request, row, reverse("move", args=[move_id]))
     if row is None or verb not in AT_ONCE | REVIEWED:
         return missing(request, f"move {move_id}" if row is None else f"act “{verb}” on a move", "moves", nav="moves")
     back = reverse("move", args=[move_id])
@@ -186,6 +190,44 @@ def _schedule(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpRespon
     return page(request, "console/confirm.html", context, nav="moves", status=status)
 
 
+GROUPS_SHOWN_MAX = 50
+
+
+def _cut(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpResponse:
+    preview = tails.cut_preview(row.id)
+    form = DestroyForm(preview.confirm, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        v = form.cleaned_data
+        try:
+            tails.cut_move(row.id, confirm=v["confirm_name"], who=who(request), why=v["why"])
+        except Refused as error:
+            form.refuse(error)
+        else:
+            said(request, f"The old records of {len(preview.parts)} partitions of move {row.id} are being deleted.")
+            return go("move", row.id)
+    lines = [preview.problem] if preview.problem is not None else []
+    lines += [
+        f"{p.topic}-{p.partition}: {p.records:,} records, offsets {p.start} to {p.end - 1}, are deleted for everybody, as by DeleteRecords."
+        for p in preview.parts[:GROUPS_SHOWN_MAX]
+    ]
+    lines += [
+        f"Group {g.group_id} has not read {g.records:,} of them in {g.topic}-{g.partition}"
+        + (": it has committed nothing there." if g.committed is None else f": it has committed {g.committed}.")
+        for g in preview.groups[:GROUPS_SHOWN_MAX]
+    ]
+    if len(preview.parts) > GROUPS_SHOWN_MAX or len(preview.groups) > GROUPS_SHOWN_MAX:
+        lines.append(f"In all {len(preview.parts)} partitions and {len(preview.groups)} groups' shares of them.")
+    lines.append(
+        "Whether others read there without a group (Spark, consumers with their own offsets) is unknown. Nothing takes this back."
+    )
+    context = {
+        "title": f"Cut move {row.id}", "form": form, "lines": lines, "button": f"Delete {preview.records:,} records", "back": back,
+        "method": "POST", "path": f"moves/{row.id}/cut", "body": {"confirm": preview.confirm, "why": "WHY"},
+    }  # fmt: skip
+    status = 409 if (form.is_bound and form.errors) or preview.problem is not None else 200
+    return page(request, "console/confirm.html", context, nav="moves", status=status)
+
+
 def _reviewed(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) -> HttpResponse:
     service, title, sentence = REVIEWED[verb]
     form = WhyForm(request.POST or None)
@@ -197,8 +239,8 @@ def _reviewed(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) ->
         else:
             said(request, sentence.format(row.id))
             return go("move", row.id)
-    counted = dict.fromkeys(("waiting", "ordered", "copying", "verifying", "done"), 0) | moves.part_counts(row.id)
-    flying = counted["ordered"] + counted["copying"] + counted["verifying"]
+    counted = dict.fromkeys(("waiting", "done", *moves.UNDER_WAY), 0) | moves.part_counts(row.id)
+    flying = sum(counted[s] for s in moves.UNDER_WAY)
     if verb == "cancel":
         lines = [
             f"{counted['waiting']} partitions have not begun and stay where they are.",

@@ -12,7 +12,7 @@ from controlplane.api import shapes
 from controlplane.api.doors import Door, found, out, out_list, reads, writes
 from controlplane.selectors import moves
 from controlplane.services import moves as services
-from controlplane.services import recovery, schedules
+from controlplane.services import recovery, schedules, tails
 from controlplane.services.common import needs_reason
 
 CAPS = ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s")
@@ -104,6 +104,22 @@ class MoveSchedule(Door):
         found(moves.move_row(move_id), f"move {move_id}")
         v = self.body(shapes.MoveSchedule)
         schedules.schedule_move(move_id, v["window"], who=self.who, why=v["why"])
+        return out(found(moves.move_row(move_id), f"move {move_id}"))
+
+
+class MoveCut(Door):
+    @reads(shapes.shape(tails.CutPreview))
+    def get(self, request: Request, move_id: int) -> Response:
+        """What a cut would delete now, and which groups have not read it."""
+        found(moves.move_row(move_id), f"move {move_id}")
+        return out(tails.cut_preview(move_id))
+
+    @writes(shapes.MoveCut, shapes.shape(moves.MoveRow))
+    def post(self, request: Request, move_id: int) -> Response:
+        """Of a move without old data: delete now what retention has not deleted yet, below where the new copies begin. Nothing takes it back."""
+        found(moves.move_row(move_id), f"move {move_id}")
+        v = self.body(shapes.MoveCut)
+        tails.cut_move(move_id, confirm=v["confirm"], who=self.who, why=v["why"])
         return out(found(moves.move_row(move_id), f"move {move_id}"))
 
 

@@ -162,7 +162,11 @@ class MoveCreate(Why):
         allow_null=True,
         help_text="Bytes per second and broker; null for none. Never holds back replicas in sync.",
     )
-    mode = serializers.CharField(default="copy")
+    mode = serializers.ChoiceField(
+        default="copy",
+        choices=["copy", "tail"],
+        help_text="copy: all records travel. tail: none that is there already; it ends when retention has deleted those, or by a cut.",
+    )
     compare = serializers.BooleanField(
         default=False,
         help_text="Old copies go only once all copies were compared and are equal. Brokers must answer consumers as followers (KIP-392).",
@@ -266,6 +270,12 @@ class RestartCreate(Reason):
         child=serializers.IntegerField(), default=None, allow_null=True,
         help_text="In this order; null for all that are alive.",
     )  # fmt: skip
+
+
+class MoveCut(Why):
+    confirm = serializers.CharField(
+        help_text="The topic's name, or `move N` where it has several; the preview says which."
+    )
 
 
 class WorkingQuery(ListQuery):

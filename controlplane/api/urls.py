@@ -37,6 +37,7 @@ urlpatterns = [
     path("moves/<int:move_id>/plan", moves.MovePlan.as_view(), name="move-plan"),
     path("moves/<int:move_id>/throttle", moves.MoveThrottle.as_view(), name="move-throttle"),
     path("moves/<int:move_id>/schedule", moves.MoveSchedule.as_view(), name="move-schedule"),
+    path("moves/<int:move_id>/cut", moves.MoveCut.as_view(), name="move-cut"),
     path("moves/<int:move_id>/<str:act>", moves.MoveAct.as_view(), name="move-act"),
     path("plans", plans.Plans.as_view(), name="plans"),
     path("plans/<int:plan_id>", plans.Plan.as_view(), name="plan"),

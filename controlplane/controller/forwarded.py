@@ -17,6 +17,7 @@ from django.utils import timezone
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import BROKER
 from brokerd.cluster.znodes import ForwardedRequest
+from controlplane import tails
 from controlplane.controller import requests
 from controlplane.controller.events import (
     DesiredAccess,
@@ -179,8 +180,11 @@ def desired(row: Topic, request_id: str | None = None) -> DesiredTopic:
 
 
 def placed(row: MovePartition, request_id: str | None = None) -> DesiredAssignment:
+    replicas, observers, cut_at = tails.order(
+        row.state, wanted=row.wanted, replicas_from=row.replicas_from, replicas_to=row.replicas_to, cut_at=row.cut_at
+    )
     return DesiredAssignment(
-        row.topic_id, row.partition, tuple(row.wanted), row.read_generation, str(row.move_id), request_id
+        row.topic_id, row.partition, replicas, row.read_generation, str(row.move_id), request_id, observers, cut_at
     )
 
 

@@ -58,7 +58,7 @@ def _mirrored(image: Image) -> None:
         image.topics[t.id] = TopicState(t.id, t.name, t.generation, dict(t.configs), t.partition_count, ready=True)
     for p in Partition.objects.filter(topic__ready=True):
         image.topics[p.topic_id].partitions[p.index] = PartitionState(
-            tuple(p.replicas), (), leader_epoch=p.leader_epoch, partition_epoch=p.partition_epoch,
+            tuple(p.replicas), (), observers=tuple(p.observers), leader_epoch=p.leader_epoch, partition_epoch=p.partition_epoch,
             adding=tuple(p.adding), removing=tuple(p.removing), assignment_generation=p.assignment_generation,
         )  # fmt: skip
 

@@ -89,7 +89,8 @@ class ObservedTopic(models.Model):
 
 
 class Partition(models.Model):
-    """One partition as the metadata log has it, and its offsets as its leader answered at `sampled_at`. `in_trouble`: it has no leader or
+    """One partition as the metadata log has it, and its offsets as its leader answered at `sampled_at`. `observers`
+    hold copies from `tail_start` on that count for nothing; below `log_start_floor` everything was deleted by order. `in_trouble`: it has no leader or
     lacks a replica; kept as a column so that the list of troubles costs a page among 100,000 partitions."""
 
     topic = models.ForeignKey(ObservedTopic, on_delete=models.CASCADE, related_name="partitions")
@@ -100,6 +101,9 @@ class Partition(models.Model):
     last_isr = models.JSONField(default=list)
     adding = models.JSONField(default=list)
     removing = models.JSONField(default=list)
+    observers = models.JSONField(default=list)
+    tail_start = models.BigIntegerField(null=True)
+    log_start_floor = models.BigIntegerField(null=True)
     leader = models.IntegerField(null=True)
     in_trouble = models.BooleanField(default=False, db_index=True)
     leader_epoch = models.IntegerField()

@@ -33,12 +33,20 @@ WORKING_STATES = (
 class PartState(models.TextChoices):
     WAITING = "waiting", "waiting"
     ORDERED = "ordered", "ordered"
+    SEEDING = "seeding", "seeding"
+    FOLLOWING = "following", "following"
+    READY = "ready", "ready"
+    CUTTING = "cutting", "cutting"
     COPYING = "copying", "copying"
     VERIFYING = "verifying", "verifying"
     DONE = "done", "done"
     UNTOUCHED = "untouched", "untouched"
     PUT_BACK = "put_back", "put back"
     STUCK = "stuck", "stuck"
+
+
+ORDER_STATES = (PartState.ORDERED, PartState.SEEDING, PartState.CUTTING)
+"""Of parts that want something of the controller."""
 
 
 class Move(models.Model):
@@ -89,10 +97,12 @@ class MovePartition(models.Model):
     """One partition of a move. `before` holds the placement in order, leader and configs as they were when it was planned.
 
     `read_generation` is the assignment generation that the order in `wanted` is bound to; `wanted` is what the controller reads
-    while state is `ordered`. `active` is true while the partition belongs to an unfinished move. `cause` is one of pace.CAUSES or "".
+    while state is one of ORDER_STATES (for what, says `tails.order`). `active` is true while the partition belongs to an unfinished move. `cause` is one of pace.CAUSES or "".
 
     Where old copies are to go, `wanted` is first every copy, old and new, then `replicas_to`: `compared` lies between ({"equal", "text", "first",
     "after", "bytes", "crc"}; null = not yet, or not asked for).
+
+    Of a move without old data: new copies begin at `tail_start`, since `tail_at`; `cut_at`: an operator had everything below deleted.
     """
 
     move = models.ForeignKey(Move, on_delete=models.CASCADE, related_name="parts")
@@ -110,6 +120,9 @@ class MovePartition(models.Model):
     bytes_done = models.BigIntegerField(null=True)
     samples = models.JSONField(default=list)
     bytes_per_s = models.FloatField(null=True)
+    tail_start = models.BigIntegerField(null=True)
+    tail_at = models.DateTimeField(null=True)
+    cut_at = models.BigIntegerField(null=True)
     cause = models.CharField(max_length=20, default="")
     progress_at = models.DateTimeField(null=True)
     ordered_at = models.DateTimeField(null=True)
@@ -130,7 +143,7 @@ class MovePartition(models.Model):
         ]
         indexes = [
             models.Index(fields=["move", "topic_name", "partition"], name="parts_of_a_move"),
-            models.Index(fields=["state"], condition=models.Q(state="ordered"), name="parts_ordered"),
+            models.Index(fields=["state"], condition=models.Q(state__in=ORDER_STATES), name="parts_with_an_order"),
         ]
 
 

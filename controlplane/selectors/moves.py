@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import Count, Q, Sum
 
-from controlplane import pace, windows
+from controlplane import moveparts, pace, windows
 from controlplane.balance import GOALS
 from controlplane.models import Move, MovePartition, MoveTransition, ReplicaFinding, ReplicaRecovery
 from controlplane.models.move import FINISHED_STATES, MoveState
@@ -17,7 +17,7 @@ from controlplane.selectors.common import Page, paged
 
 @dataclass(frozen=True, slots=True)
 class MoveRow:
-    """`can` lists the verbs that this state allows: approve, start, pause, resume, throttle, schedule, cancel, roll_back; propose: a second person
+    """`can` lists the verbs that this state allows: approve, start, pause, resume, throttle, schedule, cut, cancel, roll_back; propose: a second person
     has to approve, because it goes against `overrides` (safety refusals). `percent` is by bytes, by parts
     where the size of a part still to come is not known or was sampled before it held anything; 100 is said when every part has ended.
     `eta_s`: (soonest, latest) in seconds. `needs_bytes_per_s` set: it will not finish with less per broker. `origin`: operator, or client of a
@@ -67,6 +67,8 @@ class MovePartRow:
     bytes_total: int | None
     bytes_done: int | None
     bytes_per_s: float | None
+    tail_start: int | None
+    cut_at: int | None
     cause: str
     note: str
     compared: dict[str, Any] | None
@@ -146,7 +148,8 @@ ALONE = ["propose", "throttle", "schedule", "cancel"]
 """What one person may do to a planned move that goes against a safety refusal."""
 
 MOVE_COLUMNS = {"id": "id", "state": "state", "who": "who", "created_at": "created_at", "finished_at": "finished_at"}
-ENDED = ("done", "untouched", "put_back", "stuck")
+UNDER_WAY = moveparts.UNDER_WAY
+ENDED = moveparts.ENDED
 
 
 def move_list(
@@ -207,7 +210,7 @@ def move_parts(
             MovePartRow(
                 topic=p.topic_name, partition=p.partition, state=p.state, replicas_from=p.replicas_from,
                 replicas_to=p.replicas_to, wanted=p.wanted, before=p.before, bytes_total=p.bytes_total, bytes_done=p.bytes_done,
-                bytes_per_s=p.bytes_per_s, cause=p.cause, note=p.note, compared=p.compared, ordered_at=p.ordered_at, finished_at=p.finished_at,
+                bytes_per_s=p.bytes_per_s, tail_start=p.tail_start, cut_at=p.cut_at, cause=p.cause, note=p.note, compared=p.compared, ordered_at=p.ordered_at, finished_at=p.finished_at,
             )
             for p in found
         ],
@@ -308,6 +311,13 @@ def _finding(r: ReplicaFinding) -> FindingRow:
     )  # fmt: skip
 
 
+def _can(m: Move) -> list[str]:
+    can = list(ALONE if m.overrides and m.state == MoveState.PLANNED else VERBS.get(m.state, []))
+    if m.mode == "tail" and m.state in (MoveState.RUNNING, MoveState.PAUSED):
+        can.insert(can.index("cancel"), "cut")
+    return can
+
+
 def title_of(scope: dict[str, Any]) -> str:
     """The scope as a phrase."""
     match scope.get("kind"):
@@ -372,5 +382,5 @@ def _row(m: Move, s: dict[str, Any]) -> MoveRow:
         created_at=m.created_at,
         started_at=m.started_at,
         finished_at=m.finished_at,
-        can=ALONE if m.overrides and m.state == MoveState.PLANNED else list(VERBS.get(m.state, [])),
+        can=_can(m),
     )

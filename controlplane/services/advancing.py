@@ -18,10 +18,10 @@ from django.utils import timezone
 
 from brokerd.cluster.configs import FOLLOWER_REPLICAS, throttled_replicas
 from controlplane import moves as core
-from controlplane import pace
+from controlplane import pace, tails
 from controlplane.models import Broker, Change, Move, MovePartition, MoveTransition, Partition
 from controlplane.models.change import Outcome
-from controlplane.models.move import FINISHED_STATES, WORKING_STATES, PartState
+from controlplane.models.move import FINISHED_STATES, ORDER_STATES, WORKING_STATES
 from controlplane.services import throttles
 from controlplane.services.common import record
 
@@ -85,7 +85,7 @@ def ordered_parts() -> list[MovePartition]:
     """What the controller should do now: `wanted`, bound to `read_generation`. Read by its database thread."""
     return list(
         MovePartition.objects.filter(
-            Q(state=PartState.ORDERED) & Q(active=True) & Q(move__state__in=WORKING_STATES)
+            Q(state__in=ORDER_STATES) & Q(active=True) & Q(move__state__in=WORKING_STATES)
         ).order_by("id")
     )
 
@@ -101,7 +101,7 @@ def transition(move: Move, to: str, who: str, why: str = "") -> None:
 def view_of(move: Move) -> core.MoveView:
     """What is under way, and as many of those that wait as might be next; the rest as numbers."""
     counts = Counter(dict(move.parts.order_by().values_list("state").annotate(n=Count("pk"))))
-    flying = list(move.parts.filter(state__in=core.IN_FLIGHT).order_by("id"))
+    flying = list(move.parts.filter(state__in=core.UNDER_WAY).order_by("id"))
     waiting = list(move.parts.filter(state="waiting").order_by("id")[: AHEAD * move.parts_in_flight_max])
     rows = sorted([*flying, *waiting], key=lambda p: p.pk)
     counts.subtract(Counter(p.state for p in rows))
@@ -118,6 +118,7 @@ def view_of(move: Move) -> core.MoveView:
         free={b.broker_id: b.free_bytes for b in brokers if b.free_bytes is not None},
         throttle=move.throttle_bytes_per_s,
         throttle_left=throttles.left(move) if move.throttled and ending else "",
+        mode=move.mode,
     )
 
 
@@ -142,6 +143,8 @@ def views_of(parts: Sequence[MovePartition]) -> list[core.PartView]:
             cause=p.cause,
             samples=pace.from_json(p.samples),
             compared=(p.compared["equal"], p.compared["text"]) if p.compared is not None else None,
+            tail_start=p.tail_start,
+            cut_at=p.cut_at,
         )
         for p in parts
     ]
@@ -171,6 +174,12 @@ def _observed(row: Partition) -> core.ObservedPart:
         sizes={r.broker_id: r.size_bytes for r in copies if r.size_bytes is not None},
         sampled_at=max(times).timestamp() if times else None,
         throttled=named is None or any((row.index, b) in named for b in row.adding),
+        observers=tuple(row.observers),
+        tail_start=row.tail_start,
+        log_start_floor=row.log_start_floor,
+        log_start=row.start_offset,
+        lags={r.broker_id: r.lag_records for r in copies if r.lag_records is not None},
+        unfit=tails.unfit(row.topic.name, row.topic.configs, internal=row.topic.internal),
     )
 
 
@@ -180,7 +189,7 @@ def alive() -> frozenset[int]:
 
 def _busy(move: Move) -> Mapping[int, int]:
     """Copies under way per broker, of the other moves: a broker is spared, whoever burdens it."""
-    others = MovePartition.objects.filter(active=True, state__in=core.IN_FLIGHT, move__state__in=WORKING_STATES)
+    others = MovePartition.objects.filter(active=True, state__in=core.COPYING, move__state__in=WORKING_STATES)
     return Counter(b for v in views_of(list(others.exclude(move=move))) for b in v.burdens)
 
 
@@ -193,7 +202,7 @@ def apply_steps(move: Move, steps: Sequence[core.PartStep]) -> None:
         values: dict[str, Any] = {"state": step.state, "version": F("version") + 1}
         if step.wanted is not None:
             values["wanted"] = list(step.wanted)
-        for name in ("read_generation", "bytes_total", "bytes_done", "active", "note", "cause"):
+        for name in ("read_generation", "bytes_total", "bytes_done", "active", "note", "cause", "tail_start", "cut_at"):
             if (value := getattr(step, name)) is not None:
                 values[name] = value
         if step.samples is not None:
@@ -201,6 +210,8 @@ def apply_steps(move: Move, steps: Sequence[core.PartStep]) -> None:
             values["bytes_per_s"] = pace.speed(step.samples, now.timestamp())
         if step.progressed:
             values["progress_at"] = now
+        if step.tail_start is not None:
+            values["tail_at"] = now
         if step.ordered:
             values |= {"ordered_at": now, "progress_at": None}
         if step.state in core.ENDED:

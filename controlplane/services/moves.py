@@ -242,7 +242,9 @@ def _transition(
             )
         move = _set_state(move, to, who, why, started=started)
         if withdraw:
-            move.parts.filter(state=PartState.ORDERED).update(state=PartState.WAITING, version=F("version") + 1)
+            move.parts.filter(state__in=(PartState.ORDERED, PartState.SEEDING)).update(
+                state=PartState.WAITING, version=F("version") + 1
+            )
         _record(move, verb, who, why, outcome=Outcome.PENDING if started else Outcome.CONFIRMED)
         return move
 

@@ -18,11 +18,14 @@ from controlplane.bulk import insert_many
 from controlplane.models import Broker, Move, MovePartition, ObservedTopic, Partition
 from controlplane.models.change import Outcome
 from controlplane.moves import beside
-from controlplane.services import throttles
+from controlplane.services import tails, throttles
 from controlplane.services.common import Refused, record, record_refusal
 
 PARTS_IN_FLIGHT_MAX = 64
 """Partitions copied at a time, at most, per move: each is a fetch stream that competes with the producers."""
+
+MODES = ("copy", "tail")
+"""With all old data, or without any (docs/safety.md section 8)."""
 
 NAMED_MAX = 200
 """Partitions named one by one in a change row, or kept of a scope by hand: a page of the audit reads fifty such rows."""
@@ -66,6 +69,8 @@ class Preview:
     lasts_s: tuple[float, float] | None
     problems: list[str]
     warnings: list[str]
+    tail: tails.Outlook
+    """The same in mode `tail`, without old data."""
     overridable: bool = False
 
 
@@ -111,6 +116,7 @@ def preview_move(scope: Mapping[str, Any], throttle_bytes_per_s: int | None = No
         lasts_s=lasts,
         problems=list(plan.problems),
         warnings=list(plan.warnings),
+        tail=tails.outlook(plan),
         overridable=bool(plan.problems) and set(plan.problems) <= set(plan.overridable),
     )  # fmt: skip
 
@@ -133,8 +139,10 @@ def plan_move(
     copies go only once all copies were compared and are equal. Raises Refused with every
     problem."""
     try:
-        if mode != "copy":
-            raise Refused(f"Mode {mode!r} is not built; use copy.", "mode")
+        if mode not in MODES:
+            raise Refused(f"There is no mode {mode!r}; use {' or '.join(MODES)}.", "mode")
+        if compare and mode != "copy":
+            raise Refused("Copies are compared before the old ones go in mode copy only.", "compare")
         if not 1 <= parts_in_flight_max <= PARTS_IN_FLIGHT_MAX:
             raise Refused(
                 f"{parts_in_flight_max} partitions at a time; use 1 to {PARTS_IN_FLIGHT_MAX}.", "parts_in_flight_max"
@@ -147,6 +155,8 @@ def plan_move(
         throttles.check(throttle_bytes_per_s)
         plan = planned(scope)
         lifted = unproblematic(plan, override=override)
+        if mode == "tail" and (unfit := tails.unfit(plan)):
+            raise Refused(sentences(unfit), "mode")
         caps = {
             "parts_in_flight_max": parts_in_flight_max,
             "parts_per_broker_max": parts_per_broker_max,
@@ -207,7 +217,8 @@ def _write(
          "bytes_total"),
         (
             (move.pk, v.topic_id, v.topic, v.partition, {"replicas": list(v.replicas), "leader": v.leader, "isr": list(v.isr)},
-             list(v.replicas), list(p.replicas_to), list(first(v.replicas, p.replicas_to)), v.generation, p.bytes_to_copy)
+             list(v.replicas), list(p.replicas_to), list(first(v.replicas, p.replicas_to)), v.generation,
+              p.bytes_to_copy if mode == "copy" else 0)
             for p in plan.parts
             for v in (p.view,)
         ),

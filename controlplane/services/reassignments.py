@@ -88,6 +88,9 @@ def _send_back(
             f"{name} is being reassigned, and no move of this control plane knows of it; move it to where it shall be"
         )
         return NO_REASSIGNMENT_IN_PROGRESS, text
+    if part.state in core.TAIL:
+        text = f"{name} moves without its old data, which clients do not see; cancel move {part.move_id} where it was ordered"
+        return NO_REASSIGNMENT_IN_PROGRESS, text
     if part.state not in core.IN_FLIGHT:
         return NO_REASSIGNMENT_IN_PROGRESS, f"{name} waits for its turn in move {part.move_id}: nothing to cancel yet"
     view = replace(advancing.views_of([part])[0], observed=_observed(state))

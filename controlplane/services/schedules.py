@@ -123,7 +123,9 @@ def _hold(move: Move, until: datetime | None) -> str | None:
     with transaction.atomic():
         state = _change(move, MoveState.PAUSED, why, until)
         if state is not None:
-            move.parts.filter(state=PartState.ORDERED).update(state=PartState.WAITING, version=F("version") + 1)
+            move.parts.filter(state__in=(PartState.ORDERED, PartState.SEEDING)).update(
+                state=PartState.WAITING, version=F("version") + 1
+            )
     return state
 
 

@@ -22,7 +22,7 @@ from brokerd.cluster.configs import (
 )
 from brokerd.cluster.metadata import BROKER
 from controlplane.models import AccessEntry, Broker, Move, MovePartition, ObservedTopic, Topic
-from controlplane.moves import IN_FLIGHT
+from controlplane.moves import UNDER_WAY
 from controlplane.services.common import Refused
 
 RATES, LISTS = (LEADER_RATE, FOLLOWER_RATE), (LEADER_REPLICAS, FOLLOWER_REPLICAS)
@@ -83,7 +83,7 @@ def _wanted(without: Move | None = None) -> tuple[dict[UUID, dict[str, str]], di
     followers: dict[UUID, set[str]] = {}
     rates: dict[int, int] = {}
     parts = MovePartition.objects.filter(
-        active=True, state__in=IN_FLIGHT, move__throttle_bytes_per_s__isnull=False
+        active=True, state__in=UNDER_WAY, move__throttle_bytes_per_s__isnull=False
     ).select_related("move")
     for p in parts.exclude(move=without) if without is not None else parts:
         rate = p.move.throttle_bytes_per_s

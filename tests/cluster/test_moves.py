@@ -12,8 +12,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import confluent_kafka
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import ConfigResource
 from kafka import TopicPartition
 from kafka.admin import ConfigResource as Resource
@@ -193,3 +194,101 @@ def test_a_kafka_client_begins_sees_and_cancels_a_move_under_its_own_throttle(
     house.post(f"moves/{newest}/roll_back", {"why": "test"})
     wait_for(lambda: house.get(f"moves/{newest}")["state"] == "rolled_back", "the way back", 60)
     assert replicas(house, "clients") == before
+
+
+class Ledger:
+    """Numbered records into partition 0 of a topic, idempotent, one after the other, until it is left; each with the offset that was acknowledged."""
+
+    def __init__(self, house: House, topic: str) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": house.bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "message.timeout.ms": 120_000,
+            }
+        )
+        self._topic, self._stop = topic, threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.written: dict[int, bytes] = {}
+        self.failed: list[str] = []
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.wait(0.01):
+            for _ in range(5):
+                value = b"%d" % number
+                self._producer.produce(self._topic, value, partition=0, on_delivery=self._delivered)
+                number += 1
+            self._producer.poll(0)
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self.failed.append(str(error))
+        else:
+            self.written[message.offset()] = message.value()
+
+    def __enter__(self) -> Ledger:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        self._thread.join(60)
+        assert self._producer.flush(120) == 0
+
+
+def read_all(house: House, topic: str, count: int) -> dict[int, bytes]:
+    """{offset: value} from the earliest on, at least `count` of them."""
+    consumer = Consumer({"bootstrap.servers": house.bootstrap, "group.id": "tails", "enable.auto.commit": False})
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, confluent_kafka.OFFSET_BEGINNING)])
+    out: dict[int, bytes] = {}
+    deadline = time.monotonic() + 60
+    while len(out) < count and time.monotonic() < deadline:
+        for m in consumer.consume(1_000, 1.0):
+            assert m.error() is None, m.error()
+            assert m.offset() not in out, f"offset {m.offset()} twice"
+            out[m.offset()] = m.value()
+    consumer.close()
+    return out
+
+
+def test_a_partition_leaves_a_broker_without_its_old_data_and_nothing_acknowledged_since_is_lost(house: House) -> None:
+    old = 4_000_000
+    house.topic("tailed", partitions=1, replication_factor=2, configs={"min.insync.replicas": "2"})
+    pour(house, "tailed", old)
+    wait_for(lambda: (house.partitions("tailed")[0]["size_bytes"] or 0) > old, "the size to be known")
+    wanted = other(house, "tailed")
+    target, source = wanted[0], int(house.partitions("tailed")[0]["leader"])
+    scope = {"kind": "partitions", "partitions": [{"topic": "tailed", "partition": 0, "replicas": wanted}]}
+    dry = house.post("moves", {"scope": scope, "dry": True})
+    assert dry["bytes_to_copy"] > old and dry["tail"]["bytes_to_copy"] == 0 and dry["tail"]["ends_in_s"] > 3600
+
+    def part() -> Any:
+        return house.get(f"moves/{move}/parts")["rows"][0]
+
+    with Ledger(house, "tailed") as ledger:
+        move = house.post("moves", {"scope": scope, "mode": "tail", "start": True, "why": "test"})["id"]
+        wait_for(lambda: part()["state"] == "ready", "the new copy to be in step", 60)
+        begins = part()["tail_start"]
+        house.kill(f"broker-{source}")
+        wait_for(
+            lambda: part()["state"] == "ready" and len(house.partitions("tailed")[0]["isr"]) == 2, "all to be back", 90
+        )
+        assert part()["tail_start"] == begins, "who has begun is not begun anew by a new leader"
+        assert target not in replicas(house, "tailed"), "to clients it holds nothing"
+        refused, answer = house.call("POST", f"moves/{move}/cut", {"confirm": "tailed", "why": ""})
+        assert refused == 400, answer
+        cut = house.get(f"moves/{move}/cut")
+        assert (cut["problem"], cut["confirm"], cut["parts"][0]["end"]) == (None, "tailed", begins)
+        copied = part()["bytes_done"]
+        assert 0 < copied < old, "of the old data nothing came"
+        house.post(f"moves/{move}/cut", {"confirm": "tailed", "why": "test"})
+        done = wait_for(lambda: (m := house.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 150)
+        assert done["state"] == "done", done["note"]
+        time.sleep(1)  # some are written to the new leader alone
+    assert replicas(house, "tailed") == wanted and not ledger.failed
+    since = {o: v for o, v in ledger.written.items() if o >= begins}
+    found = read_all(house, "tailed", len(since))
+    assert min(found) == begins and found == since
+    assert sorted(map(int, found.values())) == sorted({int(v) for v in found.values()}), "none twice"

@@ -283,3 +283,33 @@ def test_a_throttle_that_follows_the_producers_is_asked_for_by_its_form(
     assert (row["throttle_bytes_per_s"], row["adaptive"]["cap"]) == (1_000_000, 50_000_000)
     none = operator.post("/moves/1/throttle/", {"throttle_bytes_per_s": "", "adaptive": "on"})
     assert (none.status_code, "needs a cap" in none.content.decode()) == (409, True)
+
+
+def test_a_move_without_old_data_is_chosen_in_the_wizard_and_its_cut_is_typed(
+    seeded: dict[str, Any], operator: Client
+) -> None:
+    """Nothing of it is in step here, so that a cut says so and deletes nothing."""
+    review = operator.get("/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=1,2,4").content.decode()
+    assert "Only what is written from now on travels" in review and 'name="mode"' in review
+    scope = {"kind": "partitions", "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2, 4]}]}
+    form = {
+        "scope": json.dumps(scope),
+        "mode": "tail",
+        "parts_in_flight_max": 8,
+        "parts_per_broker_max": 4,
+        "act": "start",
+        "why": "room",
+    }
+    page = operator.post("/moves/new/", form, follow=True)
+    move = page.redirect_chain[-1][0].rstrip("/").rpartition("/")[2]
+    row = operator.get(f"/api/v1/moves/{move}").json()
+    assert (row["mode"], row["state"]) == ("tail", "running") and "cut" in row["can"]
+    assert "Cut: delete the old records of 0" in operator.get(f"/moves/{move}/").content.decode()
+    cut = operator.get(f"/moves/{move}/cut/")
+    assert cut.status_code == 409 and "is unknown" in cut.content.decode()
+    refused = operator.post(f"/moves/{move}/cut/", {"confirm_name": "orders", "why": "room"})
+    assert refused.status_code == 409 and "nothing to cut" in refused.content.decode()
+    assert (
+        operator.post(f"/api/v1/moves/{move}/cut", {"confirm": "orders", "why": "room"}, "application/json").status_code
+        == 409
+    )

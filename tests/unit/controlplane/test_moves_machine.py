@@ -8,6 +8,7 @@ end, when all is well again, the move ends, with every placement exactly as want
 from __future__ import annotations
 
 from dataclasses import replace
+from uuid import UUID
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -16,7 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from brokerd.cluster import election
 from brokerd.cluster.model import NO_LEADER, PartitionState, Seat
 from controlplane import moves as core
+from controlplane import tails
 from controlplane.controller import placements
+from controlplane.controller.events import DesiredAssignment
 from controlplane.moves import MoveView, ObservedPart, PartView
 
 BROKERS = (1, 2, 3, 4)
@@ -25,6 +28,8 @@ AT_A_TIME, PER_BROKER = 2, 2
 
 
 class Moving(RuleBasedStateMachine):
+    mode = "copy"
+
     @initialize(
         ways=st.lists(
             st.tuples(st.permutations(BROKERS), st.permutations(BROKERS), st.integers(1, 3), st.integers(1, 3)),
@@ -38,9 +43,11 @@ class Moving(RuleBasedStateMachine):
         self.state = "running"
         self.cluster: dict[int, PartitionState] = {}
         self.parts: dict[int, PartView] = {}
-        self.in_hand: list[tuple[int, tuple[int, ...], int]] = []
+        self.in_hand: list[DesiredAssignment] = []
         """Orders that the controller has read and not carried out yet."""
         self.taken: list[tuple[int, int]] = []
+        self.starts: dict[int, int] = dict.fromkeys(range(len(ways)), 0)
+        """Where the leaders' logs start."""
         for i, (old, new, old_n, new_n) in enumerate(ways):
             before, after = tuple(old[:old_n]), tuple(new[:new_n])
             self.cluster[i] = PartitionState(before, tuple(Seat(b, b) for b in before), before[0], before[0])
@@ -50,7 +57,7 @@ class Moving(RuleBasedStateMachine):
         return broker if broker in self.alive else None
 
     def seen(self) -> dict[int, PartView]:
-        return {i: replace(p, observed=observed(self.cluster[i])) for i, p in self.parts.items()}
+        return {i: replace(p, observed=observed(self.cluster[i], self.starts[i])) for i, p in self.parts.items()}
 
     def apply(self, steps: list[core.PartStep] | tuple[core.PartStep, ...]) -> None:
         for step in steps:
@@ -61,7 +68,9 @@ class Moving(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.1, 2.0, 5.0, 90.0]))
     def worker_looks(self, seconds: float) -> None:
         self.now += seconds
-        view = MoveView(self.state, tuple(self.seen().values()), AT_A_TIME, frozenset(self.alive), PER_BROKER)
+        view = MoveView(
+            self.state, tuple(self.seen().values()), AT_A_TIME, frozenset(self.alive), PER_BROKER, mode=self.mode
+        )
         steps = core.next_steps(view, self.now)
         again = core.next_steps(view, self.now)
         assert steps == again
@@ -71,21 +80,41 @@ class Moving(RuleBasedStateMachine):
     @rule()
     def controller_reads(self) -> None:
         if self.state in WORKING:
-            self.in_hand += [(p.id, p.wanted, p.read_generation) for p in self.parts.values() if p.state == "ordered"]
+            for p in self.parts.values():
+                if p.state in ("ordered", "seeding", "cutting"):
+                    replicas, observers, cut_at = tails.order(
+                        p.state,
+                        wanted=p.wanted,
+                        replicas_from=p.replicas_from,
+                        replicas_to=p.replicas_to,
+                        cut_at=p.cut_at,
+                    )
+                    self.in_hand.append(
+                        DesiredAssignment(
+                            UUID(int=1), p.id, replicas, p.read_generation, "m", observers=observers, cut_at=cut_at
+                        )
+                    )
 
     @precondition(lambda self: self.in_hand)
     @rule()
     def controller_carries_out(self) -> None:
-        i, wanted, generation = self.in_hand.pop(0)
+        wanted = self.in_hand.pop(0)
+        i, generation = wanted.partition, wanted.read_generation
         state = self.cluster[i]
-        if state.target == wanted and state.assignment_generation != generation:
+        if placements.stands(state, wanted):
             return
-        after = placements.assigned(state, wanted, generation, self.incarnation)
+        if wanted.cut_at is not None:
+            after = placements.cut(state, wanted.cut_at, generation)
+        elif wanted.observers:
+            after = placements.observed(state, wanted.observers, generation, self.incarnation)
+        else:
+            after = placements.assigned(state, wanted.replicas, generation, self.incarnation)
         if isinstance(after, str):
             return
         assert (i, generation) not in self.taken, "one order was carried out twice"
         self.taken.append((i, generation))
         self.cluster[i] = after
+        self.starts[i] = max(self.starts[i], after.log_start_floor)
 
     @rule(i=st.integers(0, 3))
     def a_copy_catches_up(self, i: int) -> None:
@@ -114,13 +143,16 @@ class Moving(RuleBasedStateMachine):
             if state.leader == NO_LEADER:
                 self.cluster[i] = election.elected(state, self.incarnation, min_insync=1) or state
 
+    def all_goes_on(self, i: int) -> None:
+        self.a_copy_catches_up(i)
+
     # -- what the operator does ------------------------------------------------------------------------------------------------
     @precondition(lambda self: self.state == "running")
     @rule()
     def pause(self) -> None:
         self.state = "paused"
         for i, p in self.parts.items():
-            if p.state == "ordered":
+            if p.state in ("ordered", "seeding"):
                 self.parts[i] = replace(p, state="waiting")
 
     @precondition(lambda self: self.state == "paused")
@@ -175,7 +207,7 @@ class Moving(RuleBasedStateMachine):
             while self.in_hand:
                 self.controller_carries_out()
             for i in self.cluster:
-                self.a_copy_catches_up(i)
+                self.all_goes_on(i)
         assert self.state not in WORKING, f"does not end: {self.state}, {self.parts}, {self.cluster}"
         for i, p in self.parts.items():
             if p.state == "done":
@@ -189,12 +221,64 @@ class Moving(RuleBasedStateMachine):
             assert all(self.cluster[i].replicas == p.replicas_from for i, p in self.parts.items())
 
 
-def observed(state: PartitionState) -> ObservedPart:
+class MovingTails(Moving):
+    """The same, without old data: leaders say where new copies begin, now and then anew; retention passes; operators cut."""
+
+    mode = "tail"
+
+    @rule(i=st.integers(0, 3))
+    def a_leader_says_where_the_copies_begin(self, i: int) -> None:
+        state = self.cluster.get(i)
+        if state is not None and state.observers and state.leader != NO_LEADER:
+            self.cluster[i] = replace(state, tail_start=max(state.tail_start, self.starts[i]) + 10)
+
+    @rule(i=st.integers(0, 3))
+    def retention_passes(self, i: int) -> None:
+        if i in self.cluster:
+            self.starts[i] = max(self.starts[i], self.cluster[i].tail_start)
+
+    @precondition(lambda self: self.state in ("running", "paused"))
+    @rule()
+    def the_operator_cuts(self) -> None:
+        views = list(self.seen().values())
+        if tails.cut_problem(views) is None:
+            self.apply(tails.cut_steps(views))
+
+    def all_goes_on(self, i: int) -> None:
+        state = self.cluster[i]
+        if state.observers and state.tail_start < 0:
+            self.a_leader_says_where_the_copies_begin(i)
+        self.retention_passes(i)
+        super().all_goes_on(i)
+
+    @invariant()
+    def copies_are_bounded(self) -> None:
+        """Who waits for retention occupies nobody; who joins copies nothing."""
+        assert sum(1 for p in getattr(self, "parts", {}).values() if p.state == "seeding") <= AT_A_TIME
+
+    @invariant()
+    def nothing_old_goes_but_by_a_cut_at_where_copies_begin(self) -> None:
+        for i, p in getattr(self, "parts", {}).items():
+            floor = self.cluster[i].log_start_floor
+            assert floor < 0 or floor == p.cut_at, f"a floor that nobody asked for: {self.cluster[i]}, {p}"
+
+    def teardown(self) -> None:
+        super().teardown()
+        for i, state in getattr(self, "cluster", {}).items():
+            assert not state.observers, f"somebody observes after the end: {state}, {self.parts[i]}"
+
+
+def observed(state: PartitionState, start: int) -> ObservedPart:
     leader = None if state.leader == NO_LEADER else state.leader
     return ObservedPart(
-        state.replicas, state.isr_ids, state.adding, state.removing, leader, state.assignment_generation, {}
-    )
+        state.replicas, state.isr_ids, state.adding, state.removing, leader, state.assignment_generation, {},
+        observers=state.observers, tail_start=state.tail_start if state.tail_start >= 0 else None,
+        log_start_floor=state.log_start_floor if state.log_start_floor >= 0 else None, log_start=start,
+        lags=dict.fromkeys(state.observers, 0) if state.tail_start >= 0 else {},
+    )  # fmt: skip
 
 
+TestMovingTails = MovingTails.TestCase
+TestMovingTails.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestMoving = Moving.TestCase
 TestMoving.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

@@ -1,0 +1,231 @@
+"""A move without old data in rows: what it orders, what it waits for, what the operator's cut deletes, and every way back."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from controlplane.controller.events import DesiredAssignment
+from controlplane.controller.forwarded import placed
+from controlplane.models import Change, ConsumerGroup, GroupPartition, Move, Partition, Replica
+from controlplane.selectors import moves as selectors
+from controlplane.services import Refused, advancing, moves, tails
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+TO_23 = {"kind": "partitions", "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3]}]}
+WEEK_MS = str(7 * 24 * 3_600_000)
+
+
+def orders() -> list[DesiredAssignment]:
+    return [placed(row) for row in advancing.ordered_parts()]
+
+
+def advance(move: Move) -> str:
+    """The part's state after one look."""
+    advancing.advance_move(move.pk)
+    return str(move.parts.get().state)
+
+
+def offsets(start: int, end: int, lag: int | None = None) -> None:
+    Partition.objects.update(start_offset=start, end_offset=end)
+    Replica.objects.filter(broker_id=3).update(lag_records=lag, sampled_at=timezone.now())
+
+
+def begun(world: World) -> Move:
+    world.topic("flights", (1, 2), configs={"retention.ms": WEEK_MS})
+    move = moves.plan_move(TO_23, who="alice", mode="tail")
+    moves.start_move(move.pk, who="alice")
+    assert advance(move) == "seeding"
+    (order,) = orders()
+    assert (order.replicas, order.observers, order.cut_at, order.read_generation) == ((1, 2), (3,), None, 0)
+    world.put("flights", 0, observers=(3,), assignment_generation=1)
+    assert advance(move) == "following" and orders() == []
+    return move
+
+
+def ready(world: World) -> Move:
+    move = begun(world)
+    world.put("flights", 0, tail_start=500)
+    offsets(0, 600, None)
+    assert advance(move) == "following" and "has not begun yet" in move.parts.get().note
+    offsets(0, 600, 90_000)
+    assert advance(move) == "following" and "lacks 90000 records" in move.parts.get().note
+    offsets(0, 600, 3)
+    assert advance(move) == "ready"
+    part = move.parts.get()
+    assert (part.tail_start, part.tail_at is not None) == (500, True) and "still starts at 0" in part.note
+    return move
+
+
+def test_it_joins_by_itself_once_retention_has_passed(world: World) -> None:
+    move = ready(world)
+    assert orders() == []
+    offsets(499, 900, 0)
+    assert advance(move) == "ready"
+    offsets(500, 900, 0)
+    assert advance(move) == "ordered"
+    (order,) = orders()
+    assert (order.replicas, order.observers, order.cut_at, order.read_generation) == ((2, 3), (), None, 1)
+    world.put("flights", 0, observers=(), tail_start=-1)
+    world.begin_move("flights", 0, (2, 3))
+    assert advance(move) == "copying"
+    world.end_move("flights", 0)
+    assert advance(move) == "done"
+    move.refresh_from_db()
+    assert move.state == "done"
+
+
+def reader(group: str, committed: int | None) -> None:
+    now = timezone.now()
+    row = ConsumerGroup.objects.create(
+        group_id=group, state="Stable", protocol_type="consumer", assignor="range", coordinator=1, members=[], member_count=0,
+        lag_records=0, lag_ms_max=0, partitions_unknown=0, verdict="ok", observed_at=now,
+    )  # fmt: skip
+    GroupPartition.objects.create(
+        group=row, topic="flights", index=0, committed=committed, end_offset=600, lag_records=0, lag_ms=0, verdict="ok",
+        member_id="", client_id="", host="", observed_at=now,
+    )  # fmt: skip
+
+
+def test_a_cut_says_what_it_deletes_and_who_has_not_read_it(world: World) -> None:
+    move = ready(world)
+    offsets(100, 600, 0)
+    reader("behind", 400)
+    reader("never", None)
+    reader("through", 500)
+    preview = tails.cut_preview(move.pk)
+    assert preview.problem is None and preview.confirm == "flights"
+    (part,) = preview.parts
+    assert (part.start, part.end, part.records) == (100, 500, 400)
+    assert part.retention_at is not None and part.retention_at > timezone.now().timestamp() + 6 * 24 * 3600
+    assert [(g.group_id, g.records) for g in preview.groups] == [("behind", 100), ("never", 400)]
+    for wrong in ({"confirm": "flight", "why": "disk is full"}, {"confirm": "flights", "why": " "}):
+        with pytest.raises(Refused):
+            tails.cut_move(move.pk, who="alice", **wrong)
+    assert move.parts.get().state == "ready"
+    assert Change.objects.filter(verb="move.cut", outcome="refused").count() == 2
+    tails.cut_move(move.pk, who="alice", why="disk is full", confirm="flights")
+    (order,) = orders()
+    assert (order.replicas, order.observers, order.cut_at, order.read_generation) == ((1, 2), (), 500, 1)
+    told = Change.objects.get(verb="move.cut", outcome="pending")
+    assert told.after["not read by groups"] == {"behind": 100, "never": 400} and told.why == "disk is full"
+    with pytest.raises(Refused, match="nothing takes back"):
+        moves.cancel_move(move.pk, who="alice")
+    world.put("flights", 0, log_start_floor=500, assignment_generation=2)
+    assert advance(move) == "ready"
+    offsets(500, 600, 0)
+    assert advance(move) == "ordered"
+
+
+def test_a_cut_that_came_too_late_deletes_nothing_and_is_asked_for_again(world: World) -> None:
+    move = ready(world)
+    tails.cut_move(move.pk, who="alice", why="disk", confirm="flights")
+    world.put("flights", 0, tail_start=700)
+    assert advance(move) == "following" and orders() == []
+    assert "Nothing was deleted" in move.parts.get().note
+
+
+@pytest.mark.parametrize("state", ["seeding", "following", "ready"])
+def test_a_cancel_drops_the_new_copies_and_nothing_else(world: World, state: str) -> None:
+    move = ready(world) if state == "ready" else begun(world)
+    if state == "seeding":
+        # As if nobody had seen yet that the order was carried out.
+        move.parts.update(state="seeding", read_generation=0)
+    moves.cancel_move(move.pk, who="alice")
+    (order,) = orders()
+    assert (order.replicas, order.observers, order.read_generation) == ((1, 2), (), 1)
+    world.put("flights", 0, observers=(), tail_start=-1, assignment_generation=2)
+    assert advance(move) == "copying"
+    assert advance(move) == "put_back"
+    move.refresh_from_db()
+    assert move.state == "cancelled"
+
+
+def test_an_order_that_was_carried_out_while_it_was_taken_back_is_taken_back_again(world: World) -> None:
+    world.topic("flights", (1, 2))
+    move = moves.plan_move(TO_23, who="alice", mode="tail")
+    moves.start_move(move.pk, who="alice")
+    assert advance(move) == "seeding"
+    moves.cancel_move(move.pk, who="alice")
+    world.put("flights", 0, observers=(3,), assignment_generation=1)
+    assert advance(move) == "ordered"
+    (order,) = orders()
+    assert (order.replicas, order.observers, order.read_generation) == ((1, 2), (), 1)
+
+
+def test_paused_it_follows_and_does_not_join(world: World) -> None:
+    move = ready(world)
+    moves.pause_move(move.pk, who="alice")
+    offsets(500, 900, 0)
+    assert advance(move) == "ready"
+    moves.resume_move(move.pk, who="alice")
+    assert advance(move) == "ordered"
+
+
+@pytest.mark.parametrize(
+    ("configs", "why"),
+    [
+        ({"cleanup.policy": "compact"}, "compacted"),
+        ({"cleanup.policy": "compact,delete"}, "compacted"),
+        ({"retention.ms": "-1"}, "keeps everything"),
+    ],
+    ids=["compact", "both", "for ever"],
+)
+def test_what_would_never_be_rid_of_its_old_data_is_refused(world: World, configs: dict[str, str], why: str) -> None:
+    world.topic("flights", (1, 2), configs=configs)
+    assert why in moves.preview_move(TO_23).tail.problems[0]
+    with pytest.raises(Refused, match=why):
+        moves.plan_move(TO_23, who="alice", mode="tail")
+    assert moves.plan_move(TO_23, who="alice").mode == "copy"
+
+
+def test_a_topic_that_is_made_to_keep_everything_in_mid_move_is_said_to_be(world: World) -> None:
+    move = ready(world)
+    topic = world.image.topics[world.image.topic_ids["flights"]]
+    topic.configs = {"cleanup.policy": "compact"}
+    world.look()
+    advance(move)
+    part = move.parts.get()
+    assert part.cause == "unfit" and "compacted" in part.note
+
+
+def test_the_preview_says_both_costs(world: World) -> None:
+    world.topic("flights", (1, 2), configs={"retention.ms": WEEK_MS})
+    preview = moves.preview_move(TO_23)
+    assert preview.bytes_to_copy == 1000
+    assert (preview.tail.bytes_to_copy, preview.tail.ends_in_s, preview.tail.problems) == (0, 7 * 24 * 3600.0, [])
+    world.topic("small", (1, 2), configs={"retention.ms": "-1", "retention.bytes": "1000"})
+    small = {"kind": "partitions", "partitions": [{"topic": "small", "partition": 0, "replicas": [2, 3]}]}
+    assert moves.preview_move(small).tail.ends_in_s is None
+
+
+def test_what_only_changes_the_order_is_a_plain_reassignment(world: World) -> None:
+    world.topic("flights", (1, 2))
+    turned = {"kind": "partitions", "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 1]}]}
+    move = moves.plan_move(turned, who="alice", mode="tail")
+    moves.start_move(move.pk, who="alice")
+    assert advance(move) == "ordered"
+
+
+def test_rolled_back_after_its_end_it_copies_what_is_kept(world: World) -> None:
+    move = ready(world)
+    offsets(500, 900, 0)
+    advance(move)
+    world.put("flights", 0, observers=(), tail_start=-1)
+    world.begin_move("flights", 0, (2, 3))
+    advance(move)
+    world.end_move("flights", 0)
+    assert advance(move) == "done"
+    moves.roll_back_move(move.pk, who="alice")
+    assert advance(move) == "ordered"
+    (order,) = orders()
+    assert (order.replicas, order.observers) == ((1, 2), ())
+
+
+def test_a_row_tells_its_mode_and_its_copies_bytes(world: World) -> None:
+    move = ready(world)
+    world.sized("flights", 1000, b3=40)
+    advance(move)
+    row = selectors.move_row(move.pk)
+    assert row is not None and (row.mode, row.bytes_done) == ("tail", 40)
