@@ -42,7 +42,8 @@ class Upkeep:
     def retain(self, now: Now) -> None:
         self._partitions.retain(now)
         for replica in list(self._partitions.hosted.values()):
-            replica.log.rest(now)
+            if replica.offline_reason is None:
+                replica.log.rest(now)
 
     # -- flushing --------------------------------------------------------------------------------------------------------
     def flush(self, now: Now) -> None:

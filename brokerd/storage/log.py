@@ -112,7 +112,8 @@ class Log:
     # -- figures -----------------------------------------------------------------------------------------------------------
     @property
     def end_offset(self) -> int:
-        return self.segments[-1].end_offset
+        # None: the disk refused the first segment of a log that was begun anew; its replica is offline until it is opened again.
+        return self.segments[-1].end_offset if self.segments else self.start_offset
 
     @property
     def last_epoch(self) -> int:
@@ -513,7 +514,8 @@ class Log:
 
     def close(self) -> None:
         """Leave indexes and a snapshot, so that the next opening need not scan."""
-        self._leave_shortcuts()
+        if self.segments:
+            self._leave_shortcuts()
         self.close_files()
 
     def close_files(self) -> None:

@@ -178,7 +178,7 @@ class TailWatch(Watch):
     def _copies_nothing_below(self, node: BrokerNode, tp: TopicPartition, replica: Replica) -> None:
         """An observer's log grows only from where it was said to begin."""
         state = replica.core.state
-        if state is None or node.broker_id not in state.observers:
+        if state is None or node.broker_id not in state.observers or replica.offline_reason is not None:
             self._ends.pop((node.name, tp), None)
             return
         base, end = replica.log.segments[0].base_offset, replica.log.end_offset

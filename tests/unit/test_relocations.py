@@ -18,6 +18,7 @@ from brokerd.partitions import Partitions
 from brokerd.relocations import Relocations
 from brokerd.replica import Replica
 from brokerd.storage import checkpoints, tails
+from brokerd.storage.disk import DiskFull
 from brokerd.upkeep import Upkeep
 from brokerd.waiters import Waiters
 from brokerd.wire import records
@@ -389,3 +390,23 @@ def test_a_tail_takes_what_it_began_with_along() -> None:
     assert house.replica.log.folder == B / "t-0" and house.replica.log.start_offset == 4
     again = House(house.disk.killed(), at=B)
     assert again.replica.log.producers.open == {7: 3} and again.values() == [b"%d" % i for i in range(4, 9)]
+
+
+def test_a_log_whose_disk_refused_its_new_beginning_is_asked_by_nobody_and_ends_no_broker() -> None:
+    house = House(SimDisk())
+    house.append(3)
+    log, step = house.replica.log, 1
+    while log.segments:
+        house.disk.fail_at[house.disk.steps + step] = DiskFull("no space")
+        try:
+            log.reset_to(9, house.now)
+        except DiskFull as e:
+            house.partitions.fail(house.replica, e)
+        step += 1
+        assert step < 20, "the disk never refused the segment itself"
+    assert house.replica.offline_reason
+    house.upkeep.retain(house.now)
+    house.upkeep.flush(house.now)
+    house.partitions.checkpoint()
+    assert house.partitions.offline() == {TP}
+    log.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from brokerd.storage import tails
+from brokerd.storage.disk import DiskFull
 from brokerd.storage.log import Log
 from brokerd.storage.producers import ACCEPTED, Duplicate
 from brokerd.wire import records
@@ -153,3 +154,24 @@ def test_what_is_no_seed_changes_nothing(seed: bytes) -> None:
     with pytest.raises(ValueError):
         tails.begin(log, seed, NOW)
     assert log.end_offset == 1
+
+
+def test_a_disk_that_refuses_the_beginning_leaves_a_log_that_can_still_be_asked_and_closed() -> None:
+    """Its replica is offline by then; checkpoints and a clean stop ask it all the same, which ended the broker."""
+    seed = seed_of(leader())
+    for step in range(1, 40):
+        disk = sim()
+        log = opened(disk)
+        append(log)
+        disk.fail_at[disk.steps + step] = DiskFull("no space")
+        try:
+            tails.begin(log, seed, NOW)
+        except DiskFull:
+            assert log.end_offset >= 0
+            log.close()
+            again = opened(disk.killed())
+            assert again.end_offset in (0, 1) or (again.end_offset == 4 and tails.seeded(again))
+            continue
+        assert log.end_offset == 4 and step > 3
+        return
+    raise AssertionError("it never came to an end")
