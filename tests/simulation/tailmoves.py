@@ -166,9 +166,11 @@ class TailWatch(Watch):
                         self._all_in_sync_hold_it(node, tp, replica)
 
     def _all_in_sync_hold_it(self, node: BrokerNode, tp: TopicPartition, leader: Replica) -> None:
-        """What a leader calls committed stands with everybody who may lead next."""
+        """What a leader calls committed stands with everybody who may lead next. (Who was just put out may have thrown its copy away before
+        the leader has read of it.)"""
+        known = self._states.get(tp)
         for seat in leader.core.maximal_isr():
-            member = self._hosted(*seat, tp)
+            member = self._hosted(*seat, tp) if known is not None and seat in known.isr else None
             if member is not None and member.log.end_offset < leader.core.high_watermark:
                 raise Violation(
                     f"{leader.name}: {node.name} calls {leader.core.high_watermark} committed, {seat.broker_id} in its ISR {seat} ends at "
