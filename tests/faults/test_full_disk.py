@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -61,14 +64,28 @@ def c(shared: LocalCluster) -> LocalCluster:
 
 @contextlib.contextmanager
 def full(folder: Path) -> Iterator[None]:
-    """Somebody else's file takes all the room there is."""
-    ballast = folder / "ballast"
+    """Somebody else's file takes all the room there is, and what is given back meanwhile."""
+    ballast, over = folder / "ballast", threading.Event()
+
+    def take() -> None:
+        with open(ballast, "ab", buffering=0) as f:
+            while True:
+                with contextlib.suppress(OSError):
+                    while f.write(b"\0" * 4096):
+                        pass
+                if taken.is_set() and over.wait(0.02):
+                    return
+                taken.set()
+
+    taken = threading.Event()
+    taker = threading.Thread(target=take)
+    taker.start()
     try:
-        with open(ballast, "wb", buffering=0) as f, contextlib.suppress(OSError):
-            while f.write(b"\0" * 4096):
-                pass
+        taken.wait()
         yield
     finally:
+        over.set()
+        taker.join()
         ballast.unlink()
 
 
@@ -103,7 +120,11 @@ def test_a_leader_whose_disk_is_full_acknowledges_nothing_and_goes_on_when_there
         said.wait("leader-0 takes no records for now", "no space left on the device")
         create(c, "born-full", min_insync=2, replicas=(1, 2, 3))
         said.wait("born-full-0 cannot be opened until there is room")
-        said.wait("meta.properties could not be written")
+        for n in count():  # of how far the log was followed there is a note now and then, and a page that was given back is room for one
+            create(c, f"noted-{n}", replicas=(2, 3))
+            time.sleep(1)
+            if said.lines("meta.properties could not be written"):
+                break
         assert c.processes[f"broker-{FULL_BROKER}"].poll() is None, "the broker ended"
     more = records("leader", 300, 100)
     produce(c, "leader", more)

@@ -36,7 +36,7 @@ class TailMove:
         self.calm = False
         """Finish what was begun, and begin nothing."""
         self._patience_us = self.world.now_us + self.world.between(PATIENCE_S[0] * S, PATIENCE_S[1] * S)
-        self._gives_up = self.world.chance(0.2)
+        self.gives_up = self.world.chance(0.2)
         self.world.after(1, self._look)
 
     @property
@@ -90,7 +90,7 @@ class TailMove:
     def _follow(self, state: PartitionState) -> None:
         if state.assignment_generation != self.generation:
             self._taken(state, False)
-        elif self._gives_up and not self.calm and self.world.chance(0.1):
+        elif self.gives_up and not self.calm and self.world.chance(0.1):
             self._goes_to("cancel")
         elif state.tail_start >= 0 and (start := self._leaders_start(state)) is not None and self._in_step(state):
             if start >= state.tail_start:
@@ -114,7 +114,7 @@ class TailMove:
     def _switch(self, state: PartitionState) -> None:
         if not state.reassigning:
             self._goes_to("done" if state.replicas == self.to else "refused")
-        elif self._gives_up and not self.calm and self.world.chance(0.1):
+        elif self.gives_up and not self.calm and self.world.chance(0.1):
             self.generation = state.assignment_generation
             self._goes_to("cancel")
 

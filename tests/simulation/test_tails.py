@@ -58,6 +58,7 @@ def test_with_every_old_replica_away_nobody_leads_and_what_they_acknowledged_is_
     assert state is not None
     spare = tuple(b for b in cluster.brokers if b not in state.replicas)
     move = TailMove(cluster, tp, "moved-0", spare, 1)
+    move.gives_up = False
     copies = lambda: [cluster.brokers[b].broker.partitions.hosted.get(tp) for b in spare]  # noqa: E731
     cluster.until(lambda: all(c is not None and c.log.size_bytes for c in copies()), 30, "both to follow")
     producer.stopped = True
