@@ -25,6 +25,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield running
 
 
+@pytest.fixture(autouse=True)
+def at_rest(cluster: LocalCluster) -> None:
+    cluster.until_at_rest()
+
+
 def test_a_consumer_reads_in_its_own_rack_and_elsewhere_while_nobody_is_there(cluster: LocalCluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic("near", 1, 3)])["near"].result(60)

@@ -41,6 +41,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield running
 
 
+@pytest.fixture(autouse=True)
+def at_rest(cluster: LocalCluster) -> None:
+    cluster.until_at_rest()
+
+
 def test_members_share_a_topic_and_share_anew_when_one_comes_and_when_one_goes(cluster: LocalCluster) -> None:
     topic = group = "shared"
     make_topic(cluster, topic)

@@ -47,6 +47,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield running
 
 
+@pytest.fixture(autouse=True)
+def at_rest(cluster: LocalCluster) -> None:
+    cluster.until_at_rest()
+
+
 class Stream:
     """Records that come all the time, to every partition."""
 
