@@ -55,6 +55,12 @@ def throttle_field(*, autofocus: bool = False) -> MegabytesField:
     )  # fmt: skip
 
 
+def cap_field(initial: int, label: str, help_text: str) -> forms.IntegerField:
+    return forms.IntegerField(
+        initial=initial, widget=forms.NumberInput(attrs={"class": "short"}), label=label, help_text=help_text
+    )
+
+
 class TopicForm(WeirForm):
     name = forms.CharField(max_length=1000, widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
                            help_text="Letters, digits, '.', '_' and '-'; at most 249.")  # fmt: skip
@@ -236,13 +242,10 @@ class ScheduleForm(WindowForm):
 class MoveOfPlanForm(WindowForm):
     """A move by a plan: how much at a time, how fast, when."""
 
-    parts_in_flight_max = forms.IntegerField(
-        initial=8, widget=forms.NumberInput(attrs={"class": "short"}), label="At a time", help_text="Partitions in all."
+    parts_in_flight_max = cap_field(8, "At a time", "Partitions in all.")
+    parts_per_broker_max = cap_field(
+        4, "Per broker", "Copies that occupy one broker at a time, other moves' among them."
     )
-    parts_per_broker_max = forms.IntegerField(
-        initial=4, widget=forms.NumberInput(attrs={"class": "short"}), label="Per broker",
-        help_text="Copies that occupy one broker at a time, other moves' among them.",
-    )  # fmt: skip
     throttle_bytes_per_s = throttle_field()
     compare = compare_field()
     start = forms.BooleanField(
@@ -275,13 +278,10 @@ class MoveForm(WeirForm):
     """The last step of a move: the scope that was reviewed, as JSON."""
 
     scope = forms.CharField(widget=forms.HiddenInput)
-    parts_in_flight_max = forms.IntegerField(
-        initial=8, widget=forms.NumberInput(attrs={"class": "short"}), label="At a time", help_text="Partitions in all."
+    parts_in_flight_max = cap_field(8, "At a time", "Partitions in all.")
+    parts_per_broker_max = cap_field(
+        4, "Per broker", "Copies that occupy one broker at a time, other moves' among them."
     )
-    parts_per_broker_max = forms.IntegerField(
-        initial=4, widget=forms.NumberInput(attrs={"class": "short"}), label="Per broker",
-        help_text="Copies that occupy one broker at a time, other moves' among them.",
-    )  # fmt: skip
     throttle_bytes_per_s = throttle_field()
     compare = compare_field()
     mode = forms.ChoiceField(
