@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import control
 from bench.client import consume, produce
-from bench.kernel import cpu_seconds, rss_mb
+from bench.kernel import cpu_clock, cpu_seconds, rss_mb
 
 ROOT = Path(__file__).resolve().parents[1]
 IDLE_SECONDS = 5.0
@@ -168,12 +168,12 @@ def main() -> int:
     with house(arguments.port_base) as (answer, brokers, ready_seconds):
         pids = list(brokers.values())
         time.sleep(IDLE_SECONDS)  # measured, not waited for: what an idle broker costs
-        before = sum(cpu_seconds(pids))
+        before = cpu_clock(pids)
         time.sleep(IDLE_SECONDS)
-        idle = {
+        idle: dict[str, Any] = {
             "ready_seconds": round(ready_seconds, 1),
             "broker_rss_mb": [round(rss_mb(p), 1) for p in pids],
-            "broker_cpu_percent": round((sum(cpu_seconds(pids)) - before) / IDLE_SECONDS / len(pids) * 100, 2),
+            "broker_cpu_percent": round((cpu_clock(pids) - before) / IDLE_SECONDS / len(pids) * 100, 2),
         }
         print(
             f"up ready in {idle['ready_seconds']} s (limit {READY_SECONDS_MAX}); idle broker: "

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
+CPUCLOCK_SCHED = 2
+"""include/linux/posix-timers.h"""
 
 
 def cpu_seconds(pids: Iterable[int]) -> tuple[float, float]:
@@ -18,6 +21,14 @@ def cpu_seconds(pids: Iterable[int]) -> tuple[float, float]:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         user, system = user + int(fields[11]), system + int(fields[12])
     return user / TICKS, system / TICKS
+
+
+def cpu_clock(pids: Iterable[int]) -> float:
+    """Seconds that all threads of theirs have run so far, to the nanosecond: what an act of a tenth of a second cost does not show in ticks.
+
+    The id of another process's clock is what clock_getcpuclockid(3) makes of its pid.
+    """
+    return sum(time.clock_gettime((~pid << 3) | CPUCLOCK_SCHED) for pid in pids)
 
 
 def rss_mb(pid: int, field: str = "VmRSS") -> float:

@@ -1,8 +1,9 @@
 """`python -m bench.many`: ten thousand partitions on one broker: made, stopped, started, killed, in memory, and produced to, beside ten.
 
 A start is timed from the moment it is asked for until every partition has a leader and a record is acknowledged, as a client sees it.
-Each pass over all partitions has one over ten partitions beside it, in the same run. One client in Python on the same machine may be the
-limit in both: a row in which the broker was not busy is marked *client-bound*, and then its CPU per record is what says how much it could do.
+Each pass over all partitions has one over ten partitions beside it, in the same run, by two clients: librdkafka, which keeps a queue for each
+partition and may be the limit, and one that sends requests made beforehand (`raw`). A row in which the broker was not busy is marked
+*client-bound*; what is judged is `raw`, and where even that was the limit the broker's CPU per record.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench import client
+from bench import client, raw
 from bench.__main__ import ROOT, house
-from bench.kernel import cpu_seconds, rss_mb
+from bench.kernel import cpu_clock, rss_mb
 
 PARTITIONS_PER_TOPIC = 100
 TOPICS_PER_REQUEST = 10
@@ -99,7 +100,7 @@ class Broker:
         return {
             "seconds": round(seconds, 1),
             "spawned_after_s": round(spawned, 1),
-            "cpu_s": round(sum(cpu_seconds([pid])), 1),
+            "cpu_s": round(cpu_clock([pid]), 1),
             "rss_mb": round(rss_mb(pid), 1),
         }
 
@@ -114,10 +115,22 @@ class Load(NamedTuple):
 
 def load(broker: Broker, pid: int, topics: Sequence[str], records: int) -> Load:
     client.produce(broker.bootstrap, topics, b"x", 10 * len(topics), BATCH_BYTES, "1")  # connections, files, leaders
-    before = sum(cpu_seconds([pid]))
+    before = cpu_clock([pid])
     seconds = client.produce(broker.bootstrap, topics, os.urandom(RECORD_BYTES), records, BATCH_BYTES, "1")
-    cpu = sum(cpu_seconds([pid])) - before
+    cpu = cpu_clock([pid]) - before
     return Load(records / seconds, cpu / records * 1e6, cpu / seconds)
+
+
+def load_raw(broker: Broker, pid: int, partitions: Sequence[tuple[str, int]], records: int) -> Load:
+    """The same with requests that were made before, a batch each."""
+    host, port = broker.bootstrap.split(",")[0].rsplit(":", 1)
+    batch, holds = raw.batch(os.urandom(RECORD_BYTES), BATCH_BYTES)
+    raw.produce(host, int(port), partitions, len(partitions), batch)  # files, leaders
+    before = cpu_clock([pid])
+    requests = -(-records // holds)
+    seconds = raw.produce(host, int(port), partitions, requests, batch)
+    cpu = cpu_clock([pid]) - before
+    return Load(requests * holds / seconds, cpu / (requests * holds) * 1e6, cpu / seconds)
 
 
 def told(passes: Sequence[Load]) -> dict[str, Any]:
@@ -133,10 +146,11 @@ def told(passes: Sequence[Load]) -> dict[str, Any]:
 
 def judged(said: dict[str, Any]) -> list[str]:
     """What is over its limit. Where the client was the limit over all partitions, the broker's CPU per record stands for the rates."""
-    few, many = said[FEW], said["many"]
-    said["ratio_of_rates"] = round(many["records_per_s"] / few["records_per_s"], 2)
-    said["ratio_of_costs"] = round(few["broker_us_per_record"] / many["broker_us_per_record"], 2)
-    ratio = max(said["ratio_of_rates"], said["ratio_of_costs"] if many["client_bound"] else 0.0)
+    few, many = said["raw_few"], said["raw_many"]
+    for name, one, other in (("", said["few"], said["many"]), ("raw_", few, many)):
+        said[f"{name}ratio_of_rates"] = round(other["records_per_s"] / one["records_per_s"], 2)
+        said[f"{name}ratio_of_costs"] = round(one["broker_us_per_record"] / other["broker_us_per_record"], 2)
+    ratio = max(said["raw_ratio_of_rates"], said["raw_ratio_of_costs"] if many["client_bound"] else 0.0)
     rss = max(said["rss_mb_after_load"], said["clean_start"]["rss_mb"], said["start_after_kill"]["rss_mb"])
     over = {
         "clean start": said["clean_start"]["seconds"] > LIMITS["clean_start_s"],
@@ -155,13 +169,18 @@ def measure(broker: Broker, partitions: int, records: int, passes: int) -> dict[
     pid = broker.pid
     said["create"] = {
         "seconds": round(time.monotonic() - began, 1),
-        "broker_cpu_s": round(sum(cpu_seconds([pid])), 1),
+        "broker_cpu_s": round(cpu_clock([pid]), 1),
     }
-    few, many = [], []
+    of_few = [(FEW, p) for p in range(FEW_PARTITIONS)]
+    # Topics take turns, as librdkafka is asked to.
+    of_many = [(topic, p) for p in range(PARTITIONS_PER_TOPIC) for topic in topics]
+    passed: dict[str, list[Load]] = {name: [] for name in (FEW, "many", "raw_few", "raw_many")}
     for _ in range(passes):
-        few.append(load(broker, pid, [FEW], records))
-        many.append(load(broker, pid, topics, records))
-    said[FEW], said["many"] = told(few), told(many)
+        passed[FEW].append(load(broker, pid, [FEW], records))
+        passed["many"].append(load(broker, pid, topics, records))
+        passed["raw_few"].append(load_raw(broker, pid, of_few, records))
+        passed["raw_many"].append(load_raw(broker, pid, of_many, records))
+    said.update((name, told(some)) for name, some in passed.items())
     said["rss_mb_after_load"] = round(rss_mb(pid), 1)
     said["stop_s"] = round(broker.do("stop"), 1)
     said["clean_start"] = broker.started(partitions, topics)

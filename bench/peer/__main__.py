@@ -26,12 +26,12 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import KafkaException
 
-from bench.kernel import cpu_seconds, pin, rss_mb
+from bench.kernel import cpu_clock, pin, rss_mb
 from bench.peer import fetch, report
 from bench.peer.faults import cold_pass, kill_pass, restart_pass
 from bench.peer.report import Row
 from bench.peer.rows import LOADS, RATES, Load, Rate
-from bench.peer.runs import Cores, Spent, load_pass, rate_pass
+from bench.peer.runs import BACKLOG_READS, Cores, Spent, load_pass, rate_pass
 from bench.peer.systems import PEERS, SESSION_MS, System, Weir
 from controlplane.house import zookeeper
 
@@ -100,17 +100,16 @@ class Run:
             for act, found in load_pass(system, load, self.label(), CORES).items():
                 if counts:
                     spent.setdefault(act, {}).setdefault(system.name, []).append(found)
-        megabytes = load.count * load.record_bytes / 1e6
+        written = load.count * load.record_bytes / 1e6
         for act, passes in spent.items():
-            name = load.name if act == "produce" else load.backlog_name
+            name, times = (load.name, 1) if act == "produce" else (load.backlog_name, BACKLOG_READS)
+            megabytes = times * written
             bound = [n for n, s in passes.items() if sum(x.client_bound for x in s) * 2 > len(s)]
             others = median(x.others for s in passes.values() for x in s)
-            for figure, unit, more, of in (
-                ("rate", "MB/s", True, lambda x: megabytes / x.seconds),
-                ("broker CPU", "s/GB", False, lambda x: x.brokers_cpu / megabytes * 1000),
-            ):
-                values = {n: [of(x) for x in s] for n, s in passes.items()}
-                self.say(Row(name, load.terms, figure, unit, more, values, bound if figure == "rate" else [], others))
+            rates = {n: [megabytes / x.seconds for x in s] for n, s in passes.items()}
+            costs = {n: [x.brokers_cpu / megabytes * 1000 for x in s] for n, s in passes.items()}
+            self.say(Row(name, load.terms, "rate", "MB/s", True, rates, bound, others))
+            self.say(Row(name, load.terms, "broker CPU", "s/GB", False, costs, [], others))
 
     def rates(self, rate: Rate) -> None:
         found: dict[str, list[tuple[dict[str, float], Spent]]] = {}
@@ -168,10 +167,10 @@ def _memory(systems: list[System], name: str, field: str, say: Say) -> None:
 
 def _idle(systems: list[System], say: Say) -> None:
     time.sleep(IDLE_SECONDS)  # measured, not waited for: what an idle broker costs
-    before = {s.name: [sum(cpu_seconds([p])) for p in s.broker_pids().values()] for s in systems}
+    before = {s.name: [cpu_clock([p]) for p in s.broker_pids().values()] for s in systems}
     time.sleep(IDLE_SECONDS)
     values = {
-        s.name: [(sum(cpu_seconds([p])) - b) / IDLE_SECONDS * 100 for p, b in zip(s.broker_pids().values(), before[s.name], strict=True)]
+        s.name: [(cpu_clock([p]) - b) / IDLE_SECONDS * 100 for p, b in zip(s.broker_pids().values(), before[s.name], strict=True)]
         for s in systems
     }  # fmt: skip
     say(Row("idle", "per broker of three", "CPU", "% of a core", False, values))

@@ -8,17 +8,19 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, replace
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.client import PLAIN, Done, consume, latencies, percentile, produce
-from bench.kernel import busy_seconds, cpu_seconds, on_cores, take_memory, thread_demand
+from bench.kernel import busy_seconds, cpu_clock, on_cores, take_memory, thread_demand
 from bench.peer.rows import Load, Rate
 from bench.peer.systems import System, wait_for
 
+BACKLOG_READS = 4
+"""One takes some tenths of a second; together they are about half a GB or a whole one."""
 CLIENT_FULL, BROKERS_IDLE = 0.85, 0.60
 """The client was the limit when one thread of it ran or wanted to for so much of the time, and the brokers used less than so much of their core."""
 
@@ -38,6 +40,10 @@ class Spent:
     client_wanted: float
     brokers_cpu: float
     all_cores: float
+
+    @classmethod
+    def together(cls, acts: Sequence[Spent]) -> Spent:
+        return cls(*(sum(figures) for figures in zip(*(astuple(act) for act in acts), strict=True)))
 
     @property
     def client_bound(self) -> bool:
@@ -59,14 +65,14 @@ def measured(act: Callable[[Done], float], pids: list[int]) -> Spent:
     cores = range(os.cpu_count() or 1)
     me = os.getpid()
     before = thread_demand(me)
-    brokers, own, total = sum(cpu_seconds(pids)), _own_cpu(), sum(busy_seconds(c) for c in cores)
+    brokers, own, total = cpu_clock(pids), _own_cpu(), sum(busy_seconds(c) for c in cores)
     began = time.monotonic()
     end: list[float] = []
 
     def done() -> None:
         wanted = max(demand - before.get(thread, 0.0) for thread, demand in thread_demand(me).items())
         busy = sum(busy_seconds(c) for c in cores) - total
-        end.extend((_own_cpu() - own, wanted, sum(cpu_seconds(pids)) - brokers, busy, time.monotonic() - began))
+        end.extend((_own_cpu() - own, wanted, cpu_clock(pids) - brokers, busy, time.monotonic() - began))
 
     seconds = act(done)
     own_cpu, wanted, brokers_cpu, busy, whole = end
@@ -105,7 +111,7 @@ def drop_topics(system: System, names: list[str]) -> None:
 
 def await_removal(system: System, names: list[str]) -> None:
     """Freed pages are cheaper to write again than fresh ones: whoever comes next must find them free, whoever went before."""
-    left = [f"*/{n}-*" for n in names]
+    left = [f"{system.log_dirs}/{n}-*" for n in names]
     wait_for(lambda: not any(any(system.folder.glob(p)) for p in left), f"{system.name} to remove its files", pause=0.1)
 
 
@@ -116,7 +122,7 @@ def await_copies(system: System, names: list[str]) -> None:
         for name in names:
             copies = [
                 sum(segment.stat().st_size for segment in folder.glob("*.log"))
-                for folder in system.folder.glob(f"*/{name}-0")
+                for folder in system.folder.glob(f"{system.log_dirs}/{name}-0")
             ]
             if len(copies) < 2 or len(set(copies)) > 1:
                 return False
@@ -139,17 +145,21 @@ def load_pass(system: System, load: Load, label: str, cores: Cores) -> dict[str,
     out = {}
     with on_cores({cores.client}):
         take_memory(system.folder, load.megabytes * (load.replicas + 1))  # the logs, and what the client holds
-        before = sum(cpu_seconds(pids))
+        before = cpu_clock(pids)
         spent = measured(
             lambda done: produce(bootstrap, names, value, load.count, load.batch_bytes, load.acks, done, security), pids
         )
         if load.replicas > 1 and load.acks == "1":
             # The client is through before the followers are; what it costs to copy is owed for every byte, whoever copies it late.
             await_copies(system, names)
-            spent = replace(spent, brokers_cpu=sum(cpu_seconds(pids)) - before)
+            spent = replace(spent, brokers_cpu=cpu_clock(pids) - before)
         out["produce"] = spent
         if load.backlog:
-            out["consume"] = measured(lambda done: consume(bootstrap, names, load.count, done, security), pids)
+            reads = [
+                measured(lambda done: consume(bootstrap, names, load.count, done, security), pids)
+                for _ in range(BACKLOG_READS)
+            ]
+            out["consume"] = Spent.together(reads)
     drop_topics(system, names)
     await_removal(system, names)
     return out

@@ -84,6 +84,8 @@ class System:
     """`name` heads its column. Ports: coordinator = base + 1, broker N = base + 1 + N, and beyond the last broker's each one's for TLS."""
 
     name: str
+    log_dirs: str
+    """Its brokers' log directories, as a pattern below `folder`."""
 
     def __init__(self, folder: Path, brokers: int) -> None:
         self.folder, self.count = folder, brokers
@@ -178,6 +180,7 @@ class System:
 
 class Weir(System):
     name = "weir"
+    log_dirs = "broker-*/data"
 
     def prepare(self) -> None:
         self.layout = houses.Layout(self.folder, self.base, self.count, 1)
@@ -219,6 +222,7 @@ class Kafka(System):
     """What both of Kafka's kinds share. Raises fetch.Absent when its jars cannot be had."""
 
     version: str
+    log_dirs = "data-*"
 
     def __init__(self, folder: Path, brokers: int) -> None:
         self.jars = fetch.jars(self.version)
@@ -265,8 +269,7 @@ class KafkaZooKeeper(Kafka):
         }  # fmt: skip
 
     def start_coordinator(self) -> None:
-        settings = zookeeper.SETTINGS.format(data=self.folder / "zookeeper", port=self.base + 1)
-        (self.folder / "zoo.cfg").write_text(settings)
+        (self.folder / "zoo.cfg").write_text(zookeeper.open_settings(self.base + 1, self.folder / "zookeeper"))
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         self.spawn("zookeeper", self.java(HEAP_ZOOKEEPER, main, str(self.folder / "zoo.cfg")))
         wait_for(lambda: zookeeper.ready(self.base + 1), "Kafka's ZooKeeper")

@@ -125,20 +125,24 @@ def jars() -> list[Path]:
     return sorted(jar for jar in folder.iterdir() if jar.name.startswith(JARS))
 
 
+def open_settings(port: int, data: Path) -> str:
+    """zoo.cfg of a server that asks nobody who he is, on loopback."""
+    return IN_THE_CLEAR.format(port=port) + SETTINGS.format(data=data)
+
+
 def prepare(folder: Path, port: int, guard: Guard | None = None) -> list[str]:
     """Write the settings into `folder` and give the command line that runs ZooKeeper there."""
     data = folder / "data"
     data.mkdir(parents=True, exist_ok=True)
     settings, more = folder / "zoo.cfg", []
     if guard is None:
-        door = IN_THE_CLEAR.format(port=port)
+        settings.write_text(open_settings(port, data))
     else:
-        door = GUARDED.format(port=port, pem=guard.pem, ca=guard.ca)
+        settings.write_text(GUARDED.format(port=port, pem=guard.pem, ca=guard.ca) + SETTINGS.format(data=data))
         jaas = folder / "jaas.conf"
         write_private(jaas, JAAS.format(user=guard.user, password=guard.password))
         # In its FIPS mode, the default, ZooKeeper has no DIGEST-MD5.
         more = [f"-Djava.security.auth.login.config={jaas}", "-Dzookeeper.fips-mode=false"]
-    settings.write_text(door + SETTINGS.format(data=data))
     (folder / "log4j2.properties").write_text(LOGGING)
     return [
         find_java(), HEAP, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Dzookeeper.preAllocSize=1024",
