@@ -21,6 +21,7 @@ from brokerd.storage.producers import ACCEPTED, Duplicate, Refused
 from brokerd.verification import Verification
 from brokerd.waiters import Waiter
 from brokerd.wire import records
+from brokerd.wire.compression import ZSTD
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import ProduceRequest, ProduceResponse
 from brokerd.wire.records import Marker, Room
@@ -244,7 +245,7 @@ class ProduceApi:
                 return Outcome(ErrorCode(problem[0]), problem[1])
             if header.is_control:
                 return Outcome(ErrorCode.INVALID_RECORD, "clients may not write control batches")
-            if header.compression == records.ZSTD and not zstd:
+            if header.compression == ZSTD and not zstd:
                 return Outcome(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd wants Produce {ZSTD_SINCE} or later")
             if header.producer_id >= 0 and len(headers) > 1:
                 # Kafka allows one batch per partition in any case. Without sequences more do no harm; with them, what the

@@ -22,6 +22,7 @@ from brokerd.storage.dumpfiles import COMPLAINT
 from brokerd.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from brokerd.storage.recovery import CLEANED, CLEANER_OFFSET, DAMAGED, EPOCHS, LOG_START, SWAP, numbered
 from brokerd.wire import records
+from brokerd.wire.compression import COMPRESSION_NAMES
 from brokerd.wire.records import HEADER_BYTES, BatchHeader, Record
 
 LEFT_BEHIND = {
@@ -225,7 +226,7 @@ def _batch(position: int, h: BatchHeader, data: bytes) -> str:
     words = [
         f"@{position}", f"offsets {h.base_offset}..{h.last_offset}", f"{h.record_count} records", f"{h.size} bytes",
         f"epoch {h.partition_leader_epoch}", f"times {h.base_timestamp}..{h.max_timestamp}",
-        records.COMPRESSION_NAMES.get(h.compression, f"compression {h.compression}"),
+        COMPRESSION_NAMES.get(h.compression, f"compression {h.compression}"),
     ]  # fmt: skip
     if h.producer_id >= 0:
         words.append(f"producer {h.producer_id} epoch {h.producer_epoch} sequence {h.base_sequence}")

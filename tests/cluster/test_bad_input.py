@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from bench.__main__ import rss_mb
 from brokerd.wire import records
 from brokerd.wire.apis import APIS, ApiKey
+from brokerd.wire.compression import ZSTD
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.framing import decode_response, encode_request
 from brokerd.wire.messages import (
@@ -425,7 +426,7 @@ def test_every_batch_of_an_idempotent_producer_is_checked(cluster: LocalCluster)
 
 
 def test_zstd_is_refused_to_producers_that_cannot_know_it(cluster: LocalCluster) -> None:
-    packed = records.build([Record(0, 0, b"k", b"v")], compression=records.ZSTD)
+    packed = records.build([Record(0, 0, b"k", b"v")], compression=ZSTD)
     with Raw(cluster) as raw:
         assert raw.produce(packed, version=6).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         assert raw.produce(packed, version=7).error_code == 0

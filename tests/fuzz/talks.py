@@ -17,6 +17,7 @@ from crc32c import crc32c
 from brokerd.wire import framing, records
 from brokerd.wire import messages as m
 from brokerd.wire.apis import APIS, ApiKey
+from brokerd.wire.compression import compress, decompress
 from brokerd.wire.schema import FieldSpec
 from tests.fuzz.choices import Choices
 from tests.fuzz.stage import DOORS, PARTITIONS, PASSWORD, TOPICS, USER
@@ -136,7 +137,7 @@ TINY = bytes.fromhex("0c000000000100")
 def bomb(kind: int, times: int, of: bytes = b"\0") -> bytes:
     """The same again and again, packed as small as this compression can."""
     if (kind, times, of) not in _bombs:
-        _bombs[kind, times, of] = records.compress(of * times, kind)
+        _bombs[kind, times, of] = compress(of * times, kind)
     return _bombs[kind, times, of]
 
 
@@ -180,9 +181,9 @@ def batch(rng: Choices) -> bytes:
         struct.pack_into(">i", built, 57, held)
         struct.pack_into(">i", built, 23, struct.unpack_from(">i", built, 57)[0] - 1)
     elif what < 0.6:  # the records inside are damaged, the outside is sound
-        inside = bytearray(records.decompress(bytes(built[records.HEADER_BYTES :]), compression) if compression else built[records.HEADER_BYTES :])  # fmt: skip
+        inside = bytearray(decompress(bytes(built[records.HEADER_BYTES :]), compression) if compression else built[records.HEADER_BYTES :])  # fmt: skip
         inside = bytearray(damaged(rng, bytes(inside)))
-        built = built[: records.HEADER_BYTES] + records.compress(bytes(inside), compression)
+        built = built[: records.HEADER_BYTES] + compress(bytes(inside), compression)
     elif what < 0.8:  # the header
         at, width = rng.choice(
             ((8, 4), (12, 4), (16, 1), (21, 2), (23, 4), (27, 8), (35, 8), (43, 8), (51, 2), (53, 4), (57, 4))

@@ -9,9 +9,10 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 from kafka.record.memory_records import MemoryRecords
 
 from brokerd.wire import records
+from brokerd.wire.compression import COMPRESSION_NAMES
 from brokerd.wire.records import Record
 
-CODECS = list(records.COMPRESSION_NAMES)
+CODECS = list(COMPRESSION_NAMES)
 blob = st.none() | st.binary(max_size=300)
 wanted = st.lists(
     st.tuples(st.integers(0, 2**42), blob, blob, st.lists(st.tuples(st.text(max_size=8), blob), max_size=3)),

@@ -8,6 +8,7 @@ from brokerd.cluster.metadata import TopicConfigChanged
 from brokerd.cluster.model import Now
 from brokerd.storage import cleaner
 from brokerd.wire import records
+from brokerd.wire.compression import COMPRESSION_NAMES, NONE
 from brokerd.wire.records import Record
 from tests.simulation.disk import SimDisk
 from tests.unit.test_relocations import TP, House
@@ -66,13 +67,13 @@ def test_retention_by_size_and_by_time(topic: Topic) -> None:
 
 
 def test_compression(topic: Topic) -> None:
-    assert topic.newest.compression == records.NONE
+    assert topic.newest.compression == NONE
     topic.set(compression_type="zstd")
     topic.write()
-    assert records.COMPRESSION_NAMES[topic.newest.compression] == "zstd"
+    assert COMPRESSION_NAMES[topic.newest.compression] == "zstd"
     topic.set(compression_type="producer")
     topic.write()
-    assert topic.newest.compression == records.NONE
+    assert topic.newest.compression == NONE
 
 
 def test_flushing(topic: Topic) -> None:

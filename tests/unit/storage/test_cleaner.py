@@ -15,6 +15,7 @@ from brokerd.storage.disk import DiskFull
 from brokerd.storage.log import Log
 from brokerd.storage.producers import Duplicate
 from brokerd.wire import records
+from brokerd.wire.compression import COMPRESSION_NAMES, NONE
 from brokerd.wire.records import CorruptBatch, Record
 from tests.simulation.disk import Crashed, SimDisk
 from tests.unit.storage.test_log import FOLDER, NOW, append, everything, opened, sequenced, sim
@@ -30,7 +31,7 @@ def put(log: Log, *pairs: Pair, epoch: int = 0, compression: int = 0, now: Now =
 
 def fill(
     log: Log, count: int = 60, keys: int = 7, seed: int = 0, tombstones: float = 0.1,
-    codecs: Sequence[int] = tuple(records.COMPRESSION_NAMES),
+    codecs: Sequence[int] = tuple(COMPRESSION_NAMES),
 ) -> None:  # fmt: skip
     rng = random.Random(seed)
     for i in range(count):
@@ -311,7 +312,7 @@ def test_damage_found_on_the_way_leaves_the_log_as_it_was() -> None:
 def prepared() -> tuple[SimDisk, Log]:
     disk = sim()
     log = opened(disk, **COMPACT)
-    fill(log, count=24, codecs=[records.NONE])
+    fill(log, count=24, codecs=[NONE])
     log.flush()
     return disk, log
 

@@ -16,6 +16,7 @@ from brokerd.storage.disk import DiskFailed, DiskFull, OsDisk
 from brokerd.storage.log import FetchRefused, Log
 from brokerd.storage.producers import ACCEPTED, Duplicate, Refused
 from brokerd.wire import records
+from brokerd.wire.compression import LZ4, NONE, ZSTD
 from brokerd.wire.records import Record
 from tests.simulation.disk import SimDisk
 
@@ -168,8 +169,8 @@ def test_log_append_time_is_stamped() -> None:
 def test_a_topics_own_compression_packs_anew() -> None:
     log = opened(compression_type="zstd")
     append(log, batch(5))
-    append(log, batch(5, compression=records.ZSTD))
-    assert [h.compression for h in log.headers(0)] == [records.ZSTD] * 2
+    append(log, batch(5, compression=ZSTD))
+    assert [h.compression for h in log.headers(0)] == [ZSTD] * 2
     assert [r.offset for r in everything(log)] == list(range(10))
 
 
@@ -336,7 +337,7 @@ def test_a_time_index_that_lies_deletes_nothing() -> None:
 
 
 # -- time --------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("codec", [records.NONE, records.LZ4])
+@pytest.mark.parametrize("codec", [NONE, LZ4])
 def test_the_first_record_at_or_after_a_time_is_found(codec: int) -> None:
     log = opened(segment_bytes="900", index_interval_bytes="200")
     times = [10, 30, 20, 20, 50, 40, 60, 60, 55, 90, 70, 80, 100, 95, 97, 120]

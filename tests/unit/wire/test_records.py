@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brokerd.wire import records
+from brokerd.wire.compression import COMPRESSION_NAMES, GZIP, LZ4, SNAPPY, ZSTD, compress, decompress
 from brokerd.wire.records import CorruptBatch, InvalidBatch, Record
 
-CODECS = list(records.COMPRESSION_NAMES)
+CODECS = list(COMPRESSION_NAMES)
 blob = st.none() | st.binary(max_size=60)
 
 
@@ -52,7 +53,7 @@ def test_a_stamp_moves_a_batch_without_touching_its_crc() -> None:
 
 
 def test_log_append_time_shows_in_every_record_and_keeps_the_crc_right() -> None:
-    batch = bytearray(records.build(some(3), compression=records.ZSTD))
+    batch = bytearray(records.build(some(3), compression=ZSTD))
     records.stamp_append_time(batch, 0, records.peek(batch), 77)
     assert records.check(batch)[0][1].max_timestamp == 77
     assert {r.timestamp for r in records.iterate(batch)} == {77}
@@ -106,10 +107,10 @@ def test_a_whole_batch_that_no_broker_may_accept_is_refused(at: int, fmt: str, v
 
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_a_bomb_is_refused_before_it_fills_memory(codec: int) -> None:
-    bomb = records.compress(bytes(8_000_000), codec)
-    assert records.decompress(bomb, codec, 8_000_000) == bytes(8_000_000)
+    bomb = compress(bytes(8_000_000), codec)
+    assert decompress(bomb, codec, 8_000_000) == bytes(8_000_000)
     with pytest.raises(CorruptBatch):
-        records.decompress(bomb, codec, 7_999_999)
+        decompress(bomb, codec, 7_999_999)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -128,20 +129,20 @@ def test_garbage_inside_a_batch_with_a_right_crc_raises_nothing_but_corrupt_batc
 
 def test_concatenated_gzip_and_old_raw_snappy_are_read() -> None:
     data = bytes(100)
-    assert records.decompress(bytes(cramjam.gzip.compress(data)) * 2, records.GZIP) == data * 2
-    assert records.decompress(bytes(cramjam.snappy.compress_raw(data)), records.SNAPPY) == data
+    assert decompress(bytes(cramjam.gzip.compress(data)) * 2, GZIP) == data * 2
+    assert decompress(bytes(cramjam.snappy.compress_raw(data)), SNAPPY) == data
 
 
 def test_lz4_blocks_do_not_lean_on_each_other_because_java_clients_refuse_that() -> None:
-    flags = records.compress(bytes(300_000), records.LZ4)[4]
+    flags = compress(bytes(300_000), LZ4)[4]
     assert flags & 0b0010_0000
 
 
 def test_recompression_changes_the_codec_and_nothing_else() -> None:
-    payload = records.build(some(2), compression=records.GZIP, producer_id=4, producer_epoch=0, base_sequence=8)
-    payload += records.build(some(3, first=2), base_offset=2, compression=records.LZ4)
-    out = records.recompress(payload, records.check(payload), records.ZSTD)
-    assert [h.compression for _, h in records.check(out)] == [records.ZSTD] * 2
+    payload = records.build(some(2), compression=GZIP, producer_id=4, producer_epoch=0, base_sequence=8)
+    payload += records.build(some(3, first=2), base_offset=2, compression=LZ4)
+    out = records.recompress(payload, records.check(payload), ZSTD)
+    assert [h.compression for _, h in records.check(out)] == [ZSTD] * 2
     assert list(records.iterate(out)) == list(records.iterate(payload))
     same = [h._replace(batch_length=0, crc=0, attributes=0) for _, h in records.check(out)]
     assert same == [h._replace(batch_length=0, crc=0, attributes=0) for _, h in records.check(payload)]
