@@ -1,0 +1,148 @@
+"""`python -m bench.profile ROW`: where a row's CPU goes on Weir's brokers: kernel or Python, and which functions.
+
+A row of `bench.peer` is run on Weir alone while py-spy (pip install py-spy) samples the leader of all partitions without stopping it, and the kernel
+counts each broker's user and system time. What is off the CPU is not counted. Law: a share is of samples, a cost is of the kernel's clocks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.client import consume, produce
+from bench.kernel import cpu_seconds, on_cores, pin
+from bench.peer.__main__ import CORES
+from bench.peer.rows import LOADS, RATES, Load, Rate
+from bench.peer.runs import make_topics, rate_pass
+from bench.peer.systems import Weir
+
+SAMPLES_PER_SECOND = 200
+SHOWN = 25
+
+
+@contextmanager
+def sampled(pid: int, seconds: float, into: Path) -> Iterator[None]:
+    """py-spy beside what is done inside, for so long."""
+    spy = shutil.which("py-spy")
+    if spy is None:
+        raise SystemExit("py-spy was not found: pip install py-spy")
+    command = [
+        spy,
+        "record",
+        "--nonblocking",
+        "-p",
+        str(pid),
+        "-d",
+        str(int(seconds)),
+        "-r",
+        str(SAMPLES_PER_SECOND),
+        "-f",
+        "raw",
+        "-o",
+        str(into),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        yield
+        _, error = process.communicate(timeout=seconds + 60)
+        if process.returncode:
+            raise SystemExit(f"py-spy failed: {error[-500:]}")
+
+
+def told(stacks: Path) -> list[str]:
+    """Functions by the samples that ended in them (self) and that had them anywhere (all), in % of all."""
+    ends: Counter[str] = Counter()
+    passes: Counter[str] = Counter()
+    total = 0
+    for line in stacks.read_text().splitlines():
+        stack, _, count = line.rpartition(" ")
+        # Without line numbers: a function is what can be mended.
+        frames = [frame.rpartition(":")[0] + ")" if ":" in frame else frame for frame in stack.split(";")]
+        total += int(count)
+        ends[frames[-1]] += int(count)
+        for frame in set(frames):
+            passes[frame] += int(count)
+    out = [f"{total} samples", f"{'self %':>7} {'all %':>7}"]
+    out += [
+        f"{100 * n / total:7.1f} {100 * passes[frame] / total:7.1f}  {frame}" for frame, n in ends.most_common(SHOWN)
+    ]
+    return out
+
+
+def backlog(system: Weir, load: Load, seconds: float) -> Callable[[], str]:
+    """The topics lie ready; what is given reads them from the beginning, again and again."""
+    names = [f"profile-{i}" for i in range(load.topics)]
+    make_topics(system, names, load.replicas)
+    produce(system.bootstrap, names, os.urandom(load.record_bytes), load.count, load.batch_bytes, load.acks)
+
+    def act() -> str:
+        end, times, spent = time.monotonic() + seconds, 0, 0.0
+        while time.monotonic() < end:
+            spent += consume(system.bootstrap, names, load.count)
+            times += 1
+        megabytes = times * load.count * load.record_bytes / 1e6
+        return f"{megabytes:.0f} MB read in {times} turns at {megabytes / spent:.0f} MB/s"
+
+    return act
+
+
+def rate(system: Weir, row: Rate) -> Callable[[], str]:
+    def act() -> str:
+        found, _ = rate_pass(system, row, "profile", CORES)
+        return ", ".join(f"{name} {ms:.2f} ms" for name, ms in found.items())
+
+    return act
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.profile", description=__doc__)
+    parser.add_argument(
+        "row",
+        help="the first whose name and terms hold this: 'rate-10000-1-topic-1-partition-1kb RF 3', 'backlog-100-topics'",
+    )
+    parser.add_argument("--seconds", type=float, default=15.0)
+    asked = parser.parse_args()
+    named = [(f"{r.name} {r.terms}", r) for r in RATES] + [
+        (f"{r.backlog_name} {r.terms}", r) for r in LOADS if r.backlog
+    ]
+    name, row = next(((n, r) for n, r in named if asked.row in n), ("", None))
+    if row is None:
+        raise SystemExit(f"no row holds {asked.row!r}; there are: {'; '.join(n for n, _ in named)}")
+    with tempfile.TemporaryDirectory(prefix="weir-bench-profile-") as folder:
+        system = Weir(Path(folder), 3)
+        try:
+            system.start()
+            pin(system.pids().values(), {CORES.brokers})
+            act = backlog(system, row, asked.seconds) if isinstance(row, Load) else rate(system, row)
+            pids = system.broker_pids()
+            before = {n: cpu_seconds([p]) for n, p in pids.items()}
+            began = time.monotonic()
+            stacks = Path(folder) / "stacks.txt"
+            with (
+                on_cores({CORES.client}),
+                sampled(pids[1], asked.seconds if isinstance(row, Load) else row.seconds, stacks),
+            ):
+                what = act()
+                spent, seconds = {n: cpu_seconds([p]) for n, p in pids.items()}, time.monotonic() - began
+            print(f"{name}: {what}")
+            for n in pids:
+                user, kernel = (after - b for after, b in zip(spent[n], before[n], strict=True))
+                print(
+                    f"broker {n}{' (leads)' if n == 1 else ''}: {100 * user / seconds:.1f} % of a core in Python, {100 * kernel / seconds:.1f} % in the kernel"
+                )
+            print("\n".join(told(stacks)))
+        finally:
+            system.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
