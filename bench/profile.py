@@ -1,7 +1,8 @@
 """`python -m bench.profile ROW`: where a row's CPU goes on Weir's brokers: kernel or Python, and which functions.
 
 A row of `bench.peer` is run on Weir alone while py-spy (pip install py-spy) samples the leader of all partitions without stopping it, and the kernel
-counts each broker's user and system time. What is off the CPU is not counted. Law: a share is of samples, a cost is of the kernel's clocks.
+counts each broker's user and system time. Law: a cost is of the kernel's clocks, a share is of samples that held the interpreter: what waits, or
+is in the kernel, is not among them.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from bench.peer.rows import LOADS, RATES, Load, Rate
 from bench.peer.runs import make_topics, rate_pass
 from bench.peer.systems import Weir
 
-SAMPLES_PER_SECOND = 200
-SHOWN = 25
+SAMPLES_PER_SECOND = 400
+SHOWN = 40
 
 
 @contextmanager
@@ -39,6 +40,7 @@ def sampled(pid: int, seconds: float, into: Path) -> Iterator[None]:
         spy,
         "record",
         "--nonblocking",
+        "--gil",
         "-p",
         str(pid),
         "-d",
@@ -70,9 +72,9 @@ def told(stacks: Path) -> list[str]:
         ends[frames[-1]] += int(count)
         for frame in set(frames):
             passes[frame] += int(count)
-    out = [f"{total} samples", f"{'self %':>7} {'all %':>7}"]
+    out = [f"{total} samples of Python in the leader", f"{'self %':>7} {'all %':>7}"]
     out += [
-        f"{100 * n / total:7.1f} {100 * passes[frame] / total:7.1f}  {frame}" for frame, n in ends.most_common(SHOWN)
+        f"{100 * ends[frame] / total:7.1f} {100 * n / total:7.1f}  {frame}" for frame, n in passes.most_common(SHOWN)
     ]
     return out
 
