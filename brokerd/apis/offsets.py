@@ -23,6 +23,8 @@ from brokerd.wire.messages import (
 from brokerd.wire.records import Room
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
+SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+"""The version of the request that brought each; below it, and of a negative time that is none of them, nobody can know what is meant."""
 
 
 class OffsetsApi:
@@ -53,14 +55,15 @@ class OffsetsApi:
                     answer.error_code = ErrorCode.INVALID_REQUEST  # as in Kafka; each costs a search
                     continue
                 seen.add((topic.name, wanted.partition_index))
+                if wanted.timestamp < 0 and version < SINCE.get(wanted.timestamp, version + 1):
+                    answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+                    continue
                 replica, error = self._replica(topic.name, wanted.partition_index, wanted.current_leader_epoch)
                 if replica is None or error:
                     answer.error_code = error
                     continue
                 committed = body.isolation_level == READ_COMMITTED
                 self._answer(replica, wanted.timestamp, version, committed, answer, room)
-                if version == 0:
-                    answer.old_style_offsets = [answer.offset] if answer.offset >= 0 else []
             topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=parts))
         request.reply(ListOffsetsResponse(topics=topics))
 
@@ -94,9 +97,6 @@ class OffsetsApi:
             if newest is not None and newest[0] < end:
                 answer.offset, answer.timestamp = newest
                 answer.leader_epoch = log.epochs.epoch_at(answer.offset)
-            return
-        if timestamp < 0:
-            answer.error_code = ErrorCode.INVALID_REQUEST
             return
         found = log.offset_for_timestamp(timestamp, end, room)
         if found is not None:

@@ -105,7 +105,7 @@ APIS: dict[int, Api] = {
         Api(ApiKey.PRODUCE, "Produce", 3, 12, m.ProduceRequest, m.ProduceResponse,
             "13 names topics by id", advertised_min=0),
         Api(ApiKey.FETCH, "Fetch", 4, 18, m.FetchRequest, m.FetchResponse),
-        Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 11, m.ListOffsetsRequest, m.ListOffsetsResponse, "nothing is tiered"),
+        Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 11, m.ListOffsetsRequest, m.ListOffsetsResponse, "nothing is tiered: the latest tiered offset is -1, as where Kafka has tiered storage switched off"),
         Api(ApiKey.METADATA, "Metadata", 0, 12, m.MetadataRequest, m.MetadataResponse),
         Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", 2, 9, m.OffsetCommitRequest, m.OffsetCommitResponse),
         Api(ApiKey.OFFSET_FETCH, "OffsetFetch", 1, 9, m.OffsetFetchRequest, m.OffsetFetchResponse),
