@@ -78,7 +78,12 @@ Guard = Callable[[Asked], bool]
 def produce(a: Asked) -> bool:
     r = m.ProduceResponse
     lost = a.body.transactional_id is not None and not a.may(O.WRITE, TRANSACTION, a.body.transactional_id)
-    may, may_not = ([], a.body.topic_data) if lost else a.only(O.WRITE, a.body.topic_data)
+    may: list[Any] = []
+    may_not: list[Any] = []
+    for t in a.body.topic_data:
+        name = a.topic_name(t.topic_id) if a.version >= 13 else t.name
+        # An unknown id is the handler's to tell.
+        (may if not lost and (name is None or a.may(O.WRITE, TOPIC, name)) else may_not).append(t)
     if not may_not:
         return False
     if a.body.acks == 0:
@@ -87,7 +92,7 @@ def produce(a: Asked) -> bool:
     error = NO_TRANSACTION if lost else NO_TOPIC
     a.body.topic_data = may
     refused = [
-        r.TopicProduceResponse(name=t.name, partition_responses=[
+        r.TopicProduceResponse(name=t.name, topic_id=t.topic_id, partition_responses=[
             r.PartitionProduceResponse(index=p.index, error_code=error, base_offset=-1, log_append_time_ms=-1, log_start_offset=-1)
             for p in t.partition_data])
         for t in may_not

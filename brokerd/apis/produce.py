@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from uuid import UUID
 
+from brokerd.cluster.model import TopicState
 from brokerd.dispatch import Request
 from brokerd.net.loop import Loop
 from brokerd.partitions import Partitions
@@ -31,6 +33,8 @@ ZSTD_SINCE = 7
 """Producers of older versions cannot know zstd; nor could consumers of their age."""
 ABORTABLE_SINCE, TRANSACTIONS_V2_SINCE = 11, 12
 """Producers of these versions know TRANSACTION_ABORTABLE; leave it to the partition's leader to tell the coordinator (KIP-890)."""
+FIRST_BY_ID = 13
+"""From here on topics are named by their ids alone (KIP-516)."""
 PASSING = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -60,7 +64,11 @@ class Outcome:
         return -1 if self.error and self.replica is not None else int(self.error)
 
 
+Topic = ProduceRequest.TopicProduceData
+Outcomes = list[tuple[Topic, int, Outcome]]
+"""What became of each partition, in the order of the request."""
 UNKNOWN, ELSEWHERE = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+UNKNOWN_ID = Outcome(ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def told(error: ErrorCode, version: int) -> ErrorCode:
@@ -87,24 +95,25 @@ class ProduceApi:
         version = request.header.api_version
         zstd = version >= ZSTD_SINCE
         room = Room()
-        outcomes: list[tuple[str, int, Outcome]] = []
+        outcomes: Outcomes = []
         unverified: list[tuple[int, Replica, memoryview]] = []
         for topic in body.topic_data:
+            state = self._state(topic, version)
             for part in topic.partition_data:
                 data = part.records
                 if data is not None and len(data) >= records.HEADER_BYTES and data[22] & records.TRANSACTIONAL:
-                    replica, outcome = self._first_look(topic.name, part.index, data, body, version, room)
+                    replica, outcome = self._first_look(state, part.index, data, body, version, room)
                     if replica is not None:
                         unverified.append((len(outcomes), replica, data))
                 else:
-                    outcome = self._append_named(topic.name, part.index, data, body.acks, zstd, room)
-                outcomes.append((topic.name, part.index, outcome))
+                    outcome = self._append_found(state, part.index, data, body.acks, zstd, room)
+                outcomes.append((topic, part.index, outcome))
         if unverified:
             self._verify(request, outcomes, unverified)
         else:
             self._answer(request, outcomes)
 
-    def _answer(self, request: Request, outcomes: list[tuple[str, int, Outcome]]) -> None:
+    def _answer(self, request: Request, outcomes: Outcomes) -> None:
         body: ProduceRequest = request.body
         if body.acks == 0:
             if any(o.error for _, _, o in outcomes):
@@ -123,10 +132,10 @@ class ProduceApi:
 
     # -- transactional batches -------------------------------------------------------------------------------------------
     def _first_look(
-        self, topic: str, index: int, data: memoryview, body: ProduceRequest, version: int, room: Room
+        self, state: TopicState | Outcome, index: int, data: memoryview, body: ProduceRequest, version: int, room: Room
     ) -> tuple[Replica | None, Outcome]:
         """The replica where the batch begins a transaction, so that the coordinator must know of it first; else what became of it."""
-        replica, refused = self._find(topic, index)
+        replica, refused = self._find(state, index)
         if replica is None:
             return None, refused
         closed = self._closed(replica, body.acks)
@@ -146,7 +155,7 @@ class ProduceApi:
     def _verify(
         self,
         request: Request,
-        outcomes: list[tuple[str, int, Outcome]],
+        outcomes: Outcomes,
         unverified: list[tuple[int, Replica, memoryview]],
     ) -> None:
         body: ProduceRequest = request.body
@@ -155,14 +164,14 @@ class ProduceApi:
 
         def verified(i: int, replica: Replica, data: bytearray, error: ErrorCode, why: str | None) -> None:
             nonlocal left
-            name, index, _ = outcomes[i]
+            topic, index, _ = outcomes[i]
             if error:
                 outcome = Outcome(told(error, version), why)
             elif request.abandoned:
                 outcome = Outcome(ErrorCode.REQUEST_TIMED_OUT)
             else:
                 outcome = self.append(replica, data, body.acks, room=room)
-            outcomes[i] = (name, index, outcome)
+            outcomes[i] = (topic, index, outcome)
             left -= 1
             if not left:
                 self._answer(request, outcomes)
@@ -176,19 +185,29 @@ class ProduceApi:
             )  # fmt: skip
 
     # -- one partition -----------------------------------------------------------------------------------------------
-    def _append_named(
-        self, topic: str, index: int, data: memoryview | None, acks: int, zstd: bool, room: Room
+    def _state(self, topic: Topic, version: int) -> TopicState | Outcome:
+        """The topic that is meant, or why there is none."""
+        image = self._partitions.image
+        if version >= FIRST_BY_ID:
+            state, missing = image.topics.get(topic.topic_id), UNKNOWN_ID
+        else:
+            state, missing = image.topic_named(topic.name), UNKNOWN
+        return missing if state is None or not state.ready else state
+
+    def _append_found(
+        self, state: TopicState | Outcome, index: int, data: memoryview | None, acks: int, zstd: bool, room: Room
     ) -> Outcome:
-        replica, refused = self._find(topic, index)
+        replica, refused = self._find(state, index)
         return refused if replica is None else self.append(replica, data, acks, zstd, room=room)
 
-    def _find(self, topic: str, index: int) -> tuple[Replica | None, Outcome]:
-        state = self._partitions.image.topic_named(topic)
-        if state is None or not state.ready or index not in state.partitions:
+    def _find(self, state: TopicState | Outcome, index: int) -> tuple[Replica | None, Outcome]:
+        if isinstance(state, Outcome):
+            return None, state
+        if index not in state.partitions:
             return None, UNKNOWN
         if state.internal:
             return None, Outcome(
-                ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is internal: only coordinators write there"
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"{state.name} is internal: only coordinators write there"
             )
         return self._partitions.find(state, index), ELSEWHERE
 
@@ -382,14 +401,14 @@ class ProduceApi:
 
     # -- shaping -----------------------------------------------------------------------------------------------------
     @staticmethod
-    def _each(body: ProduceRequest, make: Callable[[], Outcome]) -> list[tuple[str, int, Outcome]]:
-        return [(t.name, p.index, make()) for t in body.topic_data for p in t.partition_data]
+    def _each(body: ProduceRequest, make: Callable[[], Outcome]) -> Outcomes:
+        return [(t, p.index, make()) for t in body.topic_data for p in t.partition_data]
 
     @staticmethod
-    def _reply(request: Request, outcomes: list[tuple[str, int, Outcome]]) -> None:
-        topics: dict[str, list[ProduceResponse.PartitionProduceResponse]] = {}
-        for name, index, o in outcomes:
-            topics.setdefault(name, []).append(
+    def _reply(request: Request, outcomes: Outcomes) -> None:
+        topics: dict[tuple[str, UUID], list[ProduceResponse.PartitionProduceResponse]] = {}
+        for topic, index, o in outcomes:
+            topics.setdefault((topic.name, topic.topic_id), []).append(
                 ProduceResponse.PartitionProduceResponse(
                     index=index,
                     error_code=o.error,
@@ -402,8 +421,8 @@ class ProduceApi:
         request.reply(
             ProduceResponse(
                 responses=[
-                    ProduceResponse.TopicProduceResponse(name=name, partition_responses=parts)
-                    for name, parts in topics.items()
+                    ProduceResponse.TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=parts)
+                    for (name, topic_id), parts in topics.items()
                 ]
             )
         )

@@ -102,8 +102,7 @@ _NO_TOKENS = (
 APIS: dict[int, Api] = {
     api.key: api
     for api in (
-        Api(ApiKey.PRODUCE, "Produce", 3, 12, m.ProduceRequest, m.ProduceResponse,
-            "13 names topics by id", advertised_min=0),
+        Api(ApiKey.PRODUCE, "Produce", 3, 13, m.ProduceRequest, m.ProduceResponse, advertised_min=0),
         Api(ApiKey.FETCH, "Fetch", 4, 18, m.FetchRequest, m.FetchResponse),
         Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 11, m.ListOffsetsRequest, m.ListOffsetsResponse, "nothing is tiered: the latest tiered offset is -1, as where Kafka has tiered storage switched off"),
         Api(ApiKey.METADATA, "Metadata", 0, 12, m.MetadataRequest, m.MetadataResponse),

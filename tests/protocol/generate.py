@@ -33,7 +33,10 @@ class Generator:
             tagged = spec.tag is not None and version in spec.tagged
             if tagged and self.rng.random() < 0.4:
                 continue  # absent
-            values[x.name] = self.value(cls, spec, version)
+            value = self.value(cls, spec, version)
+            if tagged and dataclasses.is_dataclass(value) and value == type(value)():
+                continue  # it says nothing, so it is not written, and is read as absent
+            values[x.name] = value
         return cls(**values)
 
     def value(self, cls: type, spec: FieldSpec, version: int) -> Any:

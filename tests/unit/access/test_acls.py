@@ -158,7 +158,7 @@ def test_what_any_api_is_asked_by_who_may_nothing_is_taken_out_and_answered(api:
                     left = [x for x in left if x.name is not None]  # an unknown id is the handler's to tell
                 if api.key == ApiKey.DELETE_TOPICS and left:
                     left = [x for x in left if isinstance(x, str) or x.name is not None]
-                if api.key == ApiKey.FETCH and version >= 13:
+                if api.key in (ApiKey.PRODUCE, ApiKey.FETCH) and version >= 13:
                     left = None
                 assert not left, f"{name} is left: {left}"
             asked.reply(api.response())
@@ -191,6 +191,29 @@ def test_what_is_allowed_stays_and_the_rest_is_refused_beside_it() -> None:
     assert caller.parts is not None
     _, told = framing.decode_response(ApiKey.PRODUCE, 9, memoryview(caller.parts[0])[4:])
     assert {t.name: t.partition_responses[0].error_code for t in told.responses} == {"t": 0, "u": 29}
+
+
+def test_who_names_topics_by_id_is_judged_by_their_names() -> None:
+    it = image()
+    known = it.topic_named("t")
+    assert known is not None
+    topic, part = m.ProduceRequest.TopicProduceData, m.ProduceRequest.PartitionProduceData
+    ids = (known.topic_id, UUID(int=99))
+
+    def judged() -> tuple[list[UUID], dict[UUID, int]]:
+        """What is left to the handler, and what was refused."""
+        body = m.ProduceRequest(acks=1, topic_data=[topic(topic_id=i, partition_data=[part(index=0)]) for i in ids])
+        asked, caller = request(ApiKey.PRODUCE, 13, body)
+        assert not authorizer(it).settled(asked)
+        asked.reply(m.ProduceResponse(responses=[]))
+        assert caller.parts is not None
+        _, told = framing.decode_response(ApiKey.PRODUCE, 13, memoryview(caller.parts[0])[4:])
+        left = [t.topic_id for t in asked.body.topic_data]
+        return left, {t.topic_id: t.partition_responses[0].error_code for t in told.responses}
+
+    assert judged() == ([ids[1]], {ids[0]: 29}), "an unknown id is the handler's to tell"
+    it.apply(AccessChanged("acl", "k", 1, parse("allow User:alice * write topic t").to_json()))
+    assert judged() == (list(ids), {})
 
 
 def test_a_fetch_that_waits_is_judged_again_when_it_is_answered() -> None:

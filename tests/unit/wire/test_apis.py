@@ -100,7 +100,6 @@ def test_what_is_not_built_is_not_offered() -> None:
     kraft = {52, 53, 54, 55, 59, 62, 63, 64, 70, 73, 80, 81, 82}
     newer_groups = set(range(76, 80)) | set(range(83, 93))
     assert not set(APIS) & (between_brokers | kraft | newer_groups | {67, 71, 72})
-    assert APIS[ApiKey.PRODUCE].max_version < 13, "Produce 13 names topics by id"
 
 
 @pytest.mark.parametrize("client", CLIENTS_MAX)
