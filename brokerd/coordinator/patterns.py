@@ -2,7 +2,7 @@
 
 Laws: no pattern takes longer than its limits allow (a member chooses it, the broker's only loop runs it): the positions of an automaton
 are bounded, and so is the work of one search; what is not understood is refused with a sentence, never taken for something else. Python's
-own `re` backtracks, which is why it is not asked (docs/decisions/024). Called by `consumer_group`. Must not come in: topics.
+own `re` backtracks, which is why it is not asked (docs/decisions/025). Called by `consumer_group`. Must not come in: topics.
 
 Understood: . [] [^] [[:alpha:]] | () (?:) (?P<name>) (?flags) * + ? {n,m} and their lazy kinds, \\d \\w \\s and their opposites, \\Q..\\E, \\x,
 ^ and \\A at the beginning, $ and \\z at the end. Not: \\p (names are ASCII), \\b, anchors elsewhere; and what RE2 has not either (back

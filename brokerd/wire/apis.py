@@ -177,7 +177,7 @@ APIS: dict[int, Api] = {
             m.DescribeTransactionsResponse),
         Api(ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 1, m.ListTransactionsRequest, m.ListTransactionsResponse),
         Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, m.ConsumerGroupHeartbeatRequest,
-            m.ConsumerGroupHeartbeatResponse, "no racks in assignment"),
+            m.ConsumerGroupHeartbeatResponse, "no racks in assignment: Kafka's own assignors have looked at none since 3.8 (KAFKA-16694)"),
         Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 1, m.ConsumerGroupDescribeRequest,
             m.ConsumerGroupDescribeResponse),
     )
