@@ -46,7 +46,7 @@ class Request:
         self._connection, self._slot, self.session = connection, slot, session
         self.header, self.body = header, body
         self.amends: list[Callable[[Any], None]] | None = None
-        """What becomes of the answer before it is written (access, quotas)."""
+        """What becomes of the answer before it is written (access, quotas); of none, too (acks=0: quotas alone)."""
         self.sees: Callable[[str], bool] | None = None
         """Whether whoever asks may see a topic, where it may not see all and the answer speaks of topics it did not name."""
 
@@ -73,14 +73,14 @@ class Request:
         return self._connection.closed
 
     def reply(self, body: Any) -> None:
-        if body is None:
-            self._connection.answer(self._slot, None)
-            return
         header = self.header
         try:
             if self.amends is not None:
                 for amend in self.amends:
                     amend(body)
+            if body is None:
+                self._connection.answer(self._slot, None)
+                return
             parts = framing.encode_response(header.api_key, header.api_version, header.correlation_id, body)
         except Exception:
             # Most answers are given later, from a timer or another connection's request: there is nobody to catch this.
@@ -195,13 +195,22 @@ class Dispatch:
         connection.close()
 
     def _within_quotas(self, request: Request, handler: Handler, size: int) -> None:
-        began = time.perf_counter()
-        self.quotas.watch(request, size, self.clock)
+        since: float | None = time.perf_counter()
+
+        def spent() -> float:
+            nonlocal since
+            if since is None:  # answered later, in another's time
+                return 0.0
+            before, since = since, time.perf_counter()
+            return since - before
+
+        self.quotas.watch(request, size, self.clock, spent)
         try:
             if self.authorizer is None or not self.authorizer.settled(request):
                 handler(request)
         finally:
-            self.quotas.spent(request, time.perf_counter() - began, self.clock().mono_ms)
+            self.quotas.spent(request, spent(), self.clock().mono_ms)
+            since = None
 
     def own(self, key: int, request: Any) -> None:
         """What this broker asks itself goes through the same doors. `request` looks like a Request."""

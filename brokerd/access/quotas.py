@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from brokerd.wire.apis import ApiKey
@@ -27,7 +28,9 @@ SAMPLES, SAMPLE_MS = 11, 1_000
 """Kafka's quota.window.num and quota.window.size.seconds: a rate is over the ten seconds and a bit that have passed."""
 BUCKETS_MAX = 10_000
 """Rates remembered; the one unused for longest is forgotten."""
-THROTTLE_MS_MAX = SAMPLES * SAMPLE_MS
+THROTTLE_MS_MAX = 2**31 - 1
+"""What the answer's field holds. Kafka bounds no pause for bytes either: one that ended when the samples are forgotten would let a request of a hundred
+seconds' worth through every eleven."""
 
 
 def entity_key(entity: Mapping[str, str | None]) -> str:
@@ -39,30 +42,39 @@ def entity_of(key: str) -> dict[str, str | None]:
     return dict(json.loads(key))
 
 
+@dataclass(slots=True)
+class Sample:
+    start_ms: int
+    last_ms: int
+    total: float = 0.0
+
+
 class Rate:
-    """A sum over the last samples."""
+    """A sum over the last samples, as Kafka's Rate has it: a sample begins with what is first in it, and windows that never were count as empty ones."""
 
     __slots__ = ("_samples",)
 
     def __init__(self) -> None:
-        self._samples: list[list[float]] = []
+        self._samples: list[Sample] = []
 
     def add(self, value: float, now_ms: int) -> None:
-        at = now_ms - now_ms % SAMPLE_MS
-        if not self._samples or self._samples[-1][0] != at:
-            self._samples.append([at, 0.0])
-            del self._samples[:-SAMPLES]
-        self._samples[-1][1] += value
+        if not self._samples or now_ms - self._samples[-1].start_ms >= SAMPLE_MS:
+            self._samples.append(Sample(now_ms, now_ms))
+            del self._samples[: -(SAMPLES + 1)]  # one more than is looked at: the oldest may have had something lately
+        self._samples[-1].last_ms = now_ms
+        self._samples[-1].total += value
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
         """How long nothing may come so that the rate is `limit` per second again."""
-        recent = [s for s in self._samples if s[0] > now_ms - SAMPLES * SAMPLE_MS]
-        total = sum(s[1] for s in recent)
-        elapsed_ms = max((SAMPLES - 1) * SAMPLE_MS, now_ms - recent[0][0] if recent else 0)
-        rate = total * 1_000 / elapsed_ms
-        if rate <= limit or not limit > 0:
-            return 0 if rate <= limit else THROTTLE_MS_MAX
-        return min(THROTTLE_MS_MAX, max(1, round((rate - limit) / limit * elapsed_ms)))
+        recent = [s for s in self._samples if now_ms - s.last_ms < SAMPLES * SAMPLE_MS]
+        elapsed_ms = now_ms - recent[0].start_ms if recent else 0
+        elapsed_ms += max(0, SAMPLES - 1 - elapsed_ms // SAMPLE_MS) * SAMPLE_MS
+        rate = sum(s.total for s in recent) * 1_000 / elapsed_ms
+        if rate <= limit:
+            return 0
+        return (
+            min(THROTTLE_MS_MAX, max(1, round((rate - limit) / limit * elapsed_ms))) if limit > 0 else THROTTLE_MS_MAX
+        )
 
 
 class Quotas:
@@ -119,8 +131,9 @@ class Quotas:
         return rate
 
     # -- requests ------------------------------------------------------------------------------------------------------
-    def watch(self, request: Request, size: int, now: Any) -> None:
-        """Count this request when it is answered. `now()` gives the clocks' reading then."""
+    def watch(self, request: Request, size: int, now: Any, spent: Callable[[], float] = lambda: 0.0) -> None:
+        """Count this request when it is answered, or would be (acks=0). `now()` gives the clocks' reading then, `spent()` the seconds of the
+        loop that it has cost and that were not counted yet."""
         key, body = request.header.api_key, request.body
         user, client = request.principal.partition(":")[2], request.client_id
         kind = {ApiKey.PRODUCE: PRODUCE, ApiKey.FETCH: FETCH}.get(key)
@@ -140,13 +153,16 @@ class Quotas:
                 sent = size if kind == PRODUCE else _bytes(answer)
                 rate.add(sent, now_ms)
                 wait = rate.throttle_ms(found[1], now_ms)
-                if wait and kind == FETCH and sent:
-                    rate.add(-sent, now_ms)
-                    answer.responses = []  # as in Kafka: the same fetch is asked again after the pause
             if timed is not None:
+                self.spent(request, spent(), now_ms)
                 wait = max(wait, min(SAMPLE_MS, self.rate(TIME, timed[0]).throttle_ms(timed[1], now_ms)))
-            if wait:
-                hold_back(request, answer, wait)
+            if not wait:
+                return
+            if kind == FETCH:  # as in Kafka, whichever quota it is: the same fetch is asked again after the pause
+                if found is not None:
+                    rate.add(-sent, now_ms)
+                answer.responses = []
+            hold_back(request, answer, wait)
 
         if request.amends is None:
             request.amends = []

@@ -39,6 +39,8 @@ SEND_PARTS_MAX = 64
 """Small answers given to the kernel in one call."""
 READ_BYTES_MAX = 16 * 1024
 """A file region up to this is read and leaves with what stands before it: one copy costs less than a call of sendfile."""
+MUTED_LOOK_MS = 10_000
+"""A pause is waited for in pieces of this."""
 SHORT = "a log segment is shorter than its index says"
 LENGTH = 4
 GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF)
@@ -80,6 +82,7 @@ class Connection:
         self._backlog: memoryview | None = None  # received and not looked at yet
         self._resuming = False
         self._muted = False  # by a quota: its answers go, its requests wait
+        self._muted_until_ms = 0
         self.closed = False
         self.on_proved: Callable[[Connection], None] | None = None
         self.since_ms = self.last_active_ms = loop.now.mono_ms
@@ -285,13 +288,18 @@ class Connection:
                 n = 0
 
     def mute(self, ms: int) -> None:
-        """Read nothing for so long: what is here already waits too."""
-        if self._muted or self.closed:
-            return  # several answers at once: the first pause is the one that was told first
-        self._muted = True
-        self.loop.call_later(ms, lambda now: self._unmute())
+        """Read nothing for so long, and for as long as any pause that was told before: what is here already waits too."""
+        self._muted_until_ms = max(self._muted_until_ms, self.loop.now.mono_ms + ms)
+        if not self._muted and not self.closed:
+            self._muted = True
+            self._unmute()
 
     def _unmute(self) -> None:
+        left_ms = self._muted_until_ms - self.loop.now.mono_ms
+        if left_ms > 0 and not self.closed:
+            # In pieces: a timer holds the connection, and who goes away in a long pause must not be remembered to its end.
+            self.loop.call_later(min(left_ms, MUTED_LOOK_MS), lambda now: self._unmute())
+            return
         self._muted = False
         self._update_events()
 

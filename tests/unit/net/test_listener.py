@@ -16,7 +16,7 @@ from brokerd.net import connection as listener
 from brokerd.net.admission import Admission
 from brokerd.net.connection import Connection, Slot
 from brokerd.net.listener import Listener
-from brokerd.net.loop import Loop
+from brokerd.net.loop import Loop, read_clocks
 from brokerd.wire.framing import FileRegion
 
 LIMIT = 1 << 20
@@ -273,3 +273,29 @@ def test_the_port_is_taken_at_once_and_refuses_until_it_is_opened() -> None:
         door.stop_accepting()
         door.close()
         loop.close()
+
+
+def test_a_muted_connection_is_read_when_the_longest_of_its_pauses_is_over(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "MUTED_LOOK_MS", 20)
+    began = served.loop.now.mono_ms
+    served.connection.mute(150)
+    served.connection.mute(10)
+    served.client.sendall(framed(b"late"))
+    while not served.frames:
+        served.turn()
+    assert served.frames == [b"late"]
+    assert served.loop.now.mono_ms - began >= 150
+
+
+def test_who_goes_away_in_a_long_pause_is_forgotten_at_the_next_look(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "MUTED_LOOK_MS", 20)
+    served.connection.mute(10**9)
+    served.connection.close()
+    until = read_clocks().mono_ms + 60_000
+    while served.loop._timers and read_clocks().mono_ms < until:
+        served.loop.turn()
+    assert not served.loop._timers, "nothing holds the connection"
