@@ -26,7 +26,7 @@ def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float
     from controlplane.models import Broker, Partition
     from controlplane.selectors import moves as move_pages
     from controlplane.selectors import plans as pages
-    from controlplane.services import moves, plans
+    from controlplane.services import moves, plans, rebalancing
 
     Broker.objects.filter(broker_id=DEAD).update(alive=True)
     for first in range(BROKERS):
@@ -44,6 +44,7 @@ def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float
         return out
 
     drain = {"kind": "drain", "broker": BROKER}
+    timed("rebalancing proposed, nothing written", rebalancing.proposed)
     preview = timed("planned, nothing written", lambda: moves.preview_move(drain))
     plan = timed("planned and kept", lambda: plans.save_plan(drain, **who))
     assert len(preview.parts) == plan.parts == Partition.objects.count(), (len(preview.parts), plan.parts)

@@ -140,7 +140,7 @@ def difference(plan_id: int, other_id: int | None) -> Difference:
 
 def _placements(plan_id: int | None) -> dict[tuple[str, int], tuple[list[int], int]]:
     if plan_id is None:
-        return {(str(t), i): placed for (t, i), placed in placements_now().items()}
+        return placements_now()
     return {(p[0], p[2]): (p[4], p[5]) for p in parts_of(plan_id)}
 
 

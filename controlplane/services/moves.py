@@ -7,7 +7,7 @@ console. Must not come in: how a move is planned (`planning`) or goes on by itse
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from brokerd.cluster.cordons import cordoned
 from controlplane import moves as core
+from controlplane.bulk import read_many
 from controlplane.models import Broker, Move, MovePartition, Partition, Topic
 from controlplane.models.change import Outcome
 from controlplane.models.move import FINISHED_STATES, MoveState, PartState
@@ -26,6 +27,7 @@ from controlplane.services.planning import known_scope as known_scope
 from controlplane.services.planning import plan_move as plan_move
 from controlplane.services.planning import preview_move as preview_move
 
+PLACED_COLUMNS = ("topic_id", "topic_name", "partition", "replicas_from", "replicas_to", "read_generation")
 UNTOUCHED = Q(state="waiting", ordered_at__isnull=True)
 
 
@@ -49,12 +51,13 @@ def start_move(move_id: int, *, who: str, why: str = "") -> Move:
             raise Refused(_alone(move))
         if (closed := schedules.closed(move)) is not None:
             raise Refused(f"{closed} Approve it, and it begins then by itself; or change its window.")
-        _unchanged(move)
-        _open(move)
+        parts = list(read_many(move.parts.all(), PLACED_COLUMNS))
+        _unchanged(parts)
+        _open(parts)
         if move.throttle_bytes_per_s is not None:
             _throttleable(move)
-        parts = move.parts.values_list("topic_id", "replicas_from", "replicas_to")
-        held = throttles.in_force({t for t, _, _ in parts}, {b for _, old, new in parts for b in (*old, *new)})
+        topics, placements = {p[0] for p in parts}, {p[3:5] for p in parts}
+        held = throttles.in_force(topics, {b for old, new in placements for b in (*old, *new)})
         Move.objects.filter(pk=move.pk, started_at__isnull=True).update(throttles_before=held)
     return _transition(
         move_id, "move.start", {MoveState.PLANNED, MoveState.APPROVED}, MoveState.RUNNING, who, why, started=True
@@ -68,26 +71,30 @@ def _alone(move: Move) -> str:
     )
 
 
-def _unchanged(move: Move) -> None:
+Placed = tuple[Any, ...]
+"""A part's PLACED_COLUMNS."""
+
+
+def _unchanged(parts: Sequence[Placed]) -> None:
     """Raises Refused when a partition is not as it was when the move was planned."""
-    topic_ids = set(move.parts.values_list("topic_id", flat=True))
     columns = ("topic_id", "index", "assignment_generation", "replicas")
-    seen = {(t, i): (g, r) for t, i, g, r in Partition.objects.filter(topic_id__in=topic_ids).values_list(*columns)}
-    for t, i, name, read in move.parts.values_list("topic_id", "partition", "topic_name", "read_generation"):
-        if (t, i) not in seen:
-            raise Refused(f"{name}-{i} is gone from the cluster; plan the move again.")
-        generation, replicas = seen[t, i]
+    rows = Partition.objects.filter(topic_id__in={p[0] for p in parts}).order_by()
+    seen = {(t, i): (g, r) for t, i, g, r in read_many(rows, columns)}
+    for topic_id, name, index, _, _, read in parts:
+        if (topic_id, index) not in seen:
+            raise Refused(f"{name}-{index} is gone from the cluster; plan the move again.")
+        generation, replicas = seen[topic_id, index]
         if generation != read:
             raise Refused(
-                f"{name}-{i} was placed anew since the move was planned (generation {read}, now {generation}, replicas {replicas}); "
-                "plan the move again."
+                f"{name}-{index} was placed anew since the move was planned (generation {read}, now {generation}, "
+                f"replicas {list(replicas)}); plan the move again."
             )
 
 
-def _open(move: Move) -> None:
+def _open(parts: Sequence[Placed]) -> None:
     """Raises Refused when a broker that would get a copy was cordoned since the move was planned."""
     aside = {b.broker_id for b in Broker.objects.all() if cordoned(b.configs)}
-    for name, index, old, new in move.parts.values_list("topic_name", "partition", "replicas_from", "replicas_to"):
+    for _, name, index, old, new, _ in parts if aside else ():
         if closed := sorted(aside & set(new) - set(old)):
             raise Refused(
                 f"{name}-{index} would copy to broker {closed[0]}, which was cordoned since; uncordon it, or plan the move again."

@@ -14,7 +14,7 @@ from django.db import IntegrityError, transaction
 from brokerd.cluster.cordons import cordoned
 from controlplane import pace
 from controlplane import plan as planning
-from controlplane.bulk import insert_many
+from controlplane.bulk import insert_many, read_many
 from controlplane.models import Broker, Move, MovePartition, ObservedTopic, Partition
 from controlplane.models.change import Outcome
 from controlplane.moves import beside
@@ -133,11 +133,12 @@ def plan_move(
     override: bool = False,
     label: Mapping[str, Any] | None = None,
     compare: bool = False,
+    views: Sequence[planning.PartitionView] | None = None,
 ) -> Move:
     """Write a move in state `planned` with its previous values. See `plan.plan` for scopes. `override`: write it down although safety refuses it,
     for two people to lift; it begins by nothing else. `label`: the scope that is shown, where it was planned from another. `compare`: old
-    copies go only once all copies were compared and are equal. Raises Refused with every
-    problem."""
+    copies go only once all copies were compared and are equal. `views`: the partitions, where the caller has just read them. Raises Refused
+    with every problem."""
     try:
         if mode not in MODES:
             raise Refused(f"There is no mode {mode!r}; use {' or '.join(MODES)}.", "mode")
@@ -153,7 +154,7 @@ def plan_move(
                 "parts_per_broker_max",
             )
         throttles.check(throttle_bytes_per_s)
-        plan = planned(scope)
+        plan = planned(scope, views)
         lifted = unproblematic(plan, override=override)
         if mode == "tail" and (unfit := tails.unfit(plan)):
             raise Refused(sentences(unfit), "mode")
@@ -217,7 +218,7 @@ def _write(
          "bytes_total"),
         (
             (move.pk, v.topic_id, v.topic, v.partition, {"replicas": list(v.replicas), "leader": v.leader, "isr": list(v.isr)},
-             list(v.replicas), list(p.replicas_to), list(first(v.replicas, p.replicas_to)), v.generation,
+             v.replicas, p.replicas_to, first(v.replicas, p.replicas_to), v.generation,
               p.bytes_to_copy if mode == "copy" else 0)
             for p in plan.parts
             for v in (p.view,)
@@ -242,16 +243,16 @@ def sentences(all_of_them: Sequence[str]) -> str:
     return " ".join(all_of_them[:SENTENCES_MAX]) + (f" And {more} more." if more > 0 else "")
 
 
-def planned(scope: Mapping[str, Any]) -> planning.Plan:
+def planned(scope: Mapping[str, Any], views: Sequence[planning.PartitionView] | None = None) -> planning.Plan:
     scope = known_scope(scope)
     try:
-        return planning.plan(scope, partition_views(), broker_views())
+        return planning.plan(scope, partition_views() if views is None else views, broker_views())
     except (KeyError, TypeError, ValueError) as e:
         raise Refused(f"The scope cannot be read: {e!r}. It needs a kind and that kind's fields.", "scope") from e
 
 
 def partition_views() -> list[planning.PartitionView]:
-    """Every partition as the observer mirrored it, by topic and number; some 100,000 in two seconds."""
+    """Every partition as the observer mirrored it, by topic and number."""
     from controlplane.services.topic_configs import min_insync
 
     wanted = ObservedTopic.objects.only("id", "name", "configs", "records_per_s", "partition_count")
@@ -263,11 +264,11 @@ def partition_views() -> list[planning.PartitionView]:
     )  # fmt: skip
     views = [
         planning.PartitionView(
-            topic_id=topic_id, topic=topics[topic_id][0], partition=index, replicas=tuple(replicas), isr=tuple(isr),
-            leader=leader, generation=generation, size_bytes=size, min_insync=topics[topic_id][1],
+            topic_id=topic_id, topic=topics[topic_id][0], partition=index, replicas=replicas, isr=isr, leader=leader,
+            generation=generation, size_bytes=size, min_insync=topics[topic_id][1],
             reassigning=bool(adding or removing), records_per_s=topics[topic_id][2],
         )
-        for topic_id, index, replicas, isr, leader, generation, size, adding, removing in Partition.objects.order_by().values_list(*columns)
+        for topic_id, index, replicas, isr, leader, generation, size, adding, removing in read_many(Partition.objects.order_by(), columns)
         if topic_id in topics
     ]  # fmt: skip
     return sorted(views, key=lambda v: (v.topic, v.partition))

@@ -9,14 +9,15 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
 
 from controlplane import plan as planning
+from controlplane.bulk import read_many
 from controlplane.models import Cluster, Move, Partition, Plan, PlanChunk
 from controlplane.models.change import Outcome
+from controlplane.placed import PartitionView
 from controlplane.services import moves
 from controlplane.services import planning as moves_planning
 from controlplane.services.common import Refused, needs_reason, record, record_refusal
@@ -94,7 +95,8 @@ def move_of(plan_id: int, digest: str, *, who: str, why: str = "", caps: Mapping
         _same(row, digest)
         if row.dropped_at is not None:
             raise Refused(f"Plan {row.pk} is dropped; save it anew.")
-        if stale := stale_parts(row):
+        parts, views = list(parts_of(row.pk)), moves_planning.partition_views()
+        if stale := stale_parts(parts, views):
             named = "; ".join(stale[:STALE_NAMED_MAX])
             more = f"; and {len(stale) - STALE_NAMED_MAX} more" if len(stale) > STALE_NAMED_MAX else ""
             raise Refused(
@@ -106,11 +108,11 @@ def move_of(plan_id: int, digest: str, *, who: str, why: str = "", caps: Mapping
         raise
     scope = {
         "kind": "partitions",
-        "partitions": [{"topic": p[1], "partition": p[2], "replicas": p[4]} for p in parts_of(row.pk)],
+        "partitions": [{"topic": p[1], "partition": p[2], "replicas": p[4]} for p in parts],
     }
     # No transaction around it all: what refuses leaves its change row, which must not be rolled back with the rest.
     move = moves_planning.plan_move(
-        scope, who=who, why=why or row.why, override=bool(row.overrides), label=row.scope, **(caps or {})
+        scope, who=who, why=why or row.why, override=bool(row.overrides), label=row.scope, views=views, **(caps or {})
     )
     with transaction.atomic():
         if row.approved_at is not None and not move.overrides:
@@ -149,23 +151,25 @@ def digest_of(parts: Iterable[Part]) -> str:
     return digest.hexdigest()
 
 
-def stale_parts(row: Plan) -> list[str]:
+def stale_parts(parts: Iterable[Part], views: Iterable[PartitionView]) -> list[str]:
     """A sentence per partition that is gone, or was placed anew since."""
-    now = placements_now()
+    now = {(str(v.topic_id), v.partition): v for v in views}
     out = []
-    for topic_id, topic, partition, _, _, generation, _ in parts_of(row.pk):
-        seen = now.get((UUID(topic_id), partition))
+    for topic_id, topic, partition, _, _, generation, _ in parts:
+        seen = now.get((topic_id, partition))
         if seen is None:
             out.append(f"{topic}-{partition} is gone")
-        elif seen[1] != generation:
-            out.append(f"{topic}-{partition} is on {seen[0]} (generation {generation}, now {seen[1]})")
+        elif seen.generation != generation:
+            out.append(
+                f"{topic}-{partition} is on {list(seen.replicas)} (generation {generation}, now {seen.generation})"
+            )
     return out
 
 
-def placements_now() -> dict[tuple[UUID, int], tuple[list[int], int]]:
-    """Of every partition: replicas and assignment generation."""
-    rows = Partition.objects.order_by().values_list("topic_id", "index", "replicas", "assignment_generation")
-    return {(t, i): (r, g) for t, i, r, g in rows}
+def placements_now() -> dict[tuple[str, int], tuple[list[int], int]]:
+    """Of every partition (topic id, number): replicas and assignment generation."""
+    columns = ("topic_id", "index", "replicas", "assignment_generation")
+    return {(str(t), i): (list(r), g) for t, i, r, g in read_many(Partition.objects.order_by(), columns)}
 
 
 def _part(p: planning.PlannedPart) -> Part:
