@@ -76,6 +76,7 @@ def seed(topics: int, partitions: int, groups: int) -> None:
         Replica,
         Topic,
     )
+    from controlplane.selectors.topics import drift_count
 
     call_command("migrate", verbosity=0)
     get_user_model().objects.create_user(USER, password=PASSWORD, is_staff=True)
@@ -99,7 +100,7 @@ def seed(topics: int, partitions: int, groups: int) -> None:
     Topic.objects.bulk_create(rows, batch_size=2000)
     mirror = Mirror()
     mirror.write(image)
-    mirror.touch(image, controller_id=1, connected=True, fresh=True, sampled=True)
+    mirror.touch(image, controller_id=1, connected=True, fresh=True, sampled=True, drift=drift_count())
     Partition.objects.update(
         start_offset=0, end_offset=F("id") * 37 % 100_000, size_bytes=F("id") * 911 % 10**9, sampled_at=now
     )

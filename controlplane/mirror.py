@@ -102,8 +102,9 @@ class Mirror:
         fresh: bool,
         sampled: bool = False,
         sample_note: str = "",
+        drift: int | None = None,
     ) -> None:
-        """The cluster's one row: how far the log was read, and when. `fresh`: the head was read just now."""
+        """The cluster's one row: how far the log was read, and when. `fresh`: the head was read just now. `drift` None: not counted anew."""
         now = timezone.now()
         values: dict[str, Any] = {
             "cluster_id": image.cluster_id,
@@ -117,6 +118,8 @@ class Mirror:
             values["observed_at"] = now
         if sampled:
             values["sampled_at"] = now
+        if drift is not None:
+            values["drift"] = drift
         if not Cluster.objects.filter(pk=1).update(**values):
             Cluster.objects.create(pk=1, **values)
 

@@ -10,7 +10,8 @@ from django.db import models
 
 
 class Cluster(models.Model):
-    """One row (pk 1). `observed_at` is when the observer last had read the metadata log to its head."""
+    """One row (pk 1). `observed_at` is when the observer last had read the metadata log to its head. `drift`: topics that differ between database and
+    cluster, counted by the observer every few seconds, and not by each reader of a page; null = not counted yet."""
 
     cluster_id = models.CharField(max_length=100, default="")
     name = models.CharField(max_length=100, default="weir")
@@ -21,6 +22,7 @@ class Cluster(models.Model):
     observed_at = models.DateTimeField(null=True)
     sampled_at = models.DateTimeField(null=True)
     sample_note = models.TextField(default="")
+    drift = models.PositiveIntegerField(null=True)
 
 
 class Feature(models.Model):

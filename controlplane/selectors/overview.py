@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Max, Q, Sum
 
 from controlplane.models import ArchiveJob, Broker, Change, ConsumerGroup, Move, ObservedTopic, ReplicaRecovery
 from controlplane.models.change import Outcome
 from controlplane.models.move import WORKING_STATES
 from controlplane.selectors.common import age_s, cluster_row
-from controlplane.selectors.topics import drift_count
 
 STALE_AGE_S = 15.0
 LOST_AGE_S = 60.0
@@ -29,7 +28,7 @@ class Health:
 @dataclass(frozen=True, slots=True)
 class Overview:
     """`age_s` is how long ago the observer had read the metadata log to its head, `sample_age_s` how long ago brokers answered.
-    None = never. Partition counts are over all topics, internal ones included."""
+    None = never. Partition counts are over all topics, internal ones included. `drift` is as the observer counted it last; None = not yet."""
 
     cluster_name: str
     cluster_id: str
@@ -61,7 +60,7 @@ class Overview:
     recoveries_working: int
     archives_working: int
     changes_pending: int
-    drift: int
+    drift: int | None
 
 
 def overview() -> Overview:
@@ -78,10 +77,7 @@ def overview() -> Overview:
         records=Sum("records"),
         records_per_s=Sum("records_per_s"),
     )
-    groups = list(ConsumerGroup.objects.values_list("lag_records", "lag_ms_max"))
-    known_lags = [lag for lag, _ in groups if lag is not None]
-    known_ms = [ms for _, ms in groups if ms is not None]
-    drift = drift_count()
+    groups = ConsumerGroup.objects.aggregate(total=Count("pk"), records=Sum("lag_records"), ms=Max("lag_ms_max"))
     age = age_s(cluster.observed_at)
     counts = {k: topics[k] or 0 for k in ("under_replicated", "under_min_isr", "offline", "reassigning")}
     return Overview(
@@ -96,7 +92,9 @@ def overview() -> Overview:
         sample_age_s=age_s(cluster.sampled_at),
         observed_at=cluster.observed_at,
         sample_note=cluster.sample_note,
-        health=_health(age, brokers["alive"], brokers["total"], counts, drift, cluster.zookeeper_connected),
+        health=_health(
+            age, brokers["alive"], brokers["total"], counts, cluster.drift or 0, cluster.zookeeper_connected
+        ),
         brokers_alive=brokers["alive"],
         brokers_total=brokers["total"],
         topics=topics["topics"],
@@ -104,14 +102,14 @@ def overview() -> Overview:
         size_bytes=topics["size_bytes"],
         records=topics["records"],
         records_per_s=topics["records_per_s"],
-        groups=len(groups),
-        lag_records=sum(known_lags) if known_lags else None,
-        lag_ms_max=max(known_ms) if known_ms else None,
+        groups=groups["total"],
+        lag_records=groups["records"],
+        lag_ms_max=groups["ms"],
         moves_working=Move.objects.filter(state__in=WORKING_STATES).count(),
         recoveries_working=ReplicaRecovery.objects.filter(state__in=["asked", "reset", "copying"]).count(),
         archives_working=ArchiveJob.objects.filter(state__in=["asked", "running", "stopping"]).count(),
         changes_pending=Change.objects.filter(outcome=Outcome.PENDING).count(),
-        drift=drift,
+        drift=cluster.drift,
         **counts,
     )
 

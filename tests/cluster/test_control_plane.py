@@ -224,6 +224,7 @@ def test_yesterdays_database_deletes_nothing_and_shows_the_drift(house: House) -
     with contextlib.suppress(AssertionError):
         drift = wait_for(lambda: len(d := house.get("drift")) == 2 and d, "the drift to be shown", 120)
     assert {(d["name"], d["kind"]) for d in drift or house.get("drift")} == expected
+    wait_for(lambda: house.get("overview")["drift"] == 2, "the observer to have counted it")
     before = len(load.acknowledged)
     wait_for(
         lambda: len(load.acknowledged) > before + 1000, "the producer to go on writing into a topic that has no row"

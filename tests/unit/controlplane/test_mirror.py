@@ -5,7 +5,7 @@ from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 
 from controlplane.mirror import Mirror
-from controlplane.models import Broker, ObservedTopic, Partition, Replica
+from controlplane.models import Broker, Cluster, ObservedTopic, Partition, Replica, Topic
 from controlplane.selectors import brokers, overview, topics
 from tests.unit.controlplane.world import World
 
@@ -119,6 +119,17 @@ def test_drift_is_listed_both_ways_and_nothing_is_done_about_it(world: World) ->
     ]
     assert [t.name for t in topics.topic_list(only="drift").rows] == ["behind", "no-row"]
     assert overview.overview().drift == 3
+
+
+def test_drift_is_counted_when_the_cluster_is_looked_at_and_not_by_each_reader(world: World) -> None:
+    Cluster.objects.update(drift=None)
+    assert overview.overview().drift is None, "not counted yet is not none"
+    world.topic("no-row", (1,), row=False)
+    Topic.objects.create(name="lost", partitions=1, replication_factor=1, applied_generation=1)
+    assert overview.overview().drift == 1
+    assert overview.overview().health.reason == "1 topic differs between database and cluster (drift)."
+    world.look()
+    assert overview.overview().drift == 2
 
 
 def test_a_topic_asked_for_is_listed_before_the_cluster_has_it(world: World) -> None:

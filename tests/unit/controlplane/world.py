@@ -19,6 +19,7 @@ from brokerd.cluster.model import (
 )
 from controlplane.mirror import Mirror
 from controlplane.models import Cluster, Replica, Topic
+from controlplane.selectors.topics import drift_count
 
 
 class World:
@@ -34,7 +35,7 @@ class World:
     def look(self) -> None:
         self.image.seq += 1
         self.mirror.write(self.image)
-        self.mirror.touch(self.image, controller_id=1, connected=True, fresh=True)
+        self.mirror.touch(self.image, controller_id=1, connected=True, fresh=True, drift=drift_count())
 
     def topic(
         self,
