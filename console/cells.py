@@ -89,6 +89,7 @@ def _cluster(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
         "moves_working": f.count(data["moves_working"], "blue"),
         "changes_pending": f.count(data["changes_pending"], "blue"),
         "drift": f.count(data["drift"], "amber"),
+        "alerts": alerts(data["alerts"], data["alerts_at_risk"]),
     }
     out.put("cluster", **figures_shown, **health(data))
     troubles = (
@@ -101,8 +102,16 @@ def _cluster(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
         "drift",
     )
     out.marks["problems", ""] = tuple(data[k] for k in troubles)
+    out.marks["alerts", ""] = (data["alerts"], data["alerts_at_risk"], data["alert_newest"])
     out.marks["topics", ""] = data["topics"]
     out.marks["groups", ""] = data["groups"]
+
+
+def alerts(count: int, at_risk: int) -> str:
+    """The rail's badge; nothing where nothing is wrong."""
+    if not count:
+        return ""
+    return format_html('<b class="t-{}" title="What is wrong now">{}</b>', "red" if at_risk else "amber", count)
 
 
 def brokers_alive(alive: int, total: int) -> str:

@@ -6,6 +6,7 @@ from django.urls import path
 
 from console.views import (
     acls,
+    alerts,
     audit,
     brokers,
     groups,
@@ -68,6 +69,7 @@ urlpatterns = [
     path("pipeline/new/", pipeline.start, name="job-new"),
     path("pipeline/<int:job_id>/", pipeline.job, name="job"),
     path("pipeline/<int:job_id>/<str:verb>/", pipeline.act, name="job-act"),
+    path("alerts/", alerts.alert_list, name="alerts"),
     path("audit/", audit.audit, name="audit"),
     path("audit/<int:change_id>/", audit.change, name="change"),
 ]

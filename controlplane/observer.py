@@ -33,6 +33,7 @@ from controlplane.kafka import BrokerSample, Connection, Key, NoAnswer, sample_b
 from controlplane.live import Hub
 from controlplane.mirror import Mirror
 from controlplane.samples import Book, Changed
+from controlplane.services import alerts
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +61,12 @@ SAMPLERS = 8
 
 DRIFT_MS = 5_000
 """Between counts of topics that differ between database and cluster: 30 ms with ten thousand topics."""
+
+ALERTS_MS = 2_000
+"""Between looks at what is wrong: some sums, 10 ms with ten thousand topics."""
+
+ALERTS_FIRST_MS = 5_000
+"""Before the first of them: who is the controller, and who answers, has been heard by then."""
 
 SETTLED_MS = 15_000
 
@@ -102,6 +109,7 @@ class Observer:
         self._findings = findings.Reader(store)
         self._found_ms = 0
         self._drift_ms = -DRIFT_MS
+        self._alerts_ms = self._began_ms + ALERTS_FIRST_MS - ALERTS_MS
         store.on_session = self._session
 
     # -- life ----------------------------------------------------------------------------------------------------------
@@ -158,6 +166,7 @@ class Observer:
             if now.mono_ms - self._touched_ms >= TOUCH_MS:
                 self._touched_ms = now.mono_ms
                 self._touch(False)
+                self._look_for_alerts(now)
             return
         image = self.tailer.image
         if self._dirty and now.mono_ms - self._mirrored_ms >= MIRROR_MS_MIN:
@@ -177,10 +186,16 @@ class Observer:
                 return
             self._touch(self.tailer.current)
             self._look_at_findings(image, now)
+            self._look_for_alerts(now)
             self._feed.periodic()
         if self._ill:
             self._ill = False
             log.info("the database answers again")
+
+    def _look_for_alerts(self, now: Now) -> None:
+        if now.mono_ms - self._alerts_ms >= ALERTS_MS:
+            self._alerts_ms = now.mono_ms
+            alerts.look()
 
     def _look_at_findings(self, image: Image, now: Now) -> None:
         if self._findings.found is not None:

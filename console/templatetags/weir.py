@@ -35,6 +35,7 @@ register.simple_tag(fragments.unknown, name="unknown")
 register.simple_tag(cells.broker_state, name="broker_state")
 register.simple_tag(cells.brokers_alive, name="brokers_alive")
 register.simple_tag(cells.isr, name="isr")
+register.simple_tag(cells.alerts, name="alerts_badge")
 
 
 @register.filter
@@ -129,6 +130,36 @@ def object_link(change: Any) -> SafeString:
     except NoReverseMatch:
         return format_html("{}", name)
     return format_html('<a href="{}">{}</a>', address, name)
+
+
+ALERT_PAGES: dict[str, tuple[str, str, str]] = {
+    "partitions_offline": ("topics", "?only=problems&internal=1", "topics with problems"),
+    "partitions_under_min_isr": ("topics", "?only=problems&internal=1", "topics with problems"),
+    "partitions_under_replicated": ("topics", "?only=problems&internal=1", "topics with problems"),
+    "drift": ("topics", "?only=drift", "drift"),
+    "copies_damaged": ("moves", "?tab=damage", "damaged copies"),
+    "changes_unknown": ("audit", "?outcome=unknown", "unknown outcomes"),
+    "groups": ("groups", "?sort=-lag_records", "groups"),
+    "broker_down": ("broker", "", "broker"),
+    "broker_silent": ("broker", "", "broker"),
+    "disk_failed": ("broker", "", "broker"),
+    "disk_low": ("broker", "", "broker"),
+    "move_failed": ("move", "", "move"),
+    "move_stuck": ("move", "", "move"),
+    "move_will_not_finish": ("move", "", "move"),
+    "archive_failed": ("job", "", "job"),
+}
+
+
+@register.simple_tag
+def alert_link(alert: Any) -> SafeString:
+    """Where an alert is looked into; nothing for those without a page."""
+    if alert.kind not in ALERT_PAGES:
+        return format_html("")
+    name, query, words = ALERT_PAGES[alert.kind]
+    own = name in ("broker", "move", "job")
+    address = reverse(name, args=[alert.subject] if own else []) + query
+    return format_html('<a href="{}">{}</a>', address, f"{words} {alert.subject}" if own else words)
 
 
 @register.simple_tag

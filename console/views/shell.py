@@ -44,6 +44,7 @@ NAV = (
     ("messages", "Messages", "e"),
     ("acls", "ACLs", "a"),
     ("pipeline", "Pipeline", "p"),
+    ("alerts", "Alerts", "l"),
     ("audit", "Audit", "u"),
 )
 

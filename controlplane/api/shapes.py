@@ -286,6 +286,14 @@ class PartQuery(ListQuery):
     only = serializers.CharField(default="", allow_blank=True)
 
 
+class AlertQuery(ListQuery):
+    ended = serializers.BooleanField(default=False, help_text="Those that ended within the last week, instead.")
+
+
+class MetricsQuery(serializers.Serializer[Any]):
+    topics = serializers.BooleanField(default=False, help_text="Three series per topic, too.")
+
+
 class FindingQuery(ListQuery):
     open = serializers.BooleanField(default=False, help_text="Only what brokers still tell of.")
     topic = serializers.CharField(default="", allow_blank=True)

@@ -3,13 +3,15 @@
 from django.urls import path
 from drf_spectacular.views import SpectacularAPIView
 
-from controlplane.api import archives, cluster, groups, moves, plans, proposals, restarts, topics
+from controlplane.api import alerts, archives, cluster, groups, moves, plans, proposals, restarts, topics
 
 app_name = "api"
 
 urlpatterns = [
     path("schema", SpectacularAPIView.as_view(), name="schema"),
     path("overview", cluster.Overview.as_view(), name="overview"),
+    path("alerts", alerts.Alerts.as_view(), name="alerts"),
+    path("metrics", alerts.Metrics.as_view(), name="metrics"),
     path("brokers", cluster.Brokers.as_view(), name="brokers"),
     path("brokers/<int:broker_id>", cluster.Broker.as_view(), name="broker"),
     path("brokers/<int:broker_id>/replicas", cluster.BrokerReplicas.as_view(), name="broker-replicas"),

@@ -2,6 +2,7 @@
 are three things and never one table. Observed rows are written by the observer only, wanted rows by services only."""
 
 from controlplane.models.access import AccessEntry, Acl
+from controlplane.models.alert import Alert
 from controlplane.models.change import Change, ChangeSeal
 from controlplane.models.cluster import (
     Broker,
@@ -23,6 +24,7 @@ from controlplane.models.topic import HandledRequest, Topic
 __all__ = [
     "AccessEntry",
     "Acl",
+    "Alert",
     "ArchiveBatch",
     "ArchiveJob",
     "Broker",

@@ -11,6 +11,7 @@ from django.db.models import Count, Max, Q, Sum
 from controlplane.models import ArchiveJob, Broker, Change, ConsumerGroup, Move, ObservedTopic, ReplicaRecovery
 from controlplane.models.change import Outcome
 from controlplane.models.move import WORKING_STATES
+from controlplane.selectors.alerts import counts as alert_counts
 from controlplane.selectors.common import age_s, cluster_row
 
 STALE_AGE_S = 15.0
@@ -28,7 +29,8 @@ class Health:
 @dataclass(frozen=True, slots=True)
 class Overview:
     """`age_s` is how long ago the observer had read the metadata log to its head, `sample_age_s` how long ago brokers answered.
-    None = never. Partition counts are over all topics, internal ones included. `drift` is as the observer counted it last; None = not yet."""
+    None = never. Partition counts are over all topics, internal ones included. `drift` is as the observer counted it last; None = not yet. `alerts`: open ones,
+    `alert_newest` their newest number: with it a page sees that the list is another."""
 
     cluster_name: str
     cluster_id: str
@@ -61,6 +63,9 @@ class Overview:
     archives_working: int
     changes_pending: int
     drift: int | None
+    alerts: int
+    alerts_at_risk: int
+    alert_newest: int
 
 
 def overview() -> Overview:
@@ -79,6 +84,7 @@ def overview() -> Overview:
     )
     groups = ConsumerGroup.objects.aggregate(total=Count("pk"), records=Sum("lag_records"), ms=Max("lag_ms_max"))
     age = age_s(cluster.observed_at)
+    alerts, grave, newest = alert_counts()
     counts = {k: topics[k] or 0 for k in ("under_replicated", "under_min_isr", "offline", "reassigning")}
     return Overview(
         cluster_name=settings.HOUSE.cluster_name,
@@ -110,6 +116,9 @@ def overview() -> Overview:
         archives_working=ArchiveJob.objects.filter(state__in=["asked", "running", "stopping"]).count(),
         changes_pending=Change.objects.filter(outcome=Outcome.PENDING).count(),
         drift=cluster.drift,
+        alerts=alerts,
+        alerts_at_risk=grave,
+        alert_newest=newest,
         **counts,
     )
 

@@ -23,7 +23,7 @@ from controlplane.models import (
     Replica,
     ReplicaFinding,
 )
-from controlplane.services import acls, advancing, brokers, moves, plans, proposals, recovery, restarting, topics
+from controlplane.services import acls, advancing, alerts, brokers, moves, plans, proposals, recovery, restarting, topics
 from tests.unit.controlplane.world import World
 
 
@@ -111,6 +111,7 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
             next_offset=(batch + 1) * 2600,
             rows=2600,
         )
+    alerts.look()
     return {"world": world, "move": move.pk, "job": job.pk}
 
 

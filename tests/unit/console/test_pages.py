@@ -22,7 +22,7 @@ PAGES = [
     "/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=1,2,4", "/moves/new/?kind=drain", "/moves/new/?kind=plan", "/moves/new/?kind=drain&broker=1&step=review",
     "/moves/new/?kind=topic&topic=orders&over=1&over=2&over=3&step=review", "/moves/new/?kind=replication_factor&topic=orders&factor=2&step=review",
     "/plans/", "/plans/?only=dropped&q=x", "/plans/1/", "/plans/1/difference/", "/plans/1/difference/?other=2", "/plans/2/approve/", "/plans/1/move/", "/plans/2/drop/",
-    "/moves/1/schedule/", "/proposals/", "/proposals/?state=open&q=ledger", "/proposals/1/", "/proposals/new/?kind=move.approve&target=2",
+    "/moves/1/schedule/", "/alerts/", "/alerts/?only=ended", "/proposals/", "/proposals/?state=open&q=ledger", "/proposals/1/", "/proposals/new/?kind=move.approve&target=2",
     "/messages/", "/acls/", "/acls/new/", "/acls/1/delete/", "/pipeline/", "/pipeline/new/", "/pipeline/1/", "/audit/", "/audit/?outcome=refused",
     "/audit/1/", "/search/?q=or",
 ]  # fmt: skip
@@ -38,7 +38,8 @@ def test_every_page_opens_on_a_busy_cluster(seeded: dict[str, Any], operator: Cl
 
 
 @pytest.mark.parametrize(
-    "address", ["/", "/brokers/", "/topics/", "/groups/", "/moves/", "/acls/", "/pipeline/", "/audit/", "/messages/"]
+    "address",
+    ["/", "/brokers/", "/topics/", "/groups/", "/moves/", "/acls/", "/pipeline/", "/alerts/", "/audit/", "/messages/"],
 )
 def test_every_list_opens_on_an_empty_database(db: None, operator: Client, address: str) -> None:
     answer = operator.get(address)
