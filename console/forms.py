@@ -182,6 +182,12 @@ class ProposeForm(WeirForm):
     shown_hash = forms.CharField(widget=forms.HiddenInput, required=False)
 
 
+class ProposeDestructionForm(DestroyForm, ProposeForm):
+    """To propose a destructive act: the name typed, the reason, the hash of what was shown."""
+
+    field_order = ("confirm_name", "why")
+
+
 class DecideForm(WeirForm):
     """To approve or to reject; a no wants a reason, a yes may have one."""
 

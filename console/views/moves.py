@@ -11,11 +11,11 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from console.forms import DestroyForm, ScheduleForm, ThrottleForm, WhyForm
+from console.forms import ProposeDestructionForm, ScheduleForm, ThrottleForm, WhyForm
 from console.fragments import size_text
 from console.views.shell import go, listing, missing, operator, page, refused, said, signed_in, who
 from controlplane.selectors import moves
-from controlplane.services import Refused, schedules, tails
+from controlplane.services import Refused, proposals, schedules, tails
 from controlplane.services import moves as services
 
 AT_ONCE: dict[str, tuple[Callable[..., Any], str, str]] = {
@@ -91,7 +91,7 @@ def acts(row: moves.MoveRow, counts: dict[str, int]) -> list[Act]:
         "resume": Act("resume", f"Resume: {waiting} to go", "Copies begin again.", True, "primary"),
         "throttle": Act("throttle", f"Throttle (now {now})", "Slower or faster, felt at once.", False),
         "schedule": Act("schedule", "Window" if row.window else "Give it a window", row.window_text or "Copies may begin at any time.", False),
-        "cut": Act("cut", f"Cut: delete the old records of {ready}", "Now, for everybody, instead of by retention. Nothing takes it back.", False),
+        "cut": Act("cut", f"Cut: delete the old records of {ready}", "Now, for everybody, instead of by retention. Another operator approves; nothing takes it back.", False),
         "cancel": Act("cancel", f"Cancel: return {flying}, keep {done}", "What waits stays where it is.", False),
         "roll_back": Act("roll_back", f"Roll back: return {flying + done}", "To the recorded placement, in its order.", False),
     }  # fmt: skip
@@ -190,39 +190,37 @@ def _schedule(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpRespon
     return page(request, "console/confirm.html", context, nav="moves", status=status)
 
 
-GROUPS_SHOWN_MAX = 50
+FIGURES_SHOWN_MAX = 100
 
 
 def _cut(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpResponse:
+    """Nothing is deleted from here: it is proposed, and another operator approves."""
     preview = tails.cut_preview(row.id)
-    form = DestroyForm(preview.confirm, request.POST or None)
+    target, arguments = str(row.id), {"confirm": preview.confirm}
+    digest = "" if preview.problem else proposals.shown("move.cut", target, arguments)[1]
+    form = ProposeDestructionForm(preview.confirm, request.POST or None, initial={"shown_hash": digest})
     if request.method == "POST" and form.is_valid():
         v = form.cleaned_data
         try:
-            tails.cut_move(row.id, confirm=v["confirm_name"], who=who(request), why=v["why"])
+            made = proposals.propose(
+                "move.cut", target, {"confirm": v["confirm_name"]}, who=who(request), why=v["why"], shown_hash=v["shown_hash"]
+            )  # fmt: skip
         except Refused as error:
             form.refuse(error)
         else:
-            said(request, f"The old records of {len(preview.parts)} partitions of move {row.id} are being deleted.")
-            return go("move", row.id)
-    lines = [preview.problem] if preview.problem is not None else []
-    lines += [
-        f"{p.topic}-{p.partition}: {p.records:,} records, offsets {p.start} to {p.end - 1}, are deleted for everybody, as by DeleteRecords."
-        for p in preview.parts[:GROUPS_SHOWN_MAX]
-    ]
-    lines += [
-        f"Group {g.group_id} has not read {g.records:,} of them in {g.topic}-{g.partition}"
-        + (": it has committed nothing there." if g.committed is None else f": it has committed {g.committed}.")
-        for g in preview.groups[:GROUPS_SHOWN_MAX]
-    ]
-    if len(preview.parts) > GROUPS_SHOWN_MAX or len(preview.groups) > GROUPS_SHOWN_MAX:
+            said(request, f"Proposal {made.pk} waits for another operator; nothing is deleted before.")
+            return go("proposal", made.pk)
+    said_of_it = preview.sentences()
+    lines = [*([preview.problem] if preview.problem else []), *said_of_it[:FIGURES_SHOWN_MAX]]
+    if len(said_of_it) > FIGURES_SHOWN_MAX:
         lines.append(f"In all {len(preview.parts)} partitions and {len(preview.groups)} groups' shares of them.")
-    lines.append(
-        "Whether others read there without a group (Spark, consumers with their own offsets) is unknown. Nothing takes this back."
-    )
+    lines += [
+        "Whether others read there without a group (Spark, consumers with their own offsets) is unknown. Nothing takes this back.",
+        "Nothing happens before another operator approves.",
+    ]
     context = {
-        "title": f"Cut move {row.id}", "form": form, "lines": lines, "button": f"Delete {preview.records:,} records", "back": back,
-        "method": "POST", "path": f"moves/{row.id}/cut", "body": {"confirm": preview.confirm, "why": "WHY"},
+        "title": f"Cut move {row.id}", "form": form, "lines": lines, "button": f"Propose to delete {preview.records:,} records", "back": back,
+        "method": "POST", "path": "proposals", "body": {"kind": "move.cut", "target": target, "arguments": arguments, "why": "WHY"},
     }  # fmt: skip
     status = 409 if (form.is_bound and form.errors) or preview.problem is not None else 200
     return page(request, "console/confirm.html", context, nav="moves", status=status)

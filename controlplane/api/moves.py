@@ -110,17 +110,10 @@ class MoveSchedule(Door):
 class MoveCut(Door):
     @reads(shapes.shape(tails.CutPreview))
     def get(self, request: Request, move_id: int) -> Response:
-        """What a cut would delete now, and which groups have not read it."""
+        """Of a move without old data: what a cut would delete now, below where the new copies begin, and which groups have not read it. Two people
+        cut: it is proposed (kind move.cut) and approved."""
         found(moves.move_row(move_id), f"move {move_id}")
         return out(tails.cut_preview(move_id))
-
-    @writes(shapes.MoveCut, shapes.shape(moves.MoveRow))
-    def post(self, request: Request, move_id: int) -> Response:
-        """Of a move without old data: delete now what retention has not deleted yet, below where the new copies begin. Nothing takes it back."""
-        found(moves.move_row(move_id), f"move {move_id}")
-        v = self.body(shapes.MoveCut)
-        tails.cut_move(move_id, confirm=v["confirm"], who=self.who, why=v["why"])
-        return out(found(moves.move_row(move_id), f"move {move_id}"))
 
 
 class MoveAct(Door):

@@ -272,12 +272,6 @@ class RestartCreate(Reason):
     )  # fmt: skip
 
 
-class MoveCut(Why):
-    confirm = serializers.CharField(
-        help_text="The topic's name, or `move N` where it has several; the preview says which."
-    )
-
-
 class WorkingQuery(ListQuery):
     working = serializers.BooleanField(default=None, allow_null=True)
 
@@ -311,9 +305,12 @@ class ProposalQuery(ListQuery):
 
 
 class ProposalCreate(Reason):
-    kind = serializers.CharField(help_text="move.approve, election.unclean")
+    kind = serializers.CharField(help_text="move.approve, move.cut, election.unclean")
     target = serializers.CharField(help_text="A move's number, topic-partition: what the kind is about.")
-    arguments = serializers.DictField(default=dict, help_text='move.approve: {"start": true} begins it at once.')
+    arguments = serializers.DictField(
+        default=dict,
+        help_text='move.approve: {"start": true} begins it at once. move.cut: {"confirm": the topic\'s name, or `move N` where it has several}.',
+    )
     shown_hash = serializers.CharField(
         default="", allow_blank=True, help_text="Refuse when it would be shown differently now."
     )

@@ -15,7 +15,8 @@ from controlplane.services.overrides import KINDS
 
 @dataclass(frozen=True, slots=True)
 class ProposalRow:
-    """`shown` is what its author saw ({"title", "lines", "facts"}). `may_not`: why whoever asks may not approve it, empty = he may. `differs`: what
+    """`shown` is what its author saw ({"title", "lines", "facts", "figures"}). `figures`: those that move by themselves, of now while it is open,
+    else of when it was proposed. `may_not`: why whoever asks may not approve it, empty = he may. `differs`: what
     would be shown differently now, so that approving is refused; only looked at for an open one, alone."""
 
     id: int
@@ -37,6 +38,7 @@ class ProposalRow:
     finished_at: datetime | None
     may_not: str
     differs: str
+    figures: list[str]
 
 
 COLUMNS = {
@@ -70,25 +72,25 @@ def proposal_row(proposal_id: int, who: str) -> ProposalRow | None:
     row = Proposal.objects.filter(pk=proposal_id).first()
     if row is None:
         return None
-    return _shape(row, who, _differs(row) if row.state == ProposalState.OPEN else "")
+    if row.state != ProposalState.OPEN:
+        return _shape(row, who)
+    try:
+        now = proposals.shown_now(row.kind, row.target, row.arguments)
+        return _shape(row, who, proposals.difference(row, now), list(now.figures))
+    except Refused as refused:
+        return _shape(row, who, refused.reason)
 
 
 def open_count() -> int:
     return Proposal.objects.filter(state=ProposalState.OPEN).count()
 
 
-def _differs(row: Proposal) -> str:
-    try:
-        return proposals.difference(row)
-    except Refused as refused:
-        return refused.reason
-
-
-def _shape(r: Proposal, who: str, differs: str = "") -> ProposalRow:
+def _shape(r: Proposal, who: str, differs: str = "", figures: list[str] | None = None) -> ProposalRow:
     kind = KINDS.get(r.kind)
     return ProposalRow(
         id=r.pk, kind=r.kind, label=kind.label if kind else r.kind, target=r.target, arguments=r.arguments, shown=r.shown,
         shown_hash=r.shown_hash, state=r.state, proposed_by=r.proposed_by, why=r.why, proposed_at=r.proposed_at,
         expires_at=r.expires_at, decided_by=r.decided_by, decided_why=r.decided_why, decided_at=r.decided_at, detail=r.detail,
         finished_at=r.finished_at, may_not=proposals.may_decide(r, who), differs=differs,
+        figures=r.shown.get("figures", []) if figures is None else figures,
     )  # fmt: skip

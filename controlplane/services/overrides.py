@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controlplane.models import Broker, Move, Partition
+from controlplane.models import Broker, Change, Move, Partition
 from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState
-from controlplane.services import moves
+from controlplane.services import moves, tails
 from controlplane.services.common import Refused, record
-from controlplane.services.proposals import Kind, Shown
+from controlplane.services.proposals import Act, Kind, Shown
 
 PART_OF_DIGEST = ("topic_id", "partition", "replicas_from", "replicas_to", "read_generation")
 
@@ -25,9 +25,7 @@ PART_OF_DIGEST = ("topic_id", "partition", "replicas_from", "replicas_to", "read
 
 
 def _show_move(target: str, arguments: Mapping[str, Any]) -> Shown:
-    move = Move.objects.filter(pk=int(target)).first() if target.isdigit() else None
-    if move is None:
-        raise Refused(f"There is no move {target!r}.", "target")
+    move = _move(target)
     if not move.overrides:
         raise Refused(f"Move {target} overrides nothing; approve or start it without a second person.", "target")
     if move.state != MoveState.PLANNED:
@@ -44,16 +42,73 @@ def _show_move(target: str, arguments: Mapping[str, Any]) -> Shown:
     )
 
 
-def _approve_move(target: str, arguments: Mapping[str, Any], who: str, why: str) -> tuple[Outcome, str]:
-    move = Move.objects.get(pk=int(target))
+def _approve_move(act: Act) -> tuple[Outcome, str]:
+    move = _move(act.target)
     if move.state == MoveState.PLANNED:
-        move = moves.approve_move(move.pk, who=who, why=why, second=True)
+        move = moves.approve_move(move.pk, who=act.who, why=act.why, second=True)
     elif move.state != MoveState.APPROVED:
-        return Outcome.UNCHANGED, f"Move {target} is {move.state} already."
-    if arguments.get("start"):
-        moves.start_move(move.pk, who=who, why=why)
-        return Outcome.CONFIRMED, f"Move {target} is approved and has begun."
-    return Outcome.CONFIRMED, f"Move {target} is approved."
+        return Outcome.UNCHANGED, f"Move {move.pk} is {move.state} already."
+    if act.arguments.get("start"):
+        moves.start_move(move.pk, who=act.who, why=act.why)
+        return Outcome.CONFIRMED, f"Move {move.pk} is approved and has begun."
+    return Outcome.CONFIRMED, f"Move {move.pk} is approved."
+
+
+def _move(target: str) -> Move:
+    move = Move.objects.filter(pk=int(target)).first() if target.isdigit() else None
+    if move is None:
+        raise Refused(f"There is no move {target!r}.", "target")
+    return move
+
+
+# -- a cut, which deletes what retention has not deleted yet: target is the move; arguments {"confirm": the name, typed} ------------
+
+
+def _show_cut(target: str, arguments: Mapping[str, Any]) -> Shown:
+    move = _move(target)
+    preview = tails.cut_preview(move.pk)
+    if preview.problem is not None:
+        raise Refused(preview.problem, "target")
+    if str(arguments.get("confirm", "")).strip() != preview.confirm:
+        raise Refused(f"Type {preview.confirm!r} to confirm what is deleted.", "confirm")
+    groups = sorted({g.group_id for g in preview.groups})
+    below = {f"{p.topic}-{p.partition}": p.end for p in preview.parts}
+    lines = [
+        f"{name}: every record below offset {end} is deleted, for everybody, as by DeleteRecords."
+        for name, end in below.items()
+    ]
+    lines += [f"Group {g} has not read all of it." for g in groups]
+    return Shown(
+        f"Cut move {move.pk}",
+        (*_first(lines, "lines"), "Whether others read there without a group (Spark, consumers with their own offsets) is unknown. Nothing takes this back."),
+        {"move": move.pk, "deleted_below": below, "groups_behind": groups},
+        tuple(_first(preview.sentences(), "figures")),
+    )  # fmt: skip
+
+
+def _cut(act: Act) -> tuple[Outcome, str]:
+    move = _move(act.target)
+    if (
+        Change.objects.filter(verb="move.cut", object_id=f"move-{move.pk}", why=act.why)
+        .exclude(outcome=Outcome.REFUSED)
+        .exists()
+    ):
+        return Outcome.UNCHANGED, f"Move {move.pk} was cut by this already."
+    cut = tails.cut_move(move.pk, below=act.facts["deleted_below"], who=act.who, why=act.why)
+    whole = len(act.facts["deleted_below"])
+    return (
+        Outcome.CONFIRMED,
+        f"The old records of {cut} of {whole} partitions are being deleted; the move goes on by itself.",
+    )
+
+
+LINES_MAX = 200
+"""Of partitions and groups named one by one to whoever decides: the facts have them all."""
+
+
+def _first(lines: Sequence[str], what: str) -> list[str]:
+    more = len(lines) - LINES_MAX
+    return [*lines[:LINES_MAX], *([f"And {more} {what} more."] if more > 0 else [])]
 
 
 # -- an unclean election: target is topic-partition ----------------------------------------------------------------------------
@@ -102,9 +157,10 @@ def _show_election(target: str, arguments: Mapping[str, Any]) -> Shown:
     return Shown(f"Unclean election of {target}", tuple(lines), facts)
 
 
-def _elect(target: str, arguments: Mapping[str, Any], who: str, why: str) -> tuple[Outcome, str]:
+def _elect(act: Act) -> tuple[Outcome, str]:
     from controlplane import kafka
 
+    target = act.target
     topic, _, index = target.rpartition("-")
     try:
         needed = kafka.elect_uncleanly(topic, int(index))
@@ -117,11 +173,13 @@ def _elect(target: str, arguments: Mapping[str, Any], who: str, why: str) -> tup
         outcome, said = Outcome.UNKNOWN, f"No answer: {e} Look at the partition before it is proposed anew."
     except kafka.Declined as e:
         outcome, said = Outcome.REFUSED, f"The controller refused: {e}"
-    record(who, "topic.elect", "topic", topic, why=why, after={"partition": int(index)}, outcome=outcome, detail=said)
+    after = {"partition": int(index)}
+    record(act.who, "topic.elect", "topic", topic, why=act.why, after=after, outcome=outcome, detail=said)
     return outcome, said
 
 
 KINDS: dict[str, Kind] = {
     "move.approve": Kind("A move against a safety refusal", _show_move, _approve_move),
+    "move.cut": Kind("A cut: old records deleted before their time", _show_cut, _cut),
     "election.unclean": Kind("An unclean election", _show_election, _elect),
 }

@@ -36,22 +36,35 @@ CARRY_OUT_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What both people see: `title` names the act, `lines` what it does and what it may lose, `facts` what the lines rest on. All of it is hashed:
-    no figure that moves by itself belongs in here."""
+    """What both people see: `title` names the act, `lines` what it does and what it may lose, `facts` what the lines rest on. These are hashed:
+    no figure that moves by itself belongs in there. `figures` are such, each person sees those of his time."""
 
     title: str
     lines: tuple[str, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
+    figures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What was approved: `facts` are those that both have seen. `who` proposed it; `why` names the proposal and its approver, so that no other act
+    has the same."""
+
+    target: str
+    arguments: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    who: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`show(target, arguments)` raises Refused where there is nothing to propose. `carry_out(target, arguments, who, why)` does it and returns how
-    it ended (read back, as far as that goes) and a sentence; raises Refused; may be called twice."""
+    """`show(target, arguments)` raises Refused where there is nothing to propose. `carry_out(act)` does it and returns how it ended (read back, as far
+    as that goes) and a sentence; raises Refused; may be called twice."""
 
     label: str
     show: Callable[[str, Mapping[str, Any]], Shown]
-    carry_out: Callable[[str, Mapping[str, Any], str, str], tuple[Outcome, str]]
+    carry_out: Callable[[Act], tuple[Outcome, str]]
 
 
 def kind_of(name: str) -> Kind:
@@ -89,7 +102,7 @@ def propose(
     try:
         needs_reason(why)
         now, now_hash = shown(kind, target, arguments)
-        plain = _plain(now)
+        plain = _plain(now) | {"figures": list(now.figures)}
         if shown_hash and shown_hash != now_hash:
             raise Refused("What was shown has changed since; look at it again.")
         try:
@@ -135,7 +148,8 @@ def carry_out(proposal_id: int) -> Proposal:
         return row
     why = f"{row.why} (proposal {row.pk}, approved by {row.decided_by})"
     try:
-        outcome, detail = kind_of(row.kind).carry_out(row.target, row.arguments, row.proposed_by, why)
+        act = Act(row.target, row.arguments, row.shown["facts"], row.proposed_by, why)
+        outcome, detail = kind_of(row.kind).carry_out(act)
     except Refused as refused:
         outcome, detail = Outcome.REFUSED, refused.reason
     done = outcome in (Outcome.CONFIRMED, Outcome.UNCHANGED)
@@ -226,9 +240,10 @@ def _get(proposal_id: int) -> Proposal:
     return row
 
 
-def difference(row: Proposal) -> str:
-    """What would be shown differently now, as a sentence; "" = nothing. Raises Refused where it could not be proposed at all any more."""
-    now = _plain(shown_now(row.kind, row.target, row.arguments))
+def difference(row: Proposal, shown: Shown | None = None) -> str:
+    """What would be shown differently now (`shown`, where it is known), as a sentence; "" = nothing. Raises Refused where it could not be proposed at
+    all any more."""
+    now = _plain(shown or shown_now(row.kind, row.target, row.arguments))
     if hashed(row.kind, row.target, row.arguments, now) == row.shown_hash:
         return ""
     old, new = row.shown.get("facts") or {}, now["facts"]

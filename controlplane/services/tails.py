@@ -1,8 +1,8 @@
 """Moves without old data, as an operator orders them: which topics may, what it costs beside a copy, and the cut that does not wait for retention.
 
-Laws: a cut is DeleteRecords and is shown as such, with what each group would lose; it wants a reason and the name typed, and there is no way
-back from it; who reads without a group cannot be known, and is said to be unknown. Called by `services.moves`, the API and the console. Must
-not come in: how such a move goes on (`controlplane.tails`).
+Laws: a cut is DeleteRecords and is shown as such, with what each group would lose; it wants a reason, the name typed and a second person
+(`overrides` alone calls `cut_move`), and there is no way back from it; who reads without a group cannot be known, and is said to be unknown.
+Called by `services.moves`, `overrides`, the API and the console. Must not come in: how such a move goes on (`controlplane.tails`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from controlplane import tails as core
 from controlplane.models import GroupPartition, Move, MovePartition, ObservedTopic
 from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState
+from controlplane.moveparts import PartView
 from controlplane.services.advancing import apply_steps, views_of
 from controlplane.services.common import Refused, record, record_refusal
 
@@ -67,6 +68,20 @@ class CutPreview:
     confirm: str
     problem: str | None
 
+    def sentences(self) -> list[str]:
+        """How much it is and who lacks what, as it stands now."""
+        return [
+            *(
+                f"{p.topic}-{p.partition}: {p.records:,} records, offsets {p.start} to {p.end - 1}, are deleted for everybody, as by DeleteRecords."
+                for p in self.parts
+            ),
+            *(
+                f"Group {g.group_id} has not read {g.records:,} of them in {g.topic}-{g.partition}"
+                + (": it has committed nothing there." if g.committed is None else f": it has committed {g.committed}.")
+                for g in self.groups
+            ),
+        ]
+
 
 def unfit(plan: planning.Plan) -> list[str]:
     """Why topics of this plan cannot move without their old data."""
@@ -92,14 +107,14 @@ def retention_s(configs: Mapping[str, str]) -> float | None:
     return None if ms < 0 else ms / 1000
 
 
-def cut_preview(move_id: int) -> CutPreview:
-    """Raises Refused when there is no such move."""
+def cut_preview(move_id: int, below: Mapping[str, int] | None = None) -> CutPreview:
+    """`below`: of these parts alone, where they still begin there. Raises Refused when there is no such move."""
     move = _get(move_id)
     rows = {p.pk: p for p in move.parts.filter(state="ready")}
     views = views_of(list(rows.values()))
     configs = {t.id: t.configs for t in ObservedTopic.objects.filter(id__in={r.topic_id for r in rows.values()})}
     parts, groups = [], []
-    for view in core.cuttable(views):
+    for view in core.cuttable([v for v in views if below is None or _as_shown(v, below)]):
         seen, row = view.observed, rows[view.id]
         assert seen is not None and seen.tail_start is not None
         start, end = seen.log_start or 0, seen.tail_start
@@ -109,6 +124,10 @@ def cut_preview(move_id: int) -> CutPreview:
         groups += _losses(row, start, end)
     problem = _state_problem(move) or core.cut_problem(views_of(list(move.parts.all()[:1000])))
     return CutPreview(parts, groups, sum(p.records for p in parts), confirm_of(move), problem)
+
+
+def _as_shown(part: PartView, below: Mapping[str, int]) -> bool:
+    return part.observed is not None and part.observed.tail_start == below.get(part.name)
 
 
 def _losses(row: MovePartition, start: int, end: int) -> list[GroupLoss]:
@@ -126,31 +145,32 @@ def confirm_of(move: Move) -> str:
     return names[0] if len(names) == 1 else f"move {move.pk}"
 
 
-def cut_move(move_id: int, *, confirm: str, who: str, why: str) -> Move:
-    """Everything below where the new copies begin is deleted, now, for everybody. Of partitions that are in step and wait for retention; the others
-    of the move go on as they were. Raises Refused."""
+def cut_move(move_id: int, *, below: Mapping[str, int], who: str, why: str) -> int:
+    """Everything below where the new copies begin is deleted, now, for everybody: of partitions that are in step, wait for retention and are named
+    in `below` (topic-partition: the offset where they begin, as it was approved); the others of the move go on as they were. Returns how many.
+    Raises Refused."""
     try:
         with transaction.atomic():
             move = _get(move_id)
             if (problem := _state_problem(move)) is not None:
                 raise Refused(problem)
-            if not why.strip():
-                raise Refused("A cut deletes records that nothing brings back; write down why.", "why")
-            if confirm.strip() != confirm_of(move):
-                raise Refused(f"Type {confirm_of(move)!r} to confirm what is deleted.", "confirm")
-            preview = cut_preview(move_id)
+            preview = cut_preview(move_id, below)
             if preview.problem is not None:
                 raise Refused(preview.problem)
+            if not preview.parts:
+                raise Refused("Where the new copies begin has changed since it was shown; look at it again.")
             # The move's version is the one lock, as for the worker's steps.
             if not Move.objects.filter(pk=move.pk, version=move.version).update(version=F("version") + 1):
                 raise Refused(f"Move {move.pk} changed in this moment; look at it again.")
-            apply_steps(move, core.cut_steps(views_of(list(move.parts.filter(state="ready")))))
+            ready = views_of(list(move.parts.filter(state="ready")))
+            steps = core.cut_steps([v for v in ready if _as_shown(v, below)])
+            apply_steps(move, steps)
             record(
                 who, "move.cut", "move", str(move.pk), why=why, object_id=f"move-{move.pk}", outcome=Outcome.PENDING,
                 before={f"{p.topic}-{p.partition}": p.start for p in preview.parts},
                 after=_told(preview),
             )  # fmt: skip
-            return Move.objects.get(pk=move.pk)
+            return len(steps)
     except Refused as refused:
         record_refusal(who, "move.cut", "move", str(move_id), refused, why=why)
         raise

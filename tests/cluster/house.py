@@ -36,8 +36,8 @@ def free_base(count: int) -> int:
     raise AssertionError("no free ports")
 
 
-def manage(*arguments: str, seconds: float = 180) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_")}
+def manage(*arguments: str, seconds: float = 180, **settings: str) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_")} | settings
     return subprocess.run(
         [sys.executable, "manage.py", *arguments],
         cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds, check=False,
@@ -50,6 +50,7 @@ class House:
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.folder = folder
         self.base = free_base(6)
+        self._second = ""
         self.facts = self.up(*arguments)
 
     def manage(self, *arguments: str) -> str:
@@ -98,12 +99,12 @@ class House:
     def kill(self, name: str) -> None:
         os.kill(self.pid(name), signal.SIGKILL)
 
-    def call(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+    def call(self, method: str, path: str, body: object = None, token: str = "") -> tuple[int, Any]:
         request = urllib.request.Request(
             f"{self.console}api/v1/{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Token {self.token}", "Content-Type": "application/json"},
+            headers={"Authorization": f"Token {token or self.token}", "Content-Type": "application/json"},
         )
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
@@ -120,6 +121,19 @@ class House:
     def post(self, path: str, body: object) -> Any:
         status, answer = self.call("POST", path, body)
         assert status < 300, (path, answer)
+        return answer
+
+    def by_two(self, kind: str, target: str, arguments: object) -> Any:
+        """What one operator proposes and another approves; how that ended."""
+        proposal = self.post("proposals", {"kind": kind, "target": target, "arguments": arguments, "why": "test"})
+        if not self._second:
+            made = manage(
+                "ensure_operator", "--username", "second", "--password", "of-the-tests", WEIR_DATA_DIR=str(self.folder)
+            )
+            assert made.returncode == 0, made.stdout + made.stderr
+            self._second = made.stdout.split()[-1]
+        status, answer = self.call("POST", f"proposals/{proposal['id']}/approve", {}, token=self._second)
+        assert status < 300 and answer["state"] == "done", answer
         return answer
 
     def topic(self, name: str, **more: Any) -> Any:

@@ -277,13 +277,14 @@ def test_a_partition_leaves_a_broker_without_its_old_data_and_nothing_acknowledg
         )
         assert part()["tail_start"] == begins, "who has begun is not begun anew by a new leader"
         assert target not in replicas(house, "tailed"), "to clients it holds nothing"
-        refused, answer = house.call("POST", f"moves/{move}/cut", {"confirm": "tailed", "why": ""})
+        alone = {"kind": "move.cut", "target": str(move), "arguments": {"confirm": "tailed"}, "why": ""}
+        refused, answer = house.call("POST", "proposals", alone)
         assert refused == 400, answer
         cut = house.get(f"moves/{move}/cut")
         assert (cut["problem"], cut["confirm"], cut["parts"][0]["end"]) == (None, "tailed", begins)
         copied = part()["bytes_done"]
         assert 0 < copied < old, "of the old data nothing came"
-        house.post(f"moves/{move}/cut", {"confirm": "tailed", "why": "test"})
+        house.by_two("move.cut", str(move), {"confirm": "tailed"})
         done = wait_for(lambda: (m := house.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 150)
         assert done["state"] == "done", done["note"]
         time.sleep(1)  # some are written to the new leader alone

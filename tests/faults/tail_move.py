@@ -81,7 +81,7 @@ def one(house: House, mode: str, size: int) -> Shown:
             wait_for(lambda: part(move)["state"] == "ready", "the new copy to be in step", 600)
             begins = part(move)["tail_start"]
             time.sleep(5)
-            house.post(f"moves/{move}/cut", {"confirm": topic, "why": "shown"})
+            house.by_two("move.cut", str(move), {"confirm": topic})
         else:
             time.sleep(5)
         copied = 0

@@ -8,9 +8,11 @@ import re
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
+from django.db.models import F
 from django.test import Client
 
-from controlplane.models import Change, Topic
+from controlplane.models import Change, MovePartition, Partition, Topic
 
 PAGES = [
     "/", "/brokers/", "/brokers/1/", "/brokers/1/drain/", "/brokers/restarts/", "/brokers/restarts/new/", "/brokers/restarts/new/?b=2&b=1", "/brokers/restarts/1/", "/brokers/rebalance/",
@@ -289,7 +291,7 @@ def test_a_throttle_that_follows_the_producers_is_asked_for_by_its_form(
 def test_a_move_without_old_data_is_chosen_in_the_wizard_and_its_cut_is_typed(
     seeded: dict[str, Any], operator: Client
 ) -> None:
-    """Nothing of it is in step here, so that a cut says so and deletes nothing."""
+    """First nothing of it is in step, so that a cut says so; then it is proposed, and another approves."""
     review = operator.get("/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=1,2,4").content.decode()
     assert "Only what is written from now on travels" in review and 'name="mode"' in review
     scope = {"kind": "partitions", "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2, 4]}]}
@@ -310,7 +312,25 @@ def test_a_move_without_old_data_is_chosen_in_the_wizard_and_its_cut_is_typed(
     assert cut.status_code == 409 and "is unknown" in cut.content.decode()
     refused = operator.post(f"/moves/{move}/cut/", {"confirm_name": "orders", "why": "room"})
     assert refused.status_code == 409 and "nothing to cut" in refused.content.decode()
-    assert (
-        operator.post(f"/api/v1/moves/{move}/cut", {"confirm": "orders", "why": "room"}, "application/json").status_code
-        == 409
-    )
+    rows = Partition.objects.filter(topic__name="orders", index=0)
+    rows.update(observers=[4], tail_start=500, start_offset=100, assignment_generation=F("assignment_generation") + 1)
+    MovePartition.objects.filter(move_id=move).update(state="ready", read_generation=rows.get().assignment_generation)
+    shown = operator.get(f"/moves/{move}/cut/")
+    assert shown.status_code == 200 and "400 records, offsets 100 to 499" in shown.content.decode()
+    typed = {"confirm_name": "order", "why": "room", "shown_hash": shown.context["form"].initial["shown_hash"]}
+    wrong = operator.post(f"/moves/{move}/cut/", typed)
+    assert wrong.status_code == 409 and "is something else" in wrong.content.decode()
+    rows.update(tail_start=600)
+    late = operator.post(f"/moves/{move}/cut/", {**typed, "confirm_name": "orders"})
+    assert late.status_code == 409 and "has changed since" in late.content.decode()
+    rows.update(tail_start=500)
+    proposal = operator.post(f"/moves/{move}/cut/", {**typed, "confirm_name": "orders"}, follow=True)
+    text = proposal.content.decode()
+    assert "every record below offset 500 is deleted" in text and "400 records, offsets 100 to 499" in text
+    assert MovePartition.objects.get(move_id=move).state == "ready"
+    where = proposal.redirect_chain[-1][0]
+    assert operator.post(where, {"act": "approve", "why": ""}).status_code == 409
+    bea = Client()
+    bea.force_login(get_user_model().objects.create_user("bea", is_staff=True))
+    assert "is done" in bea.post(where, {"act": "approve", "why": ""}, follow=True).content.decode()
+    assert MovePartition.objects.get(move_id=move).state == "cutting"

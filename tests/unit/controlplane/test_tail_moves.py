@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.utils import timezone
 
 from controlplane.controller.events import DesiredAssignment
 from controlplane.controller.forwarded import placed
-from controlplane.models import Change, ConsumerGroup, GroupPartition, Move, Partition, Replica
+from controlplane.models import Change, ConsumerGroup, GroupPartition, Move, Partition, Proposal, Replica
 from controlplane.selectors import moves as selectors
-from controlplane.services import Refused, advancing, moves, tails
+from controlplane.selectors.proposals import ProposalRow, proposal_row
+from controlplane.services import Refused, advancing, moves, proposals, tails
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -100,16 +103,27 @@ def test_a_cut_says_what_it_deletes_and_who_has_not_read_it(world: World) -> Non
     assert (part.start, part.end, part.records) == (100, 500, 400)
     assert part.retention_at is not None and part.retention_at > timezone.now().timestamp() + 6 * 24 * 3600
     assert [(g.group_id, g.records) for g in preview.groups] == [("behind", 100), ("never", 400)]
-    for wrong in ({"confirm": "flight", "why": "disk is full"}, {"confirm": "flights", "why": " "}):
+    for confirm, why in (("flight", "disk is full"), ("flights", " ")):
         with pytest.raises(Refused):
-            tails.cut_move(move.pk, who="alice", **wrong)
-    assert move.parts.get().state == "ready"
-    assert Change.objects.filter(verb="move.cut", outcome="refused").count() == 2
-    tails.cut_move(move.pk, who="alice", why="disk is full", confirm="flights")
+            proposals.propose("move.cut", str(move.pk), {"confirm": confirm}, who="alice", why=why)
+    assert (move.parts.get().state, Proposal.objects.count()) == ("ready", 0)
+    assert Change.objects.filter(verb="proposal.propose", outcome="refused").count() == 2
+    row = proposals.propose("move.cut", str(move.pk), {"confirm": "flights"}, who="alice", why="disk is full")
+    assert row.shown["lines"][:3] == [
+        "flights-0: every record below offset 500 is deleted, for everybody, as by DeleteRecords.",
+        "Group behind has not read all of it.",
+        "Group never has not read all of it.",
+    ]
+    assert "400 records, offsets 100 to 499" in row.shown["figures"][0]
+    with pytest.raises(Refused, match="another operator must approve it"):
+        proposals.approve(row.pk, who="alice")
+    assert (move.parts.get().state, orders()) == ("ready", [])
+    assert proposals.approve(row.pk, who="bea").state == "done"
     (order,) = orders()
     assert (order.replicas, order.observers, order.cut_at, order.read_generation) == ((1, 2), (), 500, 1)
     told = Change.objects.get(verb="move.cut", outcome="pending")
-    assert told.after["not read by groups"] == {"behind": 100, "never": 400} and told.why == "disk is full"
+    assert told.after["not read by groups"] == {"behind": 100, "never": 400}
+    assert (told.who, told.why) == ("alice", f"disk is full (proposal {row.pk}, approved by bea)")
     with pytest.raises(Refused, match="nothing takes back"):
         moves.cancel_move(move.pk, who="alice")
     world.put("flights", 0, log_start_floor=500, assignment_generation=2)
@@ -118,9 +132,75 @@ def test_a_cut_says_what_it_deletes_and_who_has_not_read_it(world: World) -> Non
     assert advance(move) == "ordered"
 
 
+def cut(move: Move) -> Proposal:
+    row = proposals.propose("move.cut", str(move.pk), {"confirm": "flights"}, who="alice", why="disk")
+    return proposals.approve(row.pk, who="bea")
+
+
+def test_what_moves_by_itself_is_shown_anew_and_does_not_undo_a_proposal(world: World) -> None:
+    move = ready(world)
+    reader("behind", 400)
+    row = proposals.propose("move.cut", str(move.pk), {"confirm": "flights"}, who="alice", why="disk")
+    offsets(50, 900, 0)
+    GroupPartition.objects.update(committed=410)
+    now = shown_to("bea", row)
+    assert (now.differs, now.may_not) == ("", "")
+    assert now.figures[0].startswith("flights-0: 450 records, offsets 50 to 499") and "90 of them" in now.figures[1]
+    assert "500 records" in now.shown["figures"][0], "what its author saw stays written down"
+    assert proposals.approve(row.pk, who="bea").state == "done"
+
+
+@pytest.mark.parametrize("change", ["start", "group", "behind", "ended"])
+def test_a_cut_is_not_approved_once_it_would_delete_something_else(world: World, change: str) -> None:
+    move = ready(world)
+    row = proposals.propose("move.cut", str(move.pk), {"confirm": "flights"}, who="alice", why="disk")
+    said = {"start": r"deleted_below was \{'flights-0': 500\}, now \{'flights-0': 700\}", "group": r"groups_behind was \[\], now \['late'\]",
+            "behind": "not in step", "ended": "only one that runs"}[change]  # fmt: skip
+    if change == "start":
+        world.put("flights", 0, tail_start=700)
+    elif change == "group":
+        reader("late", 300)
+    elif change == "behind":
+        offsets(0, 90_000, 80_000)
+        advance(move)
+    else:
+        moves.cancel_move(move.pk, who="alice", why="x")
+    assert shown_to("bea", row).differs
+    with pytest.raises(Refused, match=said):
+        proposals.approve(row.pk, who="bea")
+    assert Proposal.objects.get().state == "open" and not Change.objects.filter(verb="move.cut").exists()
+
+
+def test_a_cut_whose_approvers_process_died_is_made_once_and_as_it_was_shown(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move = ready(world)
+    row = proposals.propose("move.cut", str(move.pk), {"confirm": "flights"}, who="alice", why="disk")
+    with monkeypatch.context() as dying:
+        dying.setattr(proposals, "carry_out", lambda pk: Proposal.objects.get(pk=pk))
+        proposals.approve(row.pk, who="bea")
+    Proposal.objects.update(decided_at=timezone.now() - timedelta(minutes=2))
+    world.put("flights", 0, tail_start=700)
+    proposals.sweep()
+    row.refresh_from_db()
+    assert (row.state, orders()) == ("failed", []) and "has changed since it was shown" in row.detail
+    world.put("flights", 0, tail_start=500)
+    assert cut(move).state == "done"
+    last = Proposal.objects.latest("id")
+    Proposal.objects.filter(pk=last.pk).update(state="approved")
+    assert proposals.carry_out(last.pk).detail == f"Move {move.pk} was cut by this already."
+    assert Change.objects.filter(verb="move.cut").exclude(outcome="refused").count() == 1
+
+
+def shown_to(who: str, row: Proposal) -> ProposalRow:
+    found = proposal_row(row.pk, who)
+    assert found is not None
+    return found
+
+
 def test_a_cut_that_came_too_late_deletes_nothing_and_is_asked_for_again(world: World) -> None:
     move = ready(world)
-    tails.cut_move(move.pk, who="alice", why="disk", confirm="flights")
+    cut(move)
     world.put("flights", 0, tail_start=700)
     assert advance(move) == "following" and orders() == []
     assert "Nothing was deleted" in move.parts.get().note
