@@ -237,7 +237,7 @@ def compare_field() -> forms.BooleanField:
     return forms.BooleanField(
         required=False,
         label="Compare copies",
-        help_text="Old copies go only once all copies were compared and are equal.",
+        help_text="Old copies go only once all copies were compared and are equal; in mode tail always.",
     )
 
 

@@ -26,7 +26,8 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`equal` None: not known yet, `text` says why. The range [first, after) of offsets was compared; `crc` is CRC-32C of its bytes."""
+    """`equal` None: not known yet, `text` says why. The range [first, after) of offsets was compared, `upto` wanted; `crc` is CRC-32C of its bytes (going on from
+    the one that was given)."""
 
     equal: bool | None
     text: str
@@ -34,9 +35,10 @@ class Comparison:
     after: int = 0
     size: int = 0
     crc: int = 0
+    upto: int = 0
 
 
-def compared(offset: int, upto: int, leader: int, copies: Mapping[int, Copy]) -> Comparison:
+def compared(offset: int, upto: int, leader: int, copies: Mapping[int, Copy], crc: int = 0) -> Comparison:
     """Of what each of `copies` (by broker) answered for [offset, upto), which must have been acknowledged when it was asked."""
     whole = copies[leader]
     for b, copy in sorted(copies.items()):
@@ -45,7 +47,7 @@ def compared(offset: int, upto: int, leader: int, copies: Mapping[int, Copy]) ->
     known = min(upto, *(c.high_watermark for c in copies.values()))
     size, after = _whole_batches(whole.data, known)
     if upto <= offset:
-        return Comparison(True, f"It holds no record; {len(copies)} copies say so.", offset, offset)
+        return Comparison(True, f"It holds no record; {len(copies)} copies say so.", offset, offset, crc=crc, upto=upto)
     if not size:
         return Comparison(None, f"Broker {leader} gave nothing of offsets {offset} to {upto}.")
     for b, copy in sorted(copies.items()):
@@ -54,8 +56,10 @@ def compared(offset: int, upto: int, leader: int, copies: Mapping[int, Copy]) ->
             return Comparison(False, f"Broker {b} and the leader {leader} differ in offsets {offset} to {after}.")
         if common < size:
             return Comparison(None, f"Broker {b} has not told all of offsets {offset} to {after} yet.")
-    crc = crc32c(whole.data[:size])
-    return Comparison(True, f"Offsets {offset} to {after} are equal on {len(copies)} copies.", offset, after, size, crc)
+    crc = crc32c(whole.data[:size], crc)
+    return Comparison(
+        True, f"Offsets {offset} to {after} are equal on {len(copies)} copies.", offset, after, size, crc, upto
+    )
 
 
 def _whole_batches(data: bytes, upto: int) -> tuple[int, int]:

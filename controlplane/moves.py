@@ -124,6 +124,8 @@ def _order(part: PartView, move: MoveView) -> PartStep:
     if seen.target == part.wanted:
         # Already there, or on its way by an order that was withdrawn too late.
         return PartStep(part.id, "copying", read_generation=seen.generation, ordered=True, note="")
+    if _stands_beside(part, seen):
+        return PartStep(part.id, "ordered", read_generation=seen.generation, ordered=True, note="")
     if move.mode == "tail" and not part.going_back and part.copies_to:
         return tails.begin(part, seen)
     if seen.generation != part.read_generation:
@@ -147,6 +149,8 @@ def _advance(part: PartView, move: MoveView, doom: str, now: float) -> PartStep 
             return PartStep(part.id, "ordered", read_generation=seen.generation, ordered=True)
         return PartStep(part.id, "stuck", active=False, note=difference(part, seen))
     total, done = _bytes(part, seen)
+    if _beside_is_whole(part, seen):
+        return _before_the_old_go(part, seen, total)
     samples = _sampled(part, seen, total, done)
     if seen.reassigning:
         progressed = done is not None and done != part.bytes_done
@@ -159,8 +163,6 @@ def _advance(part: PartView, move: MoveView, doom: str, now: float) -> PartStep 
         )  # fmt: skip
         return step if _says_something(part, step) else None
     if seen.replicas == part.wanted and set(seen.isr) == set(part.wanted) and seen.leader is not None:
-        if not part.going_back and part.wanted != part.replicas_to:
-            return _before_the_old_go(part, seen, total)
         final = "put_back" if part.going_back else "done"
         return PartStep(part.id, final, bytes_total=total, bytes_done=total, active=False, note="", cause="")
     missing = sorted(set(part.wanted) - set(seen.isr))
@@ -169,8 +171,24 @@ def _advance(part: PartView, move: MoveView, doom: str, now: float) -> PartStep 
     return step if _says_something(part, step) else None
 
 
+def _beside_is_whole(part: PartView, seen: ObservedPart) -> bool:
+    """Whether the new copies are in the ISR beside the old ones, which are to be compared with them. An old one that is away, or lost its disk, is not
+    waited for: whoever leads holds what is acknowledged."""
+    if part.going_back or part.wanted == part.replicas_to or seen.leader is None:
+        return False
+    missing = set(part.wanted) - set(seen.isr)
+    return not missing & set(part.replicas_to) and bool(missing or not seen.reassigning)
+
+
+def _stands_beside(part: PartView, seen: ObservedPart) -> bool:
+    """Compared, and still where it was then: an old copy that came into the ISR since ended the order of before, which took a generation."""
+    if part.compared is None or part.going_back:
+        return False
+    return seen.target == beside(part.replicas_from, part.replicas_to)
+
+
 def _before_the_old_go(part: PartView, seen: ObservedPart, total: int | None) -> PartStep | None:
-    """All copies are in the ISR, old and new: the old ones go when all were compared and are equal, and not before."""
+    """The old copies go when all copies in the ISR were compared and are equal, and not before."""
     if part.compared is None:
         note = part.note if part.note.startswith(COMPARING) else COMPARING
         step = PartStep(part.id, "verifying", bytes_total=total, bytes_done=total, note=note, cause="")
@@ -190,6 +208,8 @@ def _advance_ordered(part: PartView, seen: ObservedPart, alive: frozenset[int], 
         return PartStep(part.id, "copying", read_generation=seen.generation, note="", cause="")
     if seen.generation == part.read_generation:
         return untaken(part, seen, alive, now)
+    if _stands_beside(part, seen):
+        return PartStep(part.id, "ordered", read_generation=seen.generation, ordered=True)
     overtaken = seen.target in part.forward or (part.tail_copies and seen.observers == part.tail_copies)
     if part.going_back and overtaken:
         # What was ordered before was carried out after all: bind the way back to what is there now.

@@ -169,7 +169,7 @@ class MoveCreate(Why):
     )
     compare = serializers.BooleanField(
         default=False,
-        help_text="Old copies go only once all copies were compared and are equal. Brokers must answer consumers as followers (KIP-392).",
+        help_text="Old copies go only once all copies were compared and are equal (in mode tail always). Brokers must answer consumers as followers (KIP-392).",
     )
     override = serializers.BooleanField(
         default=False,

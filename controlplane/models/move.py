@@ -100,7 +100,7 @@ class MovePartition(models.Model):
     while state is one of ORDER_STATES (for what, says `tails.order`). `active` is true while the partition belongs to an unfinished move. `cause` is one of pace.CAUSES or "".
 
     Where old copies are to go, `wanted` is first every copy, old and new, then `replicas_to`: `compared` lies between ({"equal", "text", "first",
-    "after", "bytes", "crc"}; null = not yet, or not asked for).
+    "after", "upto", "bytes", "crc"}; null = not yet, or not asked for; "equal" null = so far, up to `after` of `upto`).
 
     Of a move without old data: new copies begin at `tail_start`, since `tail_at`; `cut_at`: an operator had everything below deleted.
     """

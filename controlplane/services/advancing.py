@@ -142,7 +142,9 @@ def views_of(parts: Sequence[MovePartition]) -> list[core.PartView]:
             note=p.note,
             cause=p.cause,
             samples=pace.from_json(p.samples),
-            compared=(p.compared["equal"], p.compared["text"]) if p.compared is not None else None,
+            compared=(p.compared["equal"], p.compared["text"])
+            if p.compared and p.compared["equal"] is not None
+            else None,
             tail_start=p.tail_start,
             cut_at=p.cut_at,
         )

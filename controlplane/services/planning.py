@@ -137,13 +137,11 @@ def plan_move(
 ) -> Move:
     """Write a move in state `planned` with its previous values. See `plan.plan` for scopes. `override`: write it down although safety refuses it,
     for two people to lift; it begins by nothing else. `label`: the scope that is shown, where it was planned from another. `compare`: old
-    copies go only once all copies were compared and are equal. `views`: the partitions, where the caller has just read them. Raises Refused
-    with every problem."""
+    copies go only once all copies were compared and are equal; in mode tail they always do. `views`: the partitions, where the caller has just
+    read them. Raises Refused with every problem."""
     try:
         if mode not in MODES:
             raise Refused(f"There is no mode {mode!r}; use {' or '.join(MODES)}.", "mode")
-        if compare and mode != "copy":
-            raise Refused("Copies are compared before the old ones go in mode copy only.", "compare")
         if not 1 <= parts_in_flight_max <= PARTS_IN_FLIGHT_MAX:
             raise Refused(
                 f"{parts_in_flight_max} partitions at a time; use 1 to {PARTS_IN_FLIGHT_MAX}.", "parts_in_flight_max"
@@ -166,7 +164,14 @@ def plan_move(
         try:
             with transaction.atomic():
                 return _write(
-                    plan, dict(label) if label else said_shortly(scope), mode, who, why, caps, lifted, compare
+                    plan,
+                    dict(label) if label else said_shortly(scope),
+                    mode,
+                    who,
+                    why,
+                    caps,
+                    lifted,
+                    compare or mode == "tail",
                 )
         except IntegrityError:
             raise Refused(f"{_already_moving(plan)} Cancel that move or wait for its end.", "scope") from None

@@ -10,16 +10,19 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import ConfigResource
+from crc32c import crc32c
 from kafka import TopicPartition
 from kafka.admin import ConfigResource as Resource
 from kafka.admin import ConfigResourceType, KafkaAdminClient
 
+from brokerd.wire.records import batches
 from tests.cluster.house import House
 from tests.cluster.local import wait_for
 
@@ -196,6 +199,10 @@ def test_a_kafka_client_begins_sees_and_cancels_a_move_under_its_own_throttle(
     assert replicas(house, "clients") == before
 
 
+def part_of(house: House, move: int) -> Any:
+    return house.get(f"moves/{move}/parts")["rows"][0]
+
+
 class Ledger:
     """Numbered records into partition 0 of a topic, idempotent, one after the other, until it is left; each with the offset that was acknowledged."""
 
@@ -265,7 +272,7 @@ def test_a_partition_leaves_a_broker_without_its_old_data_and_nothing_acknowledg
     assert dry["bytes_to_copy"] > old and dry["tail"]["bytes_to_copy"] == 0 and dry["tail"]["ends_in_s"] > 3600
 
     def part() -> Any:
-        return house.get(f"moves/{move}/parts")["rows"][0]
+        return part_of(house, move)
 
     with Ledger(house, "tailed") as ledger:
         move = house.post("moves", {"scope": scope, "mode": "tail", "start": True, "why": "test"})["id"]
@@ -287,9 +294,51 @@ def test_a_partition_leaves_a_broker_without_its_old_data_and_nothing_acknowledg
         house.by_two("move.cut", str(move), {"confirm": "tailed"})
         done = wait_for(lambda: (m := house.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 150)
         assert done["state"] == "done", done["note"]
+        told = part()["compared"]
+        assert (told["equal"], told["first"]) == (True, begins) and told["after"] > begins and told["bytes"] > 0
+        assert told["text"].endswith("are equal on 3 copies."), told
         time.sleep(1)  # some are written to the new leader alone
     assert replicas(house, "tailed") == wanted and not ledger.failed
     since = {o: v for o, v in ledger.written.items() if o >= begins}
     found = read_all(house, "tailed", len(since))
     assert min(found) == begins and found == since
     assert sorted(map(int, found.values())) == sorted({int(v) for v in found.values()}), "none twice"
+
+
+def falsify(segment: Path, at_least: int) -> int:
+    """Another value in one batch of a log on a broker's disk, with a checksum that fits: what a broker cannot see. Its first offset."""
+    data = bytearray(segment.read_bytes())
+    place, header = next((p, h) for p, h in batches(bytes(data)) if h.base_offset >= at_least)
+    end = place + header.size
+    data[end - 2] ^= 1  # a letter of the last record's value
+    data[place + 17 : place + 21] = crc32c(bytes(data[place + 21 : end])).to_bytes(4, "big")
+    with segment.open("r+b") as file:
+        file.seek(place)
+        file.write(data[place:end])
+    return header.base_offset
+
+
+def test_a_new_copy_that_differs_in_one_letter_does_not_take_the_place_of_the_old_ones(house: House) -> None:
+    house.topic("falsified", partitions=1, replication_factor=2, configs={"min.insync.replicas": "2"})
+    pour(house, "falsified", 200_000)
+    before, wanted = replicas(house, "falsified"), other(house, "falsified")
+    scope = {"kind": "partitions", "partitions": [{"topic": "falsified", "partition": 0, "replicas": wanted}]}
+    move = house.post("moves", {"scope": scope, "mode": "tail", "start": True, "why": "test"})["id"]
+    wait_for(lambda: part_of(house, move)["state"] == "ready", "the new copy to be in step", 60)
+    begins = part_of(house, move)["tail_start"]
+    pour(house, "falsified", 300_000)
+    (folder,) = house.folder.glob(f"**/broker-{wanted[0]}/**/falsified-0")
+    (segment,) = [f for f in folder.glob("*.log") if int(f.stem) == begins]
+    wait_for(lambda: segment.stat().st_size > 300_000, "the new copy to hold it")
+    offset = falsify(segment, begins + 100)
+    house.by_two("move.cut", str(move), {"confirm": "falsified"})
+    ended = wait_for(lambda: (m := house.get(f"moves/{move}"))["finished_at"] and m, "the verdict", 60)
+    part = part_of(house, move)
+    assert (ended["state"], part["state"], part["compared"]["equal"]) == ("failed", "stuck", False), part
+    assert f"Broker {wanted[0]} and the leader {before[0]} differ" in part["note"], part
+    assert part["compared"]["first"] <= offset < part["compared"]["upto"]
+    assert set(before) <= set(house.partitions("falsified")[0]["isr"])
+    house.post(f"moves/{move}/roll_back", {"why": "its disk lies"})
+    wait_for(lambda: house.get(f"moves/{move}")["state"] == "rolled_back", "the way back", 60)
+    assert replicas(house, "falsified") == before
+    assert len(read_all(house, "falsified", 300)) == 300

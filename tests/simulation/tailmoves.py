@@ -1,7 +1,7 @@
 """An operator who moves partitions without their old data, and what must be true of such moves.
 
 `TailMove` orders one step after the other, each again until it is seen to have been done, as the rows of a move do: observers, the cut (or
-retention's), the new placement; or everything back, at any moment. `TailWatch` looks at what the brokers make of it.
+retention's), old and new copies side by side, the new ones alone; or everything back, at any moment. `TailWatch` looks at what the brokers make of it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 
 from brokerd.cluster.metadata import PartitionChanged
-from brokerd.cluster.model import PartitionState, TopicPartition
+from brokerd.cluster.model import NO_LEADER, PartitionState, TopicPartition
 from brokerd.partition import Role
 from brokerd.replica import Replica
 from brokerd.storage.producers import Producers
 from controlplane.controller.events import DesiredAssignment
-from tests.simulation.checkers import Violation, Watch
+from controlplane.moveparts import beside
+from tests.simulation.checkers import Violation, Watch, raw
 from tests.simulation.cluster import BrokerNode, Cluster
 from tests.simulation.world import MS, S
 
@@ -29,6 +30,7 @@ class TailMove:
         state = self.state
         assert state is not None
         self.before, self.to = state.target, replicas
+        self.beside = beside(self.before, replicas)
         self.observers = tuple(b for b in replicas if b not in state.replicas)
         self.generation = state.assignment_generation
         self.step = "observe"
@@ -106,10 +108,28 @@ class TailMove:
             self._order(state.target, cut_at=state.tail_start)
 
     def _join(self, state: PartitionState) -> None:
-        if self._taken(state, state.target == self.to):
-            self._goes_to("switch")
+        if self._taken(state, state.target == self.beside):
+            self._goes_to("compare")
         elif self.step == "join":
+            self._order(self.beside)
+
+    def _compare(self, state: PartitionState) -> None:
+        """The new copies are in the ISR; of the old ones only those that are there, too, are asked."""
+        self.generation = state.assignment_generation
+        if state.target != self.beside:
+            self._goes_to("refused")
+        elif self.gives_up and not self.calm and self.world.chance(0.1):
+            self._goes_to("cancel")
+        elif set(self.to) <= set(state.isr_ids) and self._all_equal(state):
+            self._goes_to("replace")
+
+    def _replace(self, state: PartitionState) -> None:
+        if state.target == self.beside:
+            # Old copies that come into the ISR meanwhile take a generation.
+            self.generation = state.assignment_generation
             self._order(self.to)
+        elif self._taken(state, state.target == self.to):
+            self._goes_to("switch")
 
     def _switch(self, state: PartitionState) -> None:
         if not state.reassigning:
@@ -134,6 +154,21 @@ class TailMove:
     def _leaders_start(self, state: PartitionState) -> int | None:
         leader = self._copy(state.leader)
         return leader.log.start_offset if leader is not None else None
+
+    def _all_equal(self, state: PartitionState) -> bool:
+        """Below what all of them know to be acknowledged, from the highest beginning on. False: not all of them can be asked."""
+        copies = [self._copy(seat.broker_id) for seat in state.isr]
+        if state.leader == NO_LEADER or any(c is None or c.offline_reason is not None for c in copies):
+            return False
+        known = [c for c in copies if c is not None]
+        low, start = min(c.core.high_watermark for c in known), max(c.log.start_offset for c in known)
+        logs = {b: raw(self.cluster, b, self.tp, low, start) for b in state.isr_ids}
+        if len(set(logs.values())) > 1:
+            raise Violation(
+                f"{self.name}: copies in the ISR differ in {start} to {low}: { {b: len(d) for b, d in logs.items()} }"
+            )
+        self.world.reached["copies of a tail are equal"] += bool(low > start)
+        return True
 
     def _in_step(self, state: PartitionState) -> bool:
         leader = self._copy(state.leader)

@@ -35,9 +35,10 @@ class Moving(RuleBasedStateMachine):
             st.tuples(st.permutations(BROKERS), st.permutations(BROKERS), st.integers(1, 3), st.integers(1, 3)),
             min_size=1,
             max_size=4,
-        )
+        ),
+        compare=st.booleans(),
     )
-    def begin(self, ways: list[tuple[list[int], list[int], int, int]]) -> None:
+    def begin(self, ways: list[tuple[list[int], list[int], int, int]], compare: bool) -> None:
         self.now = 1_000.0
         self.alive = set(BROKERS)
         self.state = "running"
@@ -48,10 +49,12 @@ class Moving(RuleBasedStateMachine):
         self.taken: list[tuple[int, int]] = []
         self.starts: dict[int, int] = dict.fromkeys(range(len(ways)), 0)
         """Where the leaders' logs start."""
+        self.besides = compare or self.mode == "tail"
         for i, (old, new, old_n, new_n) in enumerate(ways):
             before, after = tuple(old[:old_n]), tuple(new[:new_n])
             self.cluster[i] = PartitionState(before, tuple(Seat(b, b) for b in before), before[0], before[0])
-            self.parts[i] = PartView(i, f"p-{i}", "waiting", before, after, after, 0, None, None, None, None)
+            part = PartView(i, f"p-{i}", "waiting", before, after, after, 0, None, None, None, None)
+            self.parts[i] = replace(part, wanted=core.beside(before, after)) if self.waits(part) else part
 
     def incarnation(self, broker: int) -> int | None:
         return broker if broker in self.alive else None
@@ -128,6 +131,14 @@ class Moving(RuleBasedStateMachine):
         if state.reassigning:
             self.cluster[i] = placements.finished(state, 1, self.incarnation) or state
 
+    @rule(i=st.integers(0, 3))
+    def copies_are_compared(self, i: int) -> None:
+        part = self.parts.get(i)
+        if part is None or part.state != "verifying" or not part.note.startswith(core.COMPARING):
+            return
+        if set(part.replicas_to) <= set(self.cluster[i].isr_ids):
+            self.parts[i] = replace(part, compared=(True, "They are equal."))
+
     @rule(broker=st.sampled_from(BROKERS))
     def a_broker_dies(self, broker: int) -> None:
         self.alive.discard(broker)
@@ -145,6 +156,7 @@ class Moving(RuleBasedStateMachine):
 
     def all_goes_on(self, i: int) -> None:
         self.a_copy_catches_up(i)
+        self.copies_are_compared(i)
 
     # -- what the operator does ------------------------------------------------------------------------------------------------
     @precondition(lambda self: self.state == "running")
@@ -175,6 +187,14 @@ class Moving(RuleBasedStateMachine):
         if core.cancel_problem(views, frozenset(self.alive)) is None and len(self.alive) == len(BROKERS):
             self.state = "rolling_back"
             self.apply(core.roll_back_steps(views))
+
+    def waits(self, part: PartView) -> bool:
+        """Whether its old copies may go only after a comparison."""
+        return (
+            self.besides
+            and bool(set(part.replicas_to) - set(part.replicas_from))
+            and bool(set(part.replicas_from) - set(part.replicas_to))
+        )
 
     # -- what must hold --------------------------------------------------------------------------------------------------------
     @invariant()
@@ -211,6 +231,7 @@ class Moving(RuleBasedStateMachine):
         assert self.state not in WORKING, f"does not end: {self.state}, {self.parts}, {self.cluster}"
         for i, p in self.parts.items():
             if p.state == "done":
+                assert p.compared or not self.waits(p), f"nobody compared {p}"
                 assert self.cluster[i].replicas == p.replicas_to
             elif p.state in ("put_back", "untouched"):
                 assert self.cluster[i].replicas == p.replicas_from

@@ -12,7 +12,7 @@ from controlplane.controller.forwarded import placed
 from controlplane.models import Change, ConsumerGroup, GroupPartition, Move, Partition, Proposal, Replica
 from controlplane.selectors import moves as selectors
 from controlplane.selectors.proposals import ProposalRow, proposal_row
-from controlplane.services import Refused, advancing, moves, proposals, tails
+from controlplane.services import Refused, advancing, comparing, moves, proposals, tails
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -69,14 +69,65 @@ def test_it_joins_by_itself_once_retention_has_passed(world: World) -> None:
     offsets(500, 900, 0)
     assert advance(move) == "ordered"
     (order,) = orders()
-    assert (order.replicas, order.observers, order.cut_at, order.read_generation) == ((2, 3), (), None, 1)
+    assert (order.replicas, order.observers, order.cut_at, order.read_generation) == ((2, 3, 1), (), None, 1)
+    switched(world, move)
+    move.refresh_from_db()
+    assert move.state == "done"
+
+
+def beside(world: World, move: Move) -> None:
+    """All copies stand side by side in the ISR, and are compared before the old one goes."""
     world.put("flights", 0, observers=(), tail_start=-1)
+    world.begin_move("flights", 0, (2, 3, 1))
+    assert advance(move) == "copying"
+    world.end_move("flights", 0)
+    assert advance(move) == "verifying" and orders() == []
+    assert move.parts.get().pk in comparing.due()
+
+
+def switched(world: World, move: Move) -> None:
+    beside(world, move)
+    move.parts.update(compared={"equal": True, "text": "Offsets 500 to 900 are equal on 3 copies."})
+    assert advance(move) == "ordered"
+    (order,) = orders()
+    assert (order.replicas, order.observers, order.cut_at) == ((2, 3), (), None)
     world.begin_move("flights", 0, (2, 3))
     assert advance(move) == "copying"
     world.end_move("flights", 0)
     assert advance(move) == "done"
-    move.refresh_from_db()
-    assert move.state == "done"
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "an old copy is in sync again"])
+def test_paused_after_its_copies_were_compared_it_goes_on_from_there(world: World, meanwhile: str) -> None:
+    move = ready(world)
+    offsets(500, 900, 0)
+    advance(move)
+    beside(world, move)
+    move.parts.update(compared={"equal": True, "text": "equal"})
+    assert advance(move) == "ordered"
+    moves.pause_move(move.pk, who="alice")
+    assert orders() == [] and advance(move) == "waiting"
+    if meanwhile != "nothing":
+        world.put("flights", 0, assignment_generation=world.state("flights", 0).assignment_generation + 1)
+    moves.resume_move(move.pk, who="alice")
+    assert advance(move) == "ordered"
+    (order,) = orders()
+    assert (order.replicas, order.observers) == ((2, 3), ())
+    assert order.read_generation == world.state("flights", 0).assignment_generation
+
+
+def test_a_new_copy_that_differs_does_not_take_the_place_of_the_old_one(world: World) -> None:
+    move = ready(world)
+    offsets(500, 900, 0)
+    advance(move)
+    beside(world, move)
+    told = "Broker 3 and the leader 2 differ in offsets 500 to 900."
+    move.parts.update(compared={"equal": False, "text": told})
+    assert advance(move) == "stuck" and told in move.parts.get().note
+    assert orders() == [] and world.state("flights", 0).isr_ids == (2, 3, 1)
+    moves.roll_back_move(move.pk, who="alice", why="broker 3 lies")
+    assert advance(move) == "ordered"
+    assert orders()[0].replicas == (1, 2)
 
 
 def reader(group: str, committed: int | None) -> None:
@@ -292,11 +343,7 @@ def test_rolled_back_after_its_end_it_copies_what_is_kept(world: World) -> None:
     move = ready(world)
     offsets(500, 900, 0)
     advance(move)
-    world.put("flights", 0, observers=(), tail_start=-1)
-    world.begin_move("flights", 0, (2, 3))
-    advance(move)
-    world.end_move("flights", 0)
-    assert advance(move) == "done"
+    switched(world, move)
     moves.roll_back_move(move.pk, who="alice")
     assert advance(move) == "ordered"
     (order,) = orders()
