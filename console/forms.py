@@ -294,6 +294,10 @@ class MoveForm(WeirForm):
         choices=[("copy", "copy: all old records travel"), ("tail", "tail: no old record travels")], initial="copy", label="Mode",
         help_text="What each costs stands above.", required=False,
     )  # fmt: skip
+    deadline_hours = forms.IntegerField(
+        required=False, label="Deadline, hours", widget=forms.NumberInput(attrs={"class": "short"}),
+        help_text="Mode tail: so long retention is waited for, then you are asked to cut; empty for ever. With one, a topic that keeps everything may go, too.",
+    )  # fmt: skip
     why = why_field(required=True)
 
     def clean_mode(self) -> str:

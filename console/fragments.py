@@ -29,7 +29,7 @@ TONES: dict[str, str] = {
     # moves, parts, recoveries, jobs
     "planned": "grey", "approved": "grey", "running": "blue", "paused": "grey", "verifying": "blue", "cancelling": "blue",
     "rolling_back": "blue", "done": "", "cancelled": "grey", "rolled_back": "grey", "failed": "red", "waiting": "grey",
-    "seeding": "blue", "following": "blue", "ready": "", "cutting": "amber", "unfit": "red", "ordered": "blue", "copying": "blue", "untouched": "grey", "put_back": "grey", "stuck": "red", "asked": "blue",
+    "seeding": "blue", "following": "blue", "ready": "", "cutting": "amber", "unfit": "red", "cut_due": "amber", "ordered": "blue", "copying": "blue", "untouched": "grey", "put_back": "grey", "stuck": "red", "asked": "blue",
     "no_space": "amber", "target_down": "red", "source_down": "red", "throttle": "amber", "fetch_error": "amber", "controller": "amber",
     "will_not_finish": "amber", "reset": "blue", "stopping": "blue", "stopped": "grey",
     # plans, proposals

@@ -121,7 +121,7 @@ class PartView:
 class MoveView:
     """`parts` may leave out what has no step to take: ended parts, and waiting ones far down the line; `rest` counts those by state.
     `busy`: copies of other moves per broker. `free`: bytes free per broker. `throttle`: bytes/s per broker, None = none. `throttle_left`:
-    what the metadata log still holds of it beyond what is wanted, as a phrase."""
+    what the metadata log still holds of it beyond what is wanted, as a phrase. `overdue`: its deadline for retention has passed."""
 
     state: str
     parts: tuple[PartView, ...]
@@ -134,6 +134,7 @@ class MoveView:
     throttle: int | None = None
     throttle_left: str = ""
     mode: str = "copy"
+    overdue: bool = False
 
 
 @dataclass(frozen=True, slots=True)

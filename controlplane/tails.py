@@ -23,8 +23,9 @@ IN_STEP_RECORDS = 5_000
 """A copy that lacks no more than this, by its own word, is in step: under load none lacks nothing. Joining asks for more, and sees to it itself."""
 
 
-def unfit(topic: str, configs: Mapping[str, str], *, internal: bool) -> str:
-    """Why a topic cannot move without its old data, or "": it would never be rid of it, or it is no old data."""
+def unfit(topic: str, configs: Mapping[str, str], *, internal: bool, deadline: bool = False) -> str:
+    """Why a topic cannot move without its old data, or "": it would never be rid of it (unless the move has a `deadline`, after which a cut is asked
+    for), or it is no old data."""
     policy = configs.get("cleanup.policy", "delete")
     if internal:
         return f"{topic} is internal: its old records are its state. Use copy."
@@ -32,8 +33,11 @@ def unfit(topic: str, configs: Mapping[str, str], *, internal: bool) -> str:
         return (
             f"{topic} is compacted (cleanup.policy {policy}): its oldest records are as good as its newest. Use copy."
         )
-    if int(configs.get("retention.ms", "0")) < 0 and int(configs.get("retention.bytes", "-1")) < 0:
-        return f"{topic} keeps everything (retention.ms and retention.bytes are -1): the old copies could never go. Use copy, or set a retention."
+    if not deadline and int(configs.get("retention.ms", "0")) < 0 and int(configs.get("retention.bytes", "-1")) < 0:
+        return (
+            f"{topic} keeps everything (retention.ms and retention.bytes are -1): the old copies could never go. Use copy, set a retention, or "
+            "give it a deadline, after which you are asked to cut."
+        )
     return ""
 
 
@@ -74,7 +78,7 @@ def _followed(part: PartView, seen: ObservedPart, move: MoveView) -> PartStep | 
     done = sum(seen.sizes.get(b, 0) for b in part.tail_copies)
     begins = seen.tail_start
     cause, note = _waits_for(part, seen, move)
-    state = "following" if cause or note.startswith("Following") else "ready"
+    state = "following" if cause not in ("", pace.CUT_DUE) or note.startswith("Following") else "ready"
     if state == "ready" and begins is not None and (seen.log_start or 0) >= begins and move.state != "paused":
         return PartStep(part.id, "ordered", bytes_total=done, bytes_done=done, ordered=True, note="", cause="")
     step = PartStep(
@@ -103,6 +107,11 @@ def _waits_for(part: PartView, seen: ObservedPart, move: MoveView) -> tuple[str,
             "has not begun yet." if lag is None else f"lacks {lag} records."
         )
     start = _offset(seen.log_start)
+    if move.overdue:
+        return (
+            pace.CUT_DUE,
+            f"In step from offset {begins}, and the move's deadline has passed: the log still starts at {start}. Cut, or cancel.",
+        )
     return (
         "",
         f"In step from offset {begins}. Waiting for retention: the log still starts at {start}. It joins by itself then, or cut.",

@@ -223,7 +223,15 @@ def _write(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     v = form.cleaned_data
     try:
         caps = {
-            k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s", "compare", "mode")
+            k: v[k]
+            for k in (
+                "parts_in_flight_max",
+                "parts_per_broker_max",
+                "throttle_bytes_per_s",
+                "compare",
+                "mode",
+                "deadline_hours",
+            )
         }
         if request.POST.get("act") == "propose":
             return _proposed(request, v, caps)

@@ -171,6 +171,11 @@ class MoveCreate(Why):
         default=False,
         help_text="Old copies go only once all copies were compared and are equal (in mode tail always). Brokers must answer consumers as followers (KIP-392).",
     )
+    deadline_hours = serializers.IntegerField(
+        default=None,
+        allow_null=True,
+        help_text="Mode tail: so many hours after its start a cut is asked for (cause cut_due), where retention has not passed by then. With one, a topic that keeps everything may move so, too.",
+    )
     override = serializers.BooleanField(
         default=False,
         help_text="Plan it although safety refuses it: it begins only when a second person approves (POST /proposals, kind move.approve).",

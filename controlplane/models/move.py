@@ -3,6 +3,8 @@ written before the first effect; one active move per partition is a constraint, 
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from django.db import models
 
 
@@ -59,6 +61,7 @@ class Move(models.Model):
     `window` (see `controlplane.windows`): copies begin within it alone; None = always. `resumes_at`: when it opens next, while the move waits for
     that (approved, or paused by the window and not by a person).
     `adaptive`: {"cap", "floor"} in bytes/s, and what `services.speeds` has learned; its throttle then follows the producers' p99. None = fixed.
+    `deadline_hours`: so long after its start retention is waited for (mode tail); then a cut is asked for. None = for ever.
     `step` counts what was done, `version` every write: a task that read an older version changes nothing.
     """
 
@@ -85,12 +88,20 @@ class Move(models.Model):
     window = models.JSONField(null=True)
     resumes_at = models.DateTimeField(null=True)
     adaptive = models.JSONField(null=True)
+    deadline_hours = models.PositiveIntegerField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["-id"]
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When a cut is asked for; None: never, or it has not begun."""
+        if self.started_at is None or self.deadline_hours is None:
+            return None
+        return self.started_at + timedelta(hours=self.deadline_hours)
 
 
 class MovePartition(models.Model):

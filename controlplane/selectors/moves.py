@@ -21,7 +21,8 @@ class MoveRow:
     has to approve, because it goes against `overrides` (safety refusals). `percent` is by bytes, by parts
     where the size of a part still to come is not known or was sampled before it held anything; 100 is said when every part has ended.
     `eta_s`: (soonest, latest) in seconds. `needs_bytes_per_s` set: it will not finish with less per broker. `origin`: operator, or client of a
-    broker. `adaptive`: bounds in bytes/s between which its throttle follows the producers, their p99 and its baseline in ms as last told."""
+    broker. `adaptive`: bounds in bytes/s between which its throttle follows the producers, their p99 and its baseline in ms as last told.
+    `deadline`: until then retention is waited for in mode tail; then a cut is asked for."""
 
     id: int
     mode: str
@@ -49,6 +50,7 @@ class MoveRow:
     window: dict[str, Any] | None
     window_text: str
     resumes_at: datetime | None
+    deadline: datetime | None
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -379,6 +381,7 @@ def _row(m: Move, s: dict[str, Any]) -> MoveRow:
         window=m.window,
         window_text=windows.text(windows.read(m.window)) if m.window else "",
         resumes_at=m.resumes_at,
+        deadline=m.deadline,
         created_at=m.created_at,
         started_at=m.started_at,
         finished_at=m.finished_at,

@@ -109,7 +109,7 @@ def view_of(move: Move) -> core.MoveView:
     ending = not waiting and all(p.state in ("copying", "verifying") for p in flying)
     return core.MoveView(
         move.state,
-        tuple(views_of(rows)),
+        tuple(views_of(rows, deadline=move.deadline_hours is not None)),
         move.parts_in_flight_max,
         frozenset(b.broker_id for b in brokers if b.alive),
         parts_per_broker_max=move.parts_per_broker_max,
@@ -119,12 +119,13 @@ def view_of(move: Move) -> core.MoveView:
         throttle=move.throttle_bytes_per_s,
         throttle_left=throttles.left(move) if move.throttled and ending else "",
         mode=move.mode,
+        overdue=move.deadline is not None and timezone.now() >= move.deadline,
     )
 
 
-def views_of(parts: Sequence[MovePartition]) -> list[core.PartView]:
-    """These parts with what was observed of each."""
-    seen = observed_parts((p.topic_id, p.partition) for p in parts)
+def views_of(parts: Sequence[MovePartition], *, deadline: bool = False) -> list[core.PartView]:
+    """These parts with what was observed of each. `deadline`: their move has one."""
+    seen = observed_parts(((p.topic_id, p.partition) for p in parts), deadline=deadline)
     return [
         core.PartView(
             id=p.pk,
@@ -152,17 +153,19 @@ def views_of(parts: Sequence[MovePartition]) -> list[core.PartView]:
     ]
 
 
-def observed_parts(keys: Iterable[tuple[Any, int]]) -> dict[tuple[Any, int], core.ObservedPart]:
+def observed_parts(
+    keys: Iterable[tuple[Any, int]], *, deadline: bool = False
+) -> dict[tuple[Any, int], core.ObservedPart]:
     wanted = set(keys)
     rows = (
         Partition.objects.filter(topic_id__in={t for t, _ in wanted}, index__in={i for _, i in wanted})
         .select_related("topic")
         .prefetch_related("replica_rows")
     )
-    return {(row.topic_id, row.index): _observed(row) for row in rows if (row.topic_id, row.index) in wanted}
+    return {(row.topic_id, row.index): _observed(row, deadline) for row in rows if (row.topic_id, row.index) in wanted}
 
 
-def _observed(row: Partition) -> core.ObservedPart:
+def _observed(row: Partition, deadline: bool) -> core.ObservedPart:
     copies = list(row.replica_rows.all())
     times: list[datetime] = [r.sampled_at for r in copies if r.sampled_at is not None]
     named = throttled_replicas(row.topic.configs.get(FOLLOWER_REPLICAS, ""))
@@ -181,7 +184,7 @@ def _observed(row: Partition) -> core.ObservedPart:
         log_start_floor=row.log_start_floor,
         log_start=row.start_offset,
         lags={r.broker_id: r.lag_records for r in copies if r.lag_records is not None},
-        unfit=tails.unfit(row.topic.name, row.topic.configs, internal=row.topic.internal),
+        unfit=tails.unfit(row.topic.name, row.topic.configs, internal=row.topic.internal, deadline=deadline),
     )
 
 

@@ -27,6 +27,9 @@ PARTS_IN_FLIGHT_MAX = 64
 MODES = ("copy", "tail")
 """With all old data, or without any (docs/safety.md section 8)."""
 
+DEADLINE_HOURS_MAX = 24 * 365
+"""Whoever would wait for longer than a year waits for ever."""
+
 NAMED_MAX = 200
 """Partitions named one by one in a change row, or kept of a scope by hand: a page of the audit reads fifty such rows."""
 
@@ -134,11 +137,13 @@ def plan_move(
     label: Mapping[str, Any] | None = None,
     compare: bool = False,
     views: Sequence[planning.PartitionView] | None = None,
+    deadline_hours: int | None = None,
 ) -> Move:
     """Write a move in state `planned` with its previous values. See `plan.plan` for scopes. `override`: write it down although safety refuses it,
     for two people to lift; it begins by nothing else. `label`: the scope that is shown, where it was planned from another. `compare`: old
     copies go only once all copies were compared and are equal; in mode tail they always do. `views`: the partitions, where the caller has just
-    read them. Raises Refused with every problem."""
+    read them. `deadline_hours`: in mode tail retention is waited for so long after its start, then a cut is asked for. Raises Refused with every
+    problem."""
     try:
         if mode not in MODES:
             raise Refused(f"There is no mode {mode!r}; use {' or '.join(MODES)}.", "mode")
@@ -154,12 +159,18 @@ def plan_move(
         throttles.check(throttle_bytes_per_s)
         plan = planned(scope, views)
         lifted = unproblematic(plan, override=override)
-        if mode == "tail" and (unfit := tails.unfit(plan)):
+        if deadline_hours is not None and (mode != "tail" or not 1 <= deadline_hours <= DEADLINE_HOURS_MAX):
+            raise Refused(
+                f"A deadline of {deadline_hours} h; only mode tail has one, of 1 to {DEADLINE_HOURS_MAX} h.",
+                "deadline_hours",
+            )
+        if mode == "tail" and (unfit := tails.unfit(plan, deadline=deadline_hours is not None)):
             raise Refused(sentences(unfit), "mode")
         caps = {
             "parts_in_flight_max": parts_in_flight_max,
             "parts_per_broker_max": parts_per_broker_max,
             "throttle_bytes_per_s": throttle_bytes_per_s,
+            "deadline_hours": deadline_hours,
         }
         try:
             with transaction.atomic():

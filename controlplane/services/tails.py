@@ -83,11 +83,11 @@ class CutPreview:
         ]
 
 
-def unfit(plan: planning.Plan) -> list[str]:
-    """Why topics of this plan cannot move without their old data."""
+def unfit(plan: planning.Plan, *, deadline: bool = False) -> list[str]:
+    """Why topics of this plan cannot move without their old data (in a move that has a `deadline`)."""
     names = {p.view.topic for p in plan.parts}
     topics = ObservedTopic.objects.filter(name__in=names).order_by("name")
-    return [why for t in topics if (why := core.unfit(t.name, t.configs, internal=t.internal))]
+    return [why for t in topics if (why := core.unfit(t.name, t.configs, internal=t.internal, deadline=deadline))]
 
 
 def outlook(plan: planning.Plan) -> Outlook:

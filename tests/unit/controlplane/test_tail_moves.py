@@ -311,6 +311,34 @@ def test_what_would_never_be_rid_of_its_old_data_is_refused(world: World, config
     assert moves.plan_move(TO_23, who="alice").mode == "copy"
 
 
+def test_with_a_deadline_what_keeps_everything_moves_and_a_cut_is_asked_for_when_it_has_passed(world: World) -> None:
+    world.topic("flights", (1, 2), configs={"retention.ms": "-1"})
+    for hours in (0, 9_000):
+        with pytest.raises(Refused, match="1 to 8760 h"):
+            moves.plan_move(TO_23, who="alice", mode="tail", deadline_hours=hours)
+    with pytest.raises(Refused, match="only mode tail"):
+        moves.plan_move(TO_23, who="alice", deadline_hours=5)
+    move = moves.plan_move(TO_23, who="alice", mode="tail", deadline_hours=5)
+    moves.start_move(move.pk, who="alice")
+    assert advance(move) == "seeding"
+    world.put("flights", 0, observers=(3,), assignment_generation=1, tail_start=500)
+    offsets(0, 600, 3)
+    assert advance(move) == "following" and advance(move) == "ready"
+    part = move.parts.get()
+    assert part.cause == "" and "Waiting for retention" in part.note
+    Move.objects.update(started_at=timezone.now() - timedelta(hours=5, seconds=1))
+    assert advance(move) == "ready"
+    part = move.parts.get()
+    assert part.cause == "cut_due" and "Cut, or cancel" in part.note
+    row = selectors.move_row(move.pk)
+    assert row is not None and row.deadline is not None and row.deadline < timezone.now()
+    assert cut(move).state == "done"
+    world.put("flights", 0, log_start_floor=500, assignment_generation=2)
+    offsets(500, 600, 0)
+    assert advance(move) == "ready" and advance(move) == "ordered"
+    assert move.parts.get().cause == ""
+
+
 def test_a_topic_that_is_made_to_keep_everything_in_mid_move_is_said_to_be(world: World) -> None:
     move = ready(world)
     topic = world.image.topics[world.image.topic_ids["flights"]]
