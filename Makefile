@@ -12,7 +12,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz setup tools up down status check test simulate faults moves-matrix tail-move rolling-restart browser pipeline bench bench-many bench-peer bench-console bench-plans clean cli clients
+.PHONY: help fuzz setup tools up down status check test simulate faults moves-matrix tail-move rolling-restart browser pipeline bench bench-many bench-peer bench-profile bench-console bench-plans clean cli clients
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -91,6 +91,9 @@ bench-many: setup  ## ten thousand partitions on one broker: starts, stop, memor
 
 bench-peer: setup  ## the same beside Apache Kafka from Maven, in alternating pairs (options: make bench-peer ARGS='--quick')
 	$(BIN)/python -m bench.peer $(ARGS)
+
+bench-profile: setup  ## where a row of bench-peer spends the brokers' CPU, by py-spy: make bench-profile ARGS="'rate-10000-1-topic-1-partition-1kb RF 3'"
+	$(BIN)/python -m bench.profile $(ARGS)
 
 bench-console: setup  ## the console's pages with 10,000 topics, 100,000 partitions and a dead broker
 	$(BIN)/python -m bench.console $(ARGS)

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0011_tail_moves'),
+        ('controlplane', '0012_drift_and_alerts'),
     ]
 
     operations = [

@@ -23,7 +23,18 @@ from controlplane.models import (
     Replica,
     ReplicaFinding,
 )
-from controlplane.services import acls, advancing, alerts, brokers, moves, plans, proposals, recovery, restarting, topics
+from controlplane.services import (
+    acls,
+    advancing,
+    alerts,
+    brokers,
+    moves,
+    plans,
+    proposals,
+    recovery,
+    restarting,
+    topics,
+)
 from tests.unit.controlplane.world import World
 
 
