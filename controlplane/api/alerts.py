@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
+from prometheus_client import CONTENT_TYPE_LATEST
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -27,4 +28,4 @@ class Metrics(Door):
     def get(self, request: Request) -> HttpResponse:
         """Every figure in Prometheus' text format, read from rows: what is not known is left out."""
         asked = self.read(shapes.MetricsQuery)
-        return HttpResponse(metrics.exposition(topics=asked["topics"]), content_type=metrics.CONTENT_TYPE)
+        return HttpResponse(metrics.exposition(topics=asked["topics"]), content_type=CONTENT_TYPE_LATEST)

@@ -3,9 +3,13 @@ what is not known is left out, never zero. Per topic only where it is asked for:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from django.db.models import Sum
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from controlplane.models import Broker, ConsumerGroup, Move, ObservedTopic
 from controlplane.models.move import WORKING_STATES
@@ -14,10 +18,9 @@ from controlplane.selectors.overview import overview
 
 Labels = Mapping[str, str | int]
 Series = Iterable[tuple[Labels, float | int | None]]
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def exposition(*, topics: bool = False) -> str:
+def exposition(*, topics: bool = False) -> bytes:
     """Every metric: a line of help, one of type, a line per series."""
     o = overview()
     brokers = list(Broker.objects.all())
@@ -29,10 +32,10 @@ def exposition(*, topics: bool = False) -> str:
     )
 
     def of_brokers(name: str) -> Series:
-        return [({"broker": b.broker_id}, _plain(getattr(b, name))) for b in brokers]
+        return [({"broker": b.broker_id}, getattr(b, name)) for b in brokers]
 
     def one(value: float | int | bool | None) -> Series:
-        return [({}, _plain(value))]
+        return [({}, value)]
 
     found: list[tuple[str, str, Series]] = [
         ("weir_data_age_seconds", "Since the observer last read the metadata log to its head.", one(o.age_s)),
@@ -77,24 +80,22 @@ def exposition(*, topics: bool = False) -> str:
             ("weir_topic_records_per_second", "Records that come into it.", [({"topic": t[0]}, t[2]) for t in rows]),
             ("weir_topic_records", "Records it holds, by its offsets.", [({"topic": t[0]}, t[3]) for t in rows]),
         ]  # fmt: skip
-    return "".join(_metric(name, text, series) for name, text, series in found)
+    registry = CollectorRegistry()
+    registry.register(_Read(found))
+    return generate_latest(registry)
 
 
-def _metric(name: str, text: str, series: Series) -> str:
-    lines = [f"{name}{_labels(labels)} {value}\n" for labels, value in series if value is not None]
-    return f"# HELP {name} {text}\n# TYPE {name} gauge\n" + "".join(lines) if lines else ""
+@dataclass(frozen=True, eq=False)
+class _Read(Collector):
+    """What was read, as the library takes it."""
 
+    families: Sequence[tuple[str, str, Series]]
 
-def _labels(labels: Labels) -> str:
-    if not labels:
-        return ""
-    pairs = (f'{k}="{_escaped(str(v))}"' for k, v in labels.items())
-    return "{" + ",".join(pairs) + "}"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _plain(value: float | int | bool | None) -> float | int | None:
-    return int(value) if isinstance(value, bool) else value
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        for name, text, series in self.families:
+            family = GaugeMetricFamily(name, text)
+            for labels, value in series:
+                if value is not None:
+                    family.add_sample(name, {k: str(v) for k, v in labels.items()}, float(value))
+            if family.samples:
+                yield family

@@ -19,7 +19,7 @@ def test_rows_read_at_once_are_those_of_the_orm_with_lists_as_tuples(world: Worl
     plain = [tuple(tuple(v) if isinstance(v, list) else v for v in row) for row in rows.values_list(*columns)]
     assert list(read_many(rows, columns)) == plain
     assert [type(v).__name__ for v in plain[0]] == [type(v).__name__ for v in next(read_many(rows, columns))]
-    assert list(read_many(rows, ("index",))) == [(0,), (1,), (0,)]
+    assert sorted(read_many(rows, ("index",))) == [(0,), (0,), (1,)]
 
 
 def test_rows_written_at_once_read_back_as_what_was_given_with_defaults_for_the_rest(world: World) -> None:
