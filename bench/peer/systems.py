@@ -200,12 +200,12 @@ class Weir(System):
         self.plan = {p.name: p for p in processes.plan(self.layout, demo=None)}
 
     def start_processes(self) -> None:
-        """As `manage.py up` does: the database is brought up to date while ZooKeeper and the brokers start."""
+        """As `manage.py up` does: the database is brought up to date, without Django's checks of the site, while ZooKeeper and the brokers start."""
         self.spawn("zookeeper", self.plan["zookeeper"].command)
         for number in self.ports:
             self.start_broker(number)
         controller = self.plan["controller-1"]
-        migrate = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity", "0"]
+        migrate = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity", "0", "--skip-checks"]
         environment = {**os.environ, **controller.environment}
         subprocess.run(migrate, cwd=ROOT, env=environment, check=True, capture_output=True)
         command = [*controller.command, "--session-timeout-ms", str(SESSION_MS)]
@@ -294,7 +294,8 @@ class KafkaKraft(Kafka):
              "listeners": f"CONTROLLER://127.0.0.1:{self.base + 1}", "log.dirs": self.folder / "data-controller",
              "broker.session.timeout.ms": SESSION_MS, "offsets.topic.replication.factor": min(3, self.count)},
         )  # fmt: skip
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # A first byte of 248 or more would be a dash in front, which is taken for an option (Kafka makes itself none of these either).
+        cluster = urlsafe_b64encode(bytes([uuid.uuid4().bytes[0] % 248]) + uuid.uuid4().bytes[1:]).decode().rstrip("=")
         # Side by side: three one after the other would count against the peer's start.
         formats = [
             subprocess.Popen(
