@@ -16,9 +16,13 @@ def main() -> None:
         elif argument.startswith("--data-dir="):
             os.environ["WEIR_DATA_DIR"] = argument.partition("=")[2]
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.site.settings")
+    from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as e:
+        sys.exit(f"error: {e}")
 
 
 if __name__ == "__main__":

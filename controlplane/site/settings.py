@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from django.core.exceptions import ImproperlyConfigured
+
 from controlplane.site.house import read_house
 
 BASE_DIR = Path(__file__).resolve().parents[2]
@@ -99,7 +101,9 @@ def database(url: str | None) -> dict[str, Any]:
         }
     parts = urlsplit(url)
     if parts.scheme not in ("postgres", "postgresql"):
-        raise ValueError(f"WEIR_DATABASE_URL starts with {parts.scheme!r}; use postgres://user:password@host:port/name")
+        raise ImproperlyConfigured(
+            f"WEIR_DATABASE_URL starts with {parts.scheme!r}; use postgres://user:password@host:port/name, or leave it empty for SQLite in the house's folder"
+        )
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": parts.path.lstrip("/"),

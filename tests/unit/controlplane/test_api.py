@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from rest_framework.test import APIClient
 
@@ -180,7 +181,7 @@ def test_the_database_is_chosen_by_url() -> None:
     assert (chosen["ENGINE"], chosen["NAME"], chosen["PASSWORD"], chosen["PORT"]) == (
         "django.db.backends.postgresql", "weir", "p@ss", "5433",
     )  # fmt: skip
-    with pytest.raises(ValueError, match="use postgres://"):
+    with pytest.raises(ImproperlyConfigured, match="use postgres://"):
         database("mysql://x/y")
 
 
