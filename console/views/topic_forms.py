@@ -165,14 +165,13 @@ def partition(request: HttpRequest, name: str, index: int) -> HttpResponse:
     row = topics.partition_row(name, index)
     if row is None:
         return missing(request, f"partition {name}-{index}", "topics", nav="topics")
-    working = [r for r in moves.recovery_list(per_page=100).rows if (r.topic, r.partition) == (name, index)]
     return page(
         request,
         "console/partition.html",
         {
             "p": row,
             "p_text": str(index),
-            "recoveries": working[:10],
+            "recoveries": moves.recovery_list(topic=name, partition=index, per_page=10).rows,
             "findings": moves.finding_list(open_only=True, topic=name, partition=index).rows,
         },
         nav="topics",

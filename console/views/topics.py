@@ -8,6 +8,8 @@ from console.views.shell import listing, missing, page, signed_in
 from controlplane.selectors import changes, console_history, groups, moves, topics
 
 ONLY = {"": "all", "problems": "with problems", "moving": "moving", "drift": "drift"}
+DRIFT_SHOWN_MAX = 50
+"""Topics that differ, explained one by one on a page; the rest is counted: after a restore every topic may."""
 TABS = {"partitions": "Partitions", "configs": "Configs", "groups": "Groups", "changes": "Changes"}
 
 
@@ -17,13 +19,16 @@ def topic_list(request: HttpRequest) -> HttpResponse:
     only = request.GET.get("only", "") if request.GET.get("only", "") in ONLY else ""
     internal = request.GET.get("internal") == "1"
     found = topics.topic_list(query=query, only=only, internal=internal, **listing(request, "name"))
+    drift = topics.drift_list() if only == "drift" else []
     context = {
         "page": found,
         "q": query,
         "only": only,
         "onlys": ONLY,
         "internal": internal,
-        "drift": topics.drift_list() if only == "drift" else [],
+        "drift": drift[:DRIFT_SHOWN_MAX],
+        "drift_more": max(0, len(drift) - DRIFT_SHOWN_MAX),
+        "waiting_more": 0 if only else max(0, topics.waiting_count(query) - topics.WAITING_SHOWN_MAX),
     }
     return page(request, "console/topics.html", context, nav="topics")
 
@@ -45,7 +50,7 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
     }
     if tab == "partitions":
         context["page"] = topics.partition_list(name, **{**listing(request, "index"), "per_page": 100})
-        context["recoveries"] = [r for r in moves.recovery_list(per_page=100, working=True).rows if r.topic == name]
+        context["recoveries"] = moves.recovery_list(working=True, topic=name).rows
     elif tab == "configs":
         context["configs"] = topics.topic_configs(name)
     elif tab == "groups":

@@ -251,8 +251,15 @@ def kafka_plans(move_id: int) -> dict[str, Any]:
     return {"wanted": plan(3), "previous": plan(2)}
 
 
-def recovery_list(*, page: int = 1, per_page: int = 50, working: bool | None = None) -> Page[RecoveryRow]:
+def recovery_list(
+    *, page: int = 1, per_page: int = 50, working: bool | None = None, topic: str = "", partition: int | None = None
+) -> Page[RecoveryRow]:
+    """Newest first; of one topic, of one partition of it, when given."""
     rows = ReplicaRecovery.objects.all()
+    if topic:
+        rows = rows.filter(topic_name=topic)
+    if partition is not None:
+        rows = rows.filter(partition=partition)
     if working is not None:
         states = ["asked", "reset", "copying"]
         rows = rows.filter(state__in=states) if working else rows.exclude(state__in=states)

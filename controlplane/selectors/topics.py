@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -120,6 +120,10 @@ TOPIC_COLUMNS = {
 }
 
 
+WAITING_SHOWN_MAX = 200
+"""Topics not applied yet in front of the first page; the rest is counted, and found by a filter."""
+
+
 def topic_list(
     *,
     query: str = "",
@@ -145,18 +149,11 @@ def topic_list(
     found = paged(
         rows, _topic_rows, page=page, per_page=per_page, sort=sort, columns=TOPIC_COLUMNS, query=query, tie="name"
     )
-    waiting = [] if only else _waiting(query)
-    if waiting and found.page == 1:
-        found = Page(
-            [*waiting, *found.rows],
-            found.total + len(waiting),
-            found.page,
-            found.pages,
-            found.per_page,
-            found.sort,
-            query,
-        )
-    return found
+    waiting = 0 if only else waiting_count(query)
+    if not waiting:
+        return found
+    first = _waiting(query) if found.page == 1 else []
+    return replace(found, rows=[*first, *found.rows], total=found.total + waiting)
 
 
 def topic_row(name: str) -> TopicRow | None:
@@ -307,12 +304,18 @@ def drift_count() -> int:
     return sum(rows.count() for rows in _drifted())
 
 
+def waiting_count(query: str = "") -> int:
+    """Topics that are wanted and that the cluster does not have yet."""
+    return _wanted_only(query).count()
+
+
+def _wanted_only(query: str) -> QuerySet[Topic]:
+    rows = Topic.objects.filter(deleted_at__isnull=True, applied_generation__lt=F("generation"), name__icontains=query)
+    return rows.exclude(id__in=ObservedTopic.objects.values("id"))
+
+
 def _waiting(query: str) -> list[TopicRow]:
-    seen = ObservedTopic.objects.values("id")
-    rows = Topic.objects.filter(
-        deleted_at__isnull=True, applied_generation__lt=F("generation"), name__icontains=query
-    ).exclude(id__in=seen)
-    return [_wanted_row(t) for t in rows.order_by("name")[:200]]
+    return [_wanted_row(t) for t in _wanted_only(query).order_by("name")[:WAITING_SHOWN_MAX]]
 
 
 def _wanted_row(t: Topic) -> TopicRow:
