@@ -24,6 +24,7 @@ def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float
 
     seed(topics, partitions, 1)
     from controlplane.models import Broker, Partition
+    from controlplane.selectors import move_loads
     from controlplane.selectors import moves as move_pages
     from controlplane.selectors import plans as pages
     from controlplane.services import moves, plans, rebalancing
@@ -64,6 +65,12 @@ def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float
 
     timed("one look of the worker", lambda: advancing.advance_move(move.pk), 1.0)
     timed("the move's parts, a page", lambda: move_pages.move_parts(move.pk), PAGE_MS_MAX / 1000)
+    timed(
+        "the move's figures",
+        lambda: (move_pages.move_row(move.pk), move_pages.part_counts(move.pk)),
+        PAGE_MS_MAX / 1000,
+    )
+    timed("the move's brokers", lambda: move_loads.move_brokers(move.pk), PAGE_MS_MAX / 1000)
     timed("cancelled", lambda: moves.cancel_move(move.pk, **who))
     print(f"{plan.parts} partitions, {len(file) / 1e6:.1f} MB of Kafka's JSON")
     return found

@@ -236,6 +236,9 @@ def _lag(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
             )
 
 
+NOBODY_PRODUCED = "Nobody produced on the brokers that it burdens, or they have not told yet."
+
+
 def _moves(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
     for m in data["moves"]:
         subject = f"move:{m['id']}"
@@ -243,6 +246,9 @@ def _moves(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
             out.put(subject, **move(m))
             out.refresh.add(subject)
             out.points[subject, "bytes_per_s"] = m["bytes_per_s"] or 0.0
+            out.points[subject, "throttle_bytes_per_s"] = m["throttle_bytes_per_s"] or 0
+            if m["producers_p99_ms"] is not None:
+                out.points[subject, "producers_p99_ms"] = m["producers_p99_ms"]
     out.refresh.add("moves")
 
 
@@ -258,6 +264,7 @@ def move(m: dict[str, Any]) -> dict[str, str]:
         "stuck": f.count(m["parts_stuck"], "red"),
         "eta": f.eta(m["eta_s"], m["needs_bytes_per_s"]),
         "throttle": f.throttle(m["throttle_bytes_per_s"]),
+        "p99": f.number(m["producers_p99_ms"], NOBODY_PRODUCED),
         "note": format_html("{}", m["note"]),
     }
 

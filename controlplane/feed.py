@@ -83,6 +83,7 @@ class Feed:
                 "eta_s",
                 "needs_bytes_per_s",
                 "throttle_bytes_per_s",
+                "producers_p99_ms",
                 "note",
                 "can",
             )

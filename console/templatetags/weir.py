@@ -50,6 +50,11 @@ def pretty(value: Any) -> str:
 
 
 @register.filter
+def producers_ms(value: float | None) -> SafeString:
+    return fragments.number(value, cells.NOBODY_PRODUCED)
+
+
+@register.filter
 def signed_pct(value: float | None) -> SafeString:
     return fragments.unknown("It is down.") if value is None else format_html("{}", f"{value:+.0f}".replace("-", "−"))
 

@@ -14,7 +14,7 @@ from django.urls import reverse
 from console.forms import ProposeDestructionForm, ScheduleForm, ThrottleForm, WhyForm
 from console.fragments import size_text
 from console.views.shell import go, listing, missing, operator, page, refused, said, signed_in, who
-from controlplane.selectors import moves
+from controlplane.selectors import move_loads, moves
 from controlplane.services import Refused, proposals, schedules, tails
 from controlplane.services import moves as services
 
@@ -60,8 +60,10 @@ def move(request: HttpRequest, move_id: int) -> HttpResponse:
         move_id, **{**listing(request, "topic"), "per_page": 100}, only=request.GET.get("only", "")
     )
     rate = [(s.at, s.bytes_per_s) for s in moves.move_samples(move_id) if s.bytes_per_s is not None]
+    brokers = move_loads.move_brokers(move_id)
     context = {
-        "m": row, "page": parts, "only": request.GET.get("only", ""), "rate": rate, "story": moves.move_story(move_id),
+        "m": row, "page": parts, "only": request.GET.get("only", ""), "rate": rate, "brokers": brokers, "receivers": sum(1 for b in brokers if b.parts_in),
+        "waits": [(w.at, w.p99_ms) for w in move_loads.move_waits(move_id) if w.p99_ms is not None], "story": moves.move_story(move_id),
         "counts": moves.part_counts(move_id), "acts": acts(row, moves.part_counts(move_id)),
     }  # fmt: skip
     return page(request, "console/move.html", context, nav="moves")

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from controlplane.api import shapes
 from controlplane.api.doors import Door, found, out, out_list, reads, writes
-from controlplane.selectors import moves
+from controlplane.selectors import move_loads, moves
 from controlplane.services import moves as services
 from controlplane.services import recovery, schedules, tails
 from controlplane.services.common import needs_reason
@@ -77,6 +77,22 @@ class MoveSamples(Door):
         """Bytes left and copied over its life."""
         found(moves.move_row(move_id), f"move {move_id}")
         return out_list(moves.move_samples(move_id))
+
+
+class MoveBrokers(Door):
+    @reads(shapes.shape(move_loads.MoveBrokerRow)(many=True))
+    def get(self, request: Request, move_id: int) -> Response:
+        """What comes to each broker and what it is rid of."""
+        found(moves.move_row(move_id), f"move {move_id}")
+        return out_list(move_loads.move_brokers(move_id))
+
+
+class MoveWaits(Door):
+    @reads(shapes.shape(move_loads.WaitRow)(many=True))
+    def get(self, request: Request, move_id: int) -> Response:
+        """How long producers waited at the worst of the brokers it burdens, over its whole life, thinned."""
+        found(moves.move_row(move_id), f"move {move_id}")
+        return out_list(move_loads.move_waits(move_id))
 
 
 class MovePlan(Door):

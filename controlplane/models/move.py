@@ -62,6 +62,8 @@ class Move(models.Model):
     that (approved, or paused by the window and not by a person).
     `adaptive`: {"cap", "floor"} in bytes/s, and what `services.speeds` has learned; its throttle then follows the producers' p99. None = fixed.
     `deadline_hours`: so long after its start retention is waited for (mode tail); then a cut is asked for. None = for ever.
+    `waits`: what producers of the brokers it burdens waited while it copied: {"counts": the brokers' last histograms, "rows": [[Unix seconds, p99 in
+    ms or null], ..]} (`services.speeds`).
     `step` counts what was done, `version` every write: a task that read an older version changes nothing.
     """
 
@@ -89,6 +91,7 @@ class Move(models.Model):
     resumes_at = models.DateTimeField(null=True)
     adaptive = models.JSONField(null=True)
     deadline_hours = models.PositiveIntegerField(null=True)
+    waits = models.JSONField(default=dict)
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)

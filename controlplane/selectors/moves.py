@@ -21,7 +21,8 @@ class MoveRow:
     has to approve, because it goes against `overrides` (safety refusals). `percent` is by bytes, by parts
     where the size of a part still to come is not known or was sampled before it held anything; 100 is said when every part has ended.
     `eta_s`: (soonest, latest) in seconds. `needs_bytes_per_s` set: it will not finish with less per broker. `origin`: operator, or client of a
-    broker. `adaptive`: bounds in bytes/s between which its throttle follows the producers, their p99 and its baseline in ms as last told.
+    broker. `adaptive`: bounds in bytes/s between which its throttle follows the producers, their p99 and its baseline in ms as last told. `producers_p99_ms`:
+    how long the slowest of a hundred produce requests waited, at the worst of the brokers it burdens, as last told; None = nobody produced.
     `deadline`: until then retention is waited for in mode tail; then a cut is asked for."""
 
     id: int
@@ -47,6 +48,7 @@ class MoveRow:
     parts_per_broker_max: int
     overrides: list[str]
     adaptive: dict[str, Any] | None
+    producers_p99_ms: float | None
     window: dict[str, Any] | None
     window_text: str
     resumes_at: datetime | None
@@ -385,6 +387,7 @@ def _row(m: Move, s: dict[str, Any]) -> MoveRow:
         parts_per_broker_max=m.parts_per_broker_max,
         overrides=m.overrides,
         adaptive={k: m.adaptive.get(k) for k in ("cap", "floor", "baseline", "p99")} if m.adaptive else None,
+        producers_p99_ms=next((p99 for _, p99 in reversed(m.waits.get("rows", [])[-1:])), None),
         window=m.window,
         window_text=windows.text(windows.read(m.window)) if m.window else "",
         resumes_at=m.resumes_at,

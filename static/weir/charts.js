@@ -15,7 +15,9 @@
       return colour;
     };
     const ink = probe("--ink"), soft = probe("--soft"), line = probe("--line"), amber = probe("--amber");
-    const data = JSON.parse(box.dataset.points || "[[],[]]"), limit = Number(box.dataset.limit || 0), over = "over" in box.dataset;
+    const data = JSON.parse(box.dataset.points || "[[],[]]"), over = "over" in box.dataset;
+    const times = Number(box.dataset.limitTimes || 1);
+    let limit = Number(box.dataset.limit || 0) * times;
     box.textContent = "";
     if (data[0].length && !over) { data[0].push(Date.now() / 1000); data[1].push(data[1].at(-1)); }  // what says nothing new is as it was
     box.classList.toggle("quiet-chart", !data[0].length);
@@ -36,7 +38,7 @@
         u.ctx.restore();
       }] },
     }, data, box);
-    return { chart, data, box, over };
+    return { chart, data, box, over, setLimit: (value) => { limit = value * times; chart.redraw(); } };
   };
   const draw = () => {
     for (const [box] of charts) if (!box.isConnected) { charts.get(box).chart.destroy(); charts.delete(box); }
@@ -53,7 +55,10 @@
   };
   document.addEventListener("weir:points", (event) => {
     for (const [subject, figure, value] of event.detail)
-      for (const entry of charts.values()) if (entry.box.dataset.chart === `${subject}|${figure}`) add(entry, value);
+      for (const entry of charts.values()) {
+        if (entry.box.dataset.chart === `${subject}|${figure}`) add(entry, value);
+        else if (entry.box.dataset.limitFigure === figure && entry.box.dataset.chart.startsWith(`${subject}|`)) entry.setLimit(value);
+      }
   });
   // What says nothing new is as it was: the line goes on.
   setInterval(() => {

@@ -12,7 +12,7 @@ from tests.unit.console.test_pages import PAGES
 
 READINGS = [
     "alerts", "metrics?topics=true", "overview", "brokers", "brokers/1", "brokers/1/replicas", "brokers/1/restart", "brokers/1/drain", "topics", "topics/orders", "topics/orders/configs",
-    "topics/orders/partitions", "topics/orders/partitions/0", "partitions?only=problems", "drift", "groups", "groups/slow-reader", "acls", "moves", "moves/1", "moves/1/parts", "moves/1/story",
+    "topics/orders/partitions", "topics/orders/partitions/0", "partitions?only=problems", "drift", "groups", "groups/slow-reader", "acls", "moves", "moves/1", "moves/1/parts", "moves/1/story", "moves/1/brokers", "moves/1/waits",
     "moves/1/samples", "moves/1/plan", "plans", "plans/1", "plans/1/parts", "plans/1/difference", "restarts", "restarts/1", "findings", "recoveries", "recoveries/1", "proposals",
     "proposals/1", "changes", "archives", "archives/1", "archives/1/batches",
 ]  # fmt: skip

@@ -8,6 +8,8 @@ import pytest
 
 from controlplane import adaptive, kafka
 from controlplane.models import Change, Move
+from controlplane.selectors import move_loads
+from controlplane.selectors import moves as selectors
 from controlplane.services import Refused, advancing, moves, speeds
 from tests.unit.controlplane.world import World
 
@@ -104,6 +106,25 @@ def test_a_look_writes_no_rate_that_is_hardly_another(
     rates = [brokers.second(move) for _ in range(2)]
     assert rates == [1_000_000] * 2 and move.version == before
     assert brokers.second(move) > 1_100_000 and move.version == before + 1
+
+
+def test_what_producers_feel_is_kept_of_a_move_that_nobody_makes_adaptive(move: Move, brokers: Brokers) -> None:
+    moves.throttle_move(move.pk, 7_000_000, who="bea", why="enough")
+    for n in range(10):
+        brokers.waits_ms[2] = 4.0 if n < 6 else 180.0
+        brokers.second(move)
+    rows = [(w.at, w.p99_ms) for w in move_loads.move_waits(move.pk)]
+    assert rows == [(1001.0, None), (1004.0, 5.0), (1007.0, 200.0), (1010.0, 200.0)], "each three seconds"
+    row = selectors.move_row(move.pk)
+    assert row is not None and (row.producers_p99_ms, row.throttle_bytes_per_s, row.adaptive) == (
+        200.0,
+        7_000_000,
+        None,
+    )
+    brokers.away.add(1)
+    for _ in range(3):
+        brokers.second(move)
+    assert move_loads.move_waits(move.pk)[-1].p99_ms is None, "who did not tell may be the one who suffers"
 
 
 def test_nothing_under_way_is_no_blindness(world: World, brokers: Brokers) -> None:

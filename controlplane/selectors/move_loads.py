@@ -1,0 +1,88 @@
+"""What a move does to brokers and to their producers. Law: costs the kinds of placement that a move has, not its partitions one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Count, Q, Sum
+
+from controlplane.models import Broker, Move, MovePartition
+from controlplane.selectors.moves import ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class MoveBrokerRow:
+    """What comes to a broker and what it is rid of, in the direction in which each partition goes now. Bytes are shared evenly among a partition's new
+    copies; `bytes_in` None = the size of one is not known. `bytes_per_s` is what it receives now."""
+
+    broker_id: int
+    parts_in: int
+    parts_in_ended: int
+    bytes_in: int | None
+    bytes_in_done: int
+    bytes_per_s: float
+    parts_out: int
+    parts_out_ended: int
+    bytes_out: int | None
+    free_bytes: int | None
+
+
+def move_brokers(move_id: int) -> list[MoveBrokerRow]:
+    """By number; only brokers to or from which something goes."""
+    kinds = (
+        MovePartition.objects.filter(move_id=move_id)
+        .exclude(state="untouched")
+        .order_by()
+        .values("replicas_from", "replicas_to", "wanted")
+        .annotate(
+            parts=Count("pk"), ended=Count("pk", filter=Q(state__in=ENDED)), total=Sum("bytes_total"), done=Sum("bytes_done"),
+            speed=Sum("bytes_per_s"), unknown=Count("pk", filter=Q(bytes_total__isnull=True)),
+        )
+    )  # fmt: skip
+    came: dict[int, dict[str, float]] = {}
+    blind: set[tuple[int, str]] = set()
+
+    def add(broker: int, **values: float) -> None:
+        row = came.setdefault(broker, {})
+        for name, value in values.items():
+            row[name] = row.get(name, 0) + value
+
+    for k in kinds:
+        old, new = k["replicas_from"], k["replicas_to"]
+        if k["wanted"] == old:
+            old, new = new, old
+        comes, goes = [b for b in new if b not in old], [b for b in old if b not in new]
+        each = 1 / len(comes) if comes else 0.0
+        for b in comes:
+            add(b, parts_in=k["parts"], ended_in=k["ended"], bytes_in=(k["total"] or 0) * each, done=(k["done"] or 0) * each,
+                speed=(k["speed"] or 0.0) * each)  # fmt: skip
+        for b in goes:
+            add(b, parts_out=k["parts"], ended_out=k["ended"], bytes_out=(k["total"] or 0) * each)
+        blind |= {(b, "in") for b in comes if k["unknown"]}
+        blind |= {
+            (b, "out") for b in goes if k["unknown"] or not comes
+        }  # nothing is copied, so nothing says how large it is
+    free = dict(Broker.objects.filter(broker_id__in=came).values_list("broker_id", "free_bytes"))
+    return [
+        MoveBrokerRow(
+            b, int(r.get("parts_in", 0)), int(r.get("ended_in", 0)),
+            None if (b, "in") in blind else round(r.get("bytes_in", 0)), round(r.get("done", 0)), r.get("speed", 0.0),
+            int(r.get("parts_out", 0)), int(r.get("ended_out", 0)),
+            None if (b, "out") in blind else round(r.get("bytes_out", 0)), free.get(b),
+        )
+        for b, r in sorted(came.items())
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class WaitRow:
+    """`at` in Unix seconds; `p99_ms` None = nobody produced, or not all brokers told."""
+
+    at: float
+    p99_ms: float | None
+
+
+def move_waits(move_id: int) -> list[WaitRow]:
+    """Of the produce requests at the worst of the brokers that it burdens."""
+    rows = (Move.objects.filter(pk=move_id).values_list("waits", flat=True).first() or {}).get("rows", [])
+    return [WaitRow(float(at), p99) for at, p99 in rows]
