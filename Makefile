@@ -12,7 +12,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz setup tools up down status check test simulate faults moves-matrix tail-move rolling-restart browser pipeline bench bench-many bench-peer bench-profile bench-console bench-plans clean cli clients
+.PHONY: help fuzz setup tools up down status check test simulate faults postgres moves-matrix tail-move rolling-restart browser pipeline bench bench-many bench-peer bench-profile bench-console bench-plans clean cli clients
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -62,6 +62,9 @@ simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transac
 faults: setup tools  ## all faults on real processes, then ROUNDS of random kills under load (SEED=1) with a count of what was lost
 	$(BIN)/python -m pytest tests/faults tests/cluster tests/upgrade -m "long or not long" $(ARGS)
 	$(BIN)/python -m tests.faults.rounds --rounds $(ROUNDS) --seed $(SEED)
+
+postgres: setup  ## the control plane's and console's tests on a PostgreSQL server of their own (Debian: apt install postgresql)
+	$(BIN)/python -m tests.postgres $(ARGS)
 
 moves-matrix: setup  ## kill -9 of every part at each transition of a move, under load; some 15 minutes (options: make moves-matrix ARGS='--victims worker')
 	$(BIN)/python -m tests.faults.moves_matrix $(ARGS)

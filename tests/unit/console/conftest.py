@@ -3,10 +3,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from tests.unit.console.seed import seed
 from tests.unit.controlplane.world import World
+
+
+@pytest.fixture(autouse=True)
+def numbered_from_one(db: None) -> None:
+    """Pages are asked for by number. A rollback takes rows back, and on PostgreSQL not the numbers that they had."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT relname FROM pg_class WHERE relkind = 'S' AND relname LIKE 'controlplane_%'")
+            for (name,) in cursor.fetchall():
+                cursor.execute(f"ALTER SEQUENCE {connection.ops.quote_name(name)} RESTART")
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ def test_a_database_file_put_back_is_noticed_once(tmp_path: Path, monkeypatch: p
     file.write_bytes(b"today")
     backup.write_bytes(b"yesterday")
     closed: list[bool] = []
+    monkeypatch.setattr(connection, "vendor", "sqlite")
     monkeypatch.setitem(connection.settings_dict, "NAME", str(file))
     monkeypatch.setattr(connection, "close", lambda: closed.append(True))
     monkeypatch.setattr(dbcare, "_opened", type("Fresh", (), {})())
