@@ -10,11 +10,12 @@ from typing import Any
 
 from brokerd.apis.committed import answered, offsets_of
 from brokerd.cluster.model import Now
-from brokerd.coordinator import events
+from brokerd.coordinator import events, retention
 from brokerd.coordinator.consumer_events import GROUP_ID_NOT_FOUND
 from brokerd.coordinator.consumer_group import ConsumerGroup
+from brokerd.coordinator.embedded import PROTOCOL_TYPE
 from brokerd.coordinator.events import Offset
-from brokerd.coordinator.groups import Groups
+from brokerd.coordinator.groups import NON_EMPTY_GROUP, Groups
 from brokerd.dispatch import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
@@ -139,12 +140,13 @@ class GroupOffsetsApi:
         if error or group is None:
             request.reply(m.OffsetDeleteResponse(error_code=error))
             return
+        read = retention.subscribed(group)
+        names = {t.name for t in body.topics}
+        if read is None and not isinstance(group, ConsumerGroup) and group.protocol_type != PROTOCOL_TYPE:
+            request.reply(m.OffsetDeleteResponse(error_code=NON_EMPTY_GROUP))
+            return
         keys = [(t.name, p.partition_index) for t in body.topics for p in t.partitions]
-        if isinstance(group, ConsumerGroup):
-            busy = {t.name for t in body.topics} & group.subscribed_names()
-        else:
-            # Which topics a live member reads is known to the client's assignor only: all are protected.
-            busy = {t.name for t in body.topics} if group.members else set()
+        busy = names if read is None else names & read
 
         def done(error: int) -> None:
             part = m.OffsetDeleteResponse.OffsetDeleteResponsePartition

@@ -27,7 +27,7 @@ def brought(old: Group, topics: Topics) -> list[Change]:
     facts = [Change(Fact.GROUP, "", Header(old.generation)), Change(Fact.TARGET_EPOCH, "", old.generation)]
     held: set[TopicPartition] = set()
     for m in old.members.values():
-        wants = embedded.read_subscription(_words(m, old.protocol))
+        wants = embedded.read_subscription(words_of(m, old.protocol))
         share = Share(embedded.read_assignment(m.assignment, topics) - held)
         held |= share
         profile = Profile(
@@ -42,7 +42,7 @@ def brought(old: Group, topics: Topics) -> list[Change]:
     return facts
 
 
-def _words(m: Member, protocol: str | None) -> bytes:
+def words_of(m: Member, protocol: str | None) -> bytes:
     """What it said of itself, in the group's protocol or, before there is one, in the one it likes best."""
     said = dict(m.protocols)
     return said[protocol] if protocol in said else m.protocols[0][1] if m.protocols else b""

@@ -13,7 +13,7 @@ from functools import partial
 from uuid import uuid4
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now
-from brokerd.coordinator import consumer_records, conversion, events, leading, mixed_group
+from brokerd.coordinator import consumer_records, conversion, events, leading, mixed_group, retention
 from brokerd.coordinator import records as formats
 from brokerd.coordinator.consumer_events import GROUP_ID_NOT_FOUND, JOINS, Beat, PersistChanges, Terms, Topics
 from brokerd.coordinator.events import Reply, State, TopicIndex
@@ -395,24 +395,11 @@ class Groups(Leading[Led]):
         self._write(partition, led, self._records(gone), told)
 
     def _expire(self, now: Now) -> None:
-        """Offsets of groups that have been empty for longer than the retention, and those groups."""
         for led in list(self.led.values()):
-            if not led.loaded:
-                continue
-            for group_id, group in list(led.groups.items()):
-                if (
-                    group.members
-                    or group.state.value != State.EMPTY.value
-                    or now.wall_ms - group.empty_since_wall_ms <= self._retention_ms
-                ):
-                    continue
-                if group.commits.undecided:
-                    continue
-                old = [
-                    k for k, o in group.commits.offsets.items() if now.wall_ms - o.commit_wall_ms > self._retention_ms
-                ]
-                if old or not group.commits.offsets:
-                    self.tombstones(group_id, group, old, len(old) == len(group.commits.offsets), lambda e: None)
+            for group_id, group in list(led.groups.items()) if led.loaded else ():
+                old, whole = retention.expired(group, now, self._retention_ms)
+                if old or whole:
+                    self.tombstones(group_id, group, old, whole, lambda e: None)
 
     def topic_deleted(self, name: str) -> None:
         for led in list(self.led.values()):

@@ -49,6 +49,11 @@ class Commits:
     def none(self) -> bool:
         return not self.offsets and not self.undecided and not self._under_way
 
+    @property
+    def pending(self) -> bool:
+        """Whether some are on their way: in a transaction, or to the log."""
+        return bool(self.undecided or self._under_way)
+
     def commit(self, e: Commit, refused: Mapping[TopicIndex, int] = NOTHING_REFUSED) -> list[Effect]:
         number, offsets = self.next_number(), _without(e.offsets, refused)
         self._under_way[number] = (e.token, Answered(NONE, refused), offsets, None)
