@@ -163,11 +163,14 @@ class Log:
     def append_fetched(self, data: memoryview, now: Now) -> Appended | None:
         """Follower: offsets and epochs as the leader gave them. A partial batch at the end is left for the next fetch.
 
-        Gaps upwards are compaction's. Raises FetchRefused when a batch is damaged or lies below the log's end.
+        Gaps upwards are compaction's. An empty log that began within a batch, as its leader's does (DeleteRecords), begins with that batch. Raises
+        FetchRefused when a batch is damaged or lies below the log's end.
         """
         stamped: list[tuple[int, BatchHeader, int]] = []
         offset, end, epoch = self.end_offset, 0, self.epochs.latest
         for pos, header in records.batches(data):
+            if not stamped and header.base_offset < offset <= header.last_offset and not self.size_bytes:
+                offset = header.base_offset
             if header.base_offset < offset or header.last_offset_delta < 0:
                 raise FetchRefused(
                     f"{self.folder.name}: fetched offset {header.base_offset} lies below the log's end {offset}"
@@ -182,6 +185,8 @@ class Log:
             offset, end, epoch = header.next_offset, pos + header.size, header.partition_leader_epoch
         if not stamped:
             return None
+        if stamped[0][2] < self.end_offset:
+            self.reset_to(stamped[0][2], now)
         self._write(data[:end], stamped, None, now)
         return Appended(stamped[0][2], offset - 1)
 

@@ -149,6 +149,21 @@ def test_a_fetched_batch_that_does_not_fit_is_refused_and_nothing_is_written(wha
     assert log.end_offset == 3
 
 
+def test_a_copy_that_begins_within_a_batch_begins_with_that_batch() -> None:
+    """The leader's log was begun there by DeleteRecords: what it sends holds older records, too."""
+    leader, follower = opened(), opened()
+    append(leader, batch(5))
+    append(leader, batch(5))
+    leader.raise_start(7)
+    follower.reset_to(7, NOW)
+    data = memoryview(leader.read(7, EVERYTHING, EVERYTHING).bytes())
+    assert follower.append_fetched(data, NOW) == (5, 9, -1)
+    follower.raise_start(7)
+    assert (follower.start_offset, follower.end_offset) == (7, 10)
+    with pytest.raises(FetchRefused):
+        follower.append_fetched(data, NOW)  # what it has it does not take again
+
+
 def test_a_gap_of_more_than_31_bits_begins_a_segment() -> None:
     log = opened()
     append(log)
