@@ -55,6 +55,9 @@ class Followers:
             log.info("%s: the copy of its tail begins at %d", replica.name, offset)
             replica.seed_void = False
             replica.core.begun(offset)
+            self._partitions.unflushed[tp] = (
+                replica  # what it begins with outlives a power cut: its transactions' beginnings lie below
+            )
             replica.core.told_high_watermark(hw, offset)
         return True
 

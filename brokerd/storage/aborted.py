@@ -3,7 +3,7 @@
 Laws: an entry belongs to the segment of its marker, and lives and goes with it; the files (`<base>.txnindex`, Kafka's format: 34 bytes
 each, version, producer id, first and last offset, last stable offset, big-endian, growing by last offset) are shortcuts without a
 checksum of their own: each snapshot says how many entries there were and their CRC-32C, and where a file does not fit that, all are
-found anew from the log's headers and markers (`aborted_in`). Called by `log` and `recovery`. Must not come in: which transactions are undecided (`producers`).
+found anew from the log's headers and markers (`aborted_in`), and from what was known where the log begins. Called by `log` and `recovery`. Must not come in: which transactions are undecided (`producers`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from crc32c import crc32c
 from brokerd.storage.disk import Disk
 from brokerd.storage.producers import Producers
 from brokerd.storage.segment import Segment
-from brokerd.storage.snapshots import Snapshot
+from brokerd.storage.snapshots import Snapshot, Snapshots
 from brokerd.wire.records import BatchHeader, Marker, marker_of
 
 log = logging.getLogger(__name__)
@@ -59,8 +59,8 @@ def parse(data: bytes, base: int, end: int) -> list[Aborted]:
 class AbortedIndex:
     """Of one log. `counts` is {segment's base offset: entries}, only where there are any. `segments` is the log's own list."""
 
-    def __init__(self, folder: Path, disk: Disk, segments: list[Segment]) -> None:
-        self.folder, self.disk, self.segments = folder, disk, segments
+    def __init__(self, folder: Path, disk: Disk, segments: list[Segment], snapshots: Snapshots) -> None:
+        self.folder, self.disk, self.segments, self.snapshots = folder, disk, segments, snapshots
         self.counts: dict[int, int] = {}
         self._checksums: dict[int, int] = {}
         """Of the files as they were saved."""
@@ -200,10 +200,16 @@ class AbortedIndex:
                 self.counts[base], self._checksums[base] = count, crc
         return not wanted
 
+    def _known_at_start(self) -> Producers:
+        """A log that begins in the middle of another knows which transactions were under way there: their spans begin below it."""
+        base = self.segments[0].base_offset if self.segments else 0
+        known = self.snapshots.read(base) if base in self.snapshots.offsets else None
+        return Producers() if known is None else Producers.from_json(known.producers, known.closing)
+
     def find_anew(self, below: int = 1 << 62, why: str = "not what the snapshot counted") -> None:
         """What stands here with markers below `below` is doubtful: the log is read from its beginning."""
         log.warning("%s: a %s does not fit its log (%s); all are found anew", self.folder, SUFFIX, why)
-        entries = aborted_in(walk(self.segments, 0, below))
+        entries = aborted_in(walk(self.segments, 0, below), self._known_at_start())
         newer = {b: [e for e in held if e.last_offset >= below] for b, held in self._held.items()}
         self.drop([b for b in self.counts if b not in entries and not newer.get(b)])
         for base in sorted({*entries, *newer}):
@@ -230,9 +236,8 @@ def marker_at(segment: Segment, position: int, header: BatchHeader) -> Marker | 
     return marker_of(segment.file.pread(header.size, position), 0, header) if header.is_control else None
 
 
-def aborted_in(batches: Walk) -> dict[int, list[Aborted]]:
-    """{segment's base: its entries}, out of every batch of a log from its beginning."""
-    state = Producers()
+def aborted_in(batches: Walk, state: Producers) -> dict[int, list[Aborted]]:
+    """{segment's base: its entries}, out of every batch of a log from its beginning. `state`: what was known there; it is used up."""
     out: dict[int, list[Aborted]] = {}
     for base, header, said in batches:
         ended = state.appended(header, header.base_offset, 0, said)

@@ -92,9 +92,10 @@ class Flushing:
         if self.offset >= log_.end_offset and not snapshot:
             return None
         files = tuple(s.file for s in log_.segments if s.end_offset > self.offset and s.size)
-        identity = log_.folder / PARTITION_METADATA
-        if self.offset < 0 and log_.disk.exists(identity):
-            files = (log_.disk.open(identity), *files)  # whose the records are, before they count
+        if self.offset < 0:
+            # Whose the records are, before they count, and what they go on from.
+            first = (log_.folder / PARTITION_METADATA, *(log_.snapshots.path(o) for o in sorted(log_.snapshots.kept)))
+            files = (*(log_.disk.open(path) for path in first if log_.disk.exists(path)), *files)
         state = None
         if snapshot:
             state, self._snapshot_asked = log_.snapshot(flushed=True), log_.end_offset  # a full disk is not asked again

@@ -47,11 +47,11 @@ class Log:
         self._bases: list[int] = []
         self.epochs = EpochCache()
         self.producers = Producers()
-        self.aborted = AbortedIndex(folder, disk, self.segments)
         self.producer_expiration_ms = EXPIRATION_MS
         self.start_offset = 0
         self.flushing = Flushing(self)
         self.snapshots = Snapshots(folder, disk)
+        self.aborted = AbortedIndex(folder, disk, self.segments, self.snapshots)
         self.batches_checked = self.bytes_cut = 0
         """What opening cost: batches whose CRC was checked, bytes that were torn."""
         self.cleaned_offset = 0
@@ -259,12 +259,14 @@ class Log:
         if ended is not None and not ended.committed:
             self.aborted.add(Aborted(*ended[:4]))
 
-    def last_stable(self, high_watermark: int) -> int:
-        """Where read_committed readers stop: the first undecided transaction, or the high watermark."""
+    def last_stable(self, high_watermark: int, begins: int | None = None) -> int:
+        """Where read_committed readers stop: the first undecided transaction, or the high watermark. `begins`: of a log whose beginning lies
+        elsewhere (an archive), where that is."""
         if self.producers.closing:
             self.producers.replicated(high_watermark)
         first = self.producers.first_unstable()
-        return high_watermark if first is None else max(self.start_offset, min(first, high_watermark))
+        start = self.start_offset if begins is None else begins
+        return high_watermark if first is None else max(start, min(first, high_watermark))
 
     def bound_after(self, offset: int, region: FileRegion) -> int:
         """An offset that no record of `region`, read from `offset` on, reaches; not far beyond the last."""

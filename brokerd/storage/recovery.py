@@ -61,7 +61,8 @@ def recover(
 
     `damaged` hears of each cut that may take away what was acknowledged, before the cut is made.
     """
-    out = Recovered(Snapshots(folder, disk), AbortedIndex(folder, disk, []))
+    snapshots = Snapshots(folder, disk)
+    out = Recovered(snapshots, AbortedIndex(folder, disk, [], snapshots))
     out.aborted.segments = out.segments
     names = finish_compaction(folder, disk, disk.listdir(folder))
     bases = numbered(names, ".log")

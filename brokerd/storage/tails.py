@@ -39,7 +39,8 @@ def begin(log: Log, seed: bytes, now: Now) -> int:
         raise ValueError(f"no seed: {e!r}") from e
     epochs = [(epoch, at) for epoch, at in told.epochs if at <= told.offset]
     log.begin_with(
-        Snapshot(told.offset, told.offset, 0, False, epochs, told.producers, told.closing),
+        # All records below it that this log has are on the disk: there are none.
+        Snapshot(told.offset, told.offset, 0, True, epochs, told.producers, told.closing),
         now,
     )
     return told.offset

@@ -133,6 +133,19 @@ def test_a_power_cut_that_takes_the_beginning_is_noticed() -> None:
     assert again.end_offset > 4 and not tails.seeded(again)
 
 
+def test_what_a_log_began_with_outlives_a_power_cut_once_it_was_flushed() -> None:
+    theirs, disk = leader(), sim()
+    ours = opened(disk)
+    tails.begin(ours, seed_of(theirs), NOW)
+    end(theirs, 7, commit=False, leader_epoch=3)
+    follow(theirs, ours)
+    ours.flush()
+    again = opened(disk.power_cut(random.Random(1)), deep=True)
+    assert again.start_offset == 4 and [e[:2] for e in again.aborted.between(0, EVERYTHING)] == [(7, 1)]
+    again.aborted.find_anew()
+    assert [e[:2] for e in again.aborted.between(0, EVERYTHING)] == [(7, 1)], "its transaction began below the log"
+
+
 def test_a_leader_keeps_what_others_begin_with_until_its_own_log_has_passed_it() -> None:
     theirs = leader()
     seed = seed_of(theirs)
