@@ -55,7 +55,7 @@ check: setup  ## ruff, mypy, import-linter
 test: setup tools  ## every test (pytest options in ARGS)
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
-simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transactions, rolling, tails, tail-transactions
+simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transactions, rolling, tails, tail-transactions, handovers, handover-transactions
 	$(BIN)/python -m tests.simulation --seed $(SEED) --n $(N) $(if $(WORLD),--$(WORLD))
 
 # Tests marked `long` (a real minute without ZooKeeper and the like) are left out of `make test` by `-m "not long"` in pyproject.toml.

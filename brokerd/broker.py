@@ -27,6 +27,7 @@ from brokerd.apis.fetch import FetchApi
 from brokerd.apis.fetchsessions import Sessions
 from brokerd.apis.group_offsets import GroupOffsetsApi
 from brokerd.apis.groups import GroupsApi
+from brokerd.apis.held import Inquiries
 from brokerd.apis.logdirs import LogDirsApi
 from brokerd.apis.metadata import MetadataApi
 from brokerd.apis.offsets import OffsetsApi
@@ -38,6 +39,7 @@ from brokerd.apis.security import SecurityApi
 from brokerd.apis.tokens import HANDLERS as TOKEN_HANDLERS
 from brokerd.apis.topicpartitions import TopicPartitionsApi
 from brokerd.apis.transactions import TransactionsApi
+from brokerd.archives import Archives
 from brokerd.cleanstop import close_all
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.image import Image
@@ -50,7 +52,7 @@ from brokerd.cluster.model import (
     TopicState,
 )
 from brokerd.cluster.store import Store
-from brokerd.cluster.znodes import IsrProposal
+from brokerd.cluster.znodes import IsrProposal, Proposals
 from brokerd.config import BrokerConfig
 from brokerd.coordinator.consumer_events import Terms
 from brokerd.coordinator.groups import Groups
@@ -88,6 +90,8 @@ OPEN_AGAIN_MS = 2_000
 """How often a partition is tried again that a full disk kept closed."""
 METADATA_SEEN_MS = 5_000
 """How often `meta.properties` notes how far the metadata log was followed."""
+HOLDER_TIMEOUT_MS = 3_000
+"""A holder that says nothing for so long is passed over: less than clients wait for their answers."""
 MARKERS_VERSION = 2
 """Of WriteTxnMarkers between brokers."""
 INTERNAL_DEFAULTS = {
@@ -135,14 +139,21 @@ class Broker:
         )  # fmt: skip
         self.partitions.following = self.fetchers
         # Two, since a marker's answer may wait for replication, and nobody's first batch is to wait for that.
-        self.coordinators, self.leaders = (
+        # The third asks holders of archives; clients wait meanwhile, and there may be another to ask.
+        patience: int = config["replica.socket.timeout.ms"]
+        self.coordinators, self.leaders, self.holders = (
             Colleagues(
                 self.loop, config.broker_id, self.dispatch.own, self._address_of,
                 partial(self.listeners.connect, outside.connect),
-                timeout_ms=config["replica.socket.timeout.ms"], frame_bytes_max=config["socket.request.max.bytes"],
+                timeout_ms=timeout_ms, frame_bytes_max=config["socket.request.max.bytes"],
             )
-            for _ in range(2)
+            for timeout_ms in (patience, patience, min(patience, HOLDER_TIMEOUT_MS))
         )  # fmt: skip
+        self.archives = self.partitions.archives = Archives(
+            Inquiries(self.partitions, self.holders).ask,
+            lambda: self.loop.now,
+            lambda b: self.partitions.image.alive(b),
+        )
         inquiry = Inquiry(self.partitions, self.coordinators)
         self.verification = verification = Verification(
             inquiry.ask, enabled=config["transaction.partition.verification.enable"]
@@ -211,9 +222,9 @@ class Broker:
         )
         fetch = FetchApi(
             self.loop, self.partitions, self.fetch_sessions, bytes_max=self.config["fetch.max.bytes"],
-            throttles=self.throttles, by_rack=bool(self.config["replica.selector.class"]),
+            throttles=self.throttles, archives=self.archives, by_rack=bool(self.config["replica.selector.class"]),
         )  # fmt: skip
-        offsets = OffsetsApi(self.loop, self.partitions)
+        offsets = OffsetsApi(self.loop, self.partitions, self.archives)
         metadata = MetadataApi(self.loop, self.config, lambda: self.partitions.image, self._ask)
         admin = AdminApi(
             self.config,
@@ -395,6 +406,7 @@ class Broker:
         self.membership.tick(now)
         self.groups.tick(now)
         self.transactions.tick(now)
+        self.archives.tick(now)
         self.loop.call_later(TICK_MS, self._tick)
 
     def _after_turn(self) -> None:
@@ -408,16 +420,14 @@ class Broker:
         if self.partitions.findings.changed:
             self.partitions.findings.changed = False
             self.membership.tell_findings(self.partitions.findings.told())
-        seeds = self.partitions.seeds
-        if self.partitions.proposals_changed or seeds.changed:
-            self.partitions.proposals_changed = seeds.changed = False
-            self.membership.propose(
-                [
-                    IsrProposal(p.tp.topic_id, p.tp.partition, p.leader_epoch, p.partition_epoch, p.isr)
-                    for p in self.partitions.proposals.values()
-                ],
-                seeds.wanted(),
-            )
+        seeds, archives = self.partitions.seeds, self.archives
+        if self.partitions.proposals_changed or seeds.changed or archives.changed:
+            self.partitions.proposals_changed = seeds.changed = archives.changed = False
+            isrs = [
+                IsrProposal(p.tp.topic_id, p.tp.partition, p.leader_epoch, p.partition_epoch, p.isr)
+                for p in self.partitions.proposals.values()
+            ]
+            self.membership.propose(Proposals(isrs, seeds.wanted(), archives.wanted()))
 
     def _note_metadata(self) -> None:
         image = self.partitions.image
@@ -437,6 +447,7 @@ class Broker:
         self.fetchers.close()
         self.coordinators.close()
         self.leaders.close()
+        self.holders.close()
         self.membership.close()
         self.stopped = True
 
@@ -479,6 +490,7 @@ class Broker:
         self.fetchers.close()
         self.coordinators.close()
         self.leaders.close()
+        self.holders.close()
         incarnation = self.membership.incarnation
         self._note_metadata()
         self.loop.unregister(self.jobs.fileno())

@@ -24,6 +24,8 @@ class Role(Enum):
     OFFLINE = "offline"
     LEADER = "leader"
     FOLLOWER = "follower"
+    HOLDER = "holder"
+    """Its copy is of an archive: it is read by the leader, and takes nothing."""
 
 
 # -- what it hears -----------------------------------------------------------------------------------------------------
@@ -303,7 +305,11 @@ class Partition:
         self.proposal = None
         self.followers.clear()
         self.log_end, self.log_start = event.log_end, event.log_start
-        if new.leader in (NO_LEADER, self.broker_id) or not event.leader_alive:
+        if self.broker_id not in (*new.replicas, *new.observers):
+            self.role = Role.HOLDER
+            if was_following != NO_LEADER:
+                effects.append(StopFollowing())
+        elif new.leader in (NO_LEADER, self.broker_id) or not event.leader_alive:
             # Own number but not own incarnation: an earlier life of this broker leads; the controller will elect again.
             self.role = Role.OFFLINE
             if was_following != NO_LEADER:
@@ -369,10 +375,12 @@ class Partition:
                 if current and follower is not None and now.mono_ms - follower.caught_up_ms <= self.lag_ms_max:
                     wanted.append(seat)
                 elif (
-                    follower is not None and follower.incarnation != seat.incarnation and self._complete(follower, now)
+                    follower is not None
+                    and follower.incarnation != seat.incarnation
+                    and self._complete(broker_id, follower, now)
                 ):
                     wanted.append(Seat(broker_id, follower.incarnation))
-            elif follower is not None and self._complete(follower, now):
+            elif follower is not None and self._complete(broker_id, follower, now):
                 wanted.append(Seat(broker_id, follower.incarnation))
         return tuple(wanted)
 
@@ -391,16 +399,27 @@ class Partition:
                 return False
         return True
 
-    def _complete(self, follower: Follower, now: Now) -> bool:
-        """May it enter? Log end at or above HW and this epoch's start, log start not above the leader's, and in step of late: one that
+    def _complete(self, broker_id: int, follower: Follower, now: Now) -> bool:
+        """May it enter? Log end at or above HW and this epoch's start, log start not above what it may be, and in step of late: one that
         takes no records may stand at a watermark that waits for it."""
         return (
             follower.caught_up_ms > 0
             and now.mono_ms - follower.caught_up_ms <= self.lag_ms_max
             and follower.log_end >= self.high_watermark
             and follower.log_end >= self.epoch_start
-            and follower.log_start <= self.log_start
+            and follower.log_start <= self._latest_start(broker_id)
         )
+
+    def _latest_start(self, broker_id: int) -> int:
+        """Where the log of one that enters may begin at the latest: where the leader's does; of a partition with an archive, where that ends. But
+        a holder's reaches below, also under a leader whose own does not."""
+        state = self.state
+        assert state is not None
+        if self.log_start > state.archive_start:  # no archive, or the log has been let go beyond it
+            return self.log_start
+        if broker_id not in state.holders:
+            return state.archive_start
+        return self.log_start if self.broker_id in state.holders else state.archive_start - 1
 
     def _propose(self, now: Now) -> list[Effect]:
         assert self.state is not None

@@ -12,6 +12,7 @@ from typing import Protocol
 from uuid import UUID
 
 from brokerd import partition as core
+from brokerd.archives import Archives
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import (
@@ -92,6 +93,8 @@ class Partitions:
         self.proposals: dict[TopicPartition, Proposal] = {}
         self.proposals_changed = False
         self.seeds = Seeds()
+        self.archives: Archives | None = None
+        """What leads here asks others for old records; set by the broker."""
         self.unflushed: dict[TopicPartition, Replica] = {}
         """Replicas where somebody waits for a flush; the upkeep takes them at the end of the turn."""
         self.offline_changed = False
@@ -398,8 +401,16 @@ class Partitions:
             self.waiters.check(replica.hw_key())  # fetch sessions tell it
         elif isinstance(event, core.Changed):
             self.seeds.look(replica)
-        if machine.state is not None and machine.state.log_start_floor > replica.log.start_offset and replica.leads:
-            self._let_go_below(min(machine.state.log_start_floor, machine.high_watermark), replica, now)
+            if machine.role is Role.HOLDER and replica.log.flushing.offset < replica.log.end_offset:
+                self.unflushed[replica.tp] = replica  # nothing is written to it any more that would have it flushed
+            if self.archives is not None:
+                self.archives.look(replica)
+                self.waiters.check(replica.hw_key())  # who waits for what lies below to be let go
+        if machine.state is not None and machine.state.log_start_floor > replica.log.start_offset:
+            if replica.leads:
+                self._let_go_below(min(machine.state.log_start_floor, machine.high_watermark), replica, now)
+            elif machine.role is Role.HOLDER and replica.offline_reason is None:
+                self._let_go_below(machine.state.log_start_floor, replica, now)
 
     def _let_go_below(self, floor: int, replica: Replica, now: Now) -> None:
         """What the metadata log says is deleted, as far as it is committed: as DeleteRecords does. Each leader sees to it."""
@@ -531,6 +542,8 @@ class Partitions:
                 if replica.leads:
                     replica.log.retain(now, replica.core.high_watermark)
                     self.run(replica, core.LogStartRaised(replica.log.start_offset), now)
+                    if self.archives is not None:
+                        self.archives.retain(replica)
             except DiskFull as e:
                 self.trouble(replica, str(e))
             except DiskFailed as e:

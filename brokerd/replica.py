@@ -29,7 +29,7 @@ class Replica:
     """One partition that this broker holds."""
 
     __slots__ = (
-        "_end_key", "_hw_key", "config", "core", "held", "log", "moving", "offline_reason", "seed_void", "topic", "tp", "trouble",
+        "_end_key", "_hw_key", "archive_from", "config", "core", "held", "log", "moving", "offline_reason", "seed_void", "topic", "tp", "trouble",
     )  # fmt: skip
 
     def __init__(self, tp: TopicPartition, topic: str, config: TopicConfig, log_: Log, core_: Partition) -> None:
@@ -40,6 +40,8 @@ class Replica:
         """To another directory: no compaction; about to change over: no flush either (`relocations`)."""
         self.seed_void = False
         """An observer's: the leader's log is another than the one it began in."""
+        self.archive_from = -1
+        """Where the archive's records begin, as a holder said last."""
         self._hw_key, self._end_key = object(), object()
 
     @property
@@ -50,6 +52,37 @@ class Replica:
     def observes(self) -> bool:
         """Its copy is of the tail, and counts for nothing."""
         return self.core.state is not None and self.core.broker_id in self.core.state.observers
+
+    # -- an archive (safety section 8) -----------------------------------------------------------------------------------
+    @property
+    def goes_on(self) -> bool:
+        """Its log goes on from where the archive ends: nothing was written below that since there is one. (After an unclean election something may.)"""
+        state = self.core.state
+        if state is None or state.archive_start < 0:
+            return False
+        if self.leads and self.core.epoch_start < state.archive_start:
+            return False
+        return all(epoch < state.archive_epoch or at >= state.archive_start for epoch, at in self.log.epochs.entries)
+
+    @property
+    def asks_below(self) -> int:
+        """Its records below this offset lie with the holders of its archive; 0: all there is stands here."""
+        state = self.core.state
+        if state is None or state.archive_start < 0 or self.core.broker_id in state.holders:
+            return 0
+        start = self.log.start_offset
+        return start if state.log_start_floor < start <= state.archive_start and self.goes_on else 0
+
+    @property
+    def start_offset(self) -> int:
+        """Where the partition begins, as far as is known here, wherever that lies."""
+        state = self.core.state
+        if state is None or not self.asks_below:
+            return self.log.start_offset
+        return max(0, state.log_start_floor, self.archive_from)
+
+    def last_stable(self) -> int:
+        return self.log.last_stable(self.core.high_watermark, self.start_offset)
 
     @property
     def unseeded(self) -> bool:

@@ -6,13 +6,15 @@ stable offset; a follower counts only with its current incarnation and epoch; th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from uuid import UUID
 
 from brokerd import partition as core
 from brokerd.apis.closest import closest, serves
-from brokerd.apis.fetchsessions import FULL_EPOCH, LAST_EPOCH, NO_SESSION, Ask, Key, Session, Sessions, Told
+from brokerd.apis.fetchanswers import Read, regions_of, response, settle
+from brokerd.apis.fetchsessions import FULL_EPOCH, LAST_EPOCH, NO_SESSION, Ask, Key, Session, Sessions
+from brokerd.apis.held import Below, Holder
+from brokerd.archives import Archives
 from brokerd.cluster.model import Seat, TopicState
 from brokerd.dispatch import Request
 from brokerd.net.loop import Loop
@@ -37,17 +39,6 @@ FIRST_BY_ID = 13
 """Fetch names topics by id from here on."""
 
 
-@dataclass(slots=True)
-class Read:
-    """What is told of one partition. `more`: there are records beyond what the asker has; `served`: some of them are in it."""
-
-    key: Key
-    ask: Ask
-    data: FetchResponse.PartitionData
-    more: bool = False
-    served: bool = False
-
-
 class FetchApi:
     def __init__(
         self,
@@ -57,10 +48,13 @@ class FetchApi:
         *,
         bytes_max: int,
         throttles: Throttles,
+        archives: Archives | None = None,
         by_rack: bool = False,
     ) -> None:
         """`by_rack`: consumers are told of a closer replica."""
         self._by_rack = by_rack
+        self._below = Below(partitions, archives, bytes_max)
+        self._holder = Holder(partitions, lambda: loop.now.wall_ms, self._diverging)
         self._loop, self._partitions, self._bytes_max, self._throttles = loop, partitions, bytes_max, throttles
         self.sessions = sessions
 
@@ -81,6 +75,9 @@ class FetchApi:
         if session is not None:
             self._incremental(request, session)
             return
+        if follower is not None and any(p.held for t in body.topics for p in t.partitions):
+            request.reply(self._holder.answer(body))
+            return
         if body.session_id != NO_SESSION:
             self.sessions.end(body.session_id)
         asks = self._look_up(body, version)
@@ -96,8 +93,8 @@ class FetchApi:
                 session = self.sessions.begin(asks, follower, version >= FIRST_BY_ID, self._loop.now.mono_ms, pulse)
             read = self._read(body, asks, follower, version)
             if session is not None:
-                _settle(session, read)
-            request.reply(_response(read, session.session_id if session is not None else NO_SESSION))
+                settle(session, read)
+            request.reply(response(read, session.session_id if session is not None else NO_SESSION))
 
         key = Replica.end_key if follower is not None else Replica.hw_key
         keys = tuple(key(a.replica) for a in asks.values() if a.replica is not None)
@@ -147,7 +144,7 @@ class FetchApi:
                 request.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
                 return
             read = self._read(body, unheard(), follower, version)
-            request.reply(_response(_settle(session, read), session.session_id))
+            request.reply(response(settle(session, read), session.session_id))
 
         def unheard() -> dict[Key, Ask]:
             return {key: session.asks[key] for key in session.unheard}
@@ -185,6 +182,10 @@ class FetchApi:
                 return True
             limit = limit_of(replica)
             offset = ask.wanted.fetch_offset
+            if offset < replica.asks_below:
+                if self._below.held(replica, ask, limit) is not None:
+                    return True
+                continue
             if offset < replica.log.start_offset or offset > replica.log.end_offset:
                 return True
             if offset < limit:
@@ -224,7 +225,7 @@ class FetchApi:
         if follower is not None:
             return lambda replica: replica.log.end_offset
         if body.isolation_level == READ_COMMITTED:
-            return lambda replica: replica.log.last_stable(replica.core.high_watermark)
+            return Replica.last_stable
         return lambda replica: replica.core.high_watermark
 
     # -- looking up --------------------------------------------------------------------------------------------------
@@ -341,11 +342,15 @@ class FetchApi:
             ask.epoch = replica.core.leader_epoch
             offset = ask.wanted.fetch_offset
             data.high_watermark = replica.core.high_watermark
-            data.last_stable_offset = replica.log.last_stable(replica.core.high_watermark)
-            data.log_start_offset = replica.log.start_offset
+            data.last_stable_offset = replica.last_stable()
+            data.log_start_offset = replica.start_offset
             if ask.wanted.unseeded:
                 self._seed(replica, data, follower)
                 nothing_yet = nothing_yet and not data.seed
+                continue
+            if offset < replica.asks_below:
+                left -= self._below.read(replica, read, limit_of(replica), left, nothing_yet)
+                nothing_yet = nothing_yet and not read.served
                 continue
             parted = self._diverging(replica, ask.wanted)
             if parted is not None and version >= 12:
@@ -403,40 +408,6 @@ class FetchApi:
             return
         if not data.seed:
             data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
-
-
-def _settle(session: Session, read: Sequence[Read]) -> list[Read]:
-    """Remember what is told; of what was read, that which is news to the session."""
-    news = []
-    for r in read:
-        told = Told(r.data.high_watermark, r.data.last_stable_offset, r.data.log_start_offset)
-        failed = bool(r.data.error_code) or r.data.diverging_epoch is not None
-        if failed:
-            r.ask.error = ErrorCode(
-                r.data.error_code
-            )  # looked up again by the next fetch, and told until it has passed
-        if failed or r.served or told != r.ask.told or r.data.preferred_read_replica >= 0:
-            news.append(r)
-        r.ask.told = None if failed else told
-        session.heard(r.key, served=r.served, more=r.more or failed)
-    return news
-
-
-def _response(read: Sequence[Read], session_id: int) -> FetchResponse:
-    topics: dict[tuple[str, UUID], list[FetchResponse.PartitionData]] = {}
-    for r in read:
-        topics.setdefault((r.ask.topic_name, r.ask.topic_id), []).append(r.data)
-    return FetchResponse(
-        session_id=session_id,
-        responses=[
-            FetchResponse.FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=parts)
-            for (name, topic_id), parts in topics.items()
-        ],
-    )
-
-
-def regions_of(regions: Sequence[FileRegion]) -> FileRegion | list[FileRegion]:
-    return regions[0] if len(regions) == 1 else list(regions)
 
 
 def epoch_error(replica: Replica | None, epoch: int, *, from_follower: bool = False) -> ErrorCode:

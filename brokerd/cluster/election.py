@@ -23,7 +23,11 @@ def elected(
     its seat was kept for this moment only."""
     live_isr = tuple(s for s in state.isr if incarnation(s.broker_id) == s.incarnation)
     if live_isr:
-        leader = min(live_isr, key=lambda s: state.replicas.index(s.broker_id))
+        # While a hand-over is under way, one that holds the old records too: who holds the rest only has to ask for them.
+        partly = state.reassigning and state.archive_start >= 0
+        leader = min(
+            live_isr, key=lambda s: (partly and s.broker_id not in state.holders, state.replicas.index(s.broker_id))
+        )
         return _led(state, leader, live_isr, min_insync)
     if not any(incarnation(s.broker_id) is not None for s in state.isr):
         for broker_id in state.replicas:
@@ -37,20 +41,22 @@ def elected(
         if len(back) == len(state.last_isr) == 1:
             # The last one that led is back. Its log is the longest that anybody can prove to have.
             seat = Seat(back[0], incarnation(back[0]) or 0)
-            return _led(_unproven(state), seat, (seat,), min_insync)
+            return _led(_unproven(state, back[0]), seat, (seat,), min_insync)
     if unclean:
         # Who is still being added last: its copy may hold next to nothing.
         for broker_id in sorted(state.replicas, key=lambda b: b in state.adding):
             now = incarnation(broker_id)
             if now is not None:
                 seat = Seat(broker_id, now)
-                return _led(replace(_unproven(state), isr=(), elr=()), seat, (seat,), min_insync)
+                return _led(replace(_unproven(state, broker_id), isr=(), elr=()), seat, (seat,), min_insync)
     return None
 
 
-def _unproven(state: PartitionState) -> PartitionState:
-    """Before somebody leads who may lack what was committed: where a tail began there, and what was to be deleted below, are void."""
-    return replace(state, tail_start=-1, log_start_floor=-1)
+def _unproven(state: PartitionState, leader: int) -> PartitionState:
+    """Before `leader` leads, who may lack what was committed: where a tail began there, and what was to be deleted below, are void. An archive stays,
+    it was committed long before; but it does not rest on this copy while there is another."""
+    holders = tuple(b for b in state.holders if b != leader) or state.holders
+    return replace(state, tail_start=-1, log_start_floor=-1, holders=holders)
 
 
 def _led(state: PartitionState, leader: Seat, isr: tuple[Seat, ...], min_insync: int) -> PartitionState:

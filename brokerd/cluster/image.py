@@ -213,6 +213,14 @@ class Image:
             assert not set(p.observers) & set(p.replicas), f"an observer is a replica, {where}"
             assert len(set(p.observers)) == len(p.observers), f"an observer is named twice, {where}"
             assert p.observers or p.tail_start < 0, f"a tail without an observer, {where}"
+            assert (p.archive_start >= 0) == bool(p.holders), (
+                f"an archive without a holder, or a holder of nothing, {where}"
+            )
+            assert len(set(p.holders)) == len(p.holders), f"a holder is named twice, {where}"
+            assert not set(p.observers) & set(p.holders), f"a holder observes, {where}"
+            assert p.archive_start >= p.log_start_floor or p.archive_start < 0, (
+                f"an archive of what is deleted, {where}"
+            )
             if p.leader != NO_LEADER:
                 assert Seat(p.leader, p.leader_incarnation) in p.isr, f"leader without its seat in the ISR, {where}"
             else:

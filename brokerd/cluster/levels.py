@@ -22,6 +22,7 @@ LEVELS = {
     3: "AccessChanged; the endpoints in BrokerUp",
     4: "FeatureFinalised",
     5: "observers, tail_start and log_start_floor in PartitionChanged",
+    6: "archive_start, archive_epoch and holders in PartitionChanged",
 }
 LEVEL_MIN, LEVEL_MAX = min(LEVELS), max(LEVELS)
 """What this program reads. It writes every one of them."""

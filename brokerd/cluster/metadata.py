@@ -127,7 +127,7 @@ class PartitionsGrown(Record):
 class PartitionChanged(Record):
     """The whole new state of one partition; `state.partition_epoch` is the old one plus 1 (or 0 for a new partition)."""
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     topic_id: UUID
     partition: int
     state: PartitionState

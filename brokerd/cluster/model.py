@@ -94,6 +94,10 @@ class PartitionState:
     `observers` hold a copy from offset `tail_start` on (-1: their leader has not said where yet) and count for nothing: not in the ISR,
     no high watermark waits for them, nobody elects them, clients hear nothing of them (safety section 8). Below `log_start_floor`
     (-1: none) a leader keeps nothing, once it is committed.
+
+    `archive_start` (-1: none): who is no holder need keep nothing below it; the copies of `holders` reach below, down to where the log begins. Who
+    holds and is no replica (any more, once a hand-over is through) takes nothing new and counts for nothing: its leader reads there. `archive_epoch`:
+    records of this leader epoch or a later one lie above `archive_start`.
     """
 
     replicas: tuple[int, ...]
@@ -110,6 +114,9 @@ class PartitionState:
     observers: tuple[int, ...] = field(default=(), metadata={"version": 2, "level": 5})
     tail_start: int = field(default=-1, metadata={"version": 2, "level": 5})
     log_start_floor: int = field(default=-1, metadata={"version": 2, "level": 5})
+    archive_start: int = field(default=-1, metadata={"version": 3, "level": 6})
+    archive_epoch: int = field(default=-1, metadata={"version": 3, "level": 6})
+    holders: tuple[int, ...] = field(default=(), metadata={"version": 3, "level": 6})
 
     @property
     def isr_ids(self) -> tuple[int, ...]:
@@ -118,7 +125,7 @@ class PartitionState:
     @property
     def hosts(self) -> tuple[int, ...]:
         """Every broker with a copy, whether it counts or not."""
-        return (*self.replicas, *self.observers)
+        return (*self.replicas, *self.observers, *(b for b in self.holders if b not in self.replicas))
 
     @property
     def target(self) -> tuple[int, ...]:

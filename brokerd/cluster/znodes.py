@@ -135,26 +135,48 @@ class SeedProposal:
     offset: int
 
 
-def encode_proposals(incarnation: int, wanted: Sequence[IsrProposal], seeds: Sequence[SeedProposal] = ()) -> bytes:
-    """A controller of before there were seeds passes over them: it cannot read a log with observers either."""
+@dataclass(frozen=True, slots=True)
+class StartProposal:
+    """Where a partition with an archive begins from now on: what lies below was let go by retention or by a client's word."""
+
+    topic_id: UUID
+    partition: int
+    leader_epoch: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """All that a broker asks for of what it leads."""
+
+    isrs: Sequence[IsrProposal] = ()
+    seeds: Sequence[SeedProposal] = ()
+    starts: Sequence[StartProposal] = ()
+
+
+def encode_proposals(incarnation: int, wanted: Proposals) -> bytes:
+    """A controller of before there were seeds, or starts, passes over them: it cannot read a log with observers, or archives, either."""
     body: dict[str, Any] = {
         "incarnation": incarnation,
         "proposals": [
             [str(p.topic_id), p.partition, p.leader_epoch, p.partition_epoch, [list(s) for s in p.isr]]
-            for p in wanted[:PROPOSALS_MAX]
+            for p in wanted.isrs[:PROPOSALS_MAX]
         ],
     }
-    if seeds:
-        body["seeds"] = [[str(s.topic_id), s.partition, s.leader_epoch, s.offset] for s in seeds[:PROPOSALS_MAX]]
+    for key, offsets in (("seeds", wanted.seeds), ("starts", wanted.starts)):
+        if offsets:
+            body[key] = [[str(s.topic_id), s.partition, s.leader_epoch, s.offset] for s in offsets[:PROPOSALS_MAX]]
     return to_json(body)
 
 
-def decode_proposals(data: bytes) -> tuple[int, tuple[IsrProposal, ...], tuple[SeedProposal, ...]]:
+def decode_proposals(data: bytes) -> tuple[int, Proposals]:
     body = json.loads(data)
     isrs = tuple(
         IsrProposal(UUID(t), p, le, pe, tuple(Seat(*s) for s in isr)) for t, p, le, pe, isr in body["proposals"]
     )
-    return body["incarnation"], isrs, tuple(SeedProposal(UUID(t), p, e, o) for t, p, e, o in body.get("seeds", ()))
+    seeds = tuple(SeedProposal(UUID(t), p, e, o) for t, p, e, o in body.get("seeds", ()))
+    starts = tuple(StartProposal(UUID(t), p, e, o) for t, p, e, o in body.get("starts", ()))
+    return body["incarnation"], Proposals(isrs, seeds, starts)
 
 
 def encode_offline(incarnation: int, partitions: Iterable[TopicPartition]) -> bytes:

@@ -18,7 +18,7 @@ from brokerd.cluster.metadata import Record, RequestAnswered
 from brokerd.cluster.model import Endpoint, Now, TopicPartition
 from brokerd.cluster.store import Code, Create, Delete, Result, SessionState, Store
 from brokerd.cluster.tailer import Tailer
-from brokerd.cluster.znodes import Finding, ForwardedRequest, IsrProposal, Registration, SeedProposal
+from brokerd.cluster.znodes import Finding, ForwardedRequest, Registration
 from brokerd.identity import Identity
 from brokerd.net.told import Told
 
@@ -78,8 +78,7 @@ class Membership:
         self._retry_at_ms: int | None = None
         self._loaded = False
         self._closing = False
-        self._wanted: tuple[IsrProposal, ...] = ()
-        self._seeds: tuple[SeedProposal, ...] = ()
+        self._wanted = znodes.Proposals()
         self._proposals_busy = False
         self._proposals_dirty = False
         self._proposals_mine = False
@@ -245,9 +244,9 @@ class Membership:
         self._retry_at_ms = self._clock().mono_ms + RETRY_MS
 
     # -- asking the controller -------------------------------------------------------------------------------------------
-    def propose(self, isrs: Sequence[IsrProposal], seeds: Sequence[SeedProposal]) -> None:
-        """Replace the set of ISRs, and of offsets where observers' copies begin, that this broker asks for."""
-        self._wanted, self._seeds = tuple(isrs), tuple(seeds)
+    def propose(self, wanted: znodes.Proposals) -> None:
+        """Replace all that this broker, as leader, asks for."""
+        self._wanted = wanted
         self._proposals_dirty = True
         self._send_proposals()
 
@@ -255,7 +254,7 @@ class Membership:
         if self._proposals_busy or self.incarnation is None or not self._store.zk_session:
             return
         self._proposals_busy, self._proposals_dirty = True, False
-        data = znodes.encode_proposals(self.incarnation, self._wanted, self._seeds)
+        data = znodes.encode_proposals(self.incarnation, self._wanted)
         path = znodes.proposals(self.broker_id)
 
         def gone(result: Result) -> None:

@@ -36,3 +36,22 @@ def new_start(segments: Sequence[Segment], config: TopicConfig, wall_ms: int, hi
         total -= segment.size
         upto = following.base_offset
     return upto
+
+
+def archived_start(
+    segments: Sequence[Segment], config: TopicConfig, wall_ms: int, upto_offset: int, more_bytes: int
+) -> int:
+    """As `new_start`, of the part of a log below `upto_offset`, where `more_bytes` lie beyond it (elsewhere); at most `upto_offset`."""
+    below = [s for s in segments if s.base_offset < upto_offset]
+    if not below or not config.deletes:
+        return segments[0].base_offset
+    ends = [*(s.base_offset for s in below[1:]), upto_offset]
+    sizes = [*(s.size for s in below[:-1]), below[-1].position_of(upto_offset)]
+    start, total = below[0].base_offset, more_bytes + sum(sizes)
+    for segment, end, size in zip(below, ends, sizes, strict=True):
+        large = config.retention_bytes >= 0 and total - size >= config.retention_bytes
+        if not (large or expired(segment, config, wall_ms)):
+            break
+        total -= size
+        start = end
+    return start

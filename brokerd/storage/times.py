@@ -39,6 +39,20 @@ def first_at(
     return None
 
 
+def newest_below(segments: Sequence[Segment], upto_offset: int, room: Room | None = None) -> tuple[int, int] | None:
+    """As `newest`, of the batches below `upto_offset`."""
+    whole = [s for s in segments if s.end_offset <= upto_offset and s.size]
+    found = newest(whole, room) if whole else None
+    for segment in segments:
+        if not segment.base_offset < upto_offset < segment.end_offset:
+            continue
+        best = max((h.max_timestamp for _, h in segment.headers(0) if h.base_offset < upto_offset), default=-1)
+        if best > (found[1] if found is not None else -1):
+            at = first_at([segment], best, segment.base_offset, upto_offset, room)
+            return (at[0], at[1]) if at is not None else found
+    return found
+
+
 def newest(segments: Sequence[Segment], room: Room | None = None) -> tuple[int, int] | None:
     """(offset, timestamp) of the first record with the largest timestamp; None for an empty log. Of a batch that cannot be unpacked, its first."""
     best = max(segments, key=Segment.sure_newest)

@@ -14,7 +14,7 @@ from typing import Protocol
 from brokerd.cluster import znodes
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.cluster.store import Code, Create, Result, Set, Store
-from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration, SeedProposal
+from brokerd.cluster.znodes import ForwardedRequest, Proposals, Registration
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +28,7 @@ class Listener(Protocol):
 
     def brokers(self, registrations: dict[int, Registration], now: Now) -> None: ...
 
-    def proposed(
-        self, broker_id: int, incarnation: int, isrs: tuple[IsrProposal, ...], seeds: tuple[SeedProposal, ...], now: Now
-    ) -> None: ...
+    def proposed(self, broker_id: int, incarnation: int, wanted: Proposals, now: Now) -> None: ...
 
     def offline(self, broker_id: int, incarnation: int, partitions: frozenset[TopicPartition], now: Now) -> None: ...
 
@@ -210,8 +208,8 @@ class Ensemble:
             if round_ != self._round or not result.ok:
                 return
             try:
-                incarnation, isrs, seeds = znodes.decode_proposals(result.data)
-                self._listener.proposed(int(name), incarnation, isrs, seeds, self._clock())
+                incarnation, wanted = znodes.decode_proposals(result.data)
+                self._listener.proposed(int(name), incarnation, wanted, self._clock())
             except (ValueError, KeyError, TypeError) as e:
                 log.error("ISR proposals of broker %s cannot be read: %s", name, e)
 

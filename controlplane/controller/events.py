@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from brokerd.cluster.metadata import Record
 from brokerd.cluster.model import TopicPartition
-from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration, SeedProposal
+from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration, SeedProposal, StartProposal
 
 
 # -- wanted, from the database -------------------------------------------------------------------------------------------
@@ -33,7 +33,8 @@ class DesiredAssignment:
     """A step of a move: applied only while the partition's assignment generation is `read_generation`.
 
     `observers`: the replicas stay, and these get a copy of the tail beside them. `cut_at`: what lies below, where the observers' copies begin,
-    is deleted; with neither the partition is placed on `replicas`, and nobody observes any more.
+    is deleted; with neither the partition is placed on `replicas`, and nobody observes any more. `hand_over_at`: as that, but who is new needs no
+    record below this offset, where the observers' copies begin: the old replicas hold those.
     """
 
     topic_id: UUID
@@ -44,6 +45,7 @@ class DesiredAssignment:
     request_id: str | None = None
     observers: tuple[int, ...] = ()
     cut_at: int | None = None
+    hand_over_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,9 @@ class BrokersSeen:
 class IsrProposed:
     broker_id: int
     incarnation: int
-    proposals: tuple[IsrProposal, ...]
-    seeds: tuple[SeedProposal, ...] = ()
+    proposals: Sequence[IsrProposal]
+    seeds: Sequence[SeedProposal] = ()
+    starts: Sequence[StartProposal] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,38 @@ def assigned(
     )
 
 
+def handed_over(
+    state: PartitionState,
+    wanted: tuple[int, ...],
+    offset: int,
+    read_generation: int,
+    incarnation: Callable[[int], int | None],
+) -> PartitionState | str:
+    """As `assigned`, but who is new need not have what lies below `offset`, where its copy begins: the present ISR holds that, whoever of it goes. All
+    of it is sound below `offset`, which was committed while it was in sync."""
+    if state.assignment_generation == read_generation and (offset < 0 or state.tail_start != offset):
+        return f"the new copies begin at {state.tail_start} now, not at {offset}; look at it again"
+    holders = tuple(b for b in state.target if b in state.isr_ids)
+    after = assigned(state, wanted, read_generation, incarnation)
+    if isinstance(after, str) or offset <= state.log_start_floor:
+        return after
+    if set(wanted) <= set(holders):
+        return f"nobody is new: all of {list(wanted)} are in sync"
+    return replace(after, archive_start=offset, archive_epoch=after.leader_epoch, holders=holders)
+
+
+def begun_at(state: PartitionState, offset: int) -> PartitionState | None:
+    """With the log of a partition that has an archive beginning at `offset`; the archive ends when nothing is left in it. None: it does already."""
+    if state.archive_start < 0 or offset <= state.log_start_floor:
+        return None
+    after = replace(state, log_start_floor=offset)
+    return _unarchived(after) if offset >= state.archive_start else after
+
+
+def _unarchived(state: PartitionState) -> PartitionState:
+    return replace(state, archive_start=-1, archive_epoch=-1, holders=())
+
+
 def observed(
     state: PartitionState, observers: tuple[int, ...], read_generation: int, incarnation: Callable[[int], int | None]
 ) -> PartitionState | str:
@@ -56,6 +88,8 @@ def observed(
         return f"it is being reassigned (adding {list(state.adding)}, removing {list(state.removing)})"
     if held := [b for b in observers if b in state.replicas]:
         return f"brokers {held} are replicas already"
+    if state.archive_start >= 0:
+        return f"its records below {state.archive_start} are still read from brokers {list(state.holders)}"
     if away := [b for b in observers if incarnation(b) is None]:
         return f"brokers {away} are not alive"
     return replace(
@@ -88,8 +122,9 @@ def finished(state: PartitionState, min_insync: int, serving: election.Incarnati
     isr = tuple(s for s in state.isr if s.broker_id in target)
     if {s.broker_id for s in isr} != set(target) or not isr:
         return None
+    # Where all that stay hold the old records too, they lie apart no more. (Nobody of the holders is in sync without them.)
     after = replace(
-        state,
+        _unarchived(state) if set(target) <= set(state.holders) else state,
         replicas=target,
         isr=isr,
         elr=tuple(e for e in state.elr if e in target),

@@ -1,4 +1,4 @@
-"""Leaders ask for ISRs, and say where observers' copies begin: what is accepted, and what is refused with a reason.
+"""Leaders ask for ISRs, and say where observers' copies and partitions with an archive begin: what is accepted, and what is refused with a reason.
 
 Law: each proposal for the state as it stands is answered in the log, and an answer moves the partition epoch (decision 012); one that was overtaken is
 answered already. Called by `core`. Must not come in: brokers that come and go (`brokers`).
@@ -12,7 +12,8 @@ from dataclasses import replace
 from brokerd.cluster import election
 from brokerd.cluster.metadata import IsrRefused
 from brokerd.cluster.model import PartitionState, Seat, TopicPartition
-from brokerd.cluster.znodes import IsrProposal, SeedProposal
+from brokerd.cluster.znodes import IsrProposal, SeedProposal, StartProposal
+from controlplane.controller import placements
 from controlplane.controller.events import IsrProposed
 from controlplane.controller.look import Look
 
@@ -43,6 +44,8 @@ def decide(look: Look, proposed: Mapping[int, IsrProposed]) -> None:
                 look.put(tp, state)
         for seed in asked.seeds:
             _begin(look, broker_id, incarnation, seed)
+        for start in asked.starts:
+            _let_go(look, broker_id, incarnation, start)
 
 
 def _begin(look: Look, broker_id: int, incarnation: int, seed: SeedProposal) -> None:
@@ -53,6 +56,16 @@ def _begin(look: Look, broker_id: int, incarnation: int, seed: SeedProposal) -> 
         return
     if (state.leader, state.leader_incarnation, state.leader_epoch) == (broker_id, incarnation, seed.leader_epoch):
         look.put(tp, replace(state, tail_start=seed.offset))
+
+
+def _let_go(look: Look, broker_id: int, incarnation: int, start: StartProposal) -> None:
+    """The leader's word is enough, as it is where it lets its own log go."""
+    tp = TopicPartition(start.topic_id, start.partition)
+    state = look.state(tp)
+    if state is not None and (state.leader, state.leader_incarnation, state.leader_epoch) == (
+        broker_id, incarnation, start.leader_epoch,
+    ):  # fmt: skip
+        look.put(tp, placements.begun_at(state, start.offset))
 
 
 def _problem(look: Look, broker_id: int, incarnation: int, p: IsrProposal, state: PartitionState) -> str | None:

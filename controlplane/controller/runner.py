@@ -22,7 +22,7 @@ from brokerd.cluster.model import Now, TopicPartition
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT, SnapshotWriter
 from brokerd.cluster.store import SessionState, Store
 from brokerd.cluster.tailer import Tailer
-from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration, SeedProposal
+from brokerd.cluster.znodes import ForwardedRequest, Proposals, Registration
 from brokerd.cluster.znodes import request as request_path
 from controlplane.controller.core import Core
 from controlplane.controller.ensemble import Ensemble
@@ -214,10 +214,8 @@ class Controller:
         dead = self._probes.dead
         self._hear(BrokersSeen({i: r for i, r in self._registrations.items() if (i, r.incarnation) not in dead}))
 
-    def proposed(
-        self, broker_id: int, incarnation: int, isrs: tuple[IsrProposal, ...], seeds: tuple[SeedProposal, ...], now: Now
-    ) -> None:
-        self._hear(IsrProposed(broker_id, incarnation, isrs, seeds))
+    def proposed(self, broker_id: int, incarnation: int, wanted: Proposals, now: Now) -> None:
+        self._hear(IsrProposed(broker_id, incarnation, wanted.isrs, wanted.seeds, wanted.starts))
 
     def offline(self, broker_id: int, incarnation: int, partitions: frozenset[TopicPartition], now: Now) -> None:
         self._hear(ReplicasOffline(broker_id, incarnation, partitions))

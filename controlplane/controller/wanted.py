@@ -42,6 +42,8 @@ from controlplane.controller.look import Look
 
 TAIL_LEVEL = 5
 """Of the metadata log: from there on a partition may have observers."""
+ARCHIVE_LEVEL = 6
+"""From there on old records may lie apart."""
 
 
 @dataclass(slots=True)
@@ -243,4 +245,10 @@ def _placed(look: Look, state: PartitionState, wanted: DesiredAssignment) -> Par
         if look.level() < TAIL_LEVEL:
             return f"the metadata log is at level {look.level()}; tail moves need {TAIL_LEVEL} (manage.py upgrade_metadata)"
         return placements.observed(state, wanted.observers, wanted.read_generation, look.incarnation)
+    if wanted.hand_over_at is not None:
+        if look.level() < ARCHIVE_LEVEL:
+            return f"the metadata log is at level {look.level()}; early hand-over needs {ARCHIVE_LEVEL} (manage.py upgrade_metadata)"
+        return placements.handed_over(
+            state, wanted.replicas, wanted.hand_over_at, wanted.read_generation, look.incarnation
+        )
     return placements.assigned(state, wanted.replicas, wanted.read_generation, look.incarnation)

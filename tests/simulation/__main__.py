@@ -112,6 +112,8 @@ def main() -> int:
     worlds.add_argument("--rolling", action="store_true", help="worlds of a group whose members speak both protocols")
     worlds.add_argument("--tails", action="store_true", help="worlds in which partitions move without their old data")
     worlds.add_argument("--tail-transactions", action="store_true", help="the same, under transactions")
+    worlds.add_argument("--handovers", action="store_true", help="worlds of tails that are handed over early")
+    worlds.add_argument("--handover-transactions", action="store_true", help="the same, under transactions")
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
         os.execve(
@@ -127,6 +129,8 @@ def main() -> int:
         "--rolling": rolling.live,
         "--tails": tails.live,
         "--tail-transactions": tails.live_with_transactions,
+        "--handovers": tails.early,
+        "--handover-transactions": tails.early_with_transactions,
     }
     world = next((w for w in lives if getattr(arguments, w[2:].replace("-", "_"))), "")
     life = lives.get(world)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from brokerd.apis.held import holds
 from brokerd.cluster.model import TopicPartition
 from brokerd.wire import framing, records
 from brokerd.wire.apis import ApiKey
@@ -82,6 +83,12 @@ class Client(Node):
             raise Violation(
                 f"{place}: offset {offset} is out of range to {self.name}, and kept from {held.log.start_offset}"
             )
+        if held is not None and offset < held.asks_below and (state := held.core.state) is not None:
+            for b in state.holders:
+                other = self.cluster.brokers[b].broker.partitions.hosted.get(held.tp)
+                start = max(state.log_start_floor, other.log.start_offset if other is not None else 0)
+                if other is not None and start <= offset < other.log.end_offset and holds(other, state.archive_start):
+                    raise Violation(f"{place}: offset {offset} is out of range to {self.name}, and {b} holds it")
         self.world.reached["a reader meets what was let go"] += 1
         return start
 

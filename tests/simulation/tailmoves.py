@@ -25,7 +25,18 @@ PATIENCE_S = (1, 9)
 
 
 class TailMove:
-    def __init__(self, cluster: Cluster, tp: TopicPartition, name: str, replicas: tuple[int, ...], number: int) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        tp: TopicPartition,
+        name: str,
+        replicas: tuple[int, ...],
+        number: int,
+        *,
+        early: bool = False,
+    ) -> None:
+        """`early`: it does not wait for the old records to go (the second stage)."""
+        self.early = early
         self.cluster, self.world, self.tp, self.name, self.number = cluster, cluster.world, tp, name, number
         state = self.state
         assert state is not None
@@ -35,6 +46,7 @@ class TailMove:
         self.generation = state.assignment_generation
         self.step = "observe"
         self._cancelled_at = self.generation
+        self.has_cut = False
         self.calm = False
         """Finish what was begun, and begin nothing."""
         self._patience_us = self.world.now_us + self.world.between(PATIENCE_S[0] * S, PATIENCE_S[1] * S)
@@ -56,13 +68,20 @@ class TailMove:
         if not self.over:
             self.world.after(self.world.between(LOOK_MS[0] * MS, LOOK_MS[1] * MS), self._look)
 
-    def _order(self, replicas: tuple[int, ...], observers: tuple[int, ...] = (), cut_at: int | None = None) -> None:
+    def _order(
+        self,
+        replicas: tuple[int, ...],
+        observers: tuple[int, ...] = (),
+        cut_at: int | None = None,
+        hand_over_at: int | None = None,
+    ) -> None:
         if self.cluster.acting is not None:
             self.cluster.want(
                 DesiredAssignment(
-                    *self.tp, replicas, self.generation, f"tail-{self.number}", observers=observers, cut_at=cut_at
+                    *self.tp, replicas, self.generation, f"tail-{self.number}", observers=observers, cut_at=cut_at,
+                    hand_over_at=hand_over_at,
                 )
-            )
+            )  # fmt: skip
 
     def _goes_to(self, step: str) -> None:
         self.step = step
@@ -95,7 +114,9 @@ class TailMove:
         elif self.gives_up and not self.calm and self.world.chance(0.1):
             self._goes_to("cancel")
         elif state.tail_start >= 0 and (start := self._leaders_start(state)) is not None and self._in_step(state):
-            if start >= state.tail_start:
+            if self.early:
+                self._goes_to("hand_over")
+            elif start >= state.tail_start:
                 self.world.reached["tail move: retention has passed"] += 1
                 self._goes_to("join")
             elif self.calm or self.world.now_us > self._patience_us:
@@ -105,7 +126,14 @@ class TailMove:
         if self._taken(state, state.log_start_floor >= 0 and state.observers == self.observers):
             self._goes_to("follow")
         elif self.step == "cut" and state.tail_start >= 0:
+            self.has_cut = True
             self._order(state.target, cut_at=state.tail_start)
+
+    def _hand_over(self, state: PartitionState) -> None:
+        if self._taken(state, state.target == self.beside):
+            self._goes_to("compare")
+        elif self.step == "hand_over" and state.tail_start >= 0:
+            self._order(self.beside, hand_over_at=state.tail_start)
 
     def _join(self, state: PartitionState) -> None:
         if self._taken(state, state.target == self.beside):
@@ -267,9 +295,14 @@ class TailWatch(Watch):
         if leader.core.role is not Role.LEADER:
             return
         self.cluster.world.reached["an observer joins"] += 1
-        if member.log.start_offset > leader.log.start_offset:
+        latest = leader.log.start_offset
+        if old.archive_start >= 0 and member.core.broker_id not in old.holders:
+            latest = max(latest, old.archive_start)
+        elif old.archive_start >= 0 and leader.core.broker_id not in old.holders:
+            latest = max(latest, old.archive_start - 1)
+        if member.log.start_offset > latest:
             raise Violation(
-                f"{leader.name}: who joins has a log that starts at {member.log.start_offset}, the leader's starts at {leader.log.start_offset}"
+                f"{leader.name}: who joins has a log that starts at {member.log.start_offset}, it has to by {latest}"
             )
         base = member.log.segments[0].base_offset
         if base in self._begun[tp] and base in member.log.snapshots.offsets:

@@ -6,12 +6,17 @@ What must be true is in `run` and `transactors.judge`, held against all that was
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from tests.simulation import exactly_once
 from tests.simulation.archive import Archive
 from tests.simulation.checkers import History, logs_agree
 from tests.simulation.clients import Producer, Reader
 from tests.simulation.cluster import Cluster
+from tests.simulation.earliest import FromEarliest
+from tests.simulation.earliest import judge as judge_passes
 from tests.simulation.run import AFTERMATH_S, PEACE_S_MAX, PROBES, led
 from tests.simulation.tailmoves import TailMove, TailWatch
 from tests.simulation.transactors import COPY, LEDGER, SOURCE, Carrier, CommittedReader, Ledger, Transactor, judge
@@ -27,12 +32,20 @@ class TailTrouble(Trouble):
     """Among the faults, operators who move tails; now and then somebody places such a partition otherwise in mid-move."""
 
     def __init__(
-        self, cluster: Cluster, history: History, weather: Weather, faults_max: int | None, topics: tuple[str, ...]
+        self,
+        cluster: Cluster,
+        history: History,
+        weather: Weather,
+        faults_max: int | None,
+        topics: tuple[str, ...],
+        *,
+        early: bool = False,
     ) -> None:
-        self._topics = topics
+        """`early`: most moves hand over at once."""
+        self._topics, self._early = topics, early
         self.moves: list[TailMove] = []
         super().__init__(cluster, history, weather, faults_max)
-        self._kinds += [self._move, self._move, self._move]
+        self._kinds += [self._move] * (6 if early else 3)
 
     def _move(self) -> None:
         if self.cluster.acting is None or self.world.chance(0.15):
@@ -48,11 +61,14 @@ class TailTrouble(Trouble):
             return
         topic, tp, state = self.world.rng.choice(free)
         replicas = tuple(self.world.rng.sample(sorted(self.cluster.brokers), len(state.target)))
-        if set(replicas) <= set(state.replicas):
+        if set(replicas) <= set(state.replicas) or state.archive_start >= 0:
+            if state.archive_start >= 0 and self.world.chance(0.4):
+                super()._move()
             return
         self._orders += 1
+        early = self._early and self.world.chance(0.8)
         self.world.tell(f"an operator moves the tail of {topic}-{tp.partition} from {state.target} to {replicas}")
-        self.moves.append(TailMove(self.cluster, tp, f"{topic}-{tp.partition}", replicas, self._orders))
+        self.moves.append(TailMove(self.cluster, tp, f"{topic}-{tp.partition}", replicas, self._orders, early=early))
 
     def peace(self) -> None:
         super().peace()
@@ -63,7 +79,7 @@ class TailTrouble(Trouble):
         return all(m.over for m in self.moves)
 
 
-def live(world: World, history: History, trouble_s: float, faults_max: int | None) -> None:
+def live(world: World, history: History, trouble_s: float, faults_max: int | None, *, early: bool = False) -> None:
     weather = Weather.draw(world)
     world.tell(f"weather: {weather}")
     cluster = Cluster(world, brokers=4, settings=SETTINGS, probes=PROBES[world.seed % 2])
@@ -77,17 +93,22 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
     producers = [Producer(cluster, history, f"p{i}{n}", t, p, 200) for i, (t, p) in enumerate(places) for n in "ab"]
     seldom = [Producer(cluster, history, f"s{i}", t, p, 9_000) for i, (t, p) in enumerate(places)]
     readers = [Reader(cluster, history, f"r{i}", t, p, careful=i != 1) for i, (t, p) in enumerate(places)]
+    # One of them has old records deleted.
+    again = [FromEarliest(cluster, f"e{i}", p, deletes=0.1 * (i == 2)) for i, p in enumerate(places)] if early else []
     world.run(world.now_us + 1 * S)
-    trouble = TailTrouble(cluster, history, weather, faults_max, (MOVED, "wide"))
+    trouble = TailTrouble(cluster, history, weather, faults_max, (MOVED, "wide"), early=early)
     world.run(world.now_us + int(trouble_s * S), lambda: trouble.exhausted)
     if trouble.exhausted:
         world.run(world.now_us + AFTERMATH_S * S)
     trouble.peace()
+    for reader in again:
+        reader.deletes = 0
     cluster.until(lambda: trouble.ended() and cluster.settled(), PEACE_S_MAX, "everything in step after the last fault")
     for producer in (*producers, *seldom):
         producer.stopped = True
     cluster.until(lambda: all(p.idle for p in (*producers, *seldom)), 20, "the last acknowledgements")
     cluster.until(cluster.level, 20, "equal high watermarks")
+    judge_passes(cluster, again, whole(cluster, trouble, places, again))
     for reader in readers:
         log = led(cluster, reader.topic, reader.partition)
         cluster.until(lambda r=reader, end=log.core.high_watermark: r.offset == end, 20, f"{reader.name} at the end")  # type: ignore[misc]
@@ -97,7 +118,24 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
     history.judge(cluster)
 
 
-def live_with_transactions(world: World, history: History, trouble_s: float, faults_max: int | None) -> None:
+def whole(
+    cluster: Cluster, trouble: TailTrouble, places: Sequence[tuple[str, int]], again: Sequence[FromEarliest]
+) -> set[tuple[str, int]]:
+    """Places of which nothing was let go, by anybody."""
+    out = set()
+    for topic, index in places:
+        known = cluster.image.topic_named(topic)
+        assert known is not None
+        cut = any(m.tp == (known.topic_id, index) and m.has_cut for m in trouble.moves)
+        deleted = any(r.place == (topic, index) and r.deleted >= 0 for r in again)
+        if not cut and not deleted and "retention.bytes" not in known.configs:
+            out.add((topic, index))
+    return out
+
+
+def live_with_transactions(
+    world: World, history: History, trouble_s: float, faults_max: int | None, *, early: bool = False
+) -> None:
     weather = Weather.draw(world)
     kind = world.rng.choice((1, 2))
     world.tell(f"weather: {weather}; transactions of kind {kind}")
@@ -116,19 +154,28 @@ def live_with_transactions(world: World, history: History, trouble_s: float, fau
     carrier = Carrier(cluster, ledger, "c", "id-carrier", kind)
     places = [(LEDGER, 0), (LEDGER, 1), (SOURCE, 0), (COPY, 0)]
     readers = [CommittedReader(cluster, ledger, f"r{i}", place) for i, place in enumerate(places)]
+    moved = [places[0], places[1], places[3]]
+    again = [FromEarliest(cluster, f"e{i}", place) for i, place in enumerate(moved)] if early else []
     world.run(world.now_us + 1 * S)
-    trouble = TailTrouble(cluster, history, weather, faults_max, (LEDGER, COPY))
+    trouble = TailTrouble(cluster, history, weather, faults_max, (LEDGER, COPY), early=early)
     world.run(world.now_us + int(trouble_s * S), lambda: trouble.exhausted)
     if trouble.exhausted:
         world.run(world.now_us + AFTERMATH_S * S)
     trouble.peace()
+    for reader in again:
+        reader.deletes = 0
     cluster.until(lambda: trouble.ended() and cluster.settled(), PEACE_S_MAX, "everything in step after the last fault")
     before = ledger.commits
     cluster.until(lambda: ledger.commits > before + 3, 30, "transactions to go on after the last fault")
     exactly_once.wind_down(cluster, source, [*workers, carrier], readers, places)
+    judge_passes(cluster, again, whole(cluster, trouble, moved, again))
     cluster.archive.agrees()
     judge(cluster, ledger, readers)
     exactly_once.logs_agree_but_for_compaction(cluster)
     world.reached["transactions committed"] += ledger.commits
     world.reached["transactions aborted"] += ledger.aborts
     history.acks += ledger.commits
+
+
+early = partial(live, early=True)
+early_with_transactions = partial(live_with_transactions, early=True)

@@ -5,8 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
+import pytest
+
 from brokerd.cluster.model import Now, PartitionState, Seat, TopicPartition
-from brokerd.partition import Appended, Changed, Event, FollowerFetched, Partition, ProposeIsr, Tick
+from brokerd.partition import (
+    Appended,
+    Changed,
+    Event,
+    Follow,
+    FollowerFetched,
+    Partition,
+    ProposeIsr,
+    Role,
+    StopFollowing,
+    Tick,
+)
 
 SEATS = (Seat(1, 11), Seat(2, 12), Seat(3, 13))
 LAG_MS = 1000
@@ -124,3 +137,45 @@ def test_an_observer_counts_for_nothing_and_what_it_said_is_not_remembered() -> 
     assert not [e for e in said(replicas=(4, 1, 2, 3), adding=(4,)) if isinstance(e, ProposeIsr)]
     (proposed,) = [e for e in leader.fetched(observer, 25) if isinstance(e, ProposeIsr)]
     assert observer in proposed.isr
+
+
+ARCHIVE = 50
+
+
+@pytest.mark.parametrize(
+    ("leader_start", "follower", "start", "enters"),
+    [
+        (0, 3, 50, True),  # who is new begins where the archive ends
+        (0, 3, 51, False),
+        (0, 2, 0, True),
+        (0, 2, 50, False),  # a holder has what the leader has
+        (50, 2, 49, True),
+        (50, 2, 50, False),  # also under a leader that has not
+        (50, 3, 50, True),
+        (60, 2, 60, True),  # what lies below was let go by all
+    ],
+)
+def test_who_is_new_may_begin_where_an_archive_ends_and_a_holder_has_all(
+    leader_start: int, follower: int, start: int, enters: bool
+) -> None:
+    machine = Partition(1, TopicPartition(UUID(int=7), 0), LAG_MS)
+    holders = (1, 2) if leader_start == 0 else (2, 4)
+    state = PartitionState((1, 2, 3), SEATS[:1], 1, 11, 5, archive_start=ARCHIVE, archive_epoch=4, holders=holders)
+    now = Now(10_000, 0)
+    machine.handle(Changed(state, True, 1, 100, leader_start), now)
+    said = machine.handle(FollowerFetched(SEATS[follower - 1], 100, start), now)
+    assert [e.isr for e in said if isinstance(e, ProposeIsr)] == ([(SEATS[0], SEATS[follower - 1])] if enters else [])
+
+
+def test_who_holds_and_is_no_replica_follows_nobody_until_it_is_one() -> None:
+    machine = Partition(3, TopicPartition(UUID(int=7), 0), LAG_MS)
+    state = PartitionState((1, 2, 3), SEATS, 1, 11, 5)
+    now = Now(10_000, 0)
+    assert [type(e) for e in machine.handle(Changed(state, False, 1, 100, 0), now)] == [Follow]
+    held = replace(
+        state, replicas=(1, 2), isr=SEATS[:2], partition_epoch=1, archive_start=ARCHIVE, archive_epoch=4, holders=(3,)
+    )
+    assert [type(e) for e in machine.handle(Changed(held, False, 1, 100, 0), now)] == [StopFollowing]
+    assert machine.role is Role.HOLDER
+    back = replace(held, replicas=(1, 2, 3), partition_epoch=2)
+    assert [type(e) for e in machine.handle(Changed(back, False, 1, 100, 0), now)] == [Follow]

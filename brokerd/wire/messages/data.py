@@ -1,5 +1,5 @@
 """Records on their way: produce, fetch, offsets. Descriptions only; names, types and versions are Kafka's message definitions' (up to 4.3),
-but for what our brokers tell each other of seeds (`unseeded`, `seed`): tagged fields that everybody else passes over."""
+but for what our brokers tell each other of seeds (`unseeded`, `seed`) and of archives (`held`): tagged fields that everybody else passes over."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from brokerd.wire.schema import Struct, array, f
 
 SEED_TAG = 10_000
 """Far above Kafka's own."""
+HELD_TAG = 10_001
 
 
 @dataclass(slots=True)
@@ -97,6 +98,7 @@ class FetchRequest(Struct):
         replica_directory_id: UUID = f("uuid", "17+", tag=0, tagged="17+")
         high_watermark: int = f("int64", "18+", default=9223372036854775807, tag=1, tagged="18+")
         unseeded: bool = f("bool", "12+", tag=SEED_TAG, tagged="12+")
+        held: bytes = f("bytes", "12+", tag=HELD_TAG, tagged="12+")
 
     @dataclass(slots=True)
     class FetchTopic(Struct):
@@ -159,6 +161,7 @@ class FetchResponse(Struct):
         current_leader: FetchResponse.LeaderIdAndEpoch | None = f("LeaderIdAndEpoch", "12+", tag=1, tagged="12+")
         snapshot_id: FetchResponse.SnapshotId | None = f("SnapshotId", "12+", tag=2, tagged="12+")
         seed: bytes = f("bytes", "12+", tag=SEED_TAG, tagged="12+")
+        held: bytes = f("bytes", "12+", tag=HELD_TAG, tagged="12+")
         aborted_transactions: list[FetchResponse.AbortedTransaction] | None = f(
             array("AbortedTransaction"), "4+", nullable="4+"
         )
