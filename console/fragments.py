@@ -111,10 +111,14 @@ def duration_text(value_s: float) -> str:
     if s < 60:
         return f"{s} s"
     if s < 3600:
-        return f"{s // 60} min {s % 60} s" if s < 600 else f"{s // 60} min"
+        return _two(s // 60, "min", s % 60 if s < 600 else 0, "s")
     if s < 86400:
-        return f"{s // 3600} h {s % 3600 // 60} min"
-    return f"{s // 86400} d {s % 86400 // 3600} h"
+        return _two(s // 3600, "h", s % 3600 // 60, "min")
+    return _two(s // 86400, "d", s % 86400 // 3600, "h")
+
+
+def _two(large: int, unit: str, small: int, part: str) -> str:
+    return f"{large} {unit} {small} {part}" if small else f"{large} {unit}"
 
 
 NO_LIMIT = "no limit"

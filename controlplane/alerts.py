@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from controlplane.words import some
+
 AT_RISK, DEGRADED = "at_risk", "degraded"
 """Severities, in the words of the health line: data is at risk or refused; or something lacks that nobody feels yet."""
 
@@ -99,7 +101,7 @@ def _cluster(facts: Facts) -> list[Alert]:
     if facts.drift:
         out.append(
             Alert(
-                "drift", "", DEGRADED, f"{_some(facts.drift, 'topic differs', 'topics differ')} between database and cluster.",
+                "drift", "", DEGRADED, f"{some(facts.drift, 'topic differs', 'topics differ')} between database and cluster.",
                 "Nothing is done about it by itself. Look at Topics, drift, and adopt the cluster's state where it is the right one.",
             )
         )  # fmt: skip
@@ -151,7 +153,7 @@ def _brokers(facts: Facts) -> list[Alert]:
             if b.replicas:
                 out.append(
                     Alert(
-                        "broker_down", number, DEGRADED, f"Broker {number} is down; {_some(b.replicas, 'replica', 'replicas')} of it are missing.",
+                        "broker_down", number, DEGRADED, f"Broker {number} is down; {some(b.replicas, 'replica', 'replicas')} of it are missing.",
                         "Start it. If it is gone for good, drain it: its replicas are copied to the others.",
                     )
                 )  # fmt: skip
@@ -166,7 +168,7 @@ def _brokers(facts: Facts) -> list[Alert]:
         if b.dirs_failed:
             out.append(
                 Alert(
-                    "disk_failed", number, AT_RISK, f"Broker {number} has lost {_some(len(b.dirs_failed), 'directory', 'directories')}: {', '.join(b.dirs_failed)}.",
+                    "disk_failed", number, AT_RISK, f"Broker {number} has lost {some(len(b.dirs_failed), 'directory', 'directories')}: {', '.join(b.dirs_failed)}.",
                     "Its copies there are out. Change the disk and restart the broker, which fetches them anew; or drain it.",
                 )
             )  # fmt: skip
@@ -189,14 +191,14 @@ def _work(facts: Facts) -> list[Alert]:
         if m.state == "failed":
             out.append(
                 Alert(
-                    "move_failed", number, DEGRADED, f"Move {number} has failed: {_some(m.stuck, 'partition was', 'partitions were')} refused.",
+                    "move_failed", number, DEGRADED, f"Move {number} has failed: {some(m.stuck, 'partition was', 'partitions were')} refused.",
                     "Its page says why of each. Roll it back, or plan the rest again.",
                 )
             )  # fmt: skip
         elif m.stuck:
             out.append(
                 Alert(
-                    "move_stuck", number, DEGRADED, f"Move {number}: {_some(m.stuck, 'partition is', 'partitions are')} stuck.",
+                    "move_stuck", number, DEGRADED, f"Move {number}: {some(m.stuck, 'partition is', 'partitions are')} stuck.",
                     "Its page names the cause of each and what would help.",
                 )
             )  # fmt: skip
@@ -210,7 +212,7 @@ def _work(facts: Facts) -> list[Alert]:
     if facts.changes_unknown:
         out.append(
             Alert(
-                "changes_unknown", "", DEGRADED, f"Of {_some(facts.changes_unknown, 'change', 'changes')} of the last day nobody has read back whether they were done.",
+                "changes_unknown", "", DEGRADED, f"Of {some(facts.changes_unknown, 'change', 'changes')} of the last day nobody has read back whether they were done.",
                 "Look at Audit, unknown: compare with the cluster, then do it again or leave it.",
             )
         )  # fmt: skip
@@ -250,16 +252,12 @@ def _groups(facts: Facts) -> list[Alert]:
     return out
 
 
-def _some(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
-
-
 def _counted(counted: tuple[int, Sequence[str]], one: str, many: str) -> str:
     """`2 partitions (orders-1, orders-2)`; the names are few, the count is whole."""
     count, names = counted
     rest = count - len(names)
     listed = f" ({', '.join(names)}{f' and {rest:,} more' if rest > 0 else ''})" if names else ""
-    return f"{count:,} {one if count == 1 else many}{listed}"
+    return f"{some(count, one, many)}{listed}"
 
 
 def _has(counted: tuple[int, Sequence[str]]) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controlplane.placed import BrokerView, PartitionView
+from controlplane.words import some
 
 RACK, DISK, REPLICAS, LEADERS, TRAFFIC = "rack", "disk", "replicas", "leaders", "traffic"
 GOALS = (RACK, DISK, REPLICAS, LEADERS, TRAFFIC)
@@ -367,9 +368,11 @@ def _notes(work: _Work, open_: int) -> tuple[str, ...]:
     if open_ < 2:
         out.append(f"{open_ or 'No'} broker is alive and not cordoned: there is nobody to spread over.")
     if sizeless := sum(1 for v in work.views if v.size_bytes is None):
-        out.append(f"The size of {sizeless} partitions is not known; they count as empty.")
+        out.append(f"The size of {some(sizeless, 'partition')} is not known; such count as empty.")
     if fixed := sum(1 for i in range(len(work.views)) if not work.movable(i)):
-        out.append(f"{fixed} partitions are being reassigned or offline; they stay where they are.")
+        out.append(
+            f"{some(fixed, 'partition is', 'partitions are')} being reassigned or offline, and kept where they are."
+        )
     if aside := [b for b, v in work.brokers.items() if not v.open]:
         out.append(
             f"Brokers {', '.join(map(str, aside))} are down or cordoned: they are given nothing and keep what they have."

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from controlplane import balance
 from controlplane.placed import BrokerView, PartitionView
+from controlplane.words import some
 
 __all__ = ["BrokerView", "PartitionView", "Plan", "PlannedPart", "plan"]
 
@@ -96,7 +97,7 @@ def plan(scope: Mapping[str, Any], partitions: Sequence[PartitionView], brokers:
             problems.append(f"{where} is offline: there is no leader to copy from. Bring back one of its replicas.")
         if replicas_to and len(replicas_to) < view.min_insync:
             overridable.append(
-                f"{where} would have {len(replicas_to)} replicas, fewer than its min.insync.replicas {view.min_insync}; "
+                f"{where} would have {some(len(replicas_to), 'replica')}, fewer than its min.insync.replicas {view.min_insync}; "
                 "acks=all would be refused for ever."
             )
         domains = [known[b].failure_domain for b in replicas_to if b in known and known[b].failure_domain]
@@ -106,7 +107,7 @@ def plan(scope: Mapping[str, Any], partitions: Sequence[PartitionView], brokers:
         isr_min = min(len(view.isr), len(replicas_to))
         if len(view.isr) < view.min_insync:
             warnings.append(
-                f"{where} has {len(view.isr)} replicas in sync now, fewer than min.insync.replicas {view.min_insync}."
+                f"{where} has {some(len(view.isr), 'replica')} in sync now, fewer than min.insync.replicas {view.min_insync}."
             )
         copied = None if view.size_bytes is None else view.size_bytes * len(new)
         parts.append(PlannedPart(view, replicas_to, copied, isr_min))
@@ -237,7 +238,7 @@ def _drain(
         new = loads.choose([b for b in p.replicas if b != broker], others, place == 0)
         if new is None:
             problems.append(
-                f"{p.topic}-{p.partition} has {len(p.replicas)} replicas and no other living broker that is not cordoned can take the one on {broker}; "
+                f"{p.topic}-{p.partition} has {some(len(p.replicas), 'replica')} and no other living broker that is not cordoned can take the one on {broker}; "
                 "add a broker or lower its replication factor."
             )
             continue

@@ -10,7 +10,20 @@ from console.views.shell import listing, missing, page, signed_in
 from controlplane.selectors import changes, console_change
 
 OUTCOMES = ("pending", "confirmed", "unchanged", "refused", "unknown")
-KINDS = ("topic", "move", "plan", "proposal", "recovery", "group", "acl", "archive")
+KINDS = (
+    "topic",
+    "broker",
+    "restart",
+    "move",
+    "plan",
+    "proposal",
+    "recovery",
+    "group",
+    "acl",
+    "scram",
+    "quota",
+    "archive",
+)
 
 
 @signed_in

@@ -4,7 +4,7 @@ cancelling and rolling back are reviewed with their numbers first."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
@@ -17,6 +17,7 @@ from console.views.shell import go, listing, missing, operator, page, refused, s
 from controlplane.selectors import move_loads, moves
 from controlplane.services import Refused, proposals, schedules, tails
 from controlplane.services import moves as services
+from controlplane.words import some
 
 AT_ONCE: dict[str, tuple[Callable[..., Any], str, str]] = {
     "approve": (services.approve_move, "Move {0} is approved.", ""),
@@ -78,6 +79,12 @@ class Act:
     hint: str
     at_once: bool
     kind: str = ""
+    path: str = ""
+    """Of the REST call that does the same."""
+
+    @property
+    def body(self) -> dict[str, str]:
+        return {"why": "WHY"}
 
 
 def acts(row: moves.MoveRow, counts: dict[str, int]) -> list[Act]:
@@ -87,7 +94,7 @@ def acts(row: moves.MoveRow, counts: dict[str, int]) -> list[Act]:
     now = "none" if row.throttle_bytes_per_s is None else f"{size_text(row.throttle_bytes_per_s)}/s"
     labels = {
         "approve": Act("approve", "Approve", "Nothing moves yet.", True),
-        "start": Act("start", f"Start: move {row.parts} partitions", "Copies begin at once.", True, "primary"),
+        "start": Act("start", f"Start: move {some(row.parts, 'partition')}", "Copies begin at once.", True, "primary"),
         "propose": Act("propose", "Propose: another approves", "It goes against a safety refusal; nobody begins it alone.", False, "primary"),
         "pause": Act("pause", f"Pause: {flying} finish, {waiting} wait", "No further copy begins; those under way finish.", True),
         "resume": Act("resume", f"Resume: {waiting} to go", "Copies begin again.", True, "primary"),
@@ -97,7 +104,7 @@ def acts(row: moves.MoveRow, counts: dict[str, int]) -> list[Act]:
         "cancel": Act("cancel", f"Cancel: return {flying}, keep {done}", "What waits stays where it is.", False),
         "roll_back": Act("roll_back", f"Roll back: return {flying + done}", "To the recorded placement, in its order.", False),
     }  # fmt: skip
-    return [labels[verb] for verb in row.can]
+    return [replace(labels[verb], path=f"moves/{row.id}/{verb}") for verb in row.can]
 
 
 @operator
@@ -243,18 +250,18 @@ def _reviewed(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) ->
     flying = sum(counted[s] for s in moves.UNDER_WAY)
     if verb == "cancel":
         lines = [
-            f"{counted['waiting']} partitions have not begun and stay where they are.",
-            f"{flying} are being copied: they return to their recorded placement, what was copied is thrown away.",
-            f"{counted['done']} have arrived and stay there; roll back to return them too.",
+            f"{some(counted['waiting'], 'partition has', 'partitions have')} not begun: kept where they are.",
+            f"{some(flying, 'is', 'are')} being copied: back to the recorded placement, what was copied is thrown away.",
+            f"{some(counted['done'], 'has', 'have')} arrived: kept there; roll back to return these, too.",
         ]
-        button = f"Cancel it, return {flying} partitions"
+        button = f"Cancel it, return {some(flying, 'partition')}"
     else:
         lines = [
-            f"{counted['done']} partitions have arrived: they are copied back to their recorded placement, in its order.",
-            f"{flying} are being copied: they return, what was copied is thrown away.",
-            f"{counted['waiting']} have not begun and stay where they are.",
+            f"{some(counted['done'], 'partition has', 'partitions have')} arrived: copied back to the recorded placement, in its order.",
+            f"{some(flying, 'is', 'are')} being copied: back, what was copied is thrown away.",
+            f"{some(counted['waiting'], 'has', 'have')} not begun: kept where they are.",
         ]
-        button = f"Roll back {counted['done'] + flying} partitions"
+        button = f"Roll back {some(counted['done'] + flying, 'partition')}"
     context = {
         "title": title.format(row.id), "form": form, "lines": lines, "button": button, "back": back,
         "method": "POST", "path": f"moves/{row.id}/{verb}", "body": {"why": "WHY"},

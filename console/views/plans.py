@@ -15,6 +15,7 @@ from controlplane.selectors.plans import PlanRow
 from controlplane.services import Refused, schedules
 from controlplane.services import moves as move_services
 from controlplane.services import plans as services
+from controlplane.words import some
 
 
 @signed_in
@@ -37,7 +38,18 @@ def plan(request: HttpRequest, plan_id: int) -> HttpResponse:
     where = listing(request, "topic")
     parts = plans.plan_parts(plan_id, page=where["page"], per_page=100)
     others = [p for p in plans.plan_list(per_page=20).rows if p.id != plan_id]
-    return page(request, "console/plan.html", {"p": row, "page": parts, "others": others}, nav="moves")
+    return page(
+        request,
+        "console/plan.html",
+        {
+            "p": row,
+            "page": parts,
+            "others": others,
+            "path": f"plans/{row.id}",
+            "move_label": f"Move {some(row.copies, 'replica')} by it",
+        },
+        nav="moves",
+    )
 
 
 @signed_in
@@ -115,7 +127,7 @@ def _move(request: HttpRequest, row: PlanRow) -> HttpResponse:
     ]  # fmt: skip
     body = {"digest": row.digest, "parts_in_flight_max": 8, "start": True, "why": "WHY"}
     context = {
-        "title": f"Move by plan {row.id}", "form": form, "lines": lines, "button": f"Move {row.copies} replicas",
+        "title": f"Move by plan {row.id}", "form": form, "lines": lines, "button": f"Move {some(row.copies, 'replica')}",
         "back": reverse("plan", args=[row.id]), "hidden": {"digest": row.digest}, "method": "POST",
         "path": f"plans/{row.id}/move", "body": body,
     }  # fmt: skip
@@ -124,7 +136,7 @@ def _move(request: HttpRequest, row: PlanRow) -> HttpResponse:
 
 def _summary(row: PlanRow) -> str:
     amount = "an amount not known" if row.bytes_to_copy is None else size_text(row.bytes_to_copy)
-    return f"{row.title}: {row.parts} partitions, {row.copies} replicas to copy, {amount}."
+    return f"{row.title}: {some(row.parts, 'partition')}, {some(row.copies, 'replica')} to copy, {amount}."
 
 
 def _status(form: Any) -> int:

@@ -12,6 +12,7 @@ from django.utils.http import urlencode
 from console.views.shell import page, signed_in
 from controlplane.services import Refused, rebalancing
 from controlplane.services.rebalancing import GOALS, TOLERANCE_DEFAULT, Load
+from controlplane.words import some
 
 CHANGES_SHOWN_MAX = 200
 """Rows of changes on the page; the sums above them are over all."""
@@ -50,6 +51,7 @@ def rebalance(request: HttpRequest) -> HttpResponse:
                        ("tolerance", p.scope["tolerance"])])  # fmt: skip
     context |= {
         "p": p, "rows": _rows(p.before, p.after), "words": WORDS, "review": f"{reverse('move-new')}?{query}",
+        "button": f"Review the move: {some(p.copies, 'replica')} copied, {some(p.changes_total, 'partition')} touched",
         "body": {"goals": p.scope["goals"], "tolerance": p.scope["tolerance"]},
     }  # fmt: skip
     return page(request, "console/rebalance.html", context, nav="brokers")

@@ -13,6 +13,7 @@ from controlplane.models.change import Outcome
 from controlplane.models.move import WORKING_STATES
 from controlplane.selectors.alerts import counts as alert_counts
 from controlplane.selectors.common import age_s, cluster_row
+from controlplane.words import some
 
 STALE_AGE_S = 15.0
 LOST_AGE_S = 60.0
@@ -128,10 +129,6 @@ def health() -> Health:
     return overview().health
 
 
-def _some(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
-
-
 def _health(
     age: float | None, alive: int, total: int, counts: dict[str, int], drift: int, zookeeper: bool | None
 ) -> Health:
@@ -140,22 +137,22 @@ def _health(
     if age > LOST_AGE_S:
         return Health("unknown", f"Nothing was read from the cluster for {int(age)} s.")
     if counts["offline"]:
-        return Health("at_risk", f"{_some(counts['offline'], 'partition has', 'partitions have')} no leader.")
+        return Health("at_risk", f"{some(counts['offline'], 'partition has', 'partitions have')} no leader.")
     if counts["under_min_isr"]:
         return Health(
             "at_risk",
-            f"{_some(counts['under_min_isr'], 'partition has', 'partitions have')} fewer replicas in sync than min.insync.replicas.",
+            f"{some(counts['under_min_isr'], 'partition has', 'partitions have')} fewer replicas in sync than min.insync.replicas.",
         )
     if alive < total:
         return Health(
             "degraded",
-            f"{total - alive} of {_some(total, 'broker', 'brokers')} {'is' if total - alive == 1 else 'are'} down; "
-            f"{_some(counts['under_replicated'], 'partition lacks', 'partitions lack')} a replica.",
+            f"{total - alive} of {some(total, 'broker', 'brokers')} {'is' if total - alive == 1 else 'are'} down; "
+            f"{some(counts['under_replicated'], 'partition lacks', 'partitions lack')} a replica.",
         )
     if counts["under_replicated"]:
         return Health(
             "degraded",
-            f"{_some(counts['under_replicated'], 'partition has', 'partitions have')} a replica out of sync.",
+            f"{some(counts['under_replicated'], 'partition has', 'partitions have')} a replica out of sync.",
         )
     if zookeeper is False:
         return Health("degraded", "ZooKeeper does not answer: no elections until it is back.")
@@ -163,6 +160,6 @@ def _health(
         return Health("degraded", f"Nothing was read from the cluster for {int(age)} s.")
     if drift:
         return Health(
-            "degraded", f"{_some(drift, 'topic differs', 'topics differ')} between database and cluster (drift)."
+            "degraded", f"{some(drift, 'topic differs', 'topics differ')} between database and cluster (drift)."
         )
     return Health("healthy", "Every partition has its leader and all replicas in sync.")

@@ -83,12 +83,12 @@ def facts() -> core.Facts:
             leaderless=False,
         ),
         damaged=(
-            findings.count(),
+            findings.order_by().values("topic_id", "partition", "broker_id").distinct().count(),
             tuple(
                 f"{name}-{index} on broker {broker}"
-                for name, index, broker in findings.values_list("topic_name", "partition", "broker_id")[
-                    : core.NAMES_MAX
-                ]
+                for name, index, broker in findings.order_by("topic_name", "partition", "broker_id")
+                .values_list("topic_name", "partition", "broker_id")
+                .distinct()[: core.NAMES_MAX]
             ),
         ),
         drift=(cluster.drift or 0) if cluster is not None else 0,

@@ -23,7 +23,7 @@
     box.classList.toggle("quiet-chart", !data[0].length);
     const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const chart = new uPlot({
-      width: box.clientWidth, height: box.clientHeight, padding: [10, 28, 0, 0], legend: { show: false },
+      width: box.clientWidth, height: box.clientHeight, padding: [box.dataset.caption ? 24 : 10, 28, 0, 0], legend: { show: false },
       cursor: { y: false, points: { size: 5 } },
       scales: { x: { time: true, range: (u) => { if (over && u.data[0].length) return [u.data[0][0], Math.max(u.data[0].at(-1), u.data[0][0] + 1)]; const now = Date.now() / 1000, first = u.data[0][0] ?? now; return [Math.min(now - WINDOW_S_MIN, Math.max(first, now - KEEP_S)), now]; } }, y: { range: (u, low, high) => [0, Math.max(1, high || limit || 1, limit < 4 * high ? limit : 0) * 1.15] } },  // a limit far above hides the line
       axes: [{ ...axis, size: 24, space: 70, values: (u, ticks, i, space, step) => ticks.map((t) => clock(t, step)) }, { ...axis, size: 46, space: 26, values: (u, ticks) => ticks.map(short) }],

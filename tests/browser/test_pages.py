@@ -21,6 +21,8 @@ PAGES = {
     "move-refused": "/moves/2/", "plans": "/plans/", "plan": "/plans/1/", "plan-difference": "/plans/1/difference/?other=2", "plan-move": "/plans/1/move/", "move-schedule": "/moves/1/schedule/", "move-plan-file": "/moves/new/?kind=plan", "proposals": "/proposals/", "proposal": "/proposals/1/",
     "move-1-lifted": "/moves/new/?kind=partitions&topic=ledger&step=review&p=0&r0=4", "move-3-review": "/moves/new/?kind=drain&broker=1&step=review", "recoveries": "/moves/?tab=recoveries", "messages": "/messages/",
     "acls": "/acls/", "acl-new": "/acls/new/", "pipeline": "/pipeline/", "job": "/pipeline/1/", "audit": "/audit/", "change": "/audit/1/",
+    "alerts": "/alerts/", "damage": "/moves/?tab=damage", "restarts": "/brokers/restarts/", "restart": "/brokers/restarts/1/", "restart-new": "/brokers/restarts/new/?b=1&b=2",
+    "broker-drain": "/brokers/1/drain/", "rebalance": "/brokers/rebalance/", "move-tail": "/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=1,2,4", "topic-changes": "/topics/orders/?tab=changes",
     "search": "/search/?q=or", "missing": "/topics/nope/",
 }  # fmt: skip
 

@@ -100,4 +100,4 @@ def test_what_would_be_below_min_insync_is_a_refusal_two_may_lift_and_what_is_be
     limping = replace(whole, isr=(1,))
     p = plan({"kind": "drain", "broker": 2}, [limping], brokers(3))
     assert (p.problems, p.overridable) == ((), ()), "to move it is how it is mended"
-    assert "has 1 replicas in sync now" in p.warnings[0]
+    assert "has 1 replica in sync now" in p.warnings[0]
