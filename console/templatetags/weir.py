@@ -114,6 +114,13 @@ def curl(context: RequestContext, method: str, path: str, body: Any = None) -> d
     }
 
 
+@register.inclusion_tag("console/parts/curl_acts.html", takes_context=True)
+def curl_acts(context: RequestContext, noun: str, number: int, verbs: list[str]) -> dict[str, Any]:
+    """The REST calls that do the same as buttons without a form of their own."""
+    address = context["request"].build_absolute_uri(f"/api/v1/{noun}/{number}/")
+    return {"urls": [address + verb for verb in verbs]}
+
+
 @register.filter
 def reading(config: Any, value: str) -> SafeString:
     """A config's value with what a person reads in it: a length of time, a size, no limit."""

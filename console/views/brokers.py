@@ -46,6 +46,7 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
         "verdict": brokers.safe_to_restart(broker_id),
         "drain": brokers.drain_state(broker_id),
         "restart": restarts.working_restart(),
+        "at_once": ["uncordon" if row.cordoned else "cordon", "leaders_off" if row.leads else "leaders_back"],
     }
     return page(request, "console/broker.html", context, nav="brokers")
 

@@ -37,6 +37,14 @@ PARTS_SHOWN_MAX = 200
 """Rows of the review; the sums above them are over all."""
 
 
+PLAN_BODY = {
+    "scope": {"version": 1, "partitions": [{"topic": "TOPIC", "partition": 0, "replicas": [1, 2, 3]}]},
+    "name": "NAME",
+    "why": "WHY",
+}
+"""What the REST call beside the pasted plan carries."""
+
+
 @operator
 def new(request: HttpRequest) -> HttpResponse:
     q = request.GET
@@ -64,7 +72,12 @@ def new(request: HttpRequest) -> HttpResponse:
             context["error"] = f"There is no topic {context['topic']}."
         elif kind == "partitions":
             context["partitions"] = topics.partition_list(context["topic"], per_page=PARTITIONS_SHOWN_MAX)
-    context |= {"chosen": q.getlist("p"), "broker": q.get("broker", ""), "factor": q.get("factor", "")}
+    context |= {
+        "plan_body": PLAN_BODY,
+        "chosen": q.getlist("p"),
+        "broker": q.get("broker", ""),
+        "factor": q.get("factor", ""),
+    }
     return page(request, "console/move_choose.html", context, nav="moves")
 
 
@@ -94,7 +107,14 @@ def _imported(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     except Refused as error:
         reason = error.reason
     shown = request.POST.get("plan", "")
-    context |= {"kind": "plan", "plan": shown, "plan_name": request.POST.get("name", ""), "why": why, "error": reason}
+    context |= {
+        "kind": "plan",
+        "plan": shown,
+        "plan_name": request.POST.get("name", ""),
+        "why": why,
+        "error": reason,
+        "plan_body": PLAN_BODY,
+    }
     return page(request, "console/move_choose.html", context, nav="moves", status=400)
 
 

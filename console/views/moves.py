@@ -4,7 +4,7 @@ cancelling and rolling back are reviewed with their numbers first."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -61,11 +61,11 @@ def move(request: HttpRequest, move_id: int) -> HttpResponse:
         move_id, **{**listing(request, "topic"), "per_page": 100}, only=request.GET.get("only", "")
     )
     rate = [(s.at, s.bytes_per_s) for s in moves.move_samples(move_id) if s.bytes_per_s is not None]
-    brokers = move_loads.move_brokers(move_id)
+    brokers, counts = move_loads.move_brokers(move_id), moves.part_counts(move_id)
     context = {
         "m": row, "page": parts, "only": request.GET.get("only", ""), "rate": rate, "brokers": brokers, "receivers": sum(1 for b in brokers if b.parts_in),
         "waits": [(w.at, w.p99_ms) for w in move_loads.move_waits(move_id) if w.p99_ms is not None], "story": moves.move_story(move_id),
-        "counts": moves.part_counts(move_id), "acts": acts(row, moves.part_counts(move_id)),
+        "counts": counts, "acts": acts(row, counts), "at_once": [v for v in row.can if v in AT_ONCE],
     }  # fmt: skip
     return page(request, "console/move.html", context, nav="moves")
 
@@ -79,12 +79,6 @@ class Act:
     hint: str
     at_once: bool
     kind: str = ""
-    path: str = ""
-    """Of the REST call that does the same."""
-
-    @property
-    def body(self) -> dict[str, str]:
-        return {"why": "WHY"}
 
 
 def acts(row: moves.MoveRow, counts: dict[str, int]) -> list[Act]:
@@ -104,7 +98,7 @@ def acts(row: moves.MoveRow, counts: dict[str, int]) -> list[Act]:
         "cancel": Act("cancel", f"Cancel: return {flying}, keep {done}", "What waits stays where it is.", False),
         "roll_back": Act("roll_back", f"Roll back: return {flying + done}", "To the recorded placement, in its order.", False),
     }  # fmt: skip
-    return [replace(labels[verb], path=f"moves/{row.id}/{verb}") for verb in row.can]
+    return [labels[verb] for verb in row.can]
 
 
 @operator

@@ -10,7 +10,7 @@ from django.urls import reverse
 from console.forms import MoveOfPlanForm, WhyForm
 from console.fragments import size_text
 from console.views.shell import go, listing, missing, operator, page, said, signed_in, who
-from controlplane.selectors import plans
+from controlplane.selectors import moves, plans
 from controlplane.selectors.plans import PlanRow
 from controlplane.services import Refused, schedules
 from controlplane.services import moves as move_services
@@ -26,6 +26,7 @@ def plan_list(request: HttpRequest) -> HttpResponse:
         "page": plans.plan_list(query=query, dropped=dropped, **listing(request, "-id")),
         "q": query,
         "dropped": dropped,
+        "damaged": moves.findings_open(),
     }
     return page(request, "console/plans.html", context, nav="moves")
 

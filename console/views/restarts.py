@@ -63,7 +63,12 @@ def restart(request: HttpRequest, restart_id: int) -> HttpResponse:
     row = restarts.restart_row(restart_id)
     if row is None:
         return missing(request, f"rolling restart {restart_id}", "brokers", nav="brokers")
-    return page(request, "console/restart.html", {"r": row, "acts": acts(row)}, nav="brokers")
+    return page(
+        request,
+        "console/restart.html",
+        {"r": row, "acts": acts(row), "at_once": [a.verb for a in acts(row)]},
+        nav="brokers",
+    )
 
 
 def acts(row: restarts.RestartRow) -> list[Act]:

@@ -41,6 +41,13 @@ class Page(Generic[T]):
         return min(self.page * self.per_page, self.total)
 
 
+def within(total: int, page: int, per_page: int) -> tuple[int, int, int]:
+    """(page, pages, rows per page): what was asked for, brought within what there is."""
+    per_page = max(1, min(per_page, PER_PAGE_MAX))
+    pages = max(1, -(-total // per_page))
+    return max(1, min(page, pages)), pages, per_page
+
+
 def paged(
     rows: QuerySet[M],
     shape: Callable[[Sequence[M]], list[T]],
@@ -53,15 +60,13 @@ def paged(
     tie: str = "pk",
 ) -> Page[T]:
     """One page of `rows` in the order of `sort` (a key of `columns`; an unknown one falls back to the first). Unknown values sort last."""
-    per_page = max(1, min(per_page, PER_PAGE_MAX))
     name = sort.lstrip("-")
     if name not in columns:
         sort = name = next(iter(columns))
     field = F(columns[name])
     order = field.desc(nulls_last=True) if sort.startswith("-") else field.asc(nulls_last=True)
     total = rows.count()
-    pages = max(1, -(-total // per_page))
-    page = max(1, min(page, pages))
+    page, pages, per_page = within(total, page, per_page)
     start = (page - 1) * per_page
     # Keys first: a sort of ten thousands of whole rows, joined with others, carries them all along.
     keys = list(rows.order_by(order, tie).values_list("pk", flat=True)[start : start + per_page])

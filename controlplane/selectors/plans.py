@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.models import Plan
-from controlplane.selectors.common import PER_PAGE_MAX, Page, paged
+from controlplane.selectors.common import Page, paged, within
 from controlplane.selectors.moves import title_of
 from controlplane.services.plans import Part, parts_of, placements_now
 
@@ -104,9 +104,7 @@ def plan_row(plan_id: int) -> PlanRow | None:
 def plan_parts(plan_id: int, *, page: int = 1, per_page: int = 100) -> Page[PlanPartRow]:
     """In order of topic and partition: the order in which they are kept."""
     total = Plan.objects.filter(pk=plan_id).values_list("parts", flat=True).first() or 0
-    per_page = max(1, min(per_page, PER_PAGE_MAX))
-    pages = max(1, -(-total // per_page))
-    page = max(1, min(page, pages))
+    page, pages, per_page = within(total, page, per_page)
     found = parts_of(plan_id, (page - 1) * per_page, per_page)
     rows = [PlanPartRow(p[1], p[2], p[3], p[4], p[5], p[6]) for p in found]
     return Page(rows, total, page, pages, per_page, "topic", "")

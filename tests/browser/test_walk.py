@@ -201,6 +201,10 @@ def lose_a_broker_and_get_it_back(desk: Desk, house: House) -> None:
     desk.shot("walk-07-isr-grown")
 
 
+CAME = "[...document.querySelectorAll('#move-brokers tr td:nth-child(3)')].reduce((n, c) => n + (Number(c.innerText) || 0), 0)"
+SHARES = "[...document.querySelectorAll('#move-brokers td')].map((c) => c.innerText).filter((t) => t.includes(' of '))"
+
+
 def move_to_its_end(desk: Desk, house: House) -> None:
     """Every partition of a topic to the broker that does not hold it, one at a time, so that there is progress to see."""
     page = desk.page
@@ -226,6 +230,19 @@ def move_to_its_end(desk: Desk, house: House) -> None:
     mark(desk)
     watch(desk, "[data-f=percent]")
     until(desk, "window.weirSeen.some((v) => v > 5)", "progress")
+    # Each broker's share, and what producers feel meanwhile: both by themselves.
+    until(
+        desk,
+        "/^[0-9]+ of/.test(document.querySelector('#move-brokers td.num:not(.zero)').innerText)",
+        "brokers' shares",
+    )
+    until(desk, f"{CAME} > 0", "bytes to have come to a broker")
+    for _ in range(20):
+        write(house, 300, 3)
+        if page.inner_text("[data-f=p99]") != "–":
+            break
+    assert float(page.inner_text("[data-f=p99]").replace(",", "")) > 0
+    assert unchanged(desk)
     desk.shot("walk-10-move-running")
     # Slow enough to be seen, and too slow: half a minute is left. Faster, by the button that says how slow it is.
     page.click("text=Throttle (now 200 kB/s)")
@@ -239,6 +256,7 @@ def move_to_its_end(desk: Desk, house: House) -> None:
     percents = seen(desk)
     assert percents == sorted(percents) and any(0 < v < 100 for v in percents) and percents[-1] == 100, percents
     assert page.inner_text("[data-f=eta]") == "–"
+    until(desk, f"{SHARES}.every((t) => t.split(' of ')[0] === t.split(' of ')[1])", "every broker's share to be whole")
     desk.shot("walk-11-move-done")
     assert {p["index"]: p["replicas"] for p in house.partitions(MOVED)} == wanted
 

@@ -64,3 +64,14 @@ def test_drift_of_many_topics_costs_a_page_and_is_counted(
     text = operator.get("/topics/?only=drift").content.decode()
     assert text.count('<div class="note amber">The cluster has this topic') == 2
     assert "more topics differ" in text
+
+
+def test_where_something_can_be_done_the_rest_call_stands_beside_it(seeded: dict[str, Any], operator: Client) -> None:
+    """In the page's own part: the theme and the way out are in its frame. A form that only leads to a review is none. Whether the call does the
+    same, tests of the API say."""
+    silent = []
+    for address in PAGES:
+        own = operator.get(address).content.decode().partition('<main id="main"')[2]
+        if '<form method="post"' in own and 'value="review"' not in own and 'class="curl"' not in own:
+            silent.append(address)
+    assert not silent
