@@ -170,8 +170,9 @@ class Steps:
 
 
 def beside(replicas_from: Sequence[int], replicas_to: Sequence[int]) -> tuple[int, ...]:
-    """The placement with every copy, old and new: where copies are compared before the old ones go."""
-    return (*replicas_to, *(b for b in replicas_from if b not in replicas_to))
+    """The placement with every copy, old and new, where copies are compared before the old ones go: the old ones first, so that none of the new ones is
+    preferred as leader before it was compared."""
+    return (*replicas_from, *(b for b in replicas_to if b not in replicas_from))
 
 
 def difference(part: PartView, seen: ObservedPart) -> str:

@@ -101,7 +101,7 @@ def beside(world: World) -> Move:
     """A move whose copies are all in the ISR, old and new."""
     world.topic("flights", (1, 2))
     move = moves.plan_move(TO_23, who="alice", why="x", compare=True)
-    assert move.parts.get().wanted == [2, 3, 1]
+    assert move.parts.get().wanted == [1, 2, 3]
     moves.start_move(move.pk, who="alice")
     advancing.advance_move(move.pk)
     (order,) = advancing.ordered_parts()
@@ -124,7 +124,7 @@ def look(move: Move) -> Any:
 def test_the_old_copy_goes_only_after_all_copies_were_found_equal(beside: Move, world: World, brokers: Brokers) -> None:
     part = beside.parts.get()
     assert (part.state, advancing.ordered_parts()) == ("verifying", [])
-    assert world.state("flights", 0).isr_ids == (2, 3, 1), "nobody has gone yet"
+    assert world.state("flights", 0).isr_ids == (1, 2, 3), "nobody has gone yet"
     part = look(beside)
     assert (part.state, part.wanted, part.compared["equal"]) == ("ordered", [2, 3], True)
     assert part.compared["text"] == "Offsets 0 to 4 are equal on 3 copies." and len(part.compared["crc"]) == 8
@@ -144,8 +144,8 @@ def test_copies_that_differ_keep_the_old_one_and_roll_back_exactly(
     part = look(beside)
     beside.refresh_from_db()
     assert (part.state, beside.state) == ("stuck", "failed")
-    assert "Broker 3 and the leader 2 differ in offsets 0 to 4" in part.note
-    assert world.state("flights", 0).isr_ids == (2, 3, 1)
+    assert "Broker 3 and the leader 1 differ in offsets 0 to 4" in part.note
+    assert world.state("flights", 0).isr_ids == (1, 2, 3)
     moves.roll_back_move(beside.pk, who="alice", why="broker 3 lies")
     advancing.advance_move(beside.pk)
     (order,) = advancing.ordered_parts()
@@ -220,7 +220,7 @@ def test_an_old_copy_that_is_out_of_sync_is_not_waited_for(beside: Move, world: 
     """Whose broker is away, or whose disk died: the leader holds what is acknowledged."""
     beside.parts.update(state="copying")
     state = world.state("flights", 0)
-    world.put("flights", 0, adding=(3,), isr=(2, 3))
+    world.put("flights", 0, adding=(3,), isr=(2, 3), leader=2, leader_incarnation=102)
     brokers.away.add(1)
     part = look(beside)
     assert part.state == "verifying"
@@ -228,7 +228,7 @@ def test_an_old_copy_that_is_out_of_sync_is_not_waited_for(beside: Move, world: 
     assert (part.state, part.wanted) == ("ordered", [2, 3])
     assert part.compared["text"] == "Offsets 0 to 4 are equal on 2 copies."
     # It comes back in this moment, which ends the placement of before: the order is bound to what is there now.
-    world.put("flights", 0, adding=(), isr=(2, 3, 1), assignment_generation=state.assignment_generation + 1)
+    world.put("flights", 0, adding=(), isr=(1, 2, 3), assignment_generation=state.assignment_generation + 1)
     advancing.advance_move(beside.pk)
     part.refresh_from_db()
     assert (part.state, part.read_generation) == ("ordered", state.assignment_generation + 1)
@@ -279,8 +279,8 @@ def test_one_record_that_differs_anywhere_stops_the_switch(
     part = look(tail)
     while part.state == "verifying":
         part = look(tail)
-    assert part.state == "stuck" and "Broker 3 and the leader 2 differ in offsets" in part.note
-    assert world.state("flights", 0).isr_ids == (2, 3, 1)
+    assert part.state == "stuck" and "Broker 3 and the leader 1 differ in offsets" in part.note
+    assert world.state("flights", 0).isr_ids == (1, 2, 3)
 
 
 @pytest.mark.django_db

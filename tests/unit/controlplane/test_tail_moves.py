@@ -69,7 +69,7 @@ def test_it_joins_by_itself_once_retention_has_passed(world: World) -> None:
     offsets(500, 900, 0)
     assert advance(move) == "ordered"
     (order,) = orders()
-    assert (order.replicas, order.observers, order.cut_at, order.read_generation) == ((2, 3, 1), (), None, 1)
+    assert (order.replicas, order.observers, order.cut_at, order.read_generation) == ((1, 2, 3), (), None, 1)
     switched(world, move)
     move.refresh_from_db()
     assert move.state == "done"
@@ -78,7 +78,7 @@ def test_it_joins_by_itself_once_retention_has_passed(world: World) -> None:
 def beside(world: World, move: Move) -> None:
     """All copies stand side by side in the ISR, and are compared before the old one goes."""
     world.put("flights", 0, observers=(), tail_start=-1)
-    world.begin_move("flights", 0, (2, 3, 1))
+    world.begin_move("flights", 0, (1, 2, 3))
     assert advance(move) == "copying"
     world.end_move("flights", 0)
     assert advance(move) == "verifying" and orders() == []
@@ -124,7 +124,7 @@ def test_a_new_copy_that_differs_does_not_take_the_place_of_the_old_one(world: W
     told = "Broker 3 and the leader 2 differ in offsets 500 to 900."
     move.parts.update(compared={"equal": False, "text": told})
     assert advance(move) == "stuck" and told in move.parts.get().note
-    assert orders() == [] and world.state("flights", 0).isr_ids == (2, 3, 1)
+    assert orders() == [] and world.state("flights", 0).isr_ids == (1, 2, 3)
     moves.roll_back_move(move.pk, who="alice", why="broker 3 lies")
     assert advance(move) == "ordered"
     assert orders()[0].replicas == (1, 2)
