@@ -271,6 +271,8 @@ class Transactional(Client):
 
 class Transactor(Transactional):
     number = 0
+    zombies = 0
+    """Seed 3079 of tails with transactions: two of them after the same transaction wrote the same value, and one was committed."""
 
     def next(self) -> None:
         if self.stopped:
@@ -279,6 +281,7 @@ class Transactor(Transactional):
         if self.world.chance(0.04):
             # The process ends, or only seems to: its successor begins, and this one goes on with what it has.
             self.world.reached["zombie producer"] += 1
+            self.zombies += 1
             Zombie(self)
             self.begin_anew()
             return
@@ -308,7 +311,11 @@ class Zombie(Transactional):
     def __init__(self, elder: Transactor) -> None:
         self._elder = elder
         super().__init__(
-            elder.cluster, elder.ledger, f"{elder.name}z{elder.number}", elder.transactional_id, elder.kind
+            elder.cluster,
+            elder.ledger,
+            f"{elder.name}z{elder.number}.{elder.zombies}",
+            elder.transactional_id,
+            elder.kind,
         )
 
     def begin_anew(self) -> None:
