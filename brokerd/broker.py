@@ -15,30 +15,11 @@ from functools import partial
 from typing import Any
 
 from brokerd.access.authorizer import Authorizer
-from brokerd.access.mutations import Mutations
 from brokerd.access.sasl import Authenticator
 from brokerd.access.scram import Credential
-from brokerd.apis.admin import AdminApi
-from brokerd.apis.configs import ConfigsApi
-from brokerd.apis.consumer_groups import ConsumerGroupsApi
-from brokerd.apis.elections import ElectionsApi
-from brokerd.apis.features import FeaturesApi
-from brokerd.apis.fetch import FetchApi
 from brokerd.apis.fetchsessions import Sessions
-from brokerd.apis.group_offsets import GroupOffsetsApi
-from brokerd.apis.groups import GroupsApi
 from brokerd.apis.held import Inquiries
-from brokerd.apis.logdirs import LogDirsApi
-from brokerd.apis.metadata import MetadataApi
-from brokerd.apis.offsets import OffsetsApi
-from brokerd.apis.participants import ParticipantsApi
 from brokerd.apis.produce import ProduceApi
-from brokerd.apis.quotas import QuotasApi
-from brokerd.apis.reassignments import ReassignmentsApi
-from brokerd.apis.security import SecurityApi
-from brokerd.apis.tokens import HANDLERS as TOKEN_HANDLERS
-from brokerd.apis.topicpartitions import TopicPartitionsApi
-from brokerd.apis.transactions import TransactionsApi
 from brokerd.archives import Archives
 from brokerd.cleanstop import close_all
 from brokerd.cluster.configs import TopicConfig
@@ -57,9 +38,9 @@ from brokerd.config import BrokerConfig
 from brokerd.coordinator.consumer_events import Terms
 from brokerd.coordinator.groups import Groups
 from brokerd.coordinator.markers import Markers
-from brokerd.coordinator.settings import CONSUMER, terms_of
+from brokerd.coordinator.settings import terms_of
 from brokerd.coordinator.transactions import Transactions
-from brokerd.dispatch import Dispatch, Handler
+from brokerd.dispatch import Dispatch
 from brokerd.dynamic import topic_default
 from brokerd.identity import Identity
 from brokerd.internal import ImageTopics, Inquiry, InternalLog, coordinator_of
@@ -73,6 +54,7 @@ from brokerd.outside import Outside
 from brokerd.partitions import TICK_MS, Partitions
 from brokerd.relocations import Relocations
 from brokerd.scrub import LOOK_MS, Scrub
+from brokerd.served import handlers
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.openfiles import OpenFiles
 from brokerd.throttles import Throttles
@@ -104,7 +86,7 @@ INTERNAL_DEFAULTS = {
 class Broker:
     def __init__(self, config: BrokerConfig, store: Callable[[], Store], outside: Outside | None = None) -> None:
         self.config = config
-        self._outside = outside = outside or Outside()
+        outside = outside or Outside()
         self.loop, self.jobs, self.disk = outside.loop, outside.jobs, outside.disk
         # Half of them, so that connections have the other half.
         self.disk.open_files = OpenFiles(min(config["log.open.files.max"], outside.descriptors_max // 2))
@@ -190,10 +172,13 @@ class Broker:
             self.partitions, self.jobs, lambda: self.loop.now,
             bytes_per_s_max=lambda: int(config["replica.alter.log.dirs.io.max.bytes.per.second"]),
         )  # fmt: skip
-        self._draw_producer_id = outside.draw_producer_id
+        self.draw_producer_id = outside.draw_producer_id
+        self.fetch_sessions = Sessions(
+            self.waiters, outside.draw_producer_id, slots=config["max.incremental.fetch.session.cache.slots"]
+        )
         self.authorizer = self.dispatch.authorizer = Authorizer(config.values, lambda: self.partitions.image)
         self.dispatch.clock = lambda: self.loop.now
-        self.dispatch.handlers.update(self._handlers())
+        self.dispatch.handlers.update(handlers(self))
         guarded = [d for d in config.doors if d.sasl]
         if guarded:
             mechanisms = frozenset(m for d in guarded for m in config.of(d, "sasl.enabled.mechanisms"))
@@ -215,72 +200,6 @@ class Broker:
         self.loop.every(OPEN_AGAIN_MS, self.partitions.open_again)
         self.loop.every(60_000, lambda now: self.listeners.close_idle(config["connections.max.idle.ms"]))
         self.loop.after_turn.append(self._after_turn)
-
-    def _handlers(self) -> dict[int, Handler]:
-        self.fetch_sessions = Sessions(
-            self.waiters, self._outside.draw_producer_id, slots=self.config["max.incremental.fetch.session.cache.slots"]
-        )
-        fetch = FetchApi(
-            self.loop, self.partitions, self.fetch_sessions, bytes_max=self.config["fetch.max.bytes"],
-            throttles=self.throttles, archives=self.archives, by_rack=bool(self.config["replica.selector.class"]),
-        )  # fmt: skip
-        offsets = OffsetsApi(self.loop, self.partitions, self.archives)
-        metadata = MetadataApi(self.loop, self.config, lambda: self.partitions.image, self._ask)
-        admin = AdminApi(
-            self.config,
-            lambda: self.partitions.image,
-            self._ask,
-            Mutations(self.dispatch.quotas),
-            lambda: self.loop.now,
-        )
-        log_dirs = LogDirsApi(self.partitions, self.relocations, lambda: self.loop.now, self.produce.times)
-        groups = GroupsApi(
-            self.groups, self._coordinator,
-            session_ms_min=self.config["group.min.session.timeout.ms"],
-            session_ms_max=self.config["group.max.session.timeout.ms"],
-        )  # fmt: skip
-        consumer_groups = ConsumerGroupsApi(
-            self.groups,
-            lambda: self.partitions.image,
-            enabled=CONSUMER in self.config["group.coordinator.rebalance.protocols"],
-        )
-        group_offsets = GroupOffsetsApi(self.groups, lambda: self.loop.now)
-        security = SecurityApi(lambda: self.partitions.image, self._ask, self.authorizer)
-        quotas = QuotasApi(self.dispatch.quotas, self._ask)
-        moving = ReassignmentsApi(lambda: self.partitions.image, self._ask)
-        transactions = TransactionsApi(
-            self.transactions, lambda: self.partitions.image, lambda: self.loop.now, self._draw_producer_id,
-            timeout_ms_max=self.config["transaction.max.timeout.ms"],
-        )  # fmt: skip
-        participants = ParticipantsApi(self.partitions, self.produce, self.groups, lambda: self.loop.now)
-        return {
-            **TOKEN_HANDLERS,
-            **TopicPartitionsApi(lambda: self.partitions.image).handlers(),
-            **ConfigsApi(self.config, lambda: self.partitions.image, self._ask).handlers(),
-            **FeaturesApi(lambda: self.partitions.image, self._ask).handlers(),
-            **ElectionsApi(lambda: self.partitions.image, self._ask).handlers(),
-            **groups.handlers(),
-            **consumer_groups.handlers(),
-            **group_offsets.handlers(),
-            **security.handlers(),
-            **quotas.handlers(),
-            **transactions.handlers(),
-            **participants.handlers(),
-            **moving.handlers(),
-            ApiKey.PRODUCE: self.produce.handle,
-            ApiKey.FETCH: fetch.handle,
-            ApiKey.LIST_OFFSETS: offsets.list_offsets,
-            ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
-            ApiKey.DELETE_RECORDS: offsets.delete_records,
-            ApiKey.API_VERSIONS: metadata.api_versions,
-            ApiKey.METADATA: metadata.metadata,
-            ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
-            ApiKey.CREATE_TOPICS: admin.create_topics,
-            ApiKey.DELETE_TOPICS: admin.delete_topics,
-            ApiKey.CREATE_PARTITIONS: admin.create_partitions,
-            ApiKey.ALTER_REPLICA_LOG_DIRS: log_dirs.alter_replica_log_dirs,
-            ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe_log_dirs,
-        }
 
     # -- introductions ---------------------------------------------------------------------------------------------------
     def _topic_config(self, topic: TopicState) -> TopicConfig:
@@ -313,7 +232,7 @@ class Broker:
         _, value = self.partitions.image.access_to("scram", f"{mechanism}:{user}")
         return Credential.from_json(value) if value is not None else None
 
-    def _ask(
+    def ask_controller(
         self, kind: str, payload: dict[str, Any], timeout_ms: int, done: Callable[[RequestAnswered | None], None]
     ) -> None:
         self.membership.request(kind, payload, timeout_ms, done)
@@ -364,7 +283,7 @@ class Broker:
         elif topic == TRANSACTION_STATE_TOPIC:
             self.transactions.resigned(partition, now)
 
-    def _coordinator(self, topic: str, key: str, listener: str) -> tuple[int, str, int] | None:
+    def coordinator(self, topic: str, key: str, listener: str) -> tuple[int, str, int] | None:
         image = self.partitions.image
         broker = image.brokers.get(coordinator_of(image, topic, key))
         address = broker.address(listener) if broker is not None and broker.alive else None
