@@ -37,7 +37,7 @@ class ObservedPart:
     """One partition as the observer mirrored it. Sizes in bytes per broker; a broker that did not answer is absent. `sampled_at`: when sizes
     were told last, Unix seconds. `throttled`: its topic names a new replica of it as throttled, whoever wanted that.
 
-    `observers`, `tail_start` and `log_start_floor` as the metadata log has them, None = nothing is said; `log_start` is the leader's own. `lags`: records
+    `observers`, `tail_start`, `log_start_floor` and `archive_start` as the metadata log has them, None = nothing is said; `log_start` is the leader's own. `lags`: records
     that a broker's copy lacks, as it said itself; who does not know is absent. `unfit`: why its topic cannot move without its old data."""
 
     replicas: tuple[int, ...]
@@ -52,6 +52,7 @@ class ObservedPart:
     observers: tuple[int, ...] = ()
     tail_start: int | None = None
     log_start_floor: int | None = None
+    archive_start: int | None = None
     log_start: int | None = None
     lags: Mapping[int, int] = field(default_factory=dict)
     unfit: str = ""
@@ -68,7 +69,7 @@ class ObservedPart:
 @dataclass(frozen=True, slots=True)
 class PartView:
     """One MovePartition row. Times are Unix seconds. `compared`: whether its copies are equal, and a sentence; None = not known yet.
-    `cut_at`: below it the operator has had everything deleted."""
+    `cut_at`: below it the operator has had everything deleted. `hand_over_at`: below it the old replicas hold what they have."""
 
     id: int
     name: str
@@ -88,6 +89,7 @@ class PartView:
     compared: tuple[bool, str] | None = None
     tail_start: int | None = None
     cut_at: int | None = None
+    hand_over_at: int | None = None
 
     @property
     def forward(self) -> tuple[tuple[int, ...], ...]:
@@ -121,7 +123,8 @@ class PartView:
 class MoveView:
     """`parts` may leave out what has no step to take: ended parts, and waiting ones far down the line; `rest` counts those by state.
     `busy`: copies of other moves per broker. `free`: bytes free per broker. `throttle`: bytes/s per broker, None = none. `throttle_left`:
-    what the metadata log still holds of it beyond what is wanted, as a phrase. `overdue`: its deadline for retention has passed."""
+    what the metadata log still holds of it beyond what is wanted, as a phrase. `overdue`: its deadline for retention has passed. `early`: it does not
+    wait for retention."""
 
     state: str
     parts: tuple[PartView, ...]
@@ -135,6 +138,7 @@ class MoveView:
     throttle_left: str = ""
     mode: str = "copy"
     overdue: bool = False
+    early: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +160,7 @@ class PartStep:
     samples: tuple[pace.Sample, ...] | None = None
     tail_start: int | None = None
     cut_at: int | None = None
+    hand_over_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

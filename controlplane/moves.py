@@ -207,6 +207,9 @@ def _advance_ordered(part: PartView, seen: ObservedPart, alive: frozenset[int], 
     if taken and (not part.going_back or seen.generation > part.read_generation):
         return PartStep(part.id, "copying", read_generation=seen.generation, note="", cause="")
     if seen.generation == part.read_generation:
+        if _begun_anew(part, seen):
+            note = "Not handed over: the new copies begin elsewhere since it was ordered."
+            return PartStep(part.id, "following", note=note, cause="")
         return untaken(part, seen, alive, now)
     if _stands_beside(part, seen):
         return PartStep(part.id, "ordered", read_generation=seen.generation, ordered=True)
@@ -217,11 +220,19 @@ def _advance_ordered(part: PartView, seen: ObservedPart, alive: frozenset[int], 
     return PartStep(part.id, "stuck", active=False, note=difference(part, seen))
 
 
+def _begun_anew(part: PartView, seen: ObservedPart) -> bool:
+    """The new copies begin elsewhere than where it was to be handed over: no controller carries that order out."""
+    handing = part.hand_over_at is not None and not part.going_back and seen.observers == part.tail_copies
+    return handing and bool(seen.observers) and seen.tail_start != part.hand_over_at
+
+
 def _bytes(part: PartView, seen: ObservedPart) -> tuple[int | None, int | None]:
     """Bytes to copy and copied, over the replicas that are new in this direction. None = not known."""
     new = part.copies_to
     if not new:
         return 0, 0
+    if part.hand_over_at is not None and not part.going_back:
+        return part.bytes_total, part.bytes_done  # of what lies below nothing is to come
     whole = seen.sizes.get(seen.leader) if seen.leader is not None else None
     if whole is None:
         return part.bytes_total, part.bytes_done
@@ -380,4 +391,5 @@ def after(part: PartView, step: PartStep, now: float) -> PartView:
         samples=part.samples if step.samples is None else step.samples,
         tail_start=part.tail_start if step.tail_start is None else step.tail_start,
         cut_at=part.cut_at if step.cut_at is None else step.cut_at,
+        hand_over_at=part.hand_over_at if step.hand_over_at is None else step.hand_over_at,
     )

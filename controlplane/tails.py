@@ -15,9 +15,10 @@ waited for. Called by `moves`. Must not come in: the database, clocks (now is pa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from controlplane import pace
-from controlplane.moveparts import MoveView, ObservedPart, PartStep, PartView, difference, untaken
+from controlplane.moveparts import MoveView, ObservedPart, PartStep, PartView, beside, difference, untaken
 
 IN_STEP_RECORDS = 5_000
 """A copy that lacks no more than this, by its own word, is in step: under load none lacks nothing. Joining asks for more, and sees to it itself."""
@@ -50,6 +51,9 @@ def begin(part: PartView, seen: ObservedPart) -> PartStep:
         return PartStep(part.id, "stuck", active=False, note=difference(part, seen))
     if seen.unfit:
         return PartStep(part.id, "stuck", active=False, note=seen.unfit)
+    if seen.archive_start is not None:
+        note = f"Refused: its records below {seen.archive_start} still lie apart, from an earlier hand-over. Wait for retention, or use copy."
+        return PartStep(part.id, "stuck", active=False, note=note)
     return PartStep(part.id, "seeding", ordered=True, note="")
 
 
@@ -81,6 +85,11 @@ def _followed(part: PartView, seen: ObservedPart, move: MoveView) -> PartStep | 
     state = "following" if cause not in ("", pace.CUT_DUE) or note.startswith("Following") else "ready"
     if state == "ready" and begins is not None and (seen.log_start or 0) >= begins and move.state != "paused":
         return PartStep(part.id, "ordered", bytes_total=done, bytes_done=done, ordered=True, note="", cause="")
+    if state == "ready" and begins is not None and move.early and move.state != "paused":
+        return PartStep(
+            part.id, "ordered", bytes_total=done, bytes_done=done, ordered=True, note="", cause="", hand_over_at=begins,
+            tail_start=begins if begins != part.tail_start else None,
+        )  # fmt: skip
     step = PartStep(
         part.id, state, bytes_total=done, bytes_done=done, progressed=done != part.bytes_done, note=note, cause=cause,
         tail_start=begins if begins != part.tail_start else None,
@@ -155,13 +164,28 @@ def order(
     replicas_from: Sequence[int],
     replicas_to: Sequence[int],
     cut_at: int | None,
-) -> tuple[tuple[int, ...], tuple[int, ...], int | None]:
-    """What a part in `seeding`, `cutting` or `ordered` asks of the controller: (replicas, observers, cut at)."""
+    hand_over_at: int | None,
+) -> Order:
+    """What a part in `seeding`, `cutting` or `ordered` asks of the controller."""
     if state == "seeding":
-        return tuple(replicas_from), tuple(b for b in replicas_to if b not in replicas_from), None
+        return Order(tuple(replicas_from), observers=tuple(b for b in replicas_to if b not in replicas_from))
     if state == "cutting":
-        return tuple(replicas_from), (), cut_at
-    return tuple(wanted), (), None
+        return Order(tuple(replicas_from), cut_at=cut_at)
+    # Old and new copies side by side are ordered first; what comes after that, or instead, is an ordinary order.
+    first = list(wanted) == list(first_placement(replicas_from, replicas_to))
+    return Order(tuple(wanted), hand_over_at=hand_over_at if first else None)
+
+
+class Order(NamedTuple):
+    replicas: tuple[int, ...]
+    observers: tuple[int, ...] = ()
+    cut_at: int | None = None
+    hand_over_at: int | None = None
+
+
+def first_placement(old: Sequence[int], new: Sequence[int]) -> tuple[int, ...]:
+    """What is ordered first where copies are compared: every copy, if some would go and others come."""
+    return beside(old, new) if set(new) - set(old) and set(old) - set(new) else tuple(new)
 
 
 def _offset(offset: int | None) -> str:

@@ -27,6 +27,9 @@ LEVELS = {
 LEVEL_MIN, LEVEL_MAX = min(LEVELS), max(LEVELS)
 """What this program reads. It writes every one of them."""
 
+ARCHIVE_LEVEL = 6
+"""From there on old records may lie apart."""
+
 Range = tuple[int, int]
 SPOKEN: Range = (LEVEL_MIN, LEVEL_MAX)
 UNSAID: Range = (1, 1)

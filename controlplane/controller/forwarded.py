@@ -180,12 +180,14 @@ def desired(row: Topic, request_id: str | None = None) -> DesiredTopic:
 
 
 def placed(row: MovePartition, request_id: str | None = None) -> DesiredAssignment:
-    replicas, observers, cut_at = tails.order(
-        row.state, wanted=row.wanted, replicas_from=row.replicas_from, replicas_to=row.replicas_to, cut_at=row.cut_at
-    )
+    order = tails.order(
+        row.state, wanted=row.wanted, replicas_from=row.replicas_from, replicas_to=row.replicas_to, cut_at=row.cut_at,
+        hand_over_at=row.hand_over_at,
+    )  # fmt: skip
     return DesiredAssignment(
-        row.topic_id, row.partition, replicas, row.read_generation, str(row.move_id), request_id, observers, cut_at
-    )
+        row.topic_id, row.partition, order.replicas, row.read_generation, str(row.move_id), request_id, order.observers,
+        order.cut_at, order.hand_over_at,
+    )  # fmt: skip
 
 
 def entry_of(row: AccessEntry, request_id: str | None = None) -> DesiredAccess:

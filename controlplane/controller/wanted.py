@@ -13,6 +13,7 @@ from uuid import UUID
 from brokerd.cluster import features
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.features import FEATURES_LEVEL
+from brokerd.cluster.levels import ARCHIVE_LEVEL
 from brokerd.cluster.metadata import (
     BROKER,
     AccessChanged,
@@ -42,8 +43,6 @@ from controlplane.controller.look import Look
 
 TAIL_LEVEL = 5
 """Of the metadata log: from there on a partition may have observers."""
-ARCHIVE_LEVEL = 6
-"""From there on old records may lie apart."""
 
 
 @dataclass(slots=True)

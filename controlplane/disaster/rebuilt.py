@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from brokerd.cluster.image import Image
-from brokerd.cluster.levels import LEVEL_MIN
+from brokerd.cluster.levels import ARCHIVE_LEVEL, LEVEL_MIN
 from brokerd.cluster.model import (
     GROUP_OFFSETS_TOPIC,
     NO_INCARNATION,
@@ -41,7 +41,7 @@ class CannotRebuild(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A partition's log on one broker, as its own start would find it. `end` is the offset after its last record."""
+    """A partition's log on one broker, as its own start would find it: from `start` to `end`, the offset after its last record."""
 
     broker_id: int
     topic: str
@@ -49,6 +49,7 @@ class Copy:
     last_epoch: int
     end: int
     high_watermark: int = 0
+    start: int = 0
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -77,7 +78,7 @@ class Survey:
             broker_id = int(body["broker_id"])
             copies = tuple(
                 Copy(broker_id, c["topic"], TopicPartition(UUID(c["topic_id"]), c["partition"]), c["last_epoch"], c["end"],
-                     c["high_watermark"])
+                     c["high_watermark"], c.get("start", 0))
                 for c in body["copies"]
             )  # fmt: skip
             return Survey(
@@ -149,6 +150,8 @@ def rebuild(
         for index in range(topic.partition_count):
             found = copies.get(TopicPartition(topic.topic_id, index), [])
             state = seated(known.get(index), found, sorted(surveyed))
+            if image.metadata_version >= ARCHIVE_LEVEL:
+                state = with_old_records(state, found)
             topic.partitions[index] = state
             if not found:
                 empty.append(index)
@@ -186,6 +189,17 @@ def seated(known: PartitionState | None, copies: Sequence[Copy], brokers: Sequen
         observers=(), tail_start=-1, log_start_floor=-1,
         leader_epoch=max([0, *epochs]) + EPOCHS_ABOVE, partition_epoch=state.partition_epoch + EPOCHS_ABOVE,
     )  # fmt: skip
+
+
+def with_old_records(state: PartitionState, copies: Sequence[Copy]) -> PartitionState:
+    """Where those that reach farthest begin later than another copy that reaches them, nobody may have known that it holds what is older (a hand-over
+    since the backup, or rows that are lost): it does now, or it would delete that as its leader's log begins later."""
+    began = {c.broker_id: c.start for c in copies if c.broker_id in state.isr_ids}
+    begins = max(began.values(), default=0)
+    whole = tuple(sorted({c.broker_id for c in copies if c.start < begins <= c.end}))
+    if state.archive_start >= 0 or not whole or begins <= max(0, state.log_start_floor):
+        return state
+    return replace(state, archive_start=begins, archive_epoch=state.leader_epoch, holders=whole)
 
 
 def _topics(base: Image, copies: Mapping[TopicPartition, Sequence[Copy]], notes: list[str]) -> list[TopicState]:
@@ -236,7 +250,7 @@ def _nobody_missing(
     missing: dict[int, list[str]] = {}
     for topic in topics:
         for index, state in topic.partitions.items():
-            for broker_id in set(state.replicas) - surveyed:
+            for broker_id in {*state.replicas, *state.holders} - surveyed:
                 missing.setdefault(broker_id, []).append(f"{topic.name}-{index}")
     unsaid = sorted(missing.keys() - without)
     if unsaid:

@@ -60,6 +60,8 @@ def _mirrored(image: Image) -> None:
         image.topics[p.topic_id].partitions[p.index] = PartitionState(
             tuple(p.replicas), (), observers=tuple(p.observers), leader_epoch=p.leader_epoch, partition_epoch=p.partition_epoch,
             adding=tuple(p.adding), removing=tuple(p.removing), assignment_generation=p.assignment_generation,
+            archive_start=-1 if p.archive_start is None else p.archive_start, archive_epoch=-1 if p.archive_epoch is None else p.archive_epoch,
+            holders=tuple(p.holders),
         )  # fmt: skip
 
 

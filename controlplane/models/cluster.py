@@ -92,7 +92,8 @@ class ObservedTopic(models.Model):
 
 class Partition(models.Model):
     """One partition as the metadata log has it, and its offsets as its leader answered at `sampled_at`. `observers`
-    hold copies from `tail_start` on that count for nothing; below `log_start_floor` everything was deleted by order. `in_trouble`: it has no leader or
+    hold copies from `tail_start` on that count for nothing; below `log_start_floor` everything was deleted by order. Records below
+    `archive_start` are with `holders` (decision 035). `in_trouble`: it has no leader or
     lacks a replica; kept as a column so that the list of troubles costs a page among 100,000 partitions."""
 
     topic = models.ForeignKey(ObservedTopic, on_delete=models.CASCADE, related_name="partitions")
@@ -106,6 +107,9 @@ class Partition(models.Model):
     observers = models.JSONField(default=list)
     tail_start = models.BigIntegerField(null=True)
     log_start_floor = models.BigIntegerField(null=True)
+    archive_start = models.BigIntegerField(null=True)
+    archive_epoch = models.IntegerField(null=True)
+    holders = models.JSONField(default=list)
     leader = models.IntegerField(null=True)
     in_trouble = models.BooleanField(default=False, db_index=True)
     leader_epoch = models.IntegerField()

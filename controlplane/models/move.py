@@ -62,6 +62,7 @@ class Move(models.Model):
     that (approved, or paused by the window and not by a person).
     `adaptive`: {"cap", "floor"} in bytes/s, and what `services.speeds` has learned; its throttle then follows the producers' p99. None = fixed.
     `deadline_hours`: so long after its start retention is waited for (mode tail); then a cut is asked for. None = for ever.
+    `handover`: "early" hands over (mode tail) as soon as the new copies are in step; the old replicas hold what is older. "" waits for retention.
     `waits`: what producers of the brokers it burdens waited while it copied: {"counts": the brokers' last histograms, "rows": [[Unix seconds, p99 in
     ms or null], ..]} (`services.speeds`).
     `step` counts what was done, `version` every write: a task that read an older version changes nothing.
@@ -92,6 +93,7 @@ class Move(models.Model):
     adaptive = models.JSONField(null=True)
     deadline_hours = models.PositiveIntegerField(null=True)
     waits = models.JSONField(default=dict)
+    handover = models.CharField(max_length=10, default="")
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
@@ -117,6 +119,7 @@ class MovePartition(models.Model):
     "after", "upto", "bytes", "crc"}; null = not yet, or not asked for; "equal" null = so far, up to `after` of `upto`).
 
     Of a move without old data: new copies begin at `tail_start`, since `tail_at`; `cut_at`: an operator had everything below deleted.
+    `hand_over_at`: it was handed over there, and the old replicas hold what lies below.
     """
 
     move = models.ForeignKey(Move, on_delete=models.CASCADE, related_name="parts")
@@ -137,6 +140,7 @@ class MovePartition(models.Model):
     tail_start = models.BigIntegerField(null=True)
     tail_at = models.DateTimeField(null=True)
     cut_at = models.BigIntegerField(null=True)
+    hand_over_at = models.BigIntegerField(null=True)
     cause = models.CharField(max_length=20, default="")
     progress_at = models.DateTimeField(null=True)
     ordered_at = models.DateTimeField(null=True)

@@ -120,6 +120,7 @@ def view_of(move: Move) -> core.MoveView:
         throttle_left=throttles.left(move) if move.throttled and ending else "",
         mode=move.mode,
         overdue=move.deadline is not None and timezone.now() >= move.deadline,
+        early=move.handover == "early",
     )
 
 
@@ -148,6 +149,7 @@ def views_of(parts: Sequence[MovePartition], *, deadline: bool = False) -> list[
             else None,
             tail_start=p.tail_start,
             cut_at=p.cut_at,
+            hand_over_at=p.hand_over_at,
         )
         for p in parts
     ]
@@ -182,6 +184,7 @@ def _observed(row: Partition, deadline: bool) -> core.ObservedPart:
         observers=tuple(row.observers),
         tail_start=row.tail_start,
         log_start_floor=row.log_start_floor,
+        archive_start=row.archive_start,
         log_start=row.start_offset,
         lags={r.broker_id: r.lag_records for r in copies if r.lag_records is not None},
         unfit=tails.unfit(row.topic.name, row.topic.configs, internal=row.topic.internal, deadline=deadline),
@@ -207,7 +210,9 @@ def apply_steps(move: Move, steps: Sequence[core.PartStep]) -> None:
         values: dict[str, Any] = {"state": step.state, "version": F("version") + 1}
         if step.wanted is not None:
             values["wanted"] = list(step.wanted)
-        for name in ("read_generation", "bytes_total", "bytes_done", "active", "note", "cause", "tail_start", "cut_at"):
+        for name in (
+            "read_generation", "bytes_total", "bytes_done", "active", "note", "cause", "tail_start", "cut_at", "hand_over_at",
+        ):  # fmt: skip
             if (value := getattr(step, name)) is not None:
                 values[name] = value
         if step.samples is not None:

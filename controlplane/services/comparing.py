@@ -81,6 +81,8 @@ def _found(row: Partition, so_far: Mapping[str, Any] | None, *, whole: bool) -> 
         return Comparison(None, _why_not(leader, e))
     if "compact" in row.topic.configs.get("cleanup.policy", ""):
         return _ends(row, addresses, end)
+    # Where old records lie apart, what all copies have begins there.
+    first = max(first, row.archive_start or 0)
     if whole:
         return _whole(row, addresses, so_far, first, end)
     return _range(row, addresses, max(first, end - _records(row, end - first)), end)

@@ -17,15 +17,17 @@ from controlplane import plan as planning
 from controlplane.bulk import insert_many, read_many
 from controlplane.models import Broker, Move, MovePartition, ObservedTopic, Partition
 from controlplane.models.change import Outcome
-from controlplane.moves import beside
 from controlplane.services import tails, throttles
 from controlplane.services.common import Refused, record, record_refusal
+from controlplane.tails import first_placement
 
 PARTS_IN_FLIGHT_MAX = 64
 """Partitions copied at a time, at most, per move: each is a fetch stream that competes with the producers."""
 
 MODES = ("copy", "tail")
 """With all old data, or without any (docs/safety.md section 8)."""
+
+HANDOVERS = ("", "early")
 
 DEADLINE_HOURS_MAX = 24 * 365
 """Whoever would wait for longer than a year waits for ever."""
@@ -138,12 +140,13 @@ def plan_move(
     compare: bool = False,
     views: Sequence[planning.PartitionView] | None = None,
     deadline_hours: int | None = None,
+    handover: str = "",
 ) -> Move:
     """Write a move in state `planned` with its previous values. See `plan.plan` for scopes. `override`: write it down although safety refuses it,
     for two people to lift; it begins by nothing else. `label`: the scope that is shown, where it was planned from another. `compare`: old
     copies go only once all copies were compared and are equal; in mode tail they always do. `views`: the partitions, where the caller has just
-    read them. `deadline_hours`: in mode tail retention is waited for so long after its start, then a cut is asked for. Raises Refused with every
-    problem."""
+    read them. `deadline_hours`: in mode tail retention is waited for so long after its start, then a cut is asked for. `handover` "early": in mode
+    tail it is not waited for at all, the old replicas hold what is older. Raises Refused with every problem."""
     try:
         if mode not in MODES:
             raise Refused(f"There is no mode {mode!r}; use {' or '.join(MODES)}.", "mode")
@@ -164,6 +167,12 @@ def plan_move(
                 f"A deadline of {deadline_hours} h; only mode tail has one, of 1 to {DEADLINE_HOURS_MAX} h.",
                 "deadline_hours",
             )
+        if handover not in HANDOVERS or (handover and mode != "tail"):
+            raise Refused(
+                f"There is no hand-over {handover!r} in mode {mode}; only mode tail has one: early.", "handover"
+            )
+        if handover and deadline_hours is not None:
+            raise Refused("An early hand-over waits for no retention; leave the deadline out.", "deadline_hours")
         if mode == "tail" and (unfit := tails.unfit(plan, deadline=deadline_hours is not None)):
             raise Refused(sentences(unfit), "mode")
         caps = {
@@ -171,6 +180,7 @@ def plan_move(
             "parts_per_broker_max": parts_per_broker_max,
             "throttle_bytes_per_s": throttle_bytes_per_s,
             "deadline_hours": deadline_hours,
+            "handover": handover,
         }
         try:
             with transaction.atomic():
@@ -214,7 +224,7 @@ def _write(
     mode: str,
     who: str,
     why: str,
-    caps: Mapping[str, int | None],
+    caps: Mapping[str, int | str | None],
     lifted: Sequence[str],
     compare: bool,
 ) -> Move:
@@ -225,8 +235,7 @@ def _write(
     )  # fmt: skip
 
     def first(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
-        """The placement that is ordered first: with every copy, where some would go and others come."""
-        return beside(old, new) if compare and set(new) - set(old) and set(old) - set(new) else new
+        return first_placement(old, new) if compare else new
 
     insert_many(
         MovePartition,

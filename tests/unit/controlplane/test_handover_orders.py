@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from brokerd.cluster import election
+from brokerd.cluster.levels import ARCHIVE_LEVEL
 from brokerd.cluster.metadata import PartitionChanged, record_from_json, record_to_json
 from brokerd.cluster.model import Seat
 from brokerd.cluster.znodes import IsrProposal, StartProposal
-from controlplane.controller import wanted as wanted_module
 from controlplane.controller.events import BrokersSeen, IsrProposed
 from tests.unit.controlplane.test_isr_refusals import TOPIC, TP
 from tests.unit.controlplane.test_tail_orders import NOBODY, House, observed
@@ -105,7 +105,7 @@ def test_after_a_cut_it_is_an_ordinary_move() -> None:
 
 def test_a_log_of_an_older_level_takes_no_archive() -> None:
     house = ready()
-    house.image.metadata_version = wanted_module.ARCHIVE_LEVEL - 1
+    house.image.metadata_version = ARCHIVE_LEVEL - 1
     (why,) = house.order((3, 4), hand_over_at=S)
     assert "upgrade_metadata" in why and house.state.archive_start == NOBODY
 

@@ -29,6 +29,7 @@ AT_A_TIME, PER_BROKER = 2, 2
 
 class Moving(RuleBasedStateMachine):
     mode = "copy"
+    early = False
 
     @initialize(
         ways=st.lists(
@@ -72,8 +73,9 @@ class Moving(RuleBasedStateMachine):
     def worker_looks(self, seconds: float) -> None:
         self.now += seconds
         view = MoveView(
-            self.state, tuple(self.seen().values()), AT_A_TIME, frozenset(self.alive), PER_BROKER, mode=self.mode
-        )
+            self.state, tuple(self.seen().values()), AT_A_TIME, frozenset(self.alive), PER_BROKER, mode=self.mode,
+            early=self.early,
+        )  # fmt: skip
         steps = core.next_steps(view, self.now)
         again = core.next_steps(view, self.now)
         assert steps == again
@@ -85,18 +87,16 @@ class Moving(RuleBasedStateMachine):
         if self.state in WORKING:
             for p in self.parts.values():
                 if p.state in ("ordered", "seeding", "cutting"):
-                    replicas, observers, cut_at = tails.order(
-                        p.state,
-                        wanted=p.wanted,
-                        replicas_from=p.replicas_from,
-                        replicas_to=p.replicas_to,
-                        cut_at=p.cut_at,
-                    )
+                    order = tails.order(
+                        p.state, wanted=p.wanted, replicas_from=p.replicas_from, replicas_to=p.replicas_to, cut_at=p.cut_at,
+                        hand_over_at=p.hand_over_at,
+                    )  # fmt: skip
                     self.in_hand.append(
                         DesiredAssignment(
-                            UUID(int=1), p.id, replicas, p.read_generation, "m", observers=observers, cut_at=cut_at
+                            UUID(int=1), p.id, order.replicas, p.read_generation, "m", observers=order.observers,
+                            cut_at=order.cut_at, hand_over_at=order.hand_over_at,
                         )
-                    )
+                    )  # fmt: skip
 
     @precondition(lambda self: self.in_hand)
     @rule()
@@ -110,6 +110,8 @@ class Moving(RuleBasedStateMachine):
             after = placements.cut(state, wanted.cut_at, generation)
         elif wanted.observers:
             after = placements.observed(state, wanted.observers, generation, self.incarnation)
+        elif wanted.hand_over_at is not None:
+            after = placements.handed_over(state, wanted.replicas, wanted.hand_over_at, generation, self.incarnation)
         else:
             after = placements.assigned(state, wanted.replicas, generation, self.incarnation)
         if isinstance(after, str):
@@ -289,12 +291,45 @@ class MovingTails(Moving):
             assert not state.observers, f"somebody observes after the end: {state}, {self.parts[i]}"
 
 
+class MovingEarly(MovingTails):
+    """Retention does not pass: what is old stays with those who have it."""
+
+    early = True
+
+    def retention_passes(self, i: int) -> None:
+        pass
+
+    @invariant()
+    def what_is_old_is_with_somebody_who_had_it(self) -> None:
+        for i, p in getattr(self, "parts", {}).items():
+            state = self.cluster[i]
+            holders = set(state.holders)
+            assert holders <= set(p.replicas_from), f"{state}, {p}"
+            assert holders or set(state.isr_ids) <= set(p.replicas_from) or self.starts[i] > 0, f"{state}, {p}"
+
+    @invariant()
+    def nothing_old_goes_but_by_a_cut_at_where_copies_begin(self) -> None:
+        for i, p in getattr(self, "parts", {}).items():
+            floor = self.cluster[i].log_start_floor
+            assert floor < 0 or floor == p.cut_at, f"a floor that nobody asked for: {self.cluster[i]}, {p}"
+
+    def teardown(self) -> None:
+        super().teardown()
+        for i, p in getattr(self, "parts", {}).items():
+            state = self.cluster[i]
+            if p.state == "done" and set(p.replicas_to) - set(p.replicas_from) and self.starts[i] == 0:
+                assert state.holders and state.archive_start == p.hand_over_at, f"{state}, {p}"
+            if p.state in ("put_back", "untouched"):
+                assert not state.holders, f"all have everything: {state}, {p}"
+
+
 def observed(state: PartitionState, start: int) -> ObservedPart:
     leader = None if state.leader == NO_LEADER else state.leader
     return ObservedPart(
         state.replicas, state.isr_ids, state.adding, state.removing, leader, state.assignment_generation, {},
         observers=state.observers, tail_start=state.tail_start if state.tail_start >= 0 else None,
         log_start_floor=state.log_start_floor if state.log_start_floor >= 0 else None, log_start=start,
+        archive_start=state.archive_start if state.archive_start >= 0 else None,
         lags=dict.fromkeys(state.observers, 0) if state.tail_start >= 0 else {},
     )  # fmt: skip
 
@@ -303,3 +338,5 @@ TestMovingTails = MovingTails.TestCase
 TestMovingTails.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestMoving = Moving.TestCase
 TestMoving.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestMovingEarly = MovingEarly.TestCase
+TestMovingEarly.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

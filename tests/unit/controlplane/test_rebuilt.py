@@ -95,6 +95,42 @@ def test_a_copy_of_the_tail_alone_leads_nobody_while_there_is_a_whole_one() -> N
     assert last.isr_ids == (4,), "of all that is left it is the most"
 
 
+HANDED_OVER = replace(OLD, replicas=(2, 3), isr=OLD.isr[1:], leader=2, leader_incarnation=51)
+ARCHIVE = {"archive_start": 500, "archive_epoch": 3, "holders": (1,)}
+TAILS = [replace(copy(b, 4, 900), start=500) for b in (2, 3)]
+
+
+def test_who_holds_old_records_goes_on_holding_them() -> None:
+    state = made(base(topic(T, "t", replace(HANDED_OVER, **ARCHIVE))), survey(1, copy(1, 2, 600)), *(survey(c.broker_id, c) for c in TAILS)).image.topics[T].partitions[0]  # type: ignore[arg-type]  # fmt: skip
+    assert (state.replicas, state.isr_ids, state.holders, state.archive_start) == ((2, 3), (2, 3), (1,), 500)
+
+
+def test_a_holder_that_was_not_surveyed_is_a_refusal() -> None:
+    with pytest.raises(CannotRebuild):
+        made(base(topic(T, "t", replace(HANDED_OVER, **ARCHIVE))), *(survey(c.broker_id, c) for c in TAILS))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("known", [OLD, HANDED_OVER], ids=["a backup of before", "rows that do not say it"])
+@pytest.mark.parametrize("level", [5, 6])
+def test_a_copy_that_begins_earlier_than_those_that_lead_is_kept_for_what_is_older(
+    known: PartitionState, level: int
+) -> None:
+    image = base(topic(T, "t", known))
+    image.metadata_version = level
+    rebuilt = made(image, survey(1, copy(1, 2, 600)), *(survey(c.broker_id, c) for c in TAILS)).image
+    state = rebuilt.topics[T].partitions[0]
+    rebuilt.validate()
+    held = (500, (1,)) if level == 6 else (-1, ())
+    assert (state.isr_ids, state.archive_start, state.holders) == ((2, 3), *held)
+
+
+def test_a_copy_that_does_not_reach_them_holds_nothing() -> None:
+    image = base(topic(T, "t", OLD))
+    image.metadata_version = 6
+    rebuilt = made(image, survey(1, copy(1, 2, 400)), *(survey(c.broker_id, c) for c in TAILS)).image
+    assert rebuilt.topics[T].partitions[0].holders == ()
+
+
 def test_of_a_partition_that_nobody_knew_the_holders_are_the_replicas() -> None:
     state = seated(None, [copy(3, 1, 10), copy(2, 1, 10)], [1, 2, 3])
     assert state.replicas == (2, 3) and state.isr_ids == (2, 3)
