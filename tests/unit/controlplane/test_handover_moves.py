@@ -29,7 +29,7 @@ def test_in_step_it_is_ordered_at_once_and_bound_to_where_the_copies_begin(world
     move = in_step(world)
     assert advance(move) == "ordered"
     (order,) = orders()
-    assert (order.replicas, order.hand_over_at, order.observers, order.cut_at) == ((2, 3, 1), 500, (), None)
+    assert (order.replicas, order.hand_over_at, order.observers, order.cut_at) == ((1, 2, 3), 500, (), None)
     assert order.read_generation == 1
 
 
@@ -46,7 +46,7 @@ def test_while_copies_begin_elsewhere_nothing_is_handed_over_and_it_is_ordered_a
 def test_it_is_compared_and_the_old_copies_leave_the_replicas_by_an_ordinary_order(world: World) -> None:
     move = in_step(world)
     advance(move)
-    beside = {"replicas": (2, 3, 1), "isr": (2, 3, 1), "archive_start": 500, "archive_epoch": 1, "holders": (1, 2)}
+    beside = {"replicas": (1, 2, 3), "isr": (1, 2, 3), "archive_start": 500, "archive_epoch": 1, "holders": (1, 2)}
     world.put("flights", 0, observers=(), tail_start=-1, assignment_generation=2, **beside)
     assert advance(move) == "copying"
     assert advance(move) == "verifying"
