@@ -60,6 +60,8 @@ class Group(Seats):
     empty_since_wall_ms: int = 0
     rebalance_deadline_ms: int = 0
     rebalance_not_before_ms: int = 0
+    newcomers: bool = False
+    """Others have joined while a new group's first assignment was waited for: it waits as long again, within the rebalance timeout."""
     _storing: tuple[int, int, Mapping[str, bytes]] | None = None
     """(number, generation, assignments) of a group record under way."""
 
@@ -114,6 +116,7 @@ class Group(Seats):
             if not e.member_id and e.id_first and e.instance_id is None:
                 self.promised[e.drawn_id] = now.mono_ms + e.session_ms
                 return no(MEMBER_ID_REQUIRED, e.drawn_id)
+            self.newcomers |= self.state is State.PREPARING and now.mono_ms < self.rebalance_not_before_ms
             member = self._add(e.member_id or e.drawn_id, e)
             return self._rejoin(member, e, now)
         if member.instance_id is not None and e.instance_id != member.instance_id:
@@ -180,7 +183,7 @@ class Group(Seats):
                 effects.append(Reply(m.sync, Synced(REBALANCE_IN_PROGRESS)))
                 m.sync = None
         self._storing = None
-        self.state = State.PREPARING
+        self.state, self.newcomers = State.PREPARING, False
         self.rebalance_not_before_ms = now.mono_ms
         self.rebalance_deadline_ms = now.mono_ms + max((m.rebalance_ms for m in self.members.values()), default=0)
         return effects
@@ -192,6 +195,10 @@ class Group(Seats):
 
     def _try_complete_join(self, now: Now) -> list[Effect]:
         if self.state is not State.PREPARING or now.mono_ms < self.rebalance_not_before_ms:
+            return []
+        if self.newcomers and now.mono_ms < self.rebalance_deadline_ms:
+            self.newcomers = False
+            self.rebalance_not_before_ms = min(now.mono_ms + self.initial_delay_ms, self.rebalance_deadline_ms)
             return []
         absent = [m for m in self.members.values() if m.join is None]
         if absent and now.mono_ms < self.rebalance_deadline_ms:

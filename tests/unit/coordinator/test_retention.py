@@ -163,10 +163,20 @@ def test_offsets_are_deleted_where_nobody_reads() -> None:
 
 
 def test_a_new_groups_first_assignment_waits_for_more_members() -> None:
+    alone = House(initial_delay_ms=3_000)
+    one = alone.join(reads("a"))
+    alone.passes(2_999)
+    assert not one
+    alone.passes(1)
+    assert [a.generation for a in one] == [1]
+
+
+def test_who_joins_meanwhile_makes_it_wait_as_long_again_within_the_rebalance_timeout() -> None:
     house = House(initial_delay_ms=3_000)
     first = house.join(reads("a"))
     house.passes(2_000)
     second = house.join(reads("a"))
-    assert not first and not second
-    house.passes(1_001)
+    house.passes(2_999)
+    assert not first and not second, "the first three seconds are over, the rebalance timeout of five is not"
+    house.passes(1)
     assert [a.generation for a in (*first, *second)] == [1, 1], "one generation for both"
