@@ -14,7 +14,7 @@ from brokerd.coordinator.consumer_events import GROUP_ID_NOT_FOUND
 from brokerd.coordinator.events import State
 from brokerd.coordinator.group import Group
 from brokerd.coordinator.groups import INVALID_GROUP_ID, NON_EMPTY_GROUP, Groups
-from brokerd.coordinator.leading import COORDINATOR_NOT_AVAILABLE
+from brokerd.coordinator.leading import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE
 from brokerd.dispatch import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
@@ -161,7 +161,8 @@ class GroupsApi:
         )
         error = self._groups.handle(body.group_id, event)
         if error:
-            reply(events.Synced(error))
+            # What was under way when the coordinator changed is lost: the member joins again, and needs to look for nobody.
+            reply(events.Synced(events.REBALANCE_IN_PROGRESS if error == COORDINATOR_LOAD_IN_PROGRESS else error))
 
     def heartbeat(self, request: Request) -> None:
         body: m.HeartbeatRequest = request.body
@@ -172,7 +173,8 @@ class GroupsApi:
         event = events.Heartbeat(reply, body.member_id, body.group_instance_id, body.generation_id)
         error = self._groups.handle(body.group_id, event)
         if error:
-            reply(events.Answered(error))
+            # Of a group that is still read from the log nobody knows better, as in Kafka: aiokafka's consumer ends at any other word.
+            reply(events.Answered(0 if error == COORDINATOR_LOAD_IN_PROGRESS else error))
 
     def leave(self, request: Request) -> None:
         body: m.LeaveGroupRequest = request.body
