@@ -52,10 +52,14 @@ class Verification:
         it to us to `add` the partition is asked about in any case."""
         if not self.enabled and not add:
             return False
-        if (replica.tp, producer_id) in self._questions:
+        if self.asking(replica, producer_id):
             return True
         known = replica.log.producers.known.get(producer_id)
         return known is None or known.first_offset < 0 or known.epoch != producer_epoch
+
+    def asking(self, replica: Replica, producer_id: int) -> bool:
+        """Whether a batch of this producer waits for its coordinator's word."""
+        return (replica.tp, producer_id) in self._questions
 
     def ask(
         self, replica: Replica, transactional_id: str, producer_id: int, producer_epoch: int, told: Told, *, add: bool

@@ -145,10 +145,10 @@ class ProduceApi:
         if body.transactional_id is None:
             return None, Outcome(ErrorCode.INVALID_RECORD, "a transactional batch without a transactional id")
         add = version >= TRANSACTIONS_V2_SINCE
-        if (
-            not self.verification.needed(replica, header.producer_id, header.producer_epoch, add=add)
-            or replica.log.check_producer(header, self._loop.now) is not ACCEPTED
-        ):
+        needed = self.verification.needed(replica, header.producer_id, header.producer_epoch, add=add)
+        # Behind a batch that waits for the coordinator's word its sequence says nothing yet: it follows that one.
+        follows = self.verification.asking(replica, header.producer_id)
+        if not needed or (not follows and replica.log.check_producer(header, self._loop.now) is not ACCEPTED):
             return None, self.append(replica, data, body.acks, room=room)
         return replica, refused
 
