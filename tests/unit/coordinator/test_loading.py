@@ -35,7 +35,12 @@ def test_members_of_a_group_that_is_still_read_are_not_frightened() -> None:
     def asked(door: Callable[[Any], None], body: Any) -> int:
         answers: list[Any] = []
         request: Any = SimpleNamespace(
-            body=body, reply=answers.append, header=SimpleNamespace(api_version=4), client_id="c", client_host="/h", sees=None
+            body=body,
+            reply=answers.append,
+            header=SimpleNamespace(api_version=4),
+            client_id="c",
+            client_host="/h",
+            sees=None,
         )
         door(request)
         return int(answers[0].error_code)
