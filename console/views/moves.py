@@ -63,7 +63,7 @@ def move(request: HttpRequest, move_id: int) -> HttpResponse:
     rate = [(s.at, s.bytes_per_s) for s in moves.move_samples(move_id) if s.bytes_per_s is not None]
     brokers, counts = move_loads.move_brokers(move_id), moves.part_counts(move_id)
     context = {
-        "m": row, "page": parts, "only": request.GET.get("only", ""), "rate": rate, "brokers": brokers, "receivers": sum(1 for b in brokers if b.parts_in),
+        "m": row, "page": parts, "only": request.GET.get("only", ""), "rate": rate, "causes": move_loads.move_causes(move_id), "brokers": brokers, "receivers": sum(1 for b in brokers if b.parts_in),
         "waits": [(w.at, w.p99_ms) for w in move_loads.move_waits(move_id) if w.p99_ms is not None], "story": moves.move_story(move_id),
         "counts": counts, "acts": acts(row, counts), "at_once": [v for v in row.can if v in AT_ONCE],
     }  # fmt: skip

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from django.db.models import Count, Q, Sum
 
 from controlplane.models import Broker, Move, MovePartition
-from controlplane.selectors.moves import ENDED
+
+ARRIVED = ("done", "put_back")
+"""Of parts that are where they shall be: one that was refused has ended, too, and is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ def move_brokers(move_id: int) -> list[MoveBrokerRow]:
         .order_by()
         .values("replicas_from", "replicas_to", "wanted")
         .annotate(
-            parts=Count("pk"), ended=Count("pk", filter=Q(state__in=ENDED)), total=Sum("bytes_total"), done=Sum("bytes_done"),
+            parts=Count("pk"), ended=Count("pk", filter=Q(state__in=ARRIVED)), total=Sum("bytes_total"), done=Sum("bytes_done"),
             speed=Sum("bytes_per_s"), unknown=Count("pk", filter=Q(bytes_total__isnull=True)),
         )
     )  # fmt: skip
@@ -72,6 +74,15 @@ def move_brokers(move_id: int) -> list[MoveBrokerRow]:
         )
         for b, r in sorted(came.items())
     ]  # fmt: skip
+
+
+def move_causes(move_id: int) -> list[tuple[str, int]]:
+    """(cause, partitions) of those that do not come to an end by themselves, the most first; refused ones are `stuck`."""
+    rows = MovePartition.objects.filter(move_id=move_id).order_by()
+    counts = dict(rows.exclude(cause="").values_list("cause").annotate(n=Count("pk")))
+    if stuck := rows.filter(state="stuck", cause="").count():
+        counts["stuck"] = stuck
+    return sorted(counts.items(), key=lambda c: (-c[1], c[0]))
 
 
 @dataclass(frozen=True, slots=True)

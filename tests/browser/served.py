@@ -30,6 +30,42 @@ def prepare() -> None:
         from tests.unit.console.seed import seed
 
         seed(extra_topics=60)
+        moves_in_every_state()
+
+
+def moves_in_every_state() -> None:
+    """Moves 3 to 9, one partition each: rows as the worker would have left them, for pictures."""
+    from controlplane.models import Broker, Move, MovePartition, Partition
+    from controlplane.services import planning
+
+    Broker.objects.update(total_bytes=500 * 10**9, free_bytes=180 * 10**9)
+    parts = Partition.objects.filter(topic__name__startswith="app-", size_bytes__gt=10**8).order_by("topic__name")[:7]
+    states = (
+        ("paused", "copying", "", "", "copy"), ("running", "copying", "target_down", "Target down: broker 4 is not alive. Start it, or cancel the move.", "copy"),
+        ("running", "copying", "will_not_finish", "Will not finish: 9.1 MB/s come in; it needs more than 11.4 MB/s per broker. Raise the throttle.", "copy"),
+        ("cancelled", "put_back", "", "", "copy"), ("rolled_back", "put_back", "", "", "copy"),
+        ("failed", "stuck", "", "Refused: the placement changed since it was read (generation 4, now 6). Plan it again.", "copy"), ("running", "ready", "", "", "tail"),
+    )  # fmt: skip
+    for row, (state, part_state, cause, note, mode) in zip(parts, states, strict=True):
+        new = next(b for b in (1, 2, 3, 4) if b not in row.replicas)
+        to = [{"topic": row.topic.name, "partition": row.index, "replicas": [*row.replicas[:-1], new]}]
+        move = planning.plan_move({"kind": "partitions", "partitions": to}, who="alice", why="rack 7 is rewired")
+        over = state in ("cancelled", "rolled_back", "failed")
+        now = time.time() - (3600 if over else 0)
+        size = row.size_bytes or 0
+        samples = [[now - 90 + 3 * n, size - n * 4_000_000, n * 4_000_000] for n in range(30)]
+        waits = {
+            "counts": {},
+            "rows": [[now - 90 + 3 * n, 4 + 3 * (n % 4) if n < 20 else 40 + n % 5] for n in range(30)],
+        }
+        Move.objects.filter(pk=move.pk).update(
+            state=state, mode=mode, samples=[] if mode == "tail" else samples, waits=waits, throttle_bytes_per_s=2_000_000,
+            bytes_per_s=None if over else 1_330_000.0, needs_bytes_per_s=11_400_000 if cause == "will_not_finish" else None,
+            note="1 of 1 partitions were refused; their notes say why. Roll back, or plan the rest again." if state == "failed" else "",
+        )  # fmt: skip
+        MovePartition.objects.filter(move=move).update(
+            state=part_state, cause=cause, note=note, bytes_done=0 if over else 116_000_000, active=not over
+        )
 
 
 def hand() -> None:

@@ -21,7 +21,8 @@ PAGES = {
     "move-refused": "/moves/2/", "plans": "/plans/", "plan": "/plans/1/", "plan-difference": "/plans/1/difference/?other=2", "plan-move": "/plans/1/move/", "move-schedule": "/moves/1/schedule/", "move-plan-file": "/moves/new/?kind=plan", "proposals": "/proposals/", "proposal": "/proposals/1/",
     "move-1-lifted": "/moves/new/?kind=partitions&topic=ledger&step=review&p=0&r0=4", "move-3-review": "/moves/new/?kind=drain&broker=1&step=review", "recoveries": "/moves/?tab=recoveries", "messages": "/messages/",
     "acls": "/acls/", "acl-new": "/acls/new/", "pipeline": "/pipeline/", "job": "/pipeline/1/", "audit": "/audit/", "change": "/audit/1/",
-    "alerts": "/alerts/", "damage": "/moves/?tab=damage", "restarts": "/brokers/restarts/", "restart": "/brokers/restarts/1/", "restart-new": "/brokers/restarts/new/?b=1&b=2",
+    "move-paused": "/moves/3/", "move-stuck": "/moves/4/", "move-will-not-finish": "/moves/5/", "move-cancelled": "/moves/6/", "move-rolled-back": "/moves/7/", "move-failed": "/moves/8/",
+    "move-tail-ready": "/moves/9/", "alerts-ended": "/alerts/?only=ended", "alerts": "/alerts/", "damage": "/moves/?tab=damage", "restarts": "/brokers/restarts/", "restart": "/brokers/restarts/1/", "restart-new": "/brokers/restarts/new/?b=1&b=2",
     "broker-drain": "/brokers/1/drain/", "rebalance": "/brokers/rebalance/", "move-tail": "/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=1,2,4", "topic-changes": "/topics/orders/?tab=changes",
     "search": "/search/?q=or", "missing": "/topics/nope/",
 }  # fmt: skip
@@ -72,6 +73,22 @@ def test_every_page_fits_a_smaller_window(
         misfits += [(name, "cut", cut) for cut in desk.page.evaluate(CUT)]
     desk.context.close()
     assert not misfits, misfits
+
+
+def test_who_may_not_act_and_who_is_not_logged_in_are_told_so(chromium: Browser, served: Served) -> None:
+    desk = Desk(chromium, served.base, "onlooker", PASSWORD)
+    desk.page.goto("/moves/3/")
+    desk.live()
+    desk.shot("onlooker-move")
+    assert desk.page.locator("#move-acts [disabled], #move-acts .off").count() > 3
+    desk.page.goto("/new/topic/")
+    desk.shot("denied")
+    assert "operator role" in desk.page.inner_text("main")
+    desk.context.clear_cookies()
+    desk.page.goto("/moves/")
+    desk.shot("login")
+    assert desk.page.url.endswith("/login/?next=/moves/")
+    desk.context.close()
 
 
 def test_a_page_says_in_words_that_the_observer_is_silent(desk: Desk, served: Served) -> None:

@@ -17,6 +17,10 @@ def test_looking_at_the_cluster_writes_no_wish_and_no_record(world: World) -> No
     world.topic("flights", (1, 2))
     world.topic("strange", (1, 2), row=False)
     before = list(Topic.objects.order_by("name").values())
+    wish = ("name", "configs", "overlay", "assignment", "generation", "applied_generation", "note", "deleted_at")
+    assert [tuple(t[f] for f in wish) for t in before] == [("flights", {}, None, None, 1, 1, "", None)], (
+        "as it was asked for"
+    )
     world.begin_move("flights", 0, (2, 3))
     world.down(1)
     world.image.topics.pop(world.image.topic_ids.pop("strange"))

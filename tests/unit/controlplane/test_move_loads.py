@@ -51,6 +51,17 @@ def test_a_size_that_nobody_told_is_not_nothing(world: World) -> None:
     ]
 
 
+def test_what_does_not_go_on_by_itself_is_counted_by_its_cause_and_has_not_arrived(world: World) -> None:
+    world.topic("flights", (1, 2), (1, 2), (1, 2))
+    plan = [{"topic": "flights", "partition": i, "replicas": [2, 3]} for i in range(3)]
+    move = moves.plan_move({"kind": "partitions", "partitions": plan}, **ALICE)
+    assert move_loads.move_causes(move.pk) == []
+    MovePartition.objects.filter(partition=0).update(state="stuck", active=False)
+    MovePartition.objects.exclude(partition=0).update(state="copying", cause="throttle")
+    assert move_loads.move_causes(move.pk) == [("throttle", 2), ("stuck", 1)]
+    assert [b.parts_in_ended for b in move_loads.move_brokers(move.pk)] == [0, 0]
+
+
 def test_what_was_never_touched_is_in_nobodys_figures(world: World) -> None:
     world.topic("flights", (1, 2))
     move = moves.plan_move(
