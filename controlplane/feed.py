@@ -164,7 +164,7 @@ class Feed:
             {
                 "broker_id": i, "alive": s.state.alive, "leaders": s.leaders, "replicas": s.replicas,
                 "replicas_out_of_sync": s.replicas_out_of_sync, "size_bytes": totals.get(i, 0 if book.held.get(i) == 0 else None), "answered": book.answered.get(i),
-                "cordoned": cordoned(s.configs), "leads": not shunned(s.configs), "held": book.held.get(i),
+                "cordoned": cordoned(s.configs), "leads": not shunned(s.configs), "held": book.held_in_rows.get(i),
             }
             for i, s in sorted(broker_sums(self._image).items())
         ]  # fmt: skip

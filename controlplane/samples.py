@@ -68,6 +68,8 @@ class Book:
         self.space: dict[int, tuple[int, int]] = {}
         self.held: dict[int, int] = {}
         """Replicas that a broker itself says lie in its directories."""
+        self.held_in_rows: dict[int, int] = {}
+        """The same as the rows have it: a page that is read again because of it must find it there."""
         self.failed: dict[int, tuple[str, ...]] = {}
         """Its directories that failed."""
         self._ends: dict[Key, lag.Ends] = {}
@@ -217,6 +219,7 @@ class Book:
             self._write_topics(changed, ids)
             self._write_brokers(now)
             self._write_groups(changed, now)
+        self.held_in_rows = dict(self.held)
 
     def _write_sizes(self, changed: Changed, pks: Mapping[Key, int], leaders: Mapping[Key, int], now: Any) -> None:
         whole: list[tuple[Any, ...]] = []

@@ -8,6 +8,7 @@ from brokerd.cluster.cordons import cordoned, shunned
 from controlplane.models import Broker, MovePartition, Replica
 from controlplane.restarts import blocker
 from controlplane.selectors.common import Page, age_s, cluster_row, paged
+from controlplane.words import some
 
 TOLD_SECONDS = 60
 """What a broker said about itself longer ago than this proves nothing."""
@@ -206,7 +207,7 @@ def drain_state(broker_id: int) -> DrainVerdict | None:
         own = DrainStep(
             "empty",
             not b.held,
-            f"It says that {b.held or 'no'} replica{'' if b.held == 1 else 's'} lie in its directories.",
+            f"It says that {some(b.held, 'replica lies', 'replicas lie') if b.held else 'no replica lies'} in its directories.",
         )
     steps = [
         DrainStep("cordoned", aside, "No new replica comes to it." if aside else "New replicas may still come to it."),

@@ -8,7 +8,10 @@ import pytest
 
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
+from controlplane.feed import Feed
 from controlplane.kafka import BrokerSample, GroupSample, Member, _groups, assigned
+from controlplane.live import Hub
+from controlplane.mirror import Difference
 from controlplane.models import Broker, ConsumerGroup, GroupPartition, ObservedTopic, Partition, Replica
 from controlplane.samples import GROUP_GONE_MS, Book
 from tests.unit.controlplane.world import World
@@ -43,6 +46,28 @@ def test_answers_become_rows(world: World) -> None:
     assert (g.lag_records, g.member_count, g.coordinator, g.verdict) == (40, 1, 1, "OK")
     p = GroupPartition.objects.get()
     assert (p.committed, p.end_offset, p.lag_records, p.client_id) == (60, 100, 40, "client-0")
+
+
+def test_what_a_broker_holds_is_told_once_its_row_says_so(world: World) -> None:
+    """A page reads its rows again when it is told; told before they were written, it would show the old ones for ever."""
+    world.topic("flights", (1, 2))
+    hub, book = Hub(), Book()
+    told = Feed(hub)
+    told.image(world.image, Difference(), book)
+
+    heard: list[dict[int, Any]] = []
+    hub.listen(
+        lambda u: (
+            heard.append({b["broker_id"]: b["held"] for b in u["data"]["brokers"]}) if u["kind"] == "brokers" else None
+        )
+    )
+    changed = book.take([sample(1000, 100)], {}, world.image, 1000)
+    told.samples(changed, book)
+    assert all(h[1] is None for h in heard), "no row says so yet"
+    book.write(changed, world.mirror, world.image)
+    assert Broker.objects.get(broker_id=1).held == 1
+    told.samples(book.take([sample(2000, 100)], {}, world.image, 2000), book)
+    assert heard[-1][1] == 1
 
 
 def test_a_broker_that_does_not_answer_leaves_the_old_figures_and_is_marked(world: World) -> None:
