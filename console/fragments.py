@@ -71,7 +71,7 @@ def megabytes(value: int | None, reason: str = UNKNOWN_REASON) -> SafeString:
     mb = value / 1e6
     if value == 0:
         return mark_safe('<span class="zero">0</span>')
-    return format_html("{}", f"{mb:,.0f}" if mb >= 100 else f"{mb:,.1f}" if mb >= 1 else f"{mb:.3f}")
+    return format_html("{}", f"{mb:,.0f}" if mb >= 100 else f"{mb:,.1f}" if mb >= 0.9995 else f"{mb:.3f}")
 
 
 def size(value: float | int | None) -> SafeString:

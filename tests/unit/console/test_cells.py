@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 
 from console import cells
+from console.fragments import duration_text, megabytes
 from controlplane import events
 from controlplane.feed import Feed
 from controlplane.live import Hub
@@ -140,3 +141,11 @@ def test_a_move_says_a_hundred_per_cent_when_every_part_has_ended_and_not_before
     MovePartition.objects.filter(move_id=pk).update(state="done")
     row = moves.move_row(pk)
     assert row is not None and row.percent == 100
+
+
+def test_just_below_a_megabyte_looks_as_just_above_it() -> None:
+
+    assert [megabytes(n) for n in (900_000, 999_400, 999_999, 1_000_001)] == ["0.900", "0.999", "1.0", "1.0"]
+    assert [duration_text(s) for s in (59, 60, 62, 3600, 3660, 7 * 86400)] == [
+        "59 s", "1 min", "1 min 2 s", "1 h", "1 h 1 min", "7 d",
+    ]  # fmt: skip
