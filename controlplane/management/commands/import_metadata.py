@@ -1,4 +1,5 @@
-"""`manage.py import_metadata`: the database is lost; its topics are taken over from the metadata log.
+"""`manage.py import_metadata`: the database is lost; topics, configs, ACLs, credentials, quotas and brokers' settings are taken over from the
+metadata log. Groups need no row: the observer asks the brokers for them.
 
 Law: only adds rows; the cluster goes on meanwhile and nothing in it changes. docs/how-to/disaster.md.
 """
@@ -19,7 +20,7 @@ from controlplane.services.access import import_access
 
 
 class Command(BaseCommand):
-    help = "Make rows for the topics of the metadata log that have none, with partitions, configs and generation."
+    help = "Make rows for topics, ACLs, credentials, quotas and brokers' settings of the metadata log that have none, or an earlier generation."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -43,5 +44,6 @@ class Command(BaseCommand):
             self.stdout.write(f"note: {note}")
         self.stdout.write(
             f"Imported {len(imported)} topics of cluster {image.cluster_id}, read up to entry {image.seq}; "
-            f"{access} ACLs, credentials and quotas."
+            f"{access} ACLs, credentials, quotas and brokers' settings. Consumer groups and their offsets are in the brokers' logs: the console shows "
+            "them as soon as brokers answer."
         )
