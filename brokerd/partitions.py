@@ -403,7 +403,7 @@ class Partitions:
             self.seeds.look(replica)
             if machine.role is Role.HOLDER and replica.log.flushing.offset < replica.log.end_offset:
                 self.unflushed[replica.tp] = replica  # nothing is written to it any more that would have it flushed
-            if self.archives is not None:
+            if self.archives is not None and max(event.state.archive_start, event.state.log_start_floor) >= 0:
                 self.archives.look(replica)
                 self.waiters.check(replica.hw_key())  # who waits for what lies below to be let go
         if machine.state is not None and machine.state.log_start_floor > replica.log.start_offset:

@@ -93,7 +93,7 @@ class ObservedTopic(models.Model):
 class Partition(models.Model):
     """One partition as the metadata log has it, and its offsets as its leader answered at `sampled_at`. `observers`
     hold copies from `tail_start` on that count for nothing; below `log_start_floor` everything was deleted by order. Records below
-    `archive_start` are with `holders` (decision 035). `in_trouble`: it has no leader or
+    `archive_start` are with `holders` (decision 036). `in_trouble`: it has no leader or
     lacks a replica; kept as a column so that the list of troubles costs a page among 100,000 partitions."""
 
     topic = models.ForeignKey(ObservedTopic, on_delete=models.CASCADE, related_name="partitions")

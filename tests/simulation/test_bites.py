@@ -206,7 +206,7 @@ def a_producer_is_never_fenced(patch: pytest.MonkeyPatch) -> None:
 
 
 def readers_go_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Log, "last_stable", lambda self, high_watermark: high_watermark)
+    patch.setattr(Log, "last_stable", lambda self, high_watermark, begins=None: high_watermark)
 
 
 def nobody_is_told_of_aborted_transactions(patch: pytest.MonkeyPatch) -> None:

@@ -6,14 +6,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from brokerd.apis import held
+from brokerd.apis.held import Below
 from brokerd.cluster.model import PartitionState, TopicPartition
 from brokerd.partition import Role
+from brokerd.replica import Replica
+from brokerd.storage.aborted import AbortedIndex
 from controlplane.controller.events import DesiredAssignment, DesiredRead
 from tests.simulation.archive import Archive
 from tests.simulation.checkers import History
@@ -215,3 +221,48 @@ def test_the_sample_reaches_what_hand_overs_are_made_of() -> None:
         "transactions aborted",
     ):  # fmt: skip
         assert reached[state], f"{state} was reached in none of the seeds; reached: {dict(reached)}"
+
+
+# -- rules taken out ---------------------------------------------------------------------------------------------------------
+
+
+def what_was_aborted_beyond_is_not_told_below(patch: pytest.MonkeyPatch) -> None:
+    read, between = Below.read, AbortedIndex.between
+
+    def blind(self: Below, *given: Any) -> int:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(AbortedIndex, "between", lambda *_: [])
+            return read(self, *given)
+
+    patch.setattr(Below, "read", blind)
+    assert between is AbortedIndex.between
+
+
+def what_is_stable_ends_where_the_leaders_log_begins(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Replica, "last_stable", lambda self: self.log.last_stable(self.core.high_watermark))
+
+
+def holders_do_not_tell_what_was_aborted(patch: pytest.MonkeyPatch) -> None:
+    heard = held._heard
+    patch.setattr(held, "_heard", lambda answer: replace(heard(answer), aborted=()))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        what_was_aborted_beyond_is_not_told_below, what_is_stable_ends_where_the_leaders_log_begins, holders_do_not_tell_what_was_aborted,
+    ],
+    ids=lambda rule: rule.__name__,
+)  # fmt: skip
+def test_a_rule_taken_out_is_missed(
+    rule: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule(monkeypatch)
+    assert run(4, life=early_with_transactions).violation is not None
+
+
+def test_a_leader_that_asks_nobody_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Replica, "asks_below", property(lambda self: 0))
+    scene = HandedOver(1)
+    scene.passes()
+    assert scene.reader.began > 0, "the old records are gone to its reader"
