@@ -9,13 +9,17 @@ from __future__ import annotations
 import zlib
 
 from brokerd.cluster.model import Now
+from brokerd.storage.disk import DiskFull
 from brokerd.storage.log import Log
 from brokerd.storage.snapshots import Snapshot
 
 
 def roll_for_seed(log: Log, now: Now) -> int | None:
     """Begin a segment at the log's end and keep what is known there; its offset, None when there is no room to write that down."""
-    log.roll(now)
+    try:
+        log.roll(now)
+    except DiskFull:
+        return None
     log.leave_snapshot()
     offset = log.end_offset
     if offset not in log.snapshots.offsets:

@@ -188,3 +188,15 @@ def test_a_disk_that_refuses_the_beginning_leaves_a_log_that_can_still_be_asked_
         assert log.end_offset == 4 and step > 3
         return
     raise AssertionError("it never came to an end")
+
+
+def test_a_leader_whose_disk_is_full_offers_no_beginning_and_does_once_there_is_room() -> None:
+    """Seed 3309 of tails with transactions: the observer's fetch failed with an exception."""
+    disk = sim()
+    theirs = leader(disk)
+    before = raw(theirs)
+    disk.fail_at[disk.steps + 1] = DiskFull("no space")
+    assert tails.roll_for_seed(theirs, NOW) is None and raw(theirs) == before
+    offered = tails.roll_for_seed(theirs, NOW)
+    assert offered == theirs.end_offset and tails.seed_at(theirs, offered) is not None
+    append(theirs, idempotent(9, 1), 3)
