@@ -13,7 +13,7 @@ from brokerd.cluster.model import NO_LEADER, PartitionState, TopicPartition
 from brokerd.partition import Role
 from brokerd.replica import Replica
 from brokerd.storage.producers import Producers
-from controlplane.controller.events import DesiredAssignment, DesiredReset
+from controlplane.controller.events import DesiredAssignment
 from controlplane.moveparts import beside
 from tests.simulation.checkers import Violation, Watch, raw
 from tests.simulation.cluster import BrokerNode, Cluster
@@ -96,7 +96,7 @@ class TailMove:
             return None
         self.generation = state.assignment_generation
         if not as_wanted:
-            self._goes_to("cancel" if state.observers else "taken_over")
+            self._goes_to("cancel" if state.observers else "refused")
         return as_wanted
 
     def _observe(self, state: PartitionState) -> None:
@@ -145,7 +145,7 @@ class TailMove:
         """The new copies are in the ISR; of the old ones only those that are there, too, are asked."""
         self.generation = state.assignment_generation
         if state.target != self.beside:
-            self._goes_to("taken_over")
+            self._goes_to("refused")
         elif self.gives_up and not self.calm and self.world.chance(0.1):
             self._goes_to("cancel")
         elif set(self.to) <= set(state.isr_ids) and self._all_equal(state):
@@ -161,24 +161,10 @@ class TailMove:
 
     def _switch(self, state: PartitionState) -> None:
         if not state.reassigning:
-            self._goes_to("done" if state.replicas == self.to else "taken_over")
+            self._goes_to("done" if state.replicas == self.to else "refused")
         elif self.gives_up and not self.calm and self.world.chance(0.1):
             self.generation = state.assignment_generation
             self._goes_to("cancel")
-
-    def _taken_over(self, state: PartitionState) -> None:
-        """Somebody placed the partition otherwise. Who observed and is a replica now may begin above where the leader's log starts, for as long as
-        retention has not passed there: an operator resets that copy (decision 034)."""
-        start = self._leaders_start(state)
-        for b in self.observers:
-            copy = self._copy(b) if b in state.replicas and b not in state.isr_ids else None
-            if copy is not None and start is not None and copy.log.start_offset > start:
-                if self.cluster.acting is not None:
-                    self.world.reached["an operator resets who observed"] += 1
-                    self.cluster.want(DesiredReset(*self.tp, b, f"tail-{self.number}-{state.partition_epoch}"))
-                return
-        if not state.reassigning:
-            self._goes_to("refused")
 
     def _cancel(self, state: PartitionState) -> None:
         """Through once the generation has moved: no order of before can take effect any more."""
