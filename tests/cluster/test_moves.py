@@ -30,6 +30,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 BROKERS = ("1", "2", "3")
+ALONE = {"min.insync.replicas": "1"}
+"""Of topics with one replica: a house of three asks for two."""
 
 
 @pytest.fixture(scope="module")
@@ -342,3 +344,119 @@ def test_a_new_copy_that_differs_in_one_letter_does_not_take_the_place_of_the_ol
     wait_for(lambda: house.get(f"moves/{move}")["state"] == "rolled_back", "the way back", 60)
     assert replicas(house, "falsified") == before
     assert len(read_all(house, "falsified", 300)) == 300
+
+
+def ended(house: House, move: int, state: str = "done", seconds: float = 90) -> Any:
+    row = wait_for(lambda: (m := house.get(f"moves/{move}"))["finished_at"] and m, "the move's end", seconds)
+    assert row["state"] == state, row["note"]
+    return row
+
+
+def test_after_a_pause_no_copy_begins_and_it_is_felt_within_two_seconds(house: House) -> None:
+    """Seen from outside: which partitions were placed anew. One pause of three must be as fast, so that a machine that stands still for a while is no
+    verdict; after each of them all must hold."""
+    count = 12
+    places = {str(i): [1] for i in range(count)}
+    house.topic("paused", partitions=count, replication_factor=1, configs=ALONE, assignment=places)
+    house.fill("paused", count * 600)
+    body = {
+        "scope": {"kind": "partitions", "partitions": [{"topic": "paused", "partition": i, "replicas": [2]} for i in range(count)]},
+        "start": True, "parts_in_flight_max": 1, "throttle_bytes_per_s": 400_000, "why": "test",
+    }  # fmt: skip
+    move = house.post("moves", body)["id"]
+
+    def begun() -> int:
+        return sum(1 for p in house.partitions("paused") if p["assignment_generation"])
+
+    felt = 99.0
+    for after in (2, 5, 8):
+        wait_for(lambda n=after: begun() >= n, "some to begin", 60)  # type: ignore[misc]
+        house.post(f"moves/{move}/pause", {})
+        paused = last = time.monotonic()
+        seen = begun()
+        while time.monotonic() < paused + 5:
+            if (now := begun()) != seen:
+                seen, last = now, time.monotonic()
+            time.sleep(0.05)
+        assert seen < count, "nothing was left to begin"
+        assert last - paused < 4, "copies begin long after the pause"
+        felt = min(felt, last - paused)
+        if felt < 2:
+            break
+        house.post(f"moves/{move}/resume", {})
+    assert felt < 2, felt
+    house.post(f"moves/{move}/cancel", {"why": "test"})
+    ended(house, move, "cancelled")
+
+
+def everything_of(house: House, topic: str) -> str:
+    """What a Kafka client sees of a topic's placement and of all that is set on it and on the brokers, as one text."""
+    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic)]
+    asked += [ConfigResource(ConfigResource.Type.BROKER, b) for b in BROKERS]
+    lines = [
+        f"{p.id}: {p.replicas}" for p in house.admin.list_topics(topic, timeout=20).topics[topic].partitions.values()
+    ]
+    for resource in asked:
+        configs = house.admin.describe_configs([resource])[resource].result(20)
+        lines += sorted(f"{resource.name} {n}={c.value}" for n, c in configs.items() if not c.is_default)
+    return "\n".join(lines)
+
+
+def test_rolled_back_in_mid_copy_all_is_byte_for_byte_as_before(house: House, kim: KafkaAdminClient) -> None:
+    """Placement in its order, and configs: also those throttles that somebody else had set."""
+    house.topic(
+        "exact", partitions=3, replication_factor=2, configs={"retention.ms": "86400000", "min.insync.replicas": "1"}
+    )
+    pour(house, "exact", 2_000_000)
+    kim.alter_configs(
+        [
+            Resource(ConfigResourceType.BROKER, "2", {RATES[0]: ("SET", "77000000")}),
+            Resource(ConfigResourceType.TOPIC, "exact", {LEADERS: ("SET", "1:2,0:3")}),
+        ]
+    )
+    wait_for(lambda: len(throttles(house, "exact")) == 2, "somebody's own throttles")
+    before, previous = everything_of(house, "exact"), [p["replicas"] for p in house.partitions("exact")]
+    parts = [
+        {"topic": "exact", "partition": i, "replicas": [next(b for b in (1, 2, 3) if b not in r), r[0]]}
+        for i, r in enumerate(previous)
+    ]
+    scope = {"kind": "partitions", "partitions": parts}
+    move = house.post("moves", {"scope": scope, "start": True, "throttle_bytes_per_s": 100_000, "why": "test"})["id"]
+    wait_for(lambda: len(throttles(house, "exact")) == 8, "the move's throttle beside it")
+    wait_for(lambda: (house.get(f"moves/{move}")["bytes_done"] or 0) > 200_000, "a part to be copied", 60)
+    house.post(f"moves/{move}/roll_back", {"why": "test"})
+    ended(house, move, "rolled_back")
+    assert everything_of(house, "exact") == before
+    planned = house.get(f"moves/{move}/plan")["previous"]["partitions"]
+    assert [p["replicas"] for p in planned] == previous
+    kim.alter_configs([Resource(ConfigResourceType.BROKER, "2", {RATES[0]: ("DELETE", None)})])
+
+
+def test_a_broker_is_filled_and_a_replication_factor_grows_and_shrinks_under_load(house: House) -> None:
+    house.topic(
+        "grown", partitions=4, replication_factor=1, configs=ALONE, assignment={str(i): [1 + i % 2] for i in range(4)}
+    )
+    old = range(1_000_000, 1_004_000)
+    producer = Producer({"bootstrap.servers": house.bootstrap, "acks": "all"})
+    for n in old:
+        producer.produce("grown", b"%d" % n, partition=n % 4)
+    assert producer.flush(60) == 0
+
+    def moved(scope: dict[str, Any]) -> None:
+        move = house.post("moves", {"scope": scope, "start": True, "why": "test"})["id"]
+        ended(house, move)
+        for part in house.get(f"moves/{move}/parts?per_page=500")["rows"]:
+            placed = house.partitions(part["topic"])[part["partition"]]
+            assert (placed["replicas"], sorted(placed["isr"])) == (part["replicas_to"], sorted(part["replicas_to"]))
+
+    with Ledger(house, "grown") as ledger:
+        moved({"kind": "fill", "broker": 3})
+        assert any(p["replicas"] == [3] for p in house.partitions("grown"))
+        moved({"kind": "replication_factor", "topic": "grown", "replication_factor": 3})
+        assert all(sorted(p["replicas"]) == [1, 2, 3] for p in house.partitions("grown"))
+        leaders = [p["leader"] for p in house.partitions("grown")]
+        moved({"kind": "replication_factor", "topic": "grown", "replication_factor": 1})
+        assert [p["replicas"] for p in house.partitions("grown")] == [[b] for b in leaders], "the leaders stay"
+    assert not ledger.failed and len(ledger.written) > 100
+    written = [*old, *(int(v) for v in ledger.written.values())]
+    assert sorted(house.everything("grown")) == sorted(written)
