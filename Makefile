@@ -12,7 +12,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz setup tools up down status check test simulate faults postgres moves-matrix tail-move rolling-restart browser pipeline bench bench-many bench-peer bench-profile bench-console bench-plans clean cli clients
+.PHONY: help fuzz setup tools up down status check test simulate faults postgres moves-matrix moves-stuck moves-eta moves-load tail-move rolling-restart browser pipeline bench bench-many bench-peer bench-profile bench-console bench-plans clean cli clients
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -68,6 +68,15 @@ postgres: setup  ## the control plane's and console's tests on a PostgreSQL serv
 
 moves-matrix: setup  ## kill -9 of every part at each transition of a move, under load; some 15 minutes (options: make moves-matrix ARGS='--victims worker')
 	$(BIN)/python -m tests.faults.moves_matrix $(ARGS)
+
+moves-stuck: setup  ## each cause for a move to stand still, injected: after how long it is named; some eight minutes, as root (options: make moves-stuck ARGS='--causes throttle')
+	$(BIN)/python -m tests.faults.moves_stuck $(ARGS)
+
+moves-eta: setup  ## moves run to their end: how often the true end lay in the range that was told (options: make moves-eta ARGS='--runs 4')
+	$(BIN)/python -m tests.faults.moves_eta $(ARGS)
+
+moves-load: setup  ## what a move costs the producers beside it, and comparing the move (options: make moves-load ARGS='--runs quiet adaptive')
+	$(BIN)/python -m tests.faults.moves_load $(ARGS)
 
 fuzz: setup  ## bytes from strangers and clients at a whole broker's doors: make fuzz MINUTES=60 (with atheris, if it is installed, by coverage)
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED) $(ARGS)

@@ -1,7 +1,7 @@
-"""Is the end of a move foretold right? `python -m tests.faults.moves_eta --runs 3`: undisturbed moves at different throttles, with and without
-load, looked at once a second; of all looks from 10 per cent on, the share whose range holds the true end (wanted: four in five).
+"""Is the end of a move foretold right? `make moves-eta`: undisturbed moves at different throttles, looked at once a second; of all looks from 10 per
+cent on, the share whose range holds the true end (wanted: four in five).
 
-Does not check: moves whose throttle is changed on the way, or whose parts die.
+Does not check: moves whose throttle is changed on the way, whose parts die, or into which much is produced meanwhile.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.cluster.house import House
 from tests.cluster.local import wait_for
+from tests.cluster.test_moves import ALONE
 
 THROTTLES = (150_000, None, 400_000, 80_000)
 SHARE_WANTED = 0.8
@@ -52,7 +53,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="weir-eta-") as folder:
         house = House(Path(folder))
         try:
-            house.topic("foretold", partitions=6, replication_factor=1, assignment={str(i): [1] for i in range(6)})
+            house.topic(
+                "foretold",
+                partitions=6,
+                replication_factor=1,
+                configs=ALONE,
+                assignment={str(i): [1] for i in range(6)},
+            )
             house.fill("foretold", 12_000)  # 6 MB and a little
             wait_for(lambda: all((p["size_bytes"] or 0) > 500_000 for p in house.partitions("foretold")), "sizes")
             for run in range(runs):

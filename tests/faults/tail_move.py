@@ -1,4 +1,5 @@
-"""`make tail-move`: a partition full of old records leaves a broker under load, once in mode `copy`, once in mode `tail`; what each has copied.
+"""`make tail-move`: a partition full of old records leaves a broker under load, first in mode `copy`, then, to where it came from, in mode `tail`; what each
+has copied.
 
 Copied is counted on the broker that gets the replica: bytes in the partition's files there when it is in sync, as DescribeLogDirs tells. A writer
 goes on all the while, idempotent and acks=all; afterwards every record that it was acknowledged from the new copy's beginning on is read again,
@@ -16,12 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.cluster.house import House
 from tests.cluster.local import wait_for
-from tests.cluster.test_moves import Ledger, other, read_all, replicas
+from tests.cluster.test_moves import Ledger, other, part_of, replicas
 
+TOPIC = "leaves"
 RECORD = 100_000
 """Bytes of an old record: the point is how much there is, not how many."""
 
@@ -57,19 +59,26 @@ def fill(house: House, topic: str, size: int) -> None:
     assert producer.flush(600) == 0
 
 
-def one(house: House, mode: str, size: int) -> Shown:
-    topic = f"leaves-{mode}"
-    house.topic(
-        topic, partitions=1, replication_factor=2, configs={"min.insync.replicas": "2", "segment.bytes": "104857600"}
-    )
-    fill(house, topic, size)
+def read_since(house: House, topic: str, first: int, count: int) -> dict[int, bytes]:
+    """{offset: value} of `count` records from `first` on: what is older is too much to be held."""
+    consumer = Consumer({"bootstrap.servers": house.bootstrap, "group.id": "shown", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, 0, first)])
+    out: dict[int, bytes] = {}
+    deadline = time.monotonic() + 60
+    while len(out) < count and time.monotonic() < deadline:
+        for m in consumer.consume(1_000, 1.0):
+            assert m.error() is None, m.error()
+            assert m.offset() not in out, f"offset {m.offset()} twice"
+            out[m.offset()] = m.value()
+    consumer.close()
+    return out
+
+
+def one(house: House, topic: str, mode: str, size: int) -> Shown:
     leader, wanted = int(house.partitions(topic)[0]["leader"]), other(house, topic)
     target = wanted[0]
     old = wait_for(lambda: (n := on_disk(house, topic, leader)) >= size and n, "the old records on the disk", 60)
     scope = {"kind": "partitions", "partitions": [{"topic": topic, "partition": 0, "replicas": wanted}]}
-
-    def part(move: int) -> Any:
-        return house.get(f"moves/{move}/parts")["rows"][0]
 
     began = time.monotonic()
     with Ledger(house, topic) as ledger:
@@ -78,8 +87,8 @@ def one(house: House, mode: str, size: int) -> Shown:
         move = house.post("moves", {"scope": scope, "mode": mode, "start": True, "why": "shown"})["id"]
         begins = 0
         if mode == "tail":
-            wait_for(lambda: part(move)["state"] == "ready", "the new copy to be in step", 600)
-            begins = part(move)["tail_start"]
+            wait_for(lambda: part_of(house, move)["state"] == "ready", "the new copy to be in step", 600)
+            begins = part_of(house, move)["tail_start"]
             time.sleep(5)
             house.by_two("move.cut", str(move), {"confirm": topic})
         else:
@@ -97,9 +106,7 @@ def one(house: House, mode: str, size: int) -> Shown:
     seconds = time.monotonic() - began
     assert replicas(house, topic) == wanted and not ledger.failed
     since = {o: v for o, v in ledger.written.items() if o >= begins}
-    found = {
-        o: v for o, v in read_all(house, topic, len(since) + (0 if begins else size // RECORD)).items() if o in since
-    }
+    found = read_since(house, topic, min(since), len(since))
     assert found == since, f"{len(since)} acknowledged, {len(found)} found"
     whole = on_disk(house, topic, wanted[0])
     return Shown(mode, old, copied, whole if begins else whole - before, seconds, len(since))
@@ -113,8 +120,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="weir-tail-") as folder:
         house = House(Path(folder))
         try:
+            house.topic(
+                TOPIC,
+                partitions=1,
+                replication_factor=2,
+                configs={"min.insync.replicas": "2", "segment.bytes": "104857600"},
+            )
+            fill(house, TOPIC, arguments.bytes)
             for mode in arguments.modes:
-                s = one(house, mode, arguments.bytes)
+                s = one(house, TOPIC, mode, arguments.bytes)
                 print(
                     f"{s.mode}: {s.old_bytes / 1e6:,.1f} MB of old records; the new broker got {s.copied_bytes / 1e6:,.1f} MB, "
                     f"written meanwhile {s.written_bytes / 1e6:,.1f} MB; {s.seconds:.0f} s; {s.acknowledged} acknowledged records since its beginning, all there, once",

@@ -1,0 +1,204 @@
+"""`make moves-load`: what a move costs the producers beside it, and what comparing its copies costs the move.
+
+A house of three brokers; producers write with acks=all at a steady rate to three replicas, and time each record; beside them BYTES move from one
+broker to another: not held back, under a fixed throttle, under an adaptive one, and with its copies compared. Told are the producers' times and the
+copy's speed. Does not check: deaths, records (`make moves-matrix`), more than one machine: brokers, clients and disk share it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from tests.cluster.house import House
+from tests.cluster.local import wait_for
+from tests.cluster.test_moves import ALONE, part_of
+from tests.faults.tail_move import fill
+
+RECORD = b"x" * 1_000
+CAP = 200_000_000
+FLOOR = 1_000_000
+RUNS: dict[str, dict[str, Any]] = {
+    "quiet": {},
+    "free": {"throttle_bytes_per_s": None},
+    "fixed": {"throttle_bytes_per_s": 10_000_000},
+    "adaptive": {"throttle_bytes_per_s": FLOOR, "adaptive": {"cap": CAP, "floor": FLOOR}},
+    "compared": {"throttle_bytes_per_s": None, "compare": True},
+}
+"""What is asked of the move; `quiet`: no move, as long as QUIET_SECONDS."""
+QUIET_SECONDS = 20.0
+
+
+class Load:
+    """Producers at a rate, idempotent, acks=all; how long each record took, in ms, since `begin`."""
+
+    def __init__(self, house: House, topic: str, bytes_per_s: int) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": house.bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "message.timeout.ms": 60_000,
+            }
+        )
+        self._topic, self._each, self._stop = topic, max(1, bytes_per_s // len(RECORD) // 100), threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.waits: list[float] = []
+        self.failed: list[str] = []
+
+    def begin(self) -> None:
+        self.waits = []
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self._stop.is_set():
+            for _ in range(self._each):
+                self._produce()
+            self._producer.poll(0)
+            due += 0.01
+            time.sleep(max(0.0, due - time.monotonic()))
+
+    def _produce(self) -> None:
+        at = time.monotonic()
+
+        def delivered(error: Any, message: Any) -> None:
+            if error is not None:
+                self.failed.append(str(error))
+            else:
+                self.waits.append((time.monotonic() - at) * 1000)
+
+        self._producer.produce(self._topic, RECORD, on_delivery=delivered)
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        self._thread.join(30)
+        assert self._producer.flush(60) == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    name: str
+    seconds: float
+    copied_bytes: int
+    records: int
+    p50: float
+    p99: float
+    worst: float
+    p99_worst_second: float
+    rates: tuple[int, int] | None
+    compared: str
+
+
+def quantile(values: Sequence[float], q: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, math.ceil(q * len(ordered)) - 1)] if ordered else math.nan
+
+
+def one(house: House, load: Load, name: str, size: int, target: int) -> Told:
+    load.begin()
+    began, rates, compared, copied = time.monotonic(), [], "", 0
+    seconds_of: list[list[float]] = []
+    seen = 0
+
+    def second() -> None:
+        nonlocal seen
+        waits = load.waits
+        seconds_of.append(waits[seen:])
+        seen = len(waits)
+
+    if name == "quiet":
+        while time.monotonic() - began < QUIET_SECONDS:
+            time.sleep(1)
+            second()
+    else:
+        asked = dict(RUNS[name])
+        adaptive = asked.pop("adaptive", None)
+        scope = {"kind": "partitions", "partitions": [{"topic": "cargo", "partition": 0, "replicas": [target]}]}
+        move = house.post("moves", {"scope": scope, "start": True, "why": name, **asked})["id"]
+        if adaptive:
+            house.post(f"moves/{move}/throttle", {"adaptive": adaptive})
+        while True:
+            row = house.get(f"moves/{move}")
+            if row["throttle_bytes_per_s"]:
+                rates.append(row["throttle_bytes_per_s"])
+            if row["finished_at"]:
+                break
+            assert time.monotonic() - began < 230, row
+            time.sleep(1)
+            second()
+        assert row["state"] == "done", row["note"]
+        copied = size
+        told = part_of(house, move)["compared"]
+        compared = f"{told['text']} ({told['bytes']} bytes)" if told else ""
+    seconds = time.monotonic() - began
+    waits = list(load.waits)
+    worst = max((quantile(s, 0.99) for s in seconds_of if len(s) > 20), default=math.nan)
+    return Told(
+        name, seconds, copied, len(waits), quantile(waits, 0.5), quantile(waits, 0.99), max(waits, default=math.nan), worst,
+        (min(rates), max(rates)) if rates else None, compared,
+    )  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.moves_load", description=__doc__)
+    parser.add_argument("--bytes", type=int, default=300_000_000, help="moved per run")
+    parser.add_argument("--rate", type=int, default=2_000_000, help="bytes per second that are produced")
+    parser.add_argument("--runs", nargs="*", default=list(RUNS), choices=list(RUNS))
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="weir-load-") as folder:
+        house = House(Path(folder))
+        try:
+            house.topic("load", partitions=6, replication_factor=3, configs={"min.insync.replicas": "2"})
+            house.topic(
+                "cargo",
+                partitions=1,
+                replication_factor=1,
+                assignment={"0": [1]},
+                configs={**ALONE, "segment.bytes": "104857600"},
+            )
+            fill(house, "cargo", arguments.bytes)
+            wait_for(
+                lambda: (house.partitions("cargo")[0]["size_bytes"] or 0) >= arguments.bytes, "the cargo's size", 60
+            )
+            with Load(house, "load", arguments.rate) as load:
+                time.sleep(5)
+                for i, name in enumerate(arguments.runs):
+                    target = next(b for b in (3, 2, 1) if b not in house.partitions("cargo")[0]["replicas"])
+                    t = one(house, load, name, arguments.bytes, target)
+                    speed = (
+                        ""
+                        if not t.copied_bytes
+                        else f"{t.copied_bytes / 1e6:.0f} MB in {t.seconds:.1f} s, {t.copied_bytes / t.seconds / 1e6:.1f} MB/s; "
+                    )
+                    rates = (
+                        "" if t.rates is None else f"; throttle {t.rates[0] / 1e6:.1f} to {t.rates[1] / 1e6:.1f} MB/s"
+                    )
+                    print(
+                        f"{t.name:>9}: {speed}{t.records} records, p50 {t.p50:.1f} ms, p99 {t.p99:.1f} ms, worst second's p99 {t.p99_worst_second:.1f} ms, "
+                        f"longest {t.worst:.0f} ms{rates}{'; ' + t.compared if t.compared else ''}",
+                        flush=True,
+                    )
+                    if i + 1 < len(arguments.runs):
+                        time.sleep(3)
+            assert not load.failed, load.failed[:3]
+        finally:
+            house.down()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
