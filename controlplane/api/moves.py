@@ -41,7 +41,7 @@ class Moves(Door):
         if v["dry"]:
             return out(services.preview_move(v["scope"], v["throttle_bytes_per_s"]))
         needs_reason(v["why"])
-        caps = {k: v[k] for k in (*CAPS, "mode", "override", "compare", "deadline_hours")}
+        caps = {k: v[k] for k in (*CAPS, "mode", "override", "compare", "deadline_hours", "handover")}
         move = services.plan_move(v["scope"], who=self.who, why=v["why"], **caps)
         if v["start"]:
             services.start_move(move.pk, who=self.who, why=v["why"])

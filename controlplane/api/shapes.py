@@ -176,6 +176,11 @@ class MoveCreate(Why):
         allow_null=True,
         help_text="Mode tail: so many hours after its start a cut is asked for (cause cut_due), where retention has not passed by then. With one, a topic that keeps everything may move so, too.",
     )
+    handover = serializers.ChoiceField(
+        default="",
+        choices=["", "early"],
+        help_text="Mode tail: early hands leadership over as soon as the new copies are in step. The old replicas keep what is older and are read through the new leader until retention has passed it.",
+    )
     override = serializers.BooleanField(
         default=False,
         help_text="Plan it although safety refuses it: it begins only when a second person approves (POST /proposals, kind move.approve).",
