@@ -23,9 +23,6 @@ from django.conf import settings
 MANIFEST_READ_BYTES_MAX = 4 * 1024 * 1024
 """Bytes of manifest taken over in one look; the rest comes with the next."""
 
-NICE = 10
-"""Spark must not slow the brokers that share its machine."""
-
 
 @dataclass(frozen=True, slots=True)
 class Process:
@@ -83,7 +80,7 @@ def start(job_id: int, topics: Sequence[str], bootstrap: str) -> Process:
     log_path(job_id).parent.mkdir(parents=True, exist_ok=True)
     with log_path(job_id).open("ab") as log:
         process = subprocess.Popen(
-            ["nice", "-n", str(NICE), *command(job_id, topics, bootstrap)],
+            ["nice", "-n", str(settings.SPARK_NICE), *command(job_id, topics, bootstrap)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

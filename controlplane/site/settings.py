@@ -3,7 +3,7 @@
 Environment: WEIR_DATA_DIR, WEIR_DATABASE_URL (PostgreSQL), CELERY_BROKER_URL and CHANNELS_REDIS_URL (production), WEIR_DEBUG,
 WEIR_ALLOWED_HOSTS (comma-separated), WEIR_KAFKA_CONFIG (a client.properties: how to come in by a
 secured listener), WEIR_KAFKA_LISTENER (its name, where several have one protocol), WEIR_ZOOKEEPER_CONFIG (zookeeper.ssl.*, zookeeper.sasl.jaas.config),
-WEIR_OBSERVER (`off`: `manage.py observe` runs it elsewhere), WEIR_SECOND_PERSON (`off`: who proposes to
+WEIR_SPARK_NICE (of Spark's drivers, 10), WEIR_OBSERVER (`off`: `manage.py observe` runs it elsewhere), WEIR_SECOND_PERSON (`off`: who proposes to
 override a safety refusal may approve it himself, for a house with one operator).
 """
 
@@ -23,6 +23,8 @@ from controlplane.site.house import read_house
 BASE_DIR = Path(__file__).resolve().parents[2]
 HOUSE = read_house()
 DATA_DIR = HOUSE.data_dir
+SPARK_NICE = int(os.environ.get("WEIR_SPARK_NICE", "10"))
+"""Of Spark's drivers: they must not slow the brokers that share their machine. 0 where a machine is theirs, or so busy that they would starve."""
 LAKE_DIR = Path(os.environ.get("WEIR_LAKE_DIR", DATA_DIR / "lake"))
 
 RECOVERY_BY_ITSELF = os.environ.get("WEIR_RECOVERY", "by hand") == "by itself"

@@ -11,6 +11,7 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,12 @@ STOP_SECONDS_MAX = 60.0
 """How long a micro-batch may go on after SIGTERM before it is cut off (it is then done again at the next start)."""
 RECORDS_PER_BATCH_MAX = 500_000
 """Default of --records-per-batch: bounds what one micro-batch holds on disk twice (staging and lake)."""
+
+
+SLOW_WORKER = "Python worker failed to connect back"
+STARTS_MAX = 6
+"""Spark gives its Python worker ten seconds to connect, whatever is set, and a busy machine needs more. To begin the query anew in this driver costs seconds, another
+driver a minute and more on such a machine."""
 
 
 @dataclass
@@ -139,15 +146,29 @@ def run(arguments: argparse.Namespace) -> None:
                 writer = writer.trigger(availableNow=True)
             else:
                 writer = writer.trigger(processingTime=f"{arguments.trigger_seconds} seconds")
-            query = writer.start()
-            archive.say(phase="running")
-            watch(query, archive, lambda: stopping)
+
+            def once() -> None:
+                query = writer.start()
+                archive.say(phase="running")
+                watch(query, archive, lambda: stopping)
+
+            patiently(once, lambda: stopping)
             archive.say(phase="ended")
         except Exception as e:
             archive.say(phase="failed", error=reason(e))
             raise
         finally:
             spark.stop()
+
+
+def patiently(once: Callable[[], None], stopping: Callable[[], bool]) -> None:
+    """Run the query, again where Spark's Python worker was too slow for it: the checkpoint says where it goes on."""
+    for left in reversed(range(STARTS_MAX)):
+        try:
+            return once()
+        except StreamingQueryException as e:
+            if SLOW_WORKER not in str(e) or not left or stopping():
+                raise
 
 
 def watch(query: StreamingQuery, archive: Archive, told_to_stop: Any) -> None:

@@ -45,16 +45,16 @@ def manage(*arguments: str, seconds: float = 180, **settings: str) -> subprocess
 
 
 class House:
-    """Up from the beginning; `up` brings it back after `down`. `arguments` are `up`'s."""
+    """Up from the beginning; `up` brings it back after `down`. `arguments` are `up`'s, `settings` its environment's."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *arguments: str, **settings: str) -> None:
+        self.folder, self.settings = folder, settings
         self.base = free_base(6)
         self._second = ""
         self.facts = self.up(*arguments)
 
     def manage(self, *arguments: str) -> str:
-        done = manage(*arguments, "--data-dir", str(self.folder))
+        done = manage(*arguments, "--data-dir", str(self.folder), **self.settings)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
