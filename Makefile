@@ -12,7 +12,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz setup tools up down status check test simulate faults postgres moves-matrix moves-stuck moves-eta moves-load tail-move rolling-restart browser pipeline bench bench-many bench-peer bench-profile bench-console bench-plans clean cli clients
+.PHONY: help fuzz setup tools up down status check test simulate faults postgres moves-matrix moves-stuck moves-eta moves-load tail-move rolling-restart soak browser pipeline bench bench-many bench-peer bench-profile bench-console bench-plans clean cli clients
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -77,6 +77,9 @@ moves-eta: setup  ## moves run to their end: how often the true end lay in the r
 
 moves-load: setup  ## what a move costs the producers beside it, and comparing the move (options: make moves-load ARGS='--runs quiet adaptive')
 	$(BIN)/python -m tests.faults.moves_load $(ARGS)
+
+soak: setup  ## producers, groups and transactions of several clients while brokers are restarted and killed; what was lost or doubled: make soak MINUTES=5 SEED=1
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
 fuzz: setup  ## bytes from strangers and clients at a whole broker's doors: make fuzz MINUTES=60 (with atheris, if it is installed, by coverage)
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED) $(ARGS)

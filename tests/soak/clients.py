@@ -1,0 +1,363 @@
+"""One client as a process: `python -m tests.soak.clients ROLE SETTINGS`. Says in lines of JSON what it was told: `acked`, `failed`, `read`, `error`.
+
+A role is one make of client doing one thing until SIGTERM: writing numbered values (`name:0`, `name:1`, ...), reading a topic in a group with a commit
+after each batch, or copying a topic to another in transactions. Law: nothing is said before the broker has confirmed it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+STOPPING: list[int] = []
+CLOSE_SECONDS = 120
+
+
+def say(**what: Any) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+def going() -> bool:
+    return not STOPPING
+
+
+class Pace:
+    """How many values are due, at `rate` per second."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate, self._began, self.sent = rate, time.monotonic(), 0
+
+    def due(self) -> range:
+        upto = int((time.monotonic() - self._began) * self.rate)
+        out = range(self.sent, max(self.sent, min(upto, self.sent + 200)))
+        self.sent = out.stop
+        return out
+
+
+# -- librdkafka ------------------------------------------------------------------------------------------------------------
+def confluent_producer(s: dict[str, Any]) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {"bootstrap.servers": s["bootstrap"], "enable.idempotence": True, "linger.ms": 20, "message.timeout.ms": 120_000, "log_level": 0}
+    )  # fmt: skip
+    told: list[str] = []
+
+    def delivered(error: Any, message: Any) -> None:
+        if error is None:
+            told.append(message.value().decode())
+        else:
+            say(failed=[message.value().decode()], why=str(error))
+
+    pace = Pace(s["rate"])
+    while going() or producer.poll(0.05) or len(producer):
+        for n in pace.due() if going() else ():
+            producer.produce(s["topic"], f"{s['name']}:{n}", on_delivery=delivered)
+        producer.poll(0.05)
+        if told:
+            say(acked=told)
+            told.clear()
+    if told:
+        say(acked=told)
+
+
+def confluent_consumer(s: dict[str, Any]) -> None:
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    consumer = Consumer(
+        {"bootstrap.servers": s["bootstrap"], "group.id": s["group"], "auto.offset.reset": "earliest", "enable.auto.commit": False,
+         "isolation.level": "read_committed", **s.get("more", {})}
+    )  # fmt: skip
+
+    def heard(sign: str) -> Callable[[Any, Any], None]:
+        return lambda _, partitions: say(**{sign: sorted(tp.partition for tp in partitions)})
+
+    consumer.subscribe([s["topic"]], on_assign=heard("given"), on_revoke=heard("given_up"), on_lost=heard("lost"))
+    while going():
+        ends: dict[int, int] = {}
+        values: list[str] = []
+        for m in consumer.consume(100, 0.2):
+            if m.error():
+                say(error=str(m.error()))
+                continue
+            values.append(m.value().decode())
+            ends[m.partition()] = m.offset() + 1
+        if not values:
+            continue
+        say(read=values)
+        try:
+            consumer.commit(offsets=[TopicPartition(s["topic"], p, o) for p, o in ends.items()], asynchronous=False)
+        except KafkaException as e:  # somebody else has the partition by now, or nobody coordinates: it is read again
+            say(error=f"commit: {e}")
+    consumer.close()
+
+
+class Copier:
+    """Copies in transactions; whatever is given up in the middle is aborted and read again from the committed offsets."""
+
+    def __init__(self, s: dict[str, Any]) -> None:
+        from confluent_kafka import Consumer, Producer
+
+        self.s = s
+        self.producer = Producer(
+            {"bootstrap.servers": s["bootstrap"], "transactional.id": s["name"], "transaction.timeout.ms": 30_000, "log_level": 0}
+        )  # fmt: skip
+        self.producer.init_transactions(CLOSE_SECONDS)
+        self.consumer = Consumer(
+            {"bootstrap.servers": s["bootstrap"], "group.id": s["group"], "auto.offset.reset": "earliest", "enable.auto.commit": False,
+             "isolation.level": "read_committed", "log_level": 0, **s.get("more", {})}
+        )  # fmt: skip
+        self.ends: dict[int, int] = {}
+        """Of the transaction that is open."""
+        self.astray = False
+        """What was aborted had been read already: also of partitions that stay, where the group hands over some only."""
+        self.consumer.subscribe([s["topic"]], on_revoke=self._given_up, on_lost=self._given_up)
+
+    def _given_up(self, consumer: Any, partitions: Any) -> None:
+        if self.ends:
+            self._abort()
+            self.astray = True
+
+    def _abort(self) -> None:
+        self.ends.clear()
+        self._patiently(self.producer.abort_transaction)
+
+    def _patiently(self, call: Callable[..., None], *given: Any) -> None:
+        """The same call again, as librdkafka wants it, as long as its error says so."""
+        from confluent_kafka import KafkaException
+
+        deadline = time.monotonic() + CLOSE_SECONDS
+        while True:
+            try:
+                return call(*given)
+            except KafkaException as e:
+                if not e.args[0].retriable() or time.monotonic() > deadline:
+                    raise
+
+    def _rewind(self) -> None:
+        from confluent_kafka import KafkaException, TopicPartition
+
+        self.astray = False
+        mine = self.consumer.assignment()
+        try:
+            for tp in self.consumer.committed(mine, CLOSE_SECONDS) if mine else ():
+                self.consumer.seek(TopicPartition(tp.topic, tp.partition, max(tp.offset, 0)))
+        except (
+            KafkaException
+        ) as e:  # not fetched from yet, or nobody coordinates: before anything else is read it is tried again
+            say(error=f"rewind: {e}")
+            self.astray = True
+
+    def run(self) -> None:
+        from confluent_kafka import KafkaException
+
+        while going():
+            try:
+                self.once()
+            except KafkaException as e:
+                error = e.args[0]
+                say(error=f"{error}")
+                if error.fatal() or not (error.txn_requires_abort() or error.retriable()):
+                    raise
+                try:
+                    self._abort()
+                    self._rewind()
+                except KafkaException as again:
+                    say(error=f"abort: {again}")
+                    raise
+        if self.ends:
+            self._abort()
+        self.consumer.close()
+
+    def once(self) -> None:
+        from confluent_kafka import TopicPartition
+
+        upto = time.monotonic() + 0.3
+        while (left := upto - time.monotonic()) > 0:
+            m = self.consumer.poll(left)  # one at a time: what is given up in mid-batch is aborted before the next
+            if self.astray:
+                self._rewind()
+                continue
+            if m is None:
+                continue
+            if m.error():
+                say(error=str(m.error()))
+                continue
+            if not self.ends:
+                self.producer.begin_transaction()
+            self.producer.produce(self.s["out"], m.value())
+            self.ends[m.partition()] = m.offset() + 1
+        if not self.ends:
+            return
+        offsets = [TopicPartition(self.s["topic"], p, o) for p, o in self.ends.items()]
+        self._patiently(
+            self.producer.send_offsets_to_transaction, offsets, self.consumer.consumer_group_metadata(), CLOSE_SECONDS
+        )
+        self._patiently(self.producer.commit_transaction, CLOSE_SECONDS)
+        self.ends.clear()
+        say(committed=len(offsets))
+
+
+def confluent_copier(s: dict[str, Any]) -> None:
+    Copier(s).run()
+
+
+# -- aiokafka --------------------------------------------------------------------------------------------------------------
+def aiokafka_producer(s: dict[str, Any]) -> None:
+    import aiokafka
+
+    async def run() -> None:
+        producer = aiokafka.AIOKafkaProducer(
+            bootstrap_servers=s["bootstrap"], enable_idempotence=True, linger_ms=20, request_timeout_ms=120_000
+        )
+        await producer.start()
+        pace, waiting = Pace(s["rate"]), dict[Any, str]()
+        while going() or waiting:
+            for n in pace.due() if going() else ():
+                waiting[await producer.send(s["topic"], f"{s['name']}:{n}".encode())] = f"{s['name']}:{n}"
+            if not waiting:
+                await asyncio.sleep(0.05)
+                continue
+            done, _ = await asyncio.wait(waiting, timeout=0.05)
+            told = {waiting.pop(f): f.exception() for f in done}
+            if acked := [value for value, error in told.items() if error is None]:
+                say(acked=acked)
+            for value, error in told.items():
+                if error is not None:
+                    say(failed=[value], why=repr(error))
+        await producer.stop()
+
+    asyncio.run(run())
+
+
+def aiokafka_consumer(s: dict[str, Any]) -> None:
+    import aiokafka
+    from aiokafka.errors import KafkaError
+
+    async def run() -> None:
+        consumer = aiokafka.AIOKafkaConsumer(
+            s["topic"], bootstrap_servers=s["bootstrap"], group_id=s["group"], auto_offset_reset="earliest",
+            enable_auto_commit=False, isolation_level="read_committed", **s.get("more", {}),
+        )  # fmt: skip
+        await consumer.start()
+        while going():
+            found = await consumer.getmany(timeout_ms=200)
+            values = [m.value.decode() for part in found.values() for m in part]
+            if not values:
+                continue
+            say(read=values)
+            try:
+                await consumer.commit({tp: part[-1].offset + 1 for tp, part in found.items() if part})
+            except KafkaError as e:
+                say(error=f"commit: {e!r}")
+        await consumer.stop()
+
+    asyncio.run(run())
+
+
+def aiokafka_copier(s: dict[str, Any]) -> None:
+    """Alone in its group: aiokafka sends offsets without the group's generation, so that two of one group could copy twice."""
+    import aiokafka
+    from aiokafka.errors import KafkaError
+
+    async def run() -> None:
+        producer = aiokafka.AIOKafkaProducer(
+            bootstrap_servers=s["bootstrap"], transactional_id=s["name"], transaction_timeout_ms=30_000, request_timeout_ms=120_000
+        )  # fmt: skip
+        consumer = aiokafka.AIOKafkaConsumer(
+            s["topic"], bootstrap_servers=s["bootstrap"], group_id=s["group"], auto_offset_reset="earliest",
+            enable_auto_commit=False, isolation_level="read_committed",
+        )  # fmt: skip
+        await producer.start()
+        await consumer.start()
+        while going():
+            found = await consumer.getmany(timeout_ms=300)
+            ends = {tp: part[-1].offset + 1 for tp, part in found.items() if part}
+            if not ends:
+                continue
+            try:
+                async with producer.transaction():
+                    for part in found.values():
+                        for m in part:
+                            await producer.send(s["out"], m.value)
+                    await producer.send_offsets_to_transaction(ends, s["group"])
+            except KafkaError as e:
+                say(error=repr(e))
+                break
+            say(committed=len(ends))
+        await consumer.stop()
+        await producer.stop()
+
+    while going():  # an error ends the transaction and what was read for it: it begins anew from the committed offsets
+        asyncio.run(run())
+
+
+# -- kafka-python ----------------------------------------------------------------------------------------------------------
+def kafka_python_producer(s: dict[str, Any]) -> None:
+    import kafka
+
+    producer = kafka.KafkaProducer(
+        bootstrap_servers=s["bootstrap"].split(","), acks="all", linger_ms=20, delivery_timeout_ms=120_000
+    )
+    told: list[str] = []
+    pace = Pace(s["rate"])
+
+    def send(value: str) -> None:
+        future = producer.send(s["topic"], value.encode())
+        future.add_callback(lambda _: told.append(value))
+        future.add_errback(lambda error: say(failed=[value], why=repr(error)))
+
+    while going():
+        for n in pace.due():
+            send(f"{s['name']}:{n}")
+        time.sleep(0.05)
+        if told:
+            heard = told[:]  # another thread appends meanwhile
+            del told[: len(heard)]
+            say(acked=heard)
+    producer.flush(CLOSE_SECONDS)
+    say(acked=told)
+    producer.close(CLOSE_SECONDS)
+
+
+def kafka_python_consumer(s: dict[str, Any]) -> None:
+    import kafka
+    from kafka.errors import KafkaError
+    from kafka.structs import OffsetAndMetadata
+
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=s["bootstrap"].split(","), group_id=s["group"], auto_offset_reset="earliest", enable_auto_commit=False,
+        isolation_level="read_committed", **s.get("more", {}),
+    )  # fmt: skip
+    consumer.partitions_for_topic(s["topic"])  # known before it joins: see tests/foreign/notes.md
+    consumer.subscribe([s["topic"]])
+    while going():
+        found = consumer.poll(200)
+        values = [m.value.decode() for part in found.values() for m in part]
+        if not values:
+            continue
+        say(read=values)
+        try:
+            consumer.commit({tp: OffsetAndMetadata(part[-1].offset + 1, "", -1) for tp, part in found.items() if part})
+        except KafkaError as e:
+            say(error=f"commit: {e!r}")
+    consumer.close()
+
+
+ROLES: dict[str, Callable[[dict[str, Any]], None]] = {
+    f.__name__: f
+    for f in (
+        confluent_producer, confluent_consumer, confluent_copier, aiokafka_producer, aiokafka_consumer, aiokafka_copier,
+        kafka_python_producer, kafka_python_consumer,
+    )
+}  # fmt: skip
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda number, frame: STOPPING.append(number))
+    ROLES[sys.argv[1]](json.loads(sys.argv[2]))
