@@ -1,7 +1,7 @@
 """`python -m tests.foreign`: ask clients nobody here wrote, tell docs/clients.md and build/clients.json.
 
-A whole run (or `--column` for some clients) replaces those columns of tests/foreign/results.json and writes the page anew; `--feature` is for trying and
-replaces nothing.
+A whole run (or `--column` for some clients) replaces those columns of tests/foreign/results.json and writes the page anew. `--feature` is for trying and
+replaces nothing; with `--record` it replaces those answers alone, of the client's version that answered the others.
 """
 
 from __future__ import annotations
@@ -27,19 +27,14 @@ from tests.foreign.runs import Answer, House, ask
 RECORDING = threading.Lock()
 
 
-def record(told: dict[str, Any], whole: bool) -> None:
-    """After each client, so that a run that is cut short keeps what it has heard."""
+def record(told: dict[str, Any], kept: bool) -> None:
+    """After each client, so that a run that is cut short keeps what it has heard. `kept`: in the page, too."""
     with RECORDING:
-        _record(dict(told), whole)
-
-
-def _record(told: dict[str, Any], whole: bool) -> None:
-    BUILT.mkdir(parents=True, exist_ok=True)
-    (BUILT.parent / "clients.json").write_text(json.dumps(told, indent=1) + "\n")
-    if whole:
-        results = page.load()
-        results.update(told)
-        page.save({c.name: results[c.name] for c in COLUMNS if c.name in results})
+        BUILT.mkdir(parents=True, exist_ok=True)
+        (BUILT.parent / "clients.json").write_text(json.dumps(told, indent=1) + "\n")
+        if kept:
+            results = page.merged(page.load(), told)
+            page.save({c.name: results[c.name] for c in COLUMNS if c.name in results})
 
 
 def end_at_once(house: House) -> None:
@@ -57,9 +52,11 @@ def main() -> int:
     parser.add_argument(
         "--feature", action="append", choices=list(BY_ID), help="this feature only; nothing is recorded"
     )
+    parser.add_argument("--record", action="store_true", help="with --feature: record these answers beside the others")
     parser.add_argument("--keep", type=Path, help="a folder for the cluster's files and the programs' logs")
     parser.add_argument("--together", type=int, default=4, help="clients asked at the same time")
     arguments = parser.parse_args()
+    kept = not arguments.feature or arguments.record
     columns = [c for c in COLUMNS if not arguments.column or c.name in arguments.column]
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     ready: dict[str, Ready] = {}
@@ -88,13 +85,13 @@ def main() -> int:
                 if len(heard[name]) == len(asked):
                     answers = {f.id: heard[name][f.id] for f in asked}
                     told[name] = {"version": program.version, "date": today, "answers": answers}
-                    record(told, not arguments.feature)
+                    record(dict(told), kept)
 
             for name in ready:  # nobody else is asked while a broker is killed
                 put(name, kill=True)
             with ThreadPoolExecutor(arguments.together) as pool:
                 list(pool.map(lambda name: put(name, kill=False), ready))
-    record(told, not arguments.feature)
+    record(told, kept)
     return 0
 
 

@@ -90,14 +90,15 @@ def kcat() -> Ready:
 
 # -- Java ------------------------------------------------------------------------------------------------------------------
 JAVA_VERSIONS = ("3.9.2", "4.3.1")
+JOSE4J = "org.bitbucket.b_c:jose4j:0.9.6"
+"""What the client's OAUTHBEARER is written for, and does not bring along (4.x does not start without)."""
 
 
 def java(version: str) -> Callable[[], Ready]:
     def prepare() -> Ready:
         folder = BUILT / f"java-{version}"
-        lib = copy_dependencies(
-            folder, [f"org.apache.kafka:kafka-clients:{version}", f"org.apache.kafka:kafka-streams:{version}"]
-        )
+        wanted = [f"org.apache.kafka:kafka-clients:{version}", f"org.apache.kafka:kafka-streams:{version}", JOSE4J]
+        lib = copy_dependencies(folder, wanted)
         classes = folder / "classes"
         shutil.rmtree(classes, ignore_errors=True)
         sources = sorted(str(p) for p in (HERE / "java").glob("*.java"))

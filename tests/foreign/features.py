@@ -91,6 +91,8 @@ FEATURES: tuple[Feature, ...] = (
     Feature("elect", "elect leaders", "the preferred leader is asked for", filled=10),
     Feature("scram-tls", "SASL SCRAM-SHA-512 over TLS", "100 records are written and read through a group"),
     Feature("wrong-password", "a wrong password", "is refused as such, not by silence", 0),
+    Feature("oauth", "SASL OAUTHBEARER over TLS", "with a signed token 100 records are written and read through a group; a token that another key has signed is refused"),
+    Feature("mutual-tls", "mutual TLS, with a rule for principals", "a rule makes alice of `CN=alice,O=Weir`, and she writes 100 records and reads them through a group; it makes bob of another certificate, and he is refused"),
     Feature("acls", "ACLs", "who has no right is refused, has it once an ACL is created, and the ACL is described and deleted"),
     Feature("streams", "Streams: word count, exactly_once_v2", "counts are exact, read with read_committed", partitions=4, empty=("-out",)),
     Feature("spark-read", "read a batch", "columns, offsets, headers and timestamps of every record", 2, 200, spark=True),

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.foreign.features import FEATURES, Feature
+from tests.foreign.features import FEATURES, Feature, asked_of
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.json"
@@ -24,7 +24,7 @@ files are read as well. **no**: it was not, with the reason below the table. **�
 """
 
 Results = dict[str, Any]
-"""Column -> {version, date, answers: feature -> {answer, why}} or {absent, date}."""
+"""Column -> {version, date, answers: feature -> {answer, why, date where it is another}} or {absent, date}."""
 
 
 def load() -> Results:
@@ -36,13 +36,32 @@ def save(results: Results) -> None:
     PAGE.write_text(render(results, NOTES.read_text()))
 
 
+def merged(results: Results, told: Results) -> Results:
+    """`results` with the columns of `told`; one that holds some answers only takes the place of those, if the client's version is the same."""
+    out = dict(results)
+    for name, column in told.items():
+        old = out.get(name, {})
+        asked = [f.id for f in asked_of(name == "spark")]
+        answers = column.get("answers", {})
+        if "absent" in column or list(answers) == asked:
+            out[name] = column
+            continue
+        if old.get("version") != column["version"]:
+            raise ValueError(f"{name} was {old.get('version')}, is {column['version']}: ask it everything")
+        later = {} if column["date"] == old["date"] else {"date": column["date"]}
+        every = {**old["answers"], **{f: {**a, **later} for f, a in answers.items()}}
+        out[name] = {**old, "answers": {f: every[f] for f in asked if f in every}}
+    return out
+
+
 def _table(results: Results, features: list[Feature]) -> list[str]:
     names = [n for n, c in results.items() if any(f.id in c.get("answers", {}) for f in features)]
     if not names:
         return []
     out = [f"| | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
     for f in features:
-        cells = [{"yes": "yes", "no": "**no**", "none": "–"}[results[n]["answers"][f.id]["answer"]] for n in names]
+        given = [results[n]["answers"].get(f.id, {"answer": "not asked"})["answer"] for n in names]
+        cells = [{"yes": "yes", "no": "**no**", "none": "–"}.get(a, a) for a in given]
         out.append(f"| {f.title} | {' | '.join(cells)} |")
     return [*out, ""]
 
@@ -54,15 +73,17 @@ def render(results: Results, notes: str) -> str:
             out.append(f"| {name} | absent: {column['absent']} | {column['date']} | | | |")
             continue
         given = [a["answer"] for a in column["answers"].values()]
+        later = sorted({a["date"] for a in column["answers"].values() if "date" in a})
+        asked_on = column["date"] + (f", some rows until {later[-1]}" if later else "")
         out.append(
-            f"| {name} | {column['version']} | {column['date']} | {given.count('yes')} | {given.count('no')} | {given.count('none')} |"
+            f"| {name} | {column['version']} | {asked_on} | {given.count('yes')} | {given.count('no')} | {given.count('none')} |"
         )
     out += ["", "## Features", "", *_table(results, [f for f in FEATURES if not f.spark])]
     out += ["## Spark", "", *_table(results, [f for f in FEATURES if f.spark])]
     noes = [
-        f"- {name}, {f.title}: {column['answers'][f.id]['why']}"
-        for name, column in results.items() for f in FEATURES
-        if column.get("answers", {}).get(f.id, {}).get("answer") == "no"
+        f"- {name}, {f.title}: {column['answers'].get(f.id, {'why': 'not asked yet'})['why']}"
+        for name, column in results.items() if "answers" in column for f in asked_of(name == "spark")
+        if column["answers"].get(f.id, {"answer": "no"})["answer"] == "no"
     ]  # fmt: skip
     out += ["## What was not done", "", *(noes or ["Nothing."]), "", notes.strip(), "", "## What a yes has shown", ""]
     out += ["| feature | a yes means |", "|---|---|", *(f"| {f.title} | {f.shown} |" for f in FEATURES), ""]

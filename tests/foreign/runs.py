@@ -26,6 +26,7 @@ from brokerd.wire import records
 from tests.cluster.local import ROOT, LocalCluster, free_port, wait_for
 from tests.faults import scene
 from tests.foreign.features import FIRST_MS, Feature
+from tests.foreign.issuer import AUDIENCE, Issuer
 from tests.pki import Authority
 
 FEATURE_SECONDS_MAX = 150.0
@@ -36,22 +37,31 @@ PASSWORD = "correct horse"
 
 
 class House(LocalCluster):
-    """Three brokers with an authoriser: PLAINTEXT (everything allowed) and SASL_SSL, where alice may do everything and bob nothing."""
+    """Three brokers with an authoriser: PLAINTEXT (everything allowed), SASL_SSL and SSL with certificates on both sides, where alice may do everything and
+    bob nothing. Who alice is at the last a rule says: her certificate's whole name may do nothing."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, brokers=3)
         self.authority = Authority(folder / "pki")
         pem = self.authority.issue("broker")
+        self.people = {name: self.authority.issue(name, f"/O=Weir/CN={name}") for name in ("alice", "bob")}
+        self.issuer = Issuer(folder, PASSWORD)
         self.secured = {i: free_port() for i in self.ports}
+        self.mutual = {i: free_port() for i in self.ports}
         self.programs: list[subprocess.Popen[bytes]] = []
         """All that were started."""
         for i, plain in self.ports.items():
             self.own_settings[i] = {
-                "listeners": f"PLAINTEXT://127.0.0.1:{plain},SASL_SSL://127.0.0.1:{self.secured[i]}",
-                "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+                "listeners": f"PLAINTEXT://127.0.0.1:{plain},SASL_SSL://127.0.0.1:{self.secured[i]},SSL://127.0.0.1:{self.mutual[i]}",
+                "sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER",
+                "sasl.oauthbearer.jwks.endpoint.url": self.issuer.keys.as_uri(),
+                "sasl.oauthbearer.expected.audience": AUDIENCE,
                 "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
                 "super.users": "User:ANONYMOUS;User:alice",
                 "ssl.keystore.location": str(pem),
+                "ssl.truststore.location": str(self.authority.ca),
+                "listener.name.ssl.ssl.client.auth": "required",
+                "listener.name.ssl.ssl.principal.mapping.rules": "RULE:^CN=([a-z]+),O=Weir$/$1/",
                 "transaction.version": "2",
             }
 
@@ -66,12 +76,21 @@ class House(LocalCluster):
                 done.result(60)
         return self
 
+    def __exit__(self, *more: object) -> None:
+        super().__exit__(*more)
+        self.issuer.close()
+
     def environment(self, prefix: str) -> dict[str, str]:
-        """What programs are told."""
+        """What programs are told. `SCENE_ALICE` and `SCENE_BOB` are PEM files with key and certificate; beside them lie a .key and a .crt with one each."""
         return {
             "SCENE_BOOTSTRAP": self.bootstrap,
             "SCENE_SECURED": ",".join(f"127.0.0.1:{p}" for p in self.secured.values()),
+            "SCENE_MUTUAL": ",".join(f"127.0.0.1:{p}" for p in self.mutual.values()),
             "SCENE_CA": str(self.authority.ca),
+            **{f"SCENE_{name.upper()}": str(pem) for name, pem in self.people.items()},
+            "SCENE_ISSUER": self.issuer.url,
+            "SCENE_TOKEN": self.issuer.token("alice"),
+            "SCENE_FORGED": self.issuer.token("alice", forged=True),
             "SCENE_PASSWORD": PASSWORD,
             "SCENE_PREFIX": prefix,
         }

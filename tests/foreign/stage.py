@@ -17,6 +17,12 @@ BOOTSTRAP = os.environ.get("SCENE_BOOTSTRAP", "")
 SECURED = os.environ.get("SCENE_SECURED", "")
 CA = os.environ.get("SCENE_CA", "")
 PASSWORD = os.environ.get("SCENE_PASSWORD", "")
+MUTUAL = os.environ.get("SCENE_MUTUAL", "")
+PEM = {name: os.environ.get(f"SCENE_{name.upper()}", "") for name in ("alice", "bob")}
+"""Files with key and certificate."""
+ISSUER = os.environ.get("SCENE_ISSUER", "")
+TOKEN, FORGED = os.environ.get("SCENE_TOKEN", ""), os.environ.get("SCENE_FORGED", "")
+"""alice's, and one that says the same, signed with another key."""
 PREFIX = os.environ.get("SCENE_PREFIX", "")
 FIRST_MS = 1_700_000_000_000
 SECONDS_MAX = 60.0

@@ -10,12 +10,15 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 from aiokafka.structs import OffsetAndMetadata
 
 from tests.foreign.aiokafka.kit import (
     PLAIN,
     Member,
+    Settings,
+    bearer,
+    certified,
     consuming,
     feature,
     numbers,
@@ -28,7 +31,7 @@ from tests.foreign.aiokafka.kit import (
     until,
     values,
 )
-from tests.foreign.stage import equal
+from tests.foreign.stage import FORGED, equal
 
 TOPIC_ALREADY_EXISTS = 36
 
@@ -135,16 +138,14 @@ async def cluster(_: str) -> None:
         equal(found["controller_id"] in (1, 2, 3) and bool(found["cluster_id"]), True)
 
 
-@feature
-async def scram_tls(name: str) -> None:
-    async with producing(**secured("alice")) as made:
+async def come_and_go(name: str, door: Settings) -> None:
+    async with producing(**door) as made:
         await send(made, name, numbers(100))
-    async with consuming(name, group_id=name, **secured("alice")) as reader:
+    async with consuming(name, group_id=name, **door) as reader:
         equal(values(await some(reader, 100)), numbers(100))
 
 
-@feature
-async def wrong_password(_: str) -> None:
+async def turned_away(door: Settings, reason: str) -> None:
     """It tries every broker; the reason is in its log alone."""
     told: list[str] = []
     handler = logging.Handler()
@@ -152,8 +153,31 @@ async def wrong_password(_: str) -> None:
     logging.getLogger("aiokafka").addHandler(handler)
 
     async def connect() -> None:
-        async with producing(**secured("alice", "wrong")):
+        async with producing(**door):
             pass
 
     await refused(KafkaConnectionError, connect())
-    equal(any("uthentication" in line and "invalid credentials" in line for line in told), True)
+    equal(any(reason in line for line in told), True)
+
+
+@feature
+async def scram_tls(name: str) -> None:
+    await come_and_go(name, secured("alice"))
+
+
+@feature
+async def wrong_password(_: str) -> None:
+    await turned_away(secured("alice", "wrong"), "invalid credentials")
+
+
+@feature
+async def oauth(name: str) -> None:
+    await come_and_go(name, bearer())
+    await turned_away(bearer(FORGED), "Unable to request metadata")
+
+
+@feature
+async def mutual_tls(name: str) -> None:
+    await come_and_go(name, certified("alice"))
+    async with producing(**certified("bob")) as bob:
+        await refused(TopicAuthorizationFailedError, send(bob, name, ["no"]))

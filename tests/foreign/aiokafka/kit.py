@@ -11,9 +11,11 @@ from functools import wraps
 from typing import Any
 
 import aiokafka
+import aiokafka.abc
+import aiokafka.helpers
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from tests.foreign.stage import BOOTSTRAP, CA, PASSWORD, SECONDS_MAX, SECURED, equal
+from tests.foreign.stage import BOOTSTRAP, CA, MUTUAL, PASSWORD, PEM, SECONDS_MAX, SECURED, TOKEN, equal
 
 Settings = dict[str, Any]
 PLAIN: Settings = {"bootstrap_servers": BOOTSTRAP}
@@ -24,6 +26,26 @@ def secured(user: str, password: str = PASSWORD) -> Settings:
         "bootstrap_servers": SECURED, "security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512",
         "sasl_plain_username": user, "sasl_plain_password": password, "ssl_context": ssl.create_default_context(cafile=CA),
     }  # fmt: skip
+
+
+class Given(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc]
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    async def token(self) -> str:
+        return self._token
+
+
+def bearer(token: str = TOKEN) -> Settings:
+    return {
+        "bootstrap_servers": SECURED, "security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauth_token_provider": Given(token), "ssl_context": ssl.create_default_context(cafile=CA),
+    }  # fmt: skip
+
+
+def certified(user: str) -> Settings:
+    context = aiokafka.helpers.create_ssl_context(cafile=CA, certfile=PEM[user])
+    return {"bootstrap_servers": MUTUAL, "security_protocol": "SSL", "ssl_context": context}
 
 
 def feature(written: Callable[[str], Coroutine[Any, Any, None]]) -> Callable[[str], None]:

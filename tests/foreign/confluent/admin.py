@@ -36,6 +36,9 @@ from confluent_kafka.admin import (
 from tests.foreign.confluent.kit import (
     PLAIN,
     Member,
+    Settings,
+    bearer,
+    certified,
     done,
     grouped,
     numbers,
@@ -167,21 +170,39 @@ def scram(_: str) -> None:
 
 
 # -- security --------------------------------------------------------------------------------------------------------------
-def scram_tls(name: str) -> None:
-    send(Producer(secured("alice")), name, numbers(100))
-    reader = Consumer({**secured("alice"), "group.id": name, "auto.offset.reset": "earliest"})
+def come_and_go(name: str, door: Settings) -> None:
+    send(Producer(door), name, numbers(100))
+    reader = Consumer({**door, "group.id": name, "auto.offset.reset": "earliest"})
     reader.subscribe([name])
     equal(values(some(reader, 100)), numbers(100))
     reader.close()
 
 
-def wrong_password(_: str) -> None:
+def turned_away(door: Settings) -> None:
     told: list[KafkaError] = []
-    producer = Producer({**secured("alice", "wrong"), "error_cb": told.append})
+    producer = Producer({**door, "error_cb": told.append})
     until(
         lambda: producer.poll(0.1) or any(e.code() == KafkaError._AUTHENTICATION for e in told),
         "an authentication error",
     )
+
+
+def scram_tls(name: str) -> None:
+    come_and_go(name, secured("alice"))
+
+
+def wrong_password(_: str) -> None:
+    turned_away(secured("alice", "wrong"))
+
+
+def oauth(name: str) -> None:
+    come_and_go(name, bearer())
+    turned_away(bearer("/forged"))
+
+
+def mutual_tls(name: str) -> None:
+    come_and_go(name, certified("alice"))
+    equal(refusal(lambda: send(Producer(certified("bob")), name, ["no"])), KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 def acls(name: str) -> None:

@@ -13,7 +13,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from tests.foreign.stage import BOOTSTRAP, CA, PASSWORD, SECURED, equal, until
+from tests.foreign.stage import BOOTSTRAP, CA, ISSUER, MUTUAL, PASSWORD, PEM, SECURED, equal, until
 
 Settings = dict[str, Any]
 PLAIN: Settings = {"bootstrap.servers": BOOTSTRAP, "log_level": 0}
@@ -23,6 +23,22 @@ def secured(user: str, password: str = PASSWORD) -> Settings:
     return {
         "bootstrap.servers": SECURED, "security.protocol": "SASL_SSL", "sasl.mechanisms": "SCRAM-SHA-512", "log_level": 0,
         "sasl.username": user, "sasl.password": password, "ssl.ca.location": CA,
+    }  # fmt: skip
+
+
+def bearer(path: str = "/token") -> Settings:
+    """A token that librdkafka fetches itself, as from an identity provider (OIDC)."""
+    return {
+        "bootstrap.servers": SECURED, "security.protocol": "SASL_SSL", "sasl.mechanisms": "OAUTHBEARER", "ssl.ca.location": CA, "log_level": 0,
+        "sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.client.id": "alice", "sasl.oauthbearer.client.secret": PASSWORD,
+        "sasl.oauthbearer.token.endpoint.url": ISSUER + path,
+    }  # fmt: skip
+
+
+def certified(user: str) -> Settings:
+    return {
+        "bootstrap.servers": MUTUAL, "security.protocol": "SSL", "ssl.ca.location": CA, "log_level": 0,
+        "ssl.certificate.location": PEM[user], "ssl.key.location": PEM[user],
     }  # fmt: skip
 
 

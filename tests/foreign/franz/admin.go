@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -238,20 +239,34 @@ func elect(topic string) {
 	}
 }
 
-func scramTLS(topic string) {
-	must(send(secured("alice", os.Getenv("SCENE_PASSWORD")), topic, numbers(100)))
-	reader := secured("alice", os.Getenv("SCENE_PASSWORD"), kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+func comeAndGo(topic string, by door) {
+	must(send(by.client(), topic, numbers(100)))
+	reader := by.client(kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	equal(values(some(reader, 100)), numbers(100))
 	reader.Close()
 }
 
+func turnedAway(by door) error { return by.client(kgo.RetryTimeout(0)).Ping(within()) }
+
+func scramTLS(topic string) { comeAndGo(topic, secured("alice", os.Getenv("SCENE_PASSWORD"))) }
+
 func wrongPassword(string) {
-	err := secured("alice", "wrong", kgo.RetryTimeout(0)).Ping(within())
-	equal(errors.Is(err, kerr.SaslAuthenticationFailed), true)
+	equal(errors.Is(turnedAway(secured("alice", "wrong")), kerr.SaslAuthenticationFailed), true)
+}
+
+func bearerTokens(topic string) {
+	comeAndGo(topic, bearer(os.Getenv("SCENE_TOKEN")))
+	// It meets the reason that the server tells first, and does not go on to the error that would follow.
+	equal(strings.Contains(fmt.Sprint(turnedAway(bearer(os.Getenv("SCENE_FORGED")))), "unexpected data in oauth response"), true)
+}
+
+func mutualTLS(topic string) {
+	comeAndGo(topic, certified("alice"))
+	equal(errors.Is(send(certified("bob").client(), topic, []string{"no"}), kerr.TopicAuthorizationFailed), true)
 }
 
 func accessControl(topic string) {
-	bob := func() *kgo.Client { return secured("bob", os.Getenv("SCENE_PASSWORD")) }
+	bob := func() *kgo.Client { return secured("bob", os.Getenv("SCENE_PASSWORD")).client() }
 	equal(errors.Is(send(bob(), topic, []string{"no"}), kerr.TopicAuthorizationFailed), true)
 	acl := kadm.NewACLs().Topics(topic).ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpWrite).Allow("User:bob").AllowHosts("*")
 	made, err := admin().CreateACLs(within(), acl)

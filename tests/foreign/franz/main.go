@@ -15,6 +15,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
@@ -65,16 +67,38 @@ func client(options ...kgo.Opt) *kgo.Client {
 	return made
 }
 
-func secured(user, password string, options ...kgo.Opt) *kgo.Client {
+func trusting() *tls.Config {
 	pem, err := os.ReadFile(os.Getenv("SCENE_CA"))
 	must(err)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
-	door := []kgo.Opt{
-		kgo.SeedBrokers(strings.Split(os.Getenv("SCENE_SECURED"), ",")...), kgo.DialTLSConfig(&tls.Config{RootCAs: pool}),
-		kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()),
-	}
-	return client(append(door, options...)...)
+	return &tls.Config{RootCAs: pool}
+}
+
+// door is how somebody comes in: as the options of a client.
+type door []kgo.Opt
+
+func (d door) client(options ...kgo.Opt) *kgo.Client {
+	return client(append(append([]kgo.Opt{}, d...), options...)...)
+}
+
+func proven(how sasl.Mechanism) door {
+	return door{kgo.SeedBrokers(strings.Split(os.Getenv("SCENE_SECURED"), ",")...), kgo.DialTLSConfig(trusting()), kgo.SASL(how)}
+}
+
+func secured(user, password string) door {
+	return proven(scram.Auth{User: user, Pass: password}.AsSha512Mechanism())
+}
+
+func bearer(token string) door { return proven(oauth.Auth{Token: token}.AsMechanism()) }
+
+func certified(user string) door {
+	file := os.Getenv("SCENE_" + strings.ToUpper(user))
+	pair, err := tls.LoadX509KeyPair(file, file)
+	must(err)
+	shown := trusting()
+	shown.Certificates = []tls.Certificate{pair}
+	return door{kgo.SeedBrokers(strings.Split(os.Getenv("SCENE_MUTUAL"), ",")...), kgo.DialTLSConfig(shown)}
 }
 
 func admin() *kadm.Client { return kadm.NewClient(client()) }
@@ -212,7 +236,8 @@ var features = map[string]func(string){
 	"new-protocol": newProtocol, "commits": commits, "resets": resets, "timestamps": timestamps,
 	"pause": pause, "pattern": pattern, "topics": topics, "configs": configs, "groups": groups, "group-offsets": groupOffsets,
 	"list-offsets": listOffsets, "delete-records": deleteRecords, "cluster": cluster, "log-dirs": logDirs, "transactions-admin": transactionsAdmin,
-	"scram": scramCredentials, "quotas": quotas, "reassign": reassign, "elect": elect, "scram-tls": scramTLS, "wrong-password": wrongPassword, "acls": accessControl,
+	"scram": scramCredentials, "quotas": quotas, "reassign": reassign, "elect": elect, "scram-tls": scramTLS, "wrong-password": wrongPassword,
+	"oauth": bearerTokens, "mutual-tls": mutualTLS, "acls": accessControl,
 }
 
 func play(name string) {

@@ -205,19 +205,39 @@ final class Administration {
         }
     }
 
-    static void scramTls(String topic) throws Exception {
-        try (var producer = Kit.producer(Kit.secured("alice", Kit.PASSWORD))) {
+    private static void comeAndGo(String topic, Map<String, Object> door) throws Exception {
+        try (var producer = Kit.producer(door)) {
             Kit.send(producer, topic, Kit.numbers(100));
         }
-        try (var reader = Kit.consumer(Kit.secured("alice", Kit.PASSWORD, "group.id", topic, "auto.offset.reset", "earliest"))) {
+        try (var reader = Kit.consumer(Kit.with(door, "group.id", topic, "auto.offset.reset", "earliest"))) {
             reader.subscribe(List.of(topic));
             Kit.equal(Kit.values(Kit.some(reader, 100)), Kit.numbers(100));
         }
     }
 
-    static void wrongPassword(String topic) throws Exception {
-        try (var admin = org.apache.kafka.clients.admin.Admin.create(Kit.secured("alice", "wrong"))) {
+    private static void turnedAway(Map<String, Object> door) throws Exception {
+        try (var admin = org.apache.kafka.clients.admin.Admin.create(door)) {
             Kit.refused(SaslAuthenticationException.class, () -> Kit.done(admin.describeCluster().nodes()));
+        }
+    }
+
+    static void scramTls(String topic) throws Exception {
+        comeAndGo(topic, Kit.secured("alice", Kit.PASSWORD));
+    }
+
+    static void wrongPassword(String topic) throws Exception {
+        turnedAway(Kit.secured("alice", "wrong"));
+    }
+
+    static void oauth(String topic) throws Exception {
+        comeAndGo(topic, Kit.bearer("/token"));
+        turnedAway(Kit.bearer("/forged"));
+    }
+
+    static void mutualTls(String topic) throws Exception {
+        comeAndGo(topic, Kit.certified("alice"));
+        try (var producer = Kit.producer(Kit.certified("bob"))) {
+            Kit.refused(AuthorizationException.class, () -> Kit.done(producer.send(Kit.record(topic, "no"))));
         }
     }
 

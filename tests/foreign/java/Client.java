@@ -49,6 +49,8 @@ public final class Client {
         out.put("elect", Administration::elect);
         out.put("scram-tls", Administration::scramTls);
         out.put("wrong-password", Administration::wrongPassword);
+        out.put("oauth", Administration::oauth);
+        out.put("mutual-tls", Administration::mutualTls);
         out.put("acls", Administration::acls);
         out.put("streams", Counting::streams);
         return out;

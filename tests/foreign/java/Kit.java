@@ -53,6 +53,27 @@ final class Kit {
             more);
     }
 
+    /** A token that the client fetches itself, as from an identity provider (KIP-768). */
+    static Map<String, Object> bearer(String path, Object... more) {
+        String url = System.getenv("SCENE_ISSUER") + path;
+        System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.urls", url);
+        String login = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required clientId=\"alice\" clientSecret=\"" + PASSWORD + "\";";
+        return with(
+            Map.of("bootstrap.servers", System.getenv("SCENE_SECURED"), "security.protocol", "SASL_SSL", "sasl.mechanism", "OAUTHBEARER",
+                "sasl.login.callback.handler.class", "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+                "sasl.oauthbearer.token.endpoint.url", url, "sasl.jaas.config", login, "ssl.truststore.type", "PEM",
+                "ssl.truststore.location", System.getenv("SCENE_CA")),
+            more);
+    }
+
+    static Map<String, Object> certified(String user, Object... more) {
+        return with(
+            Map.of("bootstrap.servers", System.getenv("SCENE_MUTUAL"), "security.protocol", "SSL", "ssl.keystore.type", "PEM",
+                "ssl.keystore.location", System.getenv("SCENE_" + user.toUpperCase()), "ssl.truststore.type", "PEM",
+                "ssl.truststore.location", System.getenv("SCENE_CA")),
+            more);
+    }
+
     static final String PASSWORD = System.getenv("SCENE_PASSWORD");
 
     static KafkaProducer<byte[], byte[]> producer(Map<String, Object> settings) {

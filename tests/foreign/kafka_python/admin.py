@@ -31,6 +31,9 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from tests.foreign.kafka_python.kit import (
     PLAIN,
     Member,
+    Settings,
+    bearer,
+    certified,
     consumer,
     numbers,
     producer,
@@ -41,7 +44,7 @@ from tests.foreign.kafka_python.kit import (
     some,
     values,
 )
-from tests.foreign.stage import FIRST_MS, equal, until
+from tests.foreign.stage import FIRST_MS, FORGED, equal, until
 
 
 def admin(**settings: Any) -> KafkaAdminClient:
@@ -179,21 +182,40 @@ def scram(name: str) -> None:
     until(lambda: described() == [], "the credential to go")
 
 
-def scram_tls(name: str) -> None:
-    send(producer(**secured("alice")), name, numbers(100))
-    reader = consumer(name, group_id=name, **secured("alice"))
+def come_and_go(name: str, door: Settings) -> None:
+    send(producer(**door), name, numbers(100))
+    reader = consumer(name, group_id=name, **door)
     equal(values(some(reader, 100)), numbers(100))
     reader.close()
 
 
-def wrong_password(_: str) -> None:
+def turned_away(door: Settings) -> None:
     """It tries until its time is up; the reason is in its log alone."""
     told: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
     logging.getLogger("kafka").addHandler(handler)
-    refused(KafkaTimeoutError, lambda: admin(bootstrap_timeout_ms=5_000, **secured("alice", "wrong")))
+    refused(KafkaTimeoutError, lambda: admin(bootstrap_timeout_ms=5_000, **door))
     equal(any("SaslAuthenticationFailed" in line for line in told), True)
+
+
+def scram_tls(name: str) -> None:
+    come_and_go(name, secured("alice"))
+
+
+def wrong_password(_: str) -> None:
+    turned_away(secured("alice", "wrong"))
+
+
+def oauth(name: str) -> None:
+    come_and_go(name, bearer())
+    turned_away(bearer(FORGED))
+
+
+def mutual_tls(name: str) -> None:
+    come_and_go(name, certified("alice"))
+    bob = producer(**certified("bob"))
+    refused((TopicAuthorizationFailedError, GroupAuthorizationFailedError), lambda: send(bob, name, ["no"]))
 
 
 def acls(name: str) -> None:

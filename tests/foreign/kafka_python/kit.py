@@ -7,9 +7,10 @@ from typing import Any
 
 import kafka
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.structs import TopicPartition
 
-from tests.foreign.stage import BOOTSTRAP, CA, PASSWORD, SECURED, equal, until
+from tests.foreign.stage import BOOTSTRAP, CA, MUTUAL, PASSWORD, PEM, SECURED, TOKEN, equal, until
 
 Settings = dict[str, Any]
 PLAIN: Settings = {"bootstrap_servers": BOOTSTRAP.split(",")}
@@ -19,6 +20,28 @@ def secured(user: str, password: str = PASSWORD) -> Settings:
     return {
         "bootstrap_servers": SECURED.split(","), "security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512",
         "sasl_plain_username": user, "sasl_plain_password": password, "ssl_cafile": CA,
+    }  # fmt: skip
+
+
+class Given(AbstractTokenProvider):  # type: ignore[misc]
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self._token = token
+
+    def token(self) -> str:
+        return self._token
+
+
+def bearer(token: str = TOKEN) -> Settings:
+    return {
+        "bootstrap_servers": SECURED.split(","), "security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauth_token_provider": Given(token), "ssl_cafile": CA,
+    }  # fmt: skip
+
+
+def certified(user: str) -> Settings:
+    return {
+        "bootstrap_servers": MUTUAL.split(","), "security_protocol": "SSL", "ssl_cafile": CA, "ssl_certfile": PEM[user],
     }  # fmt: skip
 
 
@@ -90,6 +113,7 @@ class Member(kafka.ConsumerRebalanceListener):
         self.seen: list[str] = []
         self.lost: list[int] = []
         self.consumer = consumer(group_id=group, **settings)
+        self.consumer.partitions_for_topic(name)  # known before it joins: the notes say what may become of it otherwise
         self.consumer.subscribe([name], listener=self)
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:

@@ -36,11 +36,17 @@ CompressionCodecs[CompressionTypes.ZSTD] = () => ({
 
 const retry = { initialRetryTime: 100, maxRetryTime: 1000, retries: 60 };
 const plain = new Kafka({ brokers: env.SCENE_BOOTSTRAP.split(","), logLevel: logLevel.NOTHING, retry });
-const secured = (username, password) =>
+const door = (brokers, ssl, sasl) =>
   new Kafka({
-    brokers: env.SCENE_SECURED.split(","), logLevel: logLevel.NOTHING, retry: { ...retry, retries: 3 },
-    ssl: { ca: [fs.readFileSync(env.SCENE_CA, "utf8")] }, sasl: { mechanism: "scram-sha-512", username, password },
+    brokers: brokers.split(","), logLevel: logLevel.NOTHING, retry: { ...retry, retries: 3 },
+    ssl: { ca: [fs.readFileSync(env.SCENE_CA, "utf8")], ...ssl }, ...(sasl && { sasl }),
   });
+const secured = (username, password) => door(env.SCENE_SECURED, {}, { mechanism: "scram-sha-512", username, password });
+const bearer = (value) => door(env.SCENE_SECURED, {}, { mechanism: "oauthbearer", oauthBearerProvider: async () => ({ value }) });
+const certified = (user) => {
+  const pem = fs.readFileSync(env[`SCENE_${user.toUpperCase()}`], "utf8");
+  return door(env.SCENE_MUTUAL, { key: pem, cert: pem });
+};
 
 async function producing(settings, use, kafka = plain) {
   const producer = kafka.producer({ allowAutoTopicCreation: false, ...settings });
@@ -95,6 +101,17 @@ async function read(topic, count, readUncommitted = true) {
   equal(reader.seen.length, count);
   return reader.seen;
 }
+
+async function comeAndGo(topic, kafka) {
+  await producing({}, (producer) => send(producer, topic, numbers(100)), kafka);
+  const reader = await member(topic, topic, { kafka });
+  await until(() => reader.seen.length === 100, "100 records");
+  equal(texts(reader.seen), numbers(100));
+  await reader.consumer.disconnect();
+}
+
+const turnedAway = (kafka) => refused((e) => /Authentication/.test(`${e.name} ${e.cause?.name}`), () => producing({}, () => undefined, kafka));
+const mayNot = (producer, topic) => refused((e) => /TOPIC_AUTHORIZATION_FAILED/.test(`${e.type} ${e.cause?.type}`), () => send(producer, topic, ["no"]));
 
 const acks = (wanted) => async (topic) => {
   await producing({}, (producer) => send(producer, topic, numbers(100), { acks: wanted }));
@@ -381,22 +398,26 @@ const features = {
       equal(texts(await read(topic, 100)), numbers(100));
     }),
 
-  async "scram-tls"(topic) {
-    const alice = secured("alice", env.SCENE_PASSWORD);
-    await producing({}, (producer) => send(producer, topic, numbers(100)), alice);
-    const reader = await member(topic, topic, { kafka: alice });
-    await until(() => reader.seen.length === 100, "100 records");
-    equal(texts(reader.seen), numbers(100));
-    await reader.consumer.disconnect();
+  "scram-tls": (topic) => comeAndGo(topic, secured("alice", env.SCENE_PASSWORD)),
+
+  "wrong-password": () => turnedAway(secured("alice", "wrong")),
+
+  async oauth(topic) {
+    await comeAndGo(topic, bearer(env.SCENE_TOKEN));
+    // It takes the server's reason for an answer like any other, and finds its next request's connection closed.
+    const forged = bearer(env.SCENE_FORGED);
+    await refused((e) => /^KafkaJS/.test(e.name), () => producing({}, (producer) => send(producer, topic, ["no"]), forged));
   },
 
-  "wrong-password": () =>
-    refused((e) => /Authentication/.test(`${e.name} ${e.cause?.name}`), () => producing({}, () => undefined, secured("alice", "wrong"))),
+  async "mutual-tls"(topic) {
+    await comeAndGo(topic, certified("alice"));
+    await producing({}, (producer) => mayNot(producer, topic), certified("bob"));
+  },
 
   acls: (topic) =>
     administering(async (admin) => {
       const bob = secured("bob", env.SCENE_PASSWORD);
-      await producing({}, (producer) => refused((e) => /TOPIC_AUTHORIZATION_FAILED/.test(`${e.type} ${e.cause?.type}`), () => send(producer, topic, ["no"])), bob);
+      await producing({}, (producer) => mayNot(producer, topic), bob);
       const acl = {
         resourceType: AclResourceTypes.TOPIC, resourceName: topic, resourcePatternType: ResourcePatternTypes.LITERAL,
         principal: "User:bob", host: "*", operation: AclOperationTypes.WRITE, permissionType: AclPermissionTypes.ALLOW,

@@ -23,14 +23,26 @@ const LACKS = {
 };
 const { ERRORS } = Kafka.CODES;
 const plain = { "metadata.broker.list": env.SCENE_BOOTSTRAP };
-const secured = (password) => ({
-  "metadata.broker.list": env.SCENE_SECURED, "security.protocol": "SASL_SSL", "sasl.mechanisms": "SCRAM-SHA-512",
-  "sasl.username": "alice", "sasl.password": password, "ssl.ca.location": env.SCENE_CA,
-});
+const tls = { "security.protocol": "SASL_SSL", "metadata.broker.list": env.SCENE_SECURED, "ssl.ca.location": env.SCENE_CA };
+const secured = (password) => ({ ...tls, "sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "alice", "sasl.password": password });
+const bearer = (token) => ({ ...tls, "sasl.mechanisms": "OAUTHBEARER", token });
+const certified = (user) => {
+  const pem = env[`SCENE_${user.toUpperCase()}`];
+  return {
+    ...tls, "security.protocol": "SSL", "metadata.broker.list": env.SCENE_MUTUAL, "ssl.certificate.location": pem, "ssl.key.location": pem,
+  };
+};
 
 /** The callback of a call as a promise. */
 const call = (object, method, ...given) =>
   new Promise((resolve, reject) => object[method](...given, (error, value) => (error ? reject(error) : resolve(value))));
+
+/** A client; `token` is not a setting of librdkafka's, but given before it connects. */
+function client(Kind, { token, ...settings }, ...more) {
+  const made = new Kind(settings, ...more);
+  if (token) made.setOauthBearerToken(token);
+  return made;
+}
 
 async function connected(client) {
   await call(client, "connect", {});
@@ -38,7 +50,7 @@ async function connected(client) {
 }
 
 async function producer(settings = {}, onReport = () => undefined) {
-  const made = await connected(new Kafka.Producer({ ...plain, dr_msg_cb: true, ...settings }));
+  const made = await connected(client(Kafka.Producer, { ...plain, dr_msg_cb: true, ...settings }));
   made.told = [];
   made.setPollInterval(20);
   made.on("delivery-report", (error, report) => {
@@ -63,7 +75,7 @@ async function produced(topic, values, settings) {
 }
 
 async function consumer(settings, topics = [], more = { "auto.offset.reset": "earliest" }) {
-  const made = await connected(new Kafka.KafkaConsumer({ ...plain, "enable.auto.commit": false, ...settings }, more));
+  const made = await connected(client(Kafka.KafkaConsumer, { ...plain, "enable.auto.commit": false, ...settings }, more));
   made.setDefaultConsumeTimeout(200);
   if (topics.length) made.subscribe(topics);
   return made;
@@ -85,6 +97,24 @@ async function read(topic, count, isolation = "read_uncommitted") {
   equal(await call(reader, "consume", 1), []);
   await call(reader, "disconnect");
   return out;
+}
+
+async function comeAndGo(topic, door) {
+  await produced(topic, numbers(100), door);
+  const reader = await consumer({ ...door, "group.id": topic }, [topic]);
+  equal(texts(await some(reader, 100)), numbers(100));
+  await call(reader, "disconnect");
+}
+
+/** Events come when they are polled for. setPollInterval() begins at `ready`, which whoever is turned away never is: poll by hand, from the start. */
+async function turnedAway(door) {
+  const made = client(Kafka.Producer, door);
+  const told = [];
+  made.on("event.error", (error) => told.push(error.code));
+  made.connect({ timeout: 10000 }, (error) => error && told.push(error.code));
+  const polling = setInterval(() => made.isConnected() && made.poll(), 20);
+  await until(() => told.includes(ERRORS.ERR__AUTHENTICATION), "an authentication error");
+  clearInterval(polling);
 }
 
 const acks = (wanted) => async (topic) => {
@@ -348,19 +378,17 @@ const features = {
     await call(asking, "disconnect");
   },
 
-  async "scram-tls"(topic) {
-    await produced(topic, numbers(100), secured(env.SCENE_PASSWORD));
-    const reader = await consumer({ ...secured(env.SCENE_PASSWORD), "group.id": topic }, [topic]);
-    equal(texts(await some(reader, 100)), numbers(100));
-    await call(reader, "disconnect");
+  "scram-tls": (topic) => comeAndGo(topic, secured(env.SCENE_PASSWORD)),
+  "wrong-password": () => turnedAway(secured("wrong")),
+
+  async oauth(topic) {
+    await comeAndGo(topic, bearer(env.SCENE_TOKEN));
+    await turnedAway(bearer(env.SCENE_FORGED));
   },
 
-  async "wrong-password"() {
-    const made = new Kafka.Producer(secured("wrong"));
-    const told = [];
-    made.on("event.error", (error) => told.push(error.code));
-    made.connect({ timeout: 10000 }, (error) => error && told.push(error.code));
-    await until(() => told.includes(ERRORS.ERR__AUTHENTICATION), "an authentication error");
+  async "mutual-tls"(topic) {
+    await comeAndGo(topic, certified("alice"));
+    await refused((e) => e.code === ERRORS.ERR_TOPIC_AUTHORIZATION_FAILED, () => produced(topic, ["no"], certified("bob")));
   },
 };
 

@@ -168,8 +168,7 @@ func elect(topic string) {
 	}
 }
 
-func scramTLS(topic string) {
-	addresses, config := secured("alice", os.Getenv("SCENE_PASSWORD"))
+func comeAndGo(topic string, addresses []string, config *sarama.Config) {
 	must(send(got(sarama.NewSyncProducer(addresses, config)), topic, numbers(100)))
 	reader := join(addresses, config, topic, topic, nil)
 	until("100 records", func() bool { return len(reader.told()) == 100 })
@@ -177,23 +176,44 @@ func scramTLS(topic string) {
 	reader.leave()
 }
 
-func wrongPassword(string) {
-	addresses, config := secured("alice", "wrong")
+func turnedAway(addresses []string, config *sarama.Config) {
 	config.Metadata.Retry.Max = 0
 	_, err := sarama.NewClient(addresses, config)
 	equal(errors.Is(err, sarama.ErrSASLAuthenticationFailed), true)
 }
 
+func scramTLS(topic string) {
+	addresses, config := secured("alice", os.Getenv("SCENE_PASSWORD"))
+	comeAndGo(topic, addresses, config)
+}
+
+func wrongPassword(string) { turnedAway(secured("alice", "wrong")) }
+
+func bearerTokens(topic string) {
+	addresses, config := bearer(os.Getenv("SCENE_TOKEN"))
+	comeAndGo(topic, addresses, config)
+	turnedAway(bearer(os.Getenv("SCENE_FORGED")))
+}
+
+func attempt(topic, value string, addresses []string, config *sarama.Config) error {
+	p, err := sarama.NewSyncProducer(addresses, config)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	return send(p, topic, []string{value})
+}
+
+func mutualTLS(topic string) {
+	addresses, config := certified("alice")
+	comeAndGo(topic, addresses, config)
+	addresses, config = certified("bob")
+	equal(errors.Is(attempt(topic, "no", addresses, config), sarama.ErrTopicAuthorizationFailed), true)
+}
+
 func accessControl(topic string) {
 	addresses, config := secured("bob", os.Getenv("SCENE_PASSWORD"))
-	attempt := func(value string) error {
-		p, err := sarama.NewSyncProducer(addresses, config)
-		if err != nil {
-			return err
-		}
-		defer p.Close()
-		return send(p, topic, []string{value})
-	}
+	attempt := func(value string) error { return attempt(topic, value, addresses, config) }
 	equal(errors.Is(attempt("no"), sarama.ErrTopicAuthorizationFailed), true)
 	resource := sarama.Resource{ResourceType: sarama.AclResourceTopic, ResourceName: topic, ResourcePatternType: sarama.AclPatternLiteral}
 	must(admin().CreateACL(resource, sarama.Acl{Principal: "User:bob", Host: "*", Operation: sarama.AclOperationWrite, PermissionType: sarama.AclPermissionAllow}))

@@ -93,12 +93,38 @@ func (x *xdg) Begin(user, password, authz string) error {
 func (x *xdg) Step(challenge string) (string, error) { return x.talk.Step(challenge) }
 func (x *xdg) Done() bool                            { return x.talk.Done() }
 
-func secured(user, password string) ([]string, *sarama.Config) {
+// door is how somebody comes in: the addresses of a listener, and the settings for it.
+func door(at string, certificates []tls.Certificate, change func(*sarama.Config)) ([]string, *sarama.Config) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(got(os.ReadFile(os.Getenv("SCENE_CA"))))
-	return strings.Split(os.Getenv("SCENE_SECURED"), ","), settings(func(c *sarama.Config) {
+	return strings.Split(os.Getenv(at), ","), settings(func(c *sarama.Config) {
 		c.Net.TLS.Enable = true
-		c.Net.TLS.Config = &tls.Config{RootCAs: pool}
+		c.Net.TLS.Config = &tls.Config{RootCAs: pool, Certificates: certificates}
+	}, change)
+}
+
+func certified(user string) ([]string, *sarama.Config) {
+	file := os.Getenv("SCENE_" + strings.ToUpper(user))
+	return door("SCENE_MUTUAL", []tls.Certificate{got(tls.LoadX509KeyPair(file, file))}, func(*sarama.Config) {})
+}
+
+// given is a provider of one token.
+type given string
+
+func (g given) Token() (*sarama.AccessToken, error) {
+	return &sarama.AccessToken{Token: string(g)}, nil
+}
+
+func bearer(token string) ([]string, *sarama.Config) {
+	return door("SCENE_SECURED", nil, func(c *sarama.Config) {
+		c.Net.SASL.Enable = true
+		c.Net.SASL.Mechanism = sarama.SASLTypeOAuth
+		c.Net.SASL.TokenProvider = given(token)
+	})
+}
+
+func secured(user, password string) ([]string, *sarama.Config) {
+	return door("SCENE_SECURED", nil, func(c *sarama.Config) {
 		c.Net.SASL.Enable = true
 		c.Net.SASL.Mechanism = sarama.SASLTypeSCRAMSHA512
 		c.Net.SASL.User, c.Net.SASL.Password = user, password
@@ -172,7 +198,8 @@ var features = map[string]func(string){
 	"static": static, "commits": commits, "resets": resets, "timestamps": timestamps, "pause": pause,
 	"topics": topics, "configs": configs, "groups": groups, "group-offsets": groupOffsets,
 	"list-offsets": listOffsets, "delete-records": deleteRecords, "cluster": cluster, "log-dirs": logDirs,
-	"scram": scramCredentials, "quotas": quotas, "reassign": reassign, "elect": elect, "scram-tls": scramTLS, "wrong-password": wrongPassword, "acls": accessControl,
+	"scram": scramCredentials, "quotas": quotas, "reassign": reassign, "elect": elect, "scram-tls": scramTLS, "wrong-password": wrongPassword,
+	"oauth": bearerTokens, "mutual-tls": mutualTLS, "acls": accessControl,
 }
 
 func play(name string) {

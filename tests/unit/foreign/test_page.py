@@ -23,12 +23,15 @@ def test_the_page_is_what_was_recorded() -> None:
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda c: c.name)
-def test_each_client_was_asked_all_there_is_to_ask_or_is_absent_with_a_reason(column: Any) -> None:
+def test_each_client_was_asked_all_there_is_to_ask_or_the_page_says_what_not(column: Any) -> None:
     told = RESULTS[column.name]
     if "absent" in told:
         assert told["absent"]
         return
-    assert list(told["answers"]) == [f.id for f in asked_of(column.spark)]
+    asked = [f for f in asked_of(column.spark) if f.id in told["answers"]]
+    assert list(told["answers"]) == [f.id for f in asked]
+    for f in (f for f in asked_of(column.spark) if f not in asked):
+        assert f"- {column.name}, {f.title}: not asked yet" in page.PAGE.read_text()
     for feature, given in told["answers"].items():
         assert given["answer"] in ("yes", "no", "none"), feature
         assert (given["answer"] == "yes") != bool(given.get("why")), feature
@@ -79,3 +82,19 @@ def test_nothing_that_was_fetched_is_committed() -> None:
         ["git", "ls-files", str(HERE)], cwd=HERE, capture_output=True, text=True, check=True
     ).stdout
     assert not re.search(r"node_modules|\.jar$|\.class$", tracked, flags=re.M)
+
+
+def test_answers_asked_later_take_the_place_of_their_own_alone() -> None:
+    asked = [f.id for f in asked_of(False)]
+    old = {"some": {"version": "1", "date": "monday", "answers": {f: {"answer": "no", "why": "so"} for f in asked[1:]}}}
+    told = {"some": {"version": "1", "date": "tuesday", "answers": {f: {"answer": "yes"} for f in asked[:2]}}}
+    found = page.merged(old, told)["some"]
+    assert list(found["answers"]) == asked
+    assert [found["answers"][f] for f in asked[:3]] == [{"answer": "yes", "date": "tuesday"}] * 2 + [
+        {"answer": "no", "why": "so"}
+    ]
+    assert "| some | 1 | monday, some rows until tuesday | 2 |" in page.render({"some": found}, "")
+    whole = {"some": {"version": "2", "date": "tuesday", "answers": {f: {"answer": "yes"} for f in asked}}}
+    assert page.merged(old, whole) == whole
+    with pytest.raises(ValueError, match="ask it everything"):
+        page.merged(old, {"some": {**told["some"], "version": "2"}})

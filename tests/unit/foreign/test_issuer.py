@@ -1,0 +1,45 @@
+"""Tokens as clients are given them: what brokers would make of them. Does not start a broker."""
+
+from __future__ import annotations
+
+import base64
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from brokerd.access.oauth import TokenError, Tokens
+from brokerd.access.settings import SASL_SETTINGS
+from tests.foreign.issuer import AUDIENCE, Issuer
+
+
+@pytest.fixture
+def issuer(tmp_path: Path) -> Iterator[Issuer]:
+    made = Issuer(tmp_path, "se cret")
+    yield made
+    made.close()
+
+
+def fetched(issuer: Issuer, path: str, login: str) -> str:
+    headers = {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()}
+    asked = urllib.request.Request(issuer.url + path, b"grant_type=client_credentials", headers)
+    with urllib.request.urlopen(asked, timeout=60) as answer:
+        return str(json.load(answer)["access_token"])
+
+
+def test_brokers_believe_the_token_and_not_the_forged_one(issuer: Issuer) -> None:
+    settings = {s.name: s.default for s in SASL_SETTINGS} | {
+        "sasl.oauthbearer.jwks.endpoint.url": issuer.keys.as_uri(), "sasl.oauthbearer.expected.audience": (AUDIENCE,),
+    }  # fmt: skip
+    tokens = Tokens(settings)
+    assert tokens.check(fetched(issuer, "/token", "alice:se cret"))[0] == "alice"
+    with pytest.raises(TokenError):
+        tokens.check(fetched(issuer, "/forged", "alice:se cret"))
+
+
+def test_who_does_not_know_the_secret_is_given_none(issuer: Issuer) -> None:
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        fetched(issuer, "/token", "alice:guess")
