@@ -72,6 +72,12 @@ def refused(house: House, *arguments: str) -> str:
     return done.stderr
 
 
+def seen_group(house: House, group_id: str) -> Any:
+    """As its page has it, once its lag is known."""
+    status, answer = house.call("GET", f"groups/{group_id}")
+    return answer if status == 200 and answer["row"]["lag_records"] is not None else None
+
+
 def holds(house: House, written: dict[str, list[int]]) -> None:
     for topic, numbers in written.items():
         assert sorted(house.everything(topic)) == numbers, topic
@@ -169,9 +175,15 @@ def rebuilt_and_imported(house: House, written: dict[str, list[int]]) -> None:
 
     for file in house.folder.glob("db.sqlite3*"):
         file.unlink()
-    assert "Imported 5 topics" in house.manage("import_metadata")
+    said = house.manage("import_metadata")
+    assert "Imported 5 topics" in said, said
     house.up()
     wait_for(lambda: all_in_sync(house), "full ISR after the rebuild")
+    group = wait_for(lambda: seen_group(house, "readers"), "the console to show a group it has no row of")
+    assert [(p["topic"], p["index"], p["committed"], p["lag_records"]) for p in group["partitions"]] == [
+        ("kept", 0, 1500, 500)
+    ]
+    assert "readers" in [g["group_id"] for g in house.get("groups")["rows"]]
     assert house.manage("upgrade_metadata", "--show").startswith(f"level {LEVEL_MAX}\n")
     holds(house, written)
     assert committed(house, "kept") == 1500
