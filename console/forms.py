@@ -291,8 +291,12 @@ class MoveForm(WeirForm):
     throttle_bytes_per_s = throttle_field()
     compare = compare_field()
     mode = forms.ChoiceField(
-        choices=[("copy", "copy: all old records travel"), ("tail", "tail: no old record travels")], initial="copy", label="Mode",
-        help_text="What each costs stands above.", required=False,
+        choices=[
+            ("copy", "copy: all old records travel"),
+            ("tail", "tail: no old record travels"),
+            ("tail_early", "tail, handed over early"),
+        ],
+        initial="copy", label="Mode", help_text="What each costs stands above.", required=False,
     )  # fmt: skip
     deadline_hours = forms.IntegerField(
         required=False, label="Deadline, hours", widget=forms.NumberInput(attrs={"class": "short"}),
@@ -300,8 +304,10 @@ class MoveForm(WeirForm):
     )  # fmt: skip
     why = why_field(required=True)
 
-    def clean_mode(self) -> str:
-        return self.cleaned_data["mode"] or "copy"
+    def clean(self) -> dict[str, Any]:
+        """One choice of the form is two words of a move: its mode, and when it hands over."""
+        mode, _, handover = (self.cleaned_data.get("mode") or "copy").partition("_")
+        return {**self.cleaned_data, "mode": mode, "handover": handover}
 
     def clean_scope(self) -> dict[str, Any]:
         try:

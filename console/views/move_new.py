@@ -217,6 +217,8 @@ def _reviewed(
     )
     mode = form.cleaned_data.get("mode", "copy") if form is not None else "copy"
     caps = {"parts_in_flight_max": 8, "parts_per_broker_max": 4, "throttle_bytes_per_s": throttle, "mode": mode}
+    if form is not None and form.cleaned_data.get("handover"):
+        caps["handover"] = form.cleaned_data["handover"]
     context |= {
         "preview": preview,
         "parts": preview.parts[:PARTS_SHOWN_MAX],
@@ -251,6 +253,7 @@ def _write(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
                 "compare",
                 "mode",
                 "deadline_hours",
+                "handover",
             )
         }
         if request.POST.get("act") == "propose":

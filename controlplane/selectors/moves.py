@@ -23,7 +23,7 @@ class MoveRow:
     `eta_s`: (soonest, latest) in seconds. `needs_bytes_per_s` set: it will not finish with less per broker. `origin`: operator, or client of a
     broker. `adaptive`: bounds in bytes/s between which its throttle follows the producers, their p99 and its baseline in ms as last told. `producers_p99_ms`:
     how long the slowest of a hundred produce requests waited, at the worst of the brokers it burdens, as last told; None = nobody produced.
-    `deadline`: until then retention is waited for in mode tail; then a cut is asked for."""
+    `deadline`: until then retention is waited for in mode tail; then a cut is asked for. `handover`: "early" where it waits for none."""
 
     id: int
     mode: str
@@ -53,6 +53,7 @@ class MoveRow:
     window_text: str
     resumes_at: datetime | None
     deadline: datetime | None
+    handover: str
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -392,6 +393,7 @@ def _row(m: Move, s: dict[str, Any]) -> MoveRow:
         window_text=windows.text(windows.read(m.window)) if m.window else "",
         resumes_at=m.resumes_at,
         deadline=m.deadline,
+        handover=m.handover,
         created_at=m.created_at,
         started_at=m.started_at,
         finished_at=m.finished_at,

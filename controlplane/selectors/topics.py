@@ -53,6 +53,8 @@ class ReplicaOf:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
+    """`archive_start`, `holders`: records below that offset are read from those brokers (an early hand-over); None and [] where all lie with the replicas."""
+
     topic: str
     index: int
     leader: int | None
@@ -63,6 +65,8 @@ class PartitionRow:
     adding: list[int]
     removing: list[int]
     assignment_generation: int
+    archive_start: int | None
+    holders: list[int]
     start_offset: int | None
     end_offset: int | None
     records: int | None
@@ -390,6 +394,8 @@ def _partition_row(p: Partition) -> PartitionRow:
         adding=p.adding,
         removing=p.removing,
         assignment_generation=p.assignment_generation,
+        archive_start=p.archive_start,
+        holders=p.holders,
         start_offset=p.start_offset,
         end_offset=p.end_offset,
         records=(p.end_offset or 0) - (p.start_offset or 0) if known else None,

@@ -288,6 +288,31 @@ def test_a_throttle_that_follows_the_producers_is_asked_for_by_its_form(
     assert (none.status_code, "needs a cap" in none.content.decode()) == (409, True)
 
 
+def test_an_early_hand_over_is_chosen_in_the_wizard_and_a_partition_says_where_its_old_records_lie(
+    seeded: dict[str, Any], operator: Client
+) -> None:
+    review = operator.get("/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=1,2,4").content.decode()
+    assert "leadership goes at once" in review and 'value="tail_early"' in review
+    scope = {"kind": "partitions", "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2, 4]}]}
+    form = {
+        "scope": json.dumps(scope),
+        "mode": "tail_early",
+        "parts_in_flight_max": 8,
+        "parts_per_broker_max": 4,
+        "act": "start",
+        "why": "room",
+    }
+    refused = operator.post("/moves/new/", {**form, "deadline_hours": 5})
+    assert refused.status_code == 409 and "waits for no retention" in refused.content.decode()
+    move = operator.post("/moves/new/", form, follow=True).redirect_chain[-1][0].rstrip("/").rpartition("/")[2]
+    row = operator.get(f"/api/v1/moves/{move}").json()
+    assert (row["mode"], row["handover"], row["state"]) == ("tail", "early", "running")
+    assert "tail, early" in operator.get(f"/moves/{move}/").content.decode()
+    Partition.objects.filter(topic__name="orders", index=0).update(archive_start=500, archive_epoch=1, holders=[1, 2])
+    shown = operator.get("/topics/orders/0/").content.decode()
+    assert "records below offset 500 are read from" in shown
+
+
 def test_a_move_without_old_data_is_chosen_in_the_wizard_and_its_cut_is_typed(
     seeded: dict[str, Any], operator: Client
 ) -> None:
