@@ -87,7 +87,7 @@ def test_who_may_not_act_and_who_is_not_logged_in_are_told_so(chromium: Browser,
     desk.context.clear_cookies()
     desk.page.goto("/moves/")
     desk.shot("login")
-    assert desk.page.url.endswith("/login/?next=/moves/")
+    assert desk.page.url.endswith("/login/?next=%2Fmoves%2F")
     desk.context.close()
 
 
