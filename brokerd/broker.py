@@ -33,7 +33,7 @@ from brokerd.cluster.model import (
     TopicState,
 )
 from brokerd.cluster.store import Store
-from brokerd.cluster.znodes import IsrProposal, Proposals
+from brokerd.cluster.znodes import Proposals
 from brokerd.config import BrokerConfig
 from brokerd.coordinator.consumer_events import Terms
 from brokerd.coordinator.groups import Groups
@@ -103,6 +103,7 @@ class Broker:
         self.partitions = Partitions(
             config.broker_id, self.log_dirs, self.disk, self.waiters,
             lag_ms_max=config["replica.lag.time.max.ms"],
+            late_ms_max=config["replica.lag.time.max.ms"] + config["log.retention.check.interval.ms"],
             topic_config=self._topic_config,
             producer_expiration_ms=config["producer.id.expiration.ms"],
         )  # fmt: skip
@@ -160,7 +161,7 @@ class Broker:
         )  # fmt: skip
         self.partitions.leadership = self
         self.log_dirs.on_error = self.identity.tail_in_doubt
-        self.partitions.lost = self.identity.lost
+        self.partitions.copies.tell_lost = self.identity.lost
         self.partitions.on_directory_failed = self._directory_failed
         self.partitions.current = lambda: self.membership.head_read
         self.upkeep = Upkeep(self.partitions, self.jobs, lambda: self.loop.now)
@@ -188,7 +189,7 @@ class Broker:
         self.loop.register(self.store.fileno(), READ, lambda events: self.store.pump())
         self.loop.call_later(TICK_MS, self._tick)
         self.loop.every(
-            config["replica.high.watermark.checkpoint.interval.ms"], lambda now: self.partitions.checkpoint()
+            config["replica.high.watermark.checkpoint.interval.ms"], lambda now: self.partitions.copies.checkpoint()
         )
         self.loop.register(self.jobs.fileno(), READ, lambda events: self.jobs.pump())
         self.loop.every(config["log.retention.check.interval.ms"], self.upkeep.retain)
@@ -339,14 +340,11 @@ class Broker:
         if self.partitions.findings.changed:
             self.partitions.findings.changed = False
             self.membership.tell_findings(self.partitions.findings.told())
-        seeds, archives = self.partitions.seeds, self.archives
-        if self.partitions.proposals_changed or seeds.changed or archives.changed:
-            self.partitions.proposals_changed = seeds.changed = archives.changed = False
-            isrs = [
-                IsrProposal(p.tp.topic_id, p.tp.partition, p.leader_epoch, p.partition_epoch, p.isr)
-                for p in self.partitions.proposals.values()
-            ]
-            self.membership.propose(Proposals(isrs, seeds.wanted(), archives.wanted()))
+        wishes, seeds, archives = self.partitions.wishes, self.partitions.seeds, self.archives
+        if wishes.changed or seeds.changed or archives.changed:
+            wishes.changed = seeds.changed = archives.changed = False
+            isrs = list(wishes.isrs.values())
+            self.membership.propose(Proposals(isrs, seeds.wanted(), archives.wanted(), wishes.resets()))
 
     def _note_metadata(self) -> None:
         image = self.partitions.image

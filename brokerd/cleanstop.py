@@ -20,7 +20,7 @@ FLUSH_EACH_MAX = 64
 
 def close_all(partitions: Partitions) -> None:
     """Flush and close every log that is not offline; one that fails is left as a crash would leave it."""
-    partitions.checkpoint()
+    partitions.copies.checkpoint()
     living = [r for r in partitions.hosted.values() if r.offline_reason is None]
     if sum(r.log.flushing.offset < r.log.end_offset for r in living) > FLUSH_EACH_MAX:
         _flush_all(partitions, living)

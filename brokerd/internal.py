@@ -13,7 +13,7 @@ from brokerd.apis.produce import ProduceApi
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import PartitionsGrown, Record, TopicDeleted, TopicReady
 from brokerd.cluster.model import NO_LEADER, TRANSACTION_STATE_TOPIC, Now
-from brokerd.coordinator.leading import partition_of
+from brokerd.coordinator.leading import SILENT_MS, partition_of
 from brokerd.net.colleagues import Colleagues
 from brokerd.partitions import Partitions
 from brokerd.replica import Replica
@@ -23,8 +23,6 @@ from brokerd.wire.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnR
 
 INQUIRY_VERSION = 4
 """Of AddPartitionsToTxn between brokers."""
-SILENT_MS = 1_500
-"""Cut off from ZooKeeper a coordinator answers while every follower in the ISR asks at least this often: three times their longest wait."""
 
 
 def coordinator_of(image: Image, topic: str, key: str) -> int:

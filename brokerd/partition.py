@@ -11,11 +11,31 @@ Called by `partitions` (the place where partitions live) and by the simulation. 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from brokerd.cluster.model import NO_LEADER, Now, PartitionState, Seat, TopicPartition
+from brokerd.partition_events import (
+    Appended,
+    Changed,
+    Effect,
+    Event,
+    FailWaiters,
+    Follow,
+    FollowerFetched,
+    IsrRefused,
+    Lead,
+    LogStartRaised,
+    ProposeIsr,
+    Pulse,
+    RaiseHighWatermark,
+    RaiseLowWatermark,
+    StopFollowing,
+    Tick,
+    Unheard,
+)
 
 UNKNOWN_OFFSET = -1
 
@@ -26,121 +46,6 @@ class Role(Enum):
     FOLLOWER = "follower"
     HOLDER = "holder"
     """Its copy is of an archive: it is read by the leader, and takes nothing."""
-
-
-# -- what it hears -----------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """The metadata log says this of the partition now. `leads` is true when leader and leader_incarnation are this broker's own.
-
-    `leader_alive` tells whether a follower has somebody to follow. `log_end` is this replica's log end offset, `sure_end` (as in
-    Appended) how much of it counts.
-    """
-
-    state: PartitionState
-    leads: bool
-    min_insync: int
-    log_end: int
-    log_start: int
-    leader_alive: bool = True
-    sure_end: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """The log has grown, or more of it is on the disk. Below `sure_end` the leader's own copy counts for the high watermark: None
-    is all of it; a topic that asks for flushes has what is flushed."""
-
-    log_end: int
-    sure_end: int | None = None
-
-
-@dataclass(slots=True)
-class Pulse:
-    """When (mono) a follower's fetch session was last heard. Whoever is in the session and not named says the same again."""
-
-    ms: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class FollowerFetched:
-    """Follower `seat` asks for `fetch_offset`, so it holds everything below it. The shell has checked that the seat is current.
-
-    `pulse`: the session in which it goes on asking for the same, until the partition is named again, forgotten (`Unheard`), or the session ends.
-    """
-
-    seat: Seat
-    fetch_offset: int
-    log_start: int
-    pulse: Pulse | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Unheard:
-    """From here on the session's fetches say nothing of this partition. Told before the session is heard again."""
-
-    seat: Seat
-
-
-@dataclass(frozen=True, slots=True)
-class IsrRefused:
-    """The next proposal has to wait. The present one ends with the Changed that moves the partition epoch."""
-
-    leader_epoch: int
-    partition_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class LogStartRaised:
-    log_start: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    pass
-
-
-# -- what it says ------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class RaiseHighWatermark:
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class ProposeIsr:
-    """Ask the controller for this ISR. Bound to the epochs it was computed from."""
-
-    leader_epoch: int
-    partition_epoch: int
-    isr: tuple[Seat, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FailWaiters:
-    """Promises made under the old epoch cannot be kept any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Follow:
-    leader: int
-    leader_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class StopFollowing:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Lead:
-    """Leadership begins at `epoch_start`, the log end at that moment."""
-
-    leader_epoch: int
-    epoch_start: int
-
-
-Event = Changed | Appended | FollowerFetched | Unheard | IsrRefused | LogStartRaised | Tick
-Effect = RaiseHighWatermark | ProposeIsr | FailWaiters | Follow | StopFollowing | Lead
 
 
 @dataclass(slots=True)
@@ -154,6 +59,8 @@ class Follower:
     fetched_ms: int = 0
     leader_end_at_fetch: int = 0
     pulse: Pulse | None = None
+    late_since_ms: int | None = None
+    """Since when it has lacked for the ISR nothing but what lies below its log's start."""
 
     def heard(self, leader_end: int) -> None:
         """Take over what its session's fetches have said without naming this partition: that it stands where it stood.
@@ -178,6 +85,8 @@ class Partition:
     """replica.lag.time.max.ms: a follower that has not caught up for longer leaves the ISR."""
     proposal_retry_ms: int = 500
     """After a refusal the next proposal waits this long, so that a disagreement does not become a storm."""
+    late_ms_max: int = 310_000
+    """A follower whose log starts too late is begun anew after this: retention has had its turn, and may have passed there."""
 
     role: Role = Role.OFFLINE
     state: PartitionState | None = None
@@ -192,6 +101,8 @@ class Partition:
     proposal: ProposeIsr | None = None
     proposal_not_before_ms: int = 0
     followers: dict[int, Follower] = field(default_factory=dict)
+    late: tuple[Seat, ...] = ()
+    """A leader's: whose copies are to be begun anew. The shell asks the controller for it, in this leader epoch (decision 037)."""
 
     @property
     def leader_epoch(self) -> int:
@@ -204,6 +115,24 @@ class Partition:
     @property
     def isr_size(self) -> int:
         return len(self.state.isr) if self.state is not None else 0
+
+    @property
+    def low_watermark(self) -> int:
+        """Below it nobody who may lead next keeps anything; UNKNOWN_OFFSET while one of them has not been heard in this epoch."""
+        low = self.log_start
+        for seat in self.maximal_isr():
+            if seat.broker_id == self.broker_id:
+                continue
+            follower = self.followers.get(seat.broker_id)
+            if follower is None or follower.incarnation != seat.incarnation:
+                return UNKNOWN_OFFSET
+            low = min(low, follower.log_start)
+        return low
+
+    @property
+    def late_starts(self) -> list[int]:
+        """Where the logs of followers begin that lack nothing for the ISR but what lies below."""
+        return sorted({f.log_start for f in self.followers.values() if f.late_since_ms is not None})
 
     @property
     def has_others(self) -> bool:
@@ -268,7 +197,11 @@ class Partition:
                 self.log_start = max(self.log_start, event.log_start)
                 return []
             case Tick():
-                return self._propose(now) if self.role is Role.LEADER else []
+                if self.role is not Role.LEADER:
+                    return []
+                proposed = self._propose(now)
+                self.late = tuple(self._who_is_late(now))
+                return proposed
 
     def _hear_sessions(self) -> None:
         for follower in self.followers.values():
@@ -302,7 +235,7 @@ class Partition:
             return effects
         if was_leader:
             effects.append(FailWaiters())
-        self.proposal = None
+        self.proposal, self.late = None, ()
         self.followers.clear()
         self.log_end, self.log_start = event.log_end, event.log_start
         if self.broker_id not in (*new.replicas, *new.observers):
@@ -321,7 +254,7 @@ class Partition:
         return effects
 
     def _lead(self, event: Changed, now: Now) -> None:
-        self.role, self.proposal, self.proposal_not_before_ms = Role.LEADER, None, 0
+        self.role, self.proposal, self.proposal_not_before_ms, self.late = Role.LEADER, None, 0, ()
         self.log_end, self.log_start, self.epoch_start = event.log_end, event.log_start, event.log_end
         self.followers = {
             seat.broker_id: Follower(seat.incarnation, caught_up_ms=now.mono_ms, fetched_ms=now.mono_ms)
@@ -345,11 +278,13 @@ class Partition:
             follower.caught_up_ms = now.mono_ms
         elif follower.fetched_ms and event.fetch_offset >= follower.leader_end_at_fetch:
             follower.caught_up_ms = max(follower.caught_up_ms, follower.fetched_ms)
+        lets_go = event.log_start > follower.log_start
         follower.log_end, follower.log_start = event.fetch_offset, event.log_start
         follower.fetched_ms, follower.leader_end_at_fetch = now.mono_ms, self.log_end
         follower.pulse = event.pulse
         # Proposed before the watermark rises: from here on the newcomer counts.
-        return [*self._propose(now), *self._raise_high_watermark()]
+        effects = [*self._propose(now), *self._raise_high_watermark()]
+        return [*effects, RaiseLowWatermark()] if lets_go else effects
 
     def _refused(self, event: IsrRefused, now: Now) -> list[Effect]:
         p = self.proposal
@@ -400,15 +335,39 @@ class Partition:
         return True
 
     def _complete(self, broker_id: int, follower: Follower, now: Now) -> bool:
-        """May it enter? Log end at or above HW and this epoch's start, log start not above what it may be, and in step of late: one that
-        takes no records may stand at a watermark that waits for it."""
+        """May it enter? It holds what it must, its log starts no later than it may, and no earlier: what is said to be deleted is not led again."""
+        assert self.state is not None
+        return (
+            self._has_all(follower, now)
+            and follower.log_start <= self._latest_start(broker_id)
+            and (follower.log_start >= self.log_start or self.state.archive_start >= 0)
+        )
+
+    def _has_all(self, follower: Follower, now: Now) -> bool:
+        """Log end at or above HW and this epoch's start, and in step of late: one that takes no records may stand at a watermark that waits
+        for it."""
         return (
             follower.caught_up_ms > 0
             and now.mono_ms - follower.caught_up_ms <= self.lag_ms_max
             and follower.log_end >= self.high_watermark
             and follower.log_end >= self.epoch_start
-            and follower.log_start <= self._latest_start(broker_id)
         )
+
+    def _who_is_late(self, now: Now) -> Iterator[Seat]:
+        """Whose log has started too late for so long that nothing but beginning anew will bring it into the ISR."""
+        assert self.state is not None
+        in_sync = self.state.isr_ids
+        for broker_id, follower in self.followers.items():
+            if (
+                broker_id in in_sync
+                or not self._has_all(follower, now)
+                or follower.log_start <= self._latest_start(broker_id)
+            ):
+                follower.late_since_ms = None
+            elif follower.late_since_ms is None:
+                follower.late_since_ms = now.mono_ms
+            elif now.mono_ms - follower.late_since_ms > self.late_ms_max:
+                yield Seat(broker_id, follower.incarnation)
 
     def _latest_start(self, broker_id: int) -> int:
         """Where the log of one that enters may begin at the latest: where the leader's does; of a partition with an archive, where that ends. But

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Protocol
 from uuid import UUID
 
-from brokerd import partition as core
+from brokerd import partition_events as core
 from brokerd.archives import Archives
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.image import Image
@@ -24,16 +25,16 @@ from brokerd.cluster.metadata import (
     TopicDeleted,
 )
 from brokerd.cluster.model import Now, PartitionState, TopicPartition, TopicState
-from brokerd.cluster.znodes import LOST
+from brokerd.copies import Copies
 from brokerd.findings import Findings
 from brokerd.logdirs import LogDir, LogDirs
 from brokerd.partition import Partition, Role
-from brokerd.replica import Proposal, Replica
+from brokerd.replica import Replica
 from brokerd.seeds import Seeds
-from brokerd.storage import checkpoints
 from brokerd.storage.disk import Disk, DiskFailed, DiskFull
 from brokerd.storage.producers import EXPIRATION_MS
 from brokerd.waiters import Waiters
+from brokerd.wishes import Wishes
 
 log = logging.getLogger(__name__)
 
@@ -74,12 +75,12 @@ class Partitions:
         waiters: Waiters,
         *,
         lag_ms_max: int,
+        late_ms_max: int = 310_000,
         topic_config: Callable[[TopicState], TopicConfig],
         producer_expiration_ms: int = EXPIRATION_MS,
     ) -> None:
         self.broker_id, self.log_dirs, self.disk, self.waiters = broker_id, log_dirs, disk, waiters
-        self._lag_ms_max, self._topic_config = lag_ms_max, topic_config
-        self._producer_expiration_ms = producer_expiration_ms
+        self._topic_config = topic_config
         self.image = Image()
         self.incarnation: int | None = None
         self.frozen = False
@@ -90,8 +91,7 @@ class Partitions:
         self.on_directory_failed: Callable[[], None] = lambda: None
         self.following: Following | None = None
         self.leadership: LeadershipListener | None = None
-        self.proposals: dict[TopicPartition, Proposal] = {}
-        self.proposals_changed = False
+        self.wishes = Wishes()
         self.seeds = Seeds()
         self.archives: Archives | None = None
         """What leads here asks others for old records; set by the broker."""
@@ -102,7 +102,6 @@ class Partitions:
         self._nowhere: set[TopicPartition] = set()
         """Copies that no online directory holds: they are on one that failed, so that a new one would be an empty one."""
         self._loaded = False
-        self._doomed: list[Replica] = []
         self._no_room: set[TopicPartition] = set()
         self.openings_per_turn = OPENINGS_PER_TURN
         self._openings_left = OPENINGS_PER_TURN
@@ -111,11 +110,9 @@ class Partitions:
         self._round_ms = max(TICK_MS, min(lag_ms_max // 8, ROUND_MS_MAX))
         self._round_not_before_ms = self._share = 0
         self._unlooked: list[Replica] = []
-        log_dirs.read_high_watermarks()
+        machine = partial(Partition, broker_id, lag_ms_max=lag_ms_max, late_ms_max=late_ms_max)
+        self.copies = Copies(log_dirs, self.hosted, self.findings, machine, producer_expiration_ms)
         log_dirs.on_failure = self._directory_failed
-        self.lost: Callable[[str], None] = lambda what: None
-        """Told, before the registration, of a copy that lacks what may have been acknowledged: it must not keep its place in the ISR."""
-        log_dirs.lost = self._lost
 
     # -- finding -----------------------------------------------------------------------------------------------------
     def find(self, topic: TopicState, partition: int) -> Replica | None:
@@ -145,8 +142,8 @@ class Partitions:
         for topic, index, _ in image.each_partition():
             self.sync(TopicPartition(topic.topic_id, index), now)
         self.log_dirs.sorted_out()
-        self._loaded = True
-        self._bury()
+        self._loaded = self.copies.settled = True
+        self.copies.bury()
 
     def apply(self, image: Image, records: Sequence[Record], now: Now) -> None:
         """One entry that the image has just applied."""
@@ -170,7 +167,7 @@ class Partitions:
                         self.run(replica, core.IsrRefused(record.leader_epoch, record.partition_epoch), now)
                 case _:
                     pass
-        self._bury()
+        self.copies.bury()
 
     @property
     def seat(self) -> int | None:
@@ -203,7 +200,7 @@ class Partitions:
                 return
             self._openings_left -= 1
             try:
-                replica = self._open(tp, topic, now)
+                replica = self.hosted[tp] = self.copies.open(tp, topic, self._topic_config(topic), now)
             except DiskFull as e:
                 if tp not in self._no_room:
                     log.error("%s-%d cannot be opened until there is room: %s", topic.name, tp.partition, e)
@@ -253,44 +250,14 @@ class Partitions:
         )
 
     # -- opening, closing, deleting ----------------------------------------------------------------------------------
-    def _open(self, tp: TopicPartition, topic: TopicState, now: Now) -> Replica:
-        self._bury()  # a topic of the same name may have had this folder
-        opened, fresh = self.log_dirs.open(topic.name, tp, self._topic_config(topic), now)
-        opened.producer_expiration_ms = self._producer_expiration_ms
-        name = f"{topic.name}-{tp.partition}"
-        if fresh and name in self.log_dirs.gone:
-            self.findings.add(name, tp, LOST, "its folder was gone at the start; it is fetched anew")
-        self.log_dirs.gone.discard(name)
-        committed = 0 if fresh else self.log_dirs.high_watermark((topic.name, tp.partition))
-        if opened.end_offset < committed:
-            try:
-                self._lost(f"the log of {name} ends at {opened.end_offset}, below its high watermark {committed}")
-            except DiskFailed:
-                opened.close()
-                raise
-            self.findings.add(
-                name, tp, LOST, f"it ends at {opened.end_offset}, {committed} was committed; the rest is fetched anew"
-            )
-        machine = Partition(self.broker_id, tp, self._lag_ms_max)
-        machine.high_watermark = max(opened.start_offset, min(committed, opened.end_offset))
-        replica = self.hosted[tp] = Replica(tp, topic.name, opened.config, opened, machine)
-        self.log_dirs.of(opened.folder).held += 1
-        return replica
-
     def _let_go(self, tp: TopicPartition) -> Replica:
         replica = self.hosted.pop(tp)
         self.log_dirs.of(replica.log.folder).held -= 1
         return replica
 
-    def _lost(self, what: str) -> None:
-        """Raises DiskFailed once this broker may have a seat, which rests on the belief that nothing is missing: the next start settles it."""
-        if self._loaded:
-            raise DiskFailed(f"{what}; found too late for this life, the next start settles it")
-        self.lost(what)
-
     def _close(self, tp: TopicPartition) -> None:
         replica = self._let_go(tp)
-        self._withdraw(tp)
+        self.wishes.withdraw(tp)
         if self.following is not None:
             self.following.unfollow(tp)
         replica.log.close()
@@ -304,7 +271,7 @@ class Partitions:
         self.findings.gone(replica.tp)
         self.offline_changed = self.offline_changed or replica.offline_reason is not None
         replica.offline_reason = "deleted"
-        self._withdraw(replica.tp)
+        self.wishes.withdraw(replica.tp)
         self.waiters.check(replica.hw_key())
         self.waiters.check(replica.end_key())
         if self.following is not None:
@@ -316,19 +283,7 @@ class Partitions:
         replica = self._let_go(tp)
         self._retire(replica, now)
         log.info("deleting %s: the metadata log says it lives here no more", replica.name)
-        self._doomed.append(replica)
-
-    def _bury(self) -> None:
-        """Delete what was given up, once no checkpoint names it: a folder that a checkpoint names and that is gone means a lost copy."""
-        if not self._doomed:
-            return
-        gone = {(r.topic, r.tp.partition) for r in self._doomed}
-        for d in {self.log_dirs.of(replica.log.folder) for replica in self._doomed}:
-            # Not `checkpoint`: while an image is being loaded, what is not open yet still needs its number.
-            high = {**d.high_watermarks, **self._now_high(d)}
-            self.log_dirs.write_high_watermarks(d, {key: offset for key, offset in high.items() if key not in gone})
-        while self._doomed:
-            self.log_dirs.remove(self._doomed.pop().log)
+        self.copies.doomed.append(replica)
 
     def _reset(self, tp: TopicPartition, reset_id: str, now: Now) -> None:
         """Replica recovery: throw the copy away and begin anew as a follower. The controller took us out of the ISR first."""
@@ -370,13 +325,12 @@ class Partitions:
                     if replica.log.producers.closing:
                         replica.log.producers.replicated(effect.offset)
                     self.waiters.check(replica.hw_key())
+                case core.RaiseLowWatermark():
+                    self.waiters.check(replica.hw_key())
                 case core.ProposeIsr():
-                    self.proposals[replica.tp] = Proposal(
-                        replica.tp, effect.leader_epoch, effect.partition_epoch, effect.isr
-                    )
-                    self.proposals_changed = True
+                    self.wishes.propose(replica.tp, effect)
                 case core.FailWaiters():
-                    self._withdraw(replica.tp)
+                    self.wishes.withdraw(replica.tp)
                     self.waiters.check(replica.hw_key())
                     self.waiters.check(replica.end_key())
                     if self.leadership is not None:
@@ -393,19 +347,22 @@ class Partitions:
                 case core.StopFollowing():
                     if self.following is not None:
                         self.following.unfollow(replica.tp)
-        if self.proposals and machine.proposal is None and replica.tp in self.proposals:
-            self._withdraw(replica.tp)
+        if self.wishes.isrs and machine.proposal is None:
+            self.wishes.answered(replica.tp)
         if led_before and not replica.leads:
             self.waiters.check(replica.end_key())
         if isinstance(event, core.LogStartRaised):
             self.waiters.check(replica.hw_key())  # fetch sessions tell it
+        elif isinstance(event, core.Tick):
+            self.wishes.look(replica)
         elif isinstance(event, core.Changed):
+            self.wishes.look(replica)
             self.seeds.look(replica)
             if machine.role is Role.HOLDER and replica.log.flushing.offset < replica.log.end_offset:
                 self.unflushed[replica.tp] = replica  # nothing is written to it any more that would have it flushed
             if self.archives is not None and max(event.state.archive_start, event.state.log_start_floor) >= 0:
                 self.archives.look(replica)
-                self.waiters.check(replica.hw_key())  # who waits for what lies below to be let go
+            self.waiters.check(replica.hw_key())  # who waits for what lies below to be let go, by those in sync
         if machine.state is not None and machine.state.log_start_floor > replica.log.start_offset:
             if replica.leads:
                 self._let_go_below(min(machine.state.log_start_floor, machine.high_watermark), replica, now)
@@ -423,10 +380,6 @@ class Partitions:
             self.fail(replica, e)
             return
         self.run(replica, core.LogStartRaised(replica.log.start_offset), now)
-
-    def _withdraw(self, tp: TopicPartition) -> None:
-        if self.proposals.pop(tp, None) is not None:
-            self.proposals_changed = True
 
     def tick(self, now: Now) -> None:
         """Leaders look whether a follower has fallen behind: a share of them each time, all within a round."""
@@ -492,7 +445,7 @@ class Partitions:
         self.waiters.check(replica.end_key())
         if self.following is not None:
             self.following.unfollow(replica.tp)
-        self._withdraw(replica.tp)
+        self.wishes.withdraw(replica.tp)
 
     def _directory_failed(self, failed: LogDir) -> None:
         for replica in self.hosted.values():
@@ -519,32 +472,3 @@ class Partitions:
     def offline(self) -> frozenset[TopicPartition]:
         """Assigned to this broker and not served by it until its next start."""
         return frozenset(self._nowhere) | {r.tp for r in self.hosted.values() if r.offline_reason is not None}
-
-    # -- upkeep --------------------------------------------------------------------------------------------------------
-    def checkpoint(self) -> None:
-        """Write down high watermarks (each min(HW, end)), a directory's whole file at once."""
-        for d in self.log_dirs.online:
-            self.log_dirs.write_high_watermarks(d, self._now_high(d))
-
-    def _now_high(self, d: LogDir) -> checkpoints.Offsets:
-        return {
-            (r.topic, r.tp.partition): min(r.core.high_watermark, r.log.end_offset)
-            for r in self.hosted.values()
-            if r.log.folder.parent == d.path
-        }
-
-    def retain(self, now: Now) -> None:
-        """Remove what retention allows; only leaders decide, followers are told the new start."""
-        for replica in list(self.hosted.values()):
-            if replica.offline_reason is not None:
-                continue
-            try:
-                if replica.leads:
-                    replica.log.retain(now, replica.core.high_watermark)
-                    self.run(replica, core.LogStartRaised(replica.log.start_offset), now)
-                    if self.archives is not None:
-                        self.archives.retain(replica)
-            except DiskFull as e:
-                self.trouble(replica, str(e))
-            except DiskFailed as e:
-                self.fail(replica, e)

@@ -261,7 +261,7 @@ class Relocations:
         self._dirs.of(old).held -= 1
         move.target.held += 1
         log.info("%s has moved from %s to %s", replica.name, old.parent, move.target.path)
-        self._partitions.checkpoint()
+        self._partitions.copies.checkpoint()
         self._disk.discard_tree(gone)
         self._partitions.flushed(replica, now)
 

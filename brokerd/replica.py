@@ -1,4 +1,4 @@
-"""One partition that a broker holds, and what it asks for as its leader.
+"""One partition that a broker holds.
 
 Called by `partitions` and whoever serves them. Must not come in: how it comes and goes (`partitions`), its rules (`partition`).
 """
@@ -6,23 +6,12 @@ Called by `partitions` and whoever serves them. Must not come in: how it comes a
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 from brokerd.cluster.configs import TopicConfig
-from brokerd.cluster.model import Seat, TopicPartition
+from brokerd.cluster.model import TopicPartition
 from brokerd.partition import Partition, Role
 from brokerd.storage import tails
 from brokerd.storage.log import Log
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """An ISR that this broker, as leader, asks the controller for."""
-
-    tp: TopicPartition
-    leader_epoch: int
-    partition_epoch: int
-    isr: tuple[Seat, ...]
 
 
 class Replica:

@@ -12,6 +12,7 @@ from functools import partial
 
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.cluster.znodes import CORRUPT
+from brokerd.partition_events import LogStartRaised
 from brokerd.partitions import Partitions
 from brokerd.replica import Replica
 from brokerd.storage import cleaner
@@ -40,8 +41,22 @@ class Upkeep:
 
     # -- retention -------------------------------------------------------------------------------------------------------
     def retain(self, now: Now) -> None:
-        self._partitions.retain(now)
+        """Remove what retention allows; only leaders decide, followers are told the new start."""
         for replica in list(self._partitions.hosted.values()):
+            if replica.offline_reason is not None:
+                continue
+            try:
+                if replica.leads:
+                    replica.log.retain(now, replica.core.high_watermark)
+                    for start in replica.core.late_starts:
+                        replica.log.retain_as(start, now, replica.core.high_watermark)
+                    self._partitions.run(replica, LogStartRaised(replica.log.start_offset), now)
+                    if self._partitions.archives is not None:
+                        self._partitions.archives.retain(replica)
+            except DiskFull as e:
+                self._partitions.trouble(replica, str(e))
+            except DiskFailed as e:
+                self._partitions.fail(replica, e)
             if replica.offline_reason is None:
                 replica.log.rest(now)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from uuid import UUID
 
-from brokerd import partition as core
+from brokerd import partition_events as core
 from brokerd.apis.closest import closest, serves
 from brokerd.apis.fetchanswers import Read, regions_of, response, settle
 from brokerd.apis.fetchsessions import FULL_EPOCH, LAST_EPOCH, NO_SESSION, Ask, Key, Session, Sessions
@@ -18,7 +18,7 @@ from brokerd.archives import Archives
 from brokerd.cluster.model import Seat, TopicState
 from brokerd.dispatch import Request
 from brokerd.net.loop import Loop
-from brokerd.partition import Pulse
+from brokerd.partition_events import Pulse
 from brokerd.partitions import Partitions
 from brokerd.replica import Replica
 from brokerd.storage.disk import DiskFailed

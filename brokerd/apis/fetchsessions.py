@@ -14,7 +14,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from brokerd.cluster.model import Seat
-from brokerd.partition import Pulse
+from brokerd.partition_events import Pulse
 from brokerd.replica import Replica
 from brokerd.waiters import Waiters
 from brokerd.wire.errors import ErrorCode

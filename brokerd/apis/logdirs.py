@@ -5,7 +5,8 @@ Laws: every directory of log.dirs is told, one that failed with its error; figur
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 from brokerd.cluster.model import Now
 from brokerd.dispatch import Request
@@ -24,6 +25,12 @@ from brokerd.wire.messages import (
 
 UNKNOWN_LAG = -1
 """Kafka's INVALID_OFFSET_LAG."""
+
+UNTOLD = -1
+"""Of a lagging copy: it has asked for nothing since this broker leads; where its log starts does not keep it out."""
+
+LAGGING_TOLD_MAX = 20_000
+"""Copies told of in one answer, some 40 bytes each: with a broker dead a leader of ten thousands of partitions has as many."""
 
 Described = dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]
 
@@ -81,7 +88,27 @@ class LogDirsApi:
         results = [self._shaped(d, topics) for d, topics in found.items()]
         # Told to who names no partition at all, which is the control plane: no client of others has to step over it.
         times = list(self._times.counts) if body.topics == [] else []
-        request.reply(DescribeLogDirsResponse(results=results, produce_times=times))
+        lagging = list(islice(self._lagging(), LAGGING_TOLD_MAX)) if body.lagging else []
+        request.reply(DescribeLogDirsResponse(results=results, produce_times=times, lagging=lagging))
+
+    def _lagging(self) -> Iterator[DescribeLogDirsResponse.LaggingCopy]:
+        """What this leader counts of each copy that is out of sync."""
+        for replica in self._partitions.led():
+            state = replica.core.state
+            if state is None or len(state.isr) >= len(state.replicas):
+                continue
+            for broker_id in state.replicas:
+                if broker_id in state.isr_ids:
+                    continue
+                follower = replica.core.followers.get(broker_id)
+                late = follower is not None and follower.late_since_ms is not None
+                yield DescribeLogDirsResponse.LaggingCopy(
+                    topic=replica.topic,
+                    partition_index=replica.tp.partition,
+                    broker_id=broker_id,
+                    log_end=follower.log_end if follower is not None else UNTOLD,
+                    log_start=follower.log_start if follower is not None and late else UNTOLD,
+                )
 
     def _shaped(self, d: LogDir, topics: Described) -> DescribeLogDirsResponse.DescribeLogDirsResult:
         result = DescribeLogDirsResponse.DescribeLogDirsResult(log_dir=str(d.path))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from brokerd import partition as core
+from brokerd import partition_events as core
 from brokerd.apis.fetch import READ_COMMITTED, WAIT_MS_MAX, epoch_error
 from brokerd.archives import EPOCH, TIME, Archives, Held
 from brokerd.dispatch import Request
@@ -200,7 +200,8 @@ class OffsetsApi:
         self._archives.ask(replica, EPOCH, wanted.leader_epoch, together.later(told))
 
     def delete_records(self, request: Request) -> None:
-        """Raise the log's start. Followers hear of it with their next fetch; what lies with others goes once the metadata log says so."""
+        """Raise the log's start; answered once everybody in sync has raised theirs, so that what is said to be deleted stays so whoever of them leads next. What lies
+        with others goes once the metadata log says so."""
         body: DeleteRecordsRequest = request.body
         topics = []
         waiting: list[tuple[Replica, int, DeleteRecordsResponse.DeleteRecordsPartitionResult]] = []
@@ -228,7 +229,11 @@ class OffsetsApi:
                 else:
                     replica.log.raise_start(upto)
                     self._partitions.run(replica, core.LogStartRaised(replica.log.start_offset), self._loop.now)
-                    answer.low_watermark = replica.start_offset
+                    if replica.core.state is not None and replica.core.state.archive_start >= 0:
+                        answer.low_watermark = replica.start_offset
+                        continue
+                    answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+                    waiting.append((replica, upto, answer))
             topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=parts))
 
         def granted() -> bool:
@@ -251,9 +256,12 @@ class OffsetsApi:
 
 
 def _begins_at(replica: Replica) -> int:
-    """Below it nothing is shown any more, whoever leads next."""
+    """Below it nothing is shown any more, whoever leads next: by the metadata log, and where nothing lies apart by all who are in sync."""
     state = replica.core.state
-    return state.log_start_floor if state is not None else -1
+    floor = state.log_start_floor if state is not None else -1
+    if state is None or state.archive_start >= 0 or not replica.leads:
+        return floor
+    return max(floor, replica.core.low_watermark)
 
 
 def _passing(version: int) -> ErrorCode:

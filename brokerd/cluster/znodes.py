@@ -146,16 +146,28 @@ class StartProposal:
 
 
 @dataclass(frozen=True, slots=True)
+class ResetProposal:
+    """A copy that is to be thrown away and fetched anew: all that keeps it from the ISR is that its log starts above its leader's."""
+
+    topic_id: UUID
+    partition: int
+    leader_epoch: int
+    seat: Seat
+
+
+@dataclass(frozen=True, slots=True)
 class Proposals:
     """All that a broker asks for of what it leads."""
 
     isrs: Sequence[IsrProposal] = ()
     seeds: Sequence[SeedProposal] = ()
     starts: Sequence[StartProposal] = ()
+    resets: Sequence[ResetProposal] = ()
 
 
 def encode_proposals(incarnation: int, wanted: Proposals) -> bytes:
-    """A controller of before there were seeds, or starts, passes over them: it cannot read a log with observers, or archives, either."""
+    """A controller of before there were seeds, or starts, passes over them: it cannot read a log with observers, or archives, either. One of before there
+    were resets leaves such a copy where it is."""
     body: dict[str, Any] = {
         "incarnation": incarnation,
         "proposals": [
@@ -166,6 +178,10 @@ def encode_proposals(incarnation: int, wanted: Proposals) -> bytes:
     for key, offsets in (("seeds", wanted.seeds), ("starts", wanted.starts)):
         if offsets:
             body[key] = [[str(s.topic_id), s.partition, s.leader_epoch, s.offset] for s in offsets[:PROPOSALS_MAX]]
+    if wanted.resets:
+        body["resets"] = [
+            [str(r.topic_id), r.partition, r.leader_epoch, list(r.seat)] for r in wanted.resets[:PROPOSALS_MAX]
+        ]
     return to_json(body)
 
 
@@ -176,7 +192,8 @@ def decode_proposals(data: bytes) -> tuple[int, Proposals]:
     )
     seeds = tuple(SeedProposal(UUID(t), p, e, o) for t, p, e, o in body.get("seeds", ()))
     starts = tuple(StartProposal(UUID(t), p, e, o) for t, p, e, o in body.get("starts", ()))
-    return body["incarnation"], Proposals(isrs, seeds, starts)
+    resets = tuple(ResetProposal(UUID(t), p, e, Seat(*s)) for t, p, e, s in body.get("resets", ()))
+    return body["incarnation"], Proposals(isrs, seeds, starts, resets)
 
 
 def encode_offline(incarnation: int, partitions: Iterable[TopicPartition]) -> bytes:

@@ -23,6 +23,7 @@ from brokerd.coordinator.leading import (
     NONE,
     NOT_COORDINATOR,
     REFUSED_BEFORE_APPEND,
+    SILENT_MS,
     CoordinatorLog,
     Leading,
 )
@@ -119,8 +120,10 @@ class Groups(Leading[Led]):
     def _loaded(self, partition: int, led: Led, now: Now) -> None:
         for group_id in [g for g, x in led.groups.items() if self._forgotten(x)]:
             del led.groups[group_id]
+        # Whom its predecessor has answered since, deposed unheard, holds what it has for a session from then on.
+        heard = now._replace(mono_ms=now.mono_ms + SILENT_MS)
         for group in led.groups.values():
-            group.loaded(now)
+            group.loaded(heard)
         log.info("__consumer_offsets-%d loaded: %d groups", partition, len(led.groups))
 
     @staticmethod

@@ -23,6 +23,11 @@ REFUSED_BEFORE_APPEND = frozenset({3, 6, 19, 10, 56})
 NONE, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR = 0, 14, 15, 16
 
 
+SILENT_MS = 1_500
+"""Cut off from ZooKeeper a coordinator answers while every follower in the ISR asks at least this often: three times their longest wait. So long one that was
+deposed unheard may answer beside its successor, at most."""
+
+
 class CoordinatorLog(Protocol):
     """Partitions of an internal topic, as the broker offers them."""
 

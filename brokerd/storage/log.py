@@ -484,6 +484,16 @@ class Log:
         log.info("%s: %d segments removed by retention, the log starts at %d", self.folder.name, len(removed), upto)
         return removed
 
+    def retain_as(self, offset: int, now: Now, high_watermark: int) -> bool:
+        """Let go what another copy has let go, where retention allows it here, too: segments need not end at the same offsets. True if it did."""
+        if not self.config.deletes or not self.start_offset < offset <= high_watermark:
+            return False
+        if not retention.allows(self.segments, self.config, now.wall_ms, offset):
+            return False
+        self.raise_start(offset)
+        log.info("%s: retention let go what a follower has let go, the log starts at %d", self.folder.name, offset)
+        return True
+
     # -- compaction (see `cleaner`) --------------------------------------------------------------------------------------------
     def segments_replaced(
         self, index: int, count: int, result: Segment, end_offset: int, aborted_left: list[Aborted]

@@ -7,10 +7,13 @@ whose records carry no time is as old as this process has known it. Called by `l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from brokerd.cluster.configs import TopicConfig
 from brokerd.storage.segment import Segment
+
+BATCHES_MAX = 100_000
+"""Headers read for one answer of `allows`: a tenth of a second."""
 
 
 def expired(segment: Segment, config: TopicConfig, wall_ms: int) -> bool:
@@ -55,3 +58,27 @@ def archived_start(
         total -= size
         start = end
     return start
+
+
+def allows(segments: Sequence[Segment], config: TopicConfig, wall_ms: int, offset: int) -> bool:
+    """Whether all below `offset` may go, also where no segment ends there: by size if what stays is enough, by age if each record is old enough."""
+    stays = sum(s.size - s.position_of(offset) for s in segments if s.end_offset > offset)
+    if config.retention_bytes >= 0 and stays >= config.retention_bytes:
+        return True
+    return config.retention_ms >= 0 and all(
+        expired(s, config, wall_ms) or _expired_below(s, offset, wall_ms - config.retention_ms)
+        for s in segments
+        if s.base_offset < offset
+    )
+
+
+def _expired_below(segment: Segment, offset: int, horizon: int) -> bool:
+    """By the batches themselves, as far as they can be looked at in one turn."""
+    if segment.sure_newest() < 0:
+        return False  # its records carry no time
+    for _, header in islice(segment.headers(0), BATCHES_MAX):
+        if header.base_offset >= offset:
+            return True
+        if header.max_timestamp >= horizon:
+            return False
+    return False

@@ -9,7 +9,14 @@ from uuid import UUID
 
 from brokerd.cluster.metadata import Record
 from brokerd.cluster.model import TopicPartition
-from brokerd.cluster.znodes import ForwardedRequest, IsrProposal, Registration, SeedProposal, StartProposal
+from brokerd.cluster.znodes import (
+    ForwardedRequest,
+    IsrProposal,
+    Registration,
+    ResetProposal,
+    SeedProposal,
+    StartProposal,
+)
 
 
 # -- wanted, from the database -------------------------------------------------------------------------------------------
@@ -108,6 +115,7 @@ class IsrProposed:
     proposals: Sequence[IsrProposal]
     seeds: Sequence[SeedProposal] = ()
     starts: Sequence[StartProposal] = ()
+    resets: Sequence[ResetProposal] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Leaders ask for ISRs, and say where observers' copies and partitions with an archive begin: what is accepted, and what is refused with a reason.
+"""Leaders ask for ISRs, say where observers' copies and partitions with an archive begin, and whose copy starts too late: what is accepted, and what is refused
+with a reason.
 
 Law: each proposal for the state as it stands is answered in the log, and an answer moves the partition epoch (decision 012); one that was overtaken is
 answered already. Called by `core`. Must not come in: brokers that come and go (`brokers`).
@@ -8,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from uuid import uuid5
 
 from brokerd.cluster import election
-from brokerd.cluster.metadata import IsrRefused
+from brokerd.cluster.metadata import IsrRefused, ReplicaReset
 from brokerd.cluster.model import PartitionState, Seat, TopicPartition
-from brokerd.cluster.znodes import IsrProposal, SeedProposal, StartProposal
+from brokerd.cluster.znodes import IsrProposal, ResetProposal, SeedProposal, StartProposal
 from controlplane.controller import placements
 from controlplane.controller.events import IsrProposed
 from controlplane.controller.look import Look
@@ -46,6 +48,8 @@ def decide(look: Look, proposed: Mapping[int, IsrProposed]) -> None:
             _begin(look, broker_id, incarnation, seed)
         for start in asked.starts:
             _let_go(look, broker_id, incarnation, start)
+        for reset in asked.resets:
+            _begin_anew(look, broker_id, incarnation, reset)
 
 
 def _begin(look: Look, broker_id: int, incarnation: int, seed: SeedProposal) -> None:
@@ -66,6 +70,29 @@ def _let_go(look: Look, broker_id: int, incarnation: int, start: StartProposal) 
         broker_id, incarnation, start.leader_epoch,
     ):  # fmt: skip
         look.put(tp, placements.begun_at(state, start.offset))
+
+
+def _begin_anew(look: Look, broker_id: int, incarnation: int, asked: ResetProposal) -> None:
+    """A copy that starts too late for the ISR is thrown away, as an operator would have it (decision 037): the leader holds all that it holds."""
+    tp, late = TopicPartition(asked.topic_id, asked.partition), asked.seat
+    state, topic = look.state(tp), look.image.topics.get(asked.topic_id)
+    if state is None or topic is None or late.broker_id in state.isr_ids:
+        return
+    if (state.leader, state.leader_incarnation, state.leader_epoch) != (broker_id, incarnation, asked.leader_epoch):
+        return
+    serving = look.serving(tp)
+    if serving(late.broker_id) != late.incarnation:
+        return
+    if late.broker_id in state.holders and all(serving(h) is None for h in state.holders if h != late.broker_id):
+        return  # nobody is there whom it could fetch the archive from
+    after = placements.without_copy(state, late.broker_id, look.config(topic).min_insync_replicas, serving)
+    if isinstance(after, PartitionState):
+        look.put(tp, after)
+        # Made of what it is about, so that a successor that decides it again names the same.
+        reset_id = uuid5(tp.topic_id, f"{tp.partition} {late.broker_id} {asked.leader_epoch}")
+        look.add(ReplicaReset(*tp, late.broker_id, str(reset_id)))
+        text = f"the copy of broker {late.broker_id} starts above its leader's log and is fetched anew"
+        look.report("late", f"partition {topic.name}-{tp.partition}", text)
 
 
 def _problem(look: Look, broker_id: int, incarnation: int, p: IsrProposal, state: PartitionState) -> str | None:

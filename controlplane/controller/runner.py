@@ -215,7 +215,7 @@ class Controller:
         self._hear(BrokersSeen({i: r for i, r in self._registrations.items() if (i, r.incarnation) not in dead}))
 
     def proposed(self, broker_id: int, incarnation: int, wanted: Proposals, now: Now) -> None:
-        self._hear(IsrProposed(broker_id, incarnation, wanted.isrs, wanted.seeds, wanted.starts))
+        self._hear(IsrProposed(broker_id, incarnation, wanted.isrs, wanted.seeds, wanted.starts, wanted.resets))
 
     def offline(self, broker_id: int, incarnation: int, partitions: frozenset[TopicPartition], now: Now) -> None:
         self._hear(ReplicasOffline(broker_id, incarnation, partitions))

@@ -120,7 +120,7 @@ class Wanted:
             if not placements.stands(state, wanted):
                 after = _placed(look, state, wanted)
                 if isinstance(after, str):
-                    look.report("refused", f"move {wanted.move_id}", f"{name}: {after}")
+                    look.report("refused", f"move {wanted.move_id} {name}", after)
                     asked.refused(wanted.request_id, name, after)
                     continue
                 look.put(tp, after)

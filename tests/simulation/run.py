@@ -53,6 +53,7 @@ SAID = {
     "the log no longer reaches back": "snapshot reload",
     "is rebuilt from its leader": "copy thrown away and rebuilt",
     "begun anew there": "log begun anew",
+    "are to be begun anew, the leader": "a copy that starts too late",
     "the copy of its tail is begun anew": "tail begun anew",
     "torn bytes": "torn batch",
     "ZooKeeper session has expired": "session lost",

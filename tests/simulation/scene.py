@@ -26,6 +26,7 @@ class Scene:
         settings: dict[str, str] | None = None,
         brokers: int = 2,
         probes: Chances = NO_PROBES,
+        **configs: str,
     ) -> None:
         self.world = World(seed)
         self.cluster = Cluster(
@@ -36,7 +37,7 @@ class Scene:
             probes=probes,
         )
         Watch(self.cluster)
-        self.topic_id = self.cluster.want_topic("t", 1, brokers, min_insync_replicas=str(min_insync))
+        self.topic_id = self.cluster.want_topic("t", 1, brokers, min_insync_replicas=str(min_insync), **configs)
         self.cluster.until(self.cluster.settled, 30, "the beginning")
         self.client = Client(self.cluster, "client")
 
@@ -50,17 +51,24 @@ class Scene:
         assert state is not None
         return state
 
-    def write(self, *texts: str, acks: int = -1) -> None:
+    def write(self, *texts: str, acks: int = -1, age_ms: int = 0) -> None:
         """One batch per text, each acknowledged before the next."""
         for text in texts:
-            assert self.send(self.state.leader, text, acks=acks) == 0, f"{text!r} was refused"
+            assert self.send(self.state.leader, text, acks=acks, age_ms=age_ms) == 0, f"{text!r} was refused"
 
     def send(
-        self, broker_id: int, text: str, *, acks: int = -1, timeout_ms: int = 5000, producer: tuple[int, int] = (-1, -1)
+        self,
+        broker_id: int,
+        text: str,
+        *,
+        acks: int = -1,
+        timeout_ms: int = 5000,
+        producer: tuple[int, int] = (-1, -1),
+        age_ms: int = 0,
     ) -> int:
-        """The error code that this broker answers. `producer` is (producer id, sequence)."""
+        """The error code that this broker answers. `producer` is (producer id, sequence), `age_ms` how old the record says it is."""
         data = records.build(
-            [Record(0, self.client.clock().wall_ms, None, text.encode())],
+            [Record(0, self.client.clock().wall_ms - age_ms, None, text.encode())],
             producer_id=producer[0],
             producer_epoch=min(producer[0], 0),
             base_sequence=producer[1],

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
-from brokerd.replica import Replica
-from controlplane.controller.events import DesiredReset
 from tests.simulation import exactly_once
 from tests.simulation.archive import Archive
 from tests.simulation.checkers import History, logs_agree
@@ -76,29 +74,6 @@ class TailTrouble(Trouble):
         super().peace()
         for move in self.moves:
             move.calm = True
-        self.world.after(2 * S, self._mend)
-
-    def _mend(self) -> None:
-        """A copy that starts above its leader's log is in no ISR before retention has passed there: who observed and was made a replica too early by
-        somebody else (seed 1111), and who deleted as leader what its successor still has (seed 1228, where nothing was written any more, so that
-        retention never passed). An operator resets it (decision 034)."""
-        for topic, index, state in self.cluster.image.each_partition():
-            tp = TopicPartition(topic.topic_id, index)
-            leader = self._copy(state.leader, tp)
-            if topic.name not in self._topics or leader is None or state.archive_start >= 0:
-                continue
-            for b in state.replicas:
-                copy = self._copy(b, tp) if b not in state.isr_ids else None
-                if copy is None or copy.log.start_offset <= leader.log.start_offset or self.cluster.acting is None:
-                    continue
-                self._orders += 1
-                self.world.reached["an operator resets who starts too late"] += 1
-                self.cluster.want(DesiredReset(*tp, b, f"mend-{self._orders}"))
-        self.world.after(2 * S, self._mend)
-
-    def _copy(self, broker_id: int, tp: TopicPartition) -> Replica | None:
-        node = self.cluster.brokers.get(broker_id)
-        return node.broker.partitions.hosted.get(tp) if node is not None and node.alive else None
 
     def ended(self) -> bool:
         return all(m.over for m in self.moves)

@@ -16,11 +16,13 @@ from brokerd.cluster.store import Check, Result
 from brokerd.coordinator import consumer_group
 from brokerd.coordinator.offsets import Commits
 from brokerd.coordinator.transaction import PREPARED, PRODUCER_FENCED, Persist, SendMarkers, State, Transaction
+from brokerd.copies import Copies
 from brokerd.identity import Identity
 from brokerd.internal import InternalLog
 from brokerd.logdirs import LogDir
 from brokerd.net.membership import Membership
-from brokerd.partition import Changed, Partition, Role
+from brokerd.partition import Partition, Role
+from brokerd.partition_events import Changed
 from brokerd.partitions import Partitions
 from brokerd.replica import Replica
 from brokerd.seeds import Seeds
@@ -121,14 +123,14 @@ def the_end_is_told_before_the_watermark_has_reached_it(patch: pytest.MonkeyPatc
 
 
 def a_restart_cuts_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    opened = Partitions._open
+    opened = Copies.open
 
-    def cut(self: Partitions, *args: Any) -> Replica:
+    def cut(self: Copies, *args: Any) -> Replica:
         replica = opened(self, *args)
         replica.log.truncate_to(replica.core.high_watermark)
         return replica
 
-    patch.setattr(Partitions, "_open", cut)
+    patch.setattr(Copies, "open", cut)
 
 
 def a_seat_of_an_earlier_session_is_taken_for_ones_own(patch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ def shortened() -> SimDisk:
     house.append(20)
     house.settle()
     house.replica.core.high_watermark = 20
-    house.partitions.checkpoint()
+    house.partitions.copies.checkpoint()
     house.replica.log.close()
     house.disk.open(A / "t-0" / f"{0:020d}.log").truncate(house.replica.log.segments[0].size // 2)
     return house.disk

@@ -8,15 +8,16 @@ from uuid import UUID
 import pytest
 
 from brokerd.cluster.model import Now, PartitionState, Seat, TopicPartition
-from brokerd.partition import (
+from brokerd.partition import Partition, Role
+from brokerd.partition_events import (
     Appended,
     Changed,
     Event,
     Follow,
     FollowerFetched,
-    Partition,
+    LogStartRaised,
     ProposeIsr,
-    Role,
+    RaiseLowWatermark,
     StopFollowing,
     Tick,
 )
@@ -179,3 +180,64 @@ def test_who_holds_and_is_no_replica_follows_nobody_until_it_is_one() -> None:
     assert machine.role is Role.HOLDER
     back = replace(held, replicas=(1, 2, 3), partition_epoch=2)
     assert [type(e) for e in machine.handle(Changed(back, False, 1, 100, 0), now)] == [Follow]
+
+
+def late(leader: Leader, ms: int, start: int = 5, leader_start: int = 0) -> tuple[Seat, ...]:
+    """Whose copy is to be begun anew, after broker 3 has held all there is for `ms`, its log starting at `start`."""
+    leader.hears(LogStartRaised(leader_start))
+    for _ in range(ms // 100):
+        leader.ms += 100
+        leader.fetched(SEATS[1], leader.end)
+        leader.hears(FollowerFetched(SEATS[2], leader.end, start))
+        leader.hears(Tick())
+    return leader.machine.late
+
+
+def put_out() -> Leader:
+    leader = Leader()
+    leader.machine.late_ms_max = 3_000
+    leader.appends(10)
+    leader.accepted(SEATS[:2])
+    return leader
+
+
+def test_who_lacks_nothing_but_old_records_is_begun_anew_once_retention_has_had_its_turn() -> None:
+    leader = put_out()
+    assert late(leader, 3_000) == ()
+    assert late(leader, 200) == (SEATS[2],)
+    leader.hears(Changed(PartitionState((1, 2, 3), SEATS[:2], 1, 11, 6, 9), True, 1, leader.end, 0))
+    assert leader.machine.late == (), "asked for in a leader epoch, and answered by the next"
+
+
+def test_nobody_is_begun_anew_where_retention_has_passed_or_who_is_not_in_step() -> None:
+    leader = put_out()
+    assert late(leader, 2_900) == ()
+    said = leader.hears(LogStartRaised(5)) + leader.hears(FollowerFetched(SEATS[2], leader.end, 5))
+    assert [e.isr for e in said if isinstance(e, ProposeIsr)] == [SEATS], "it comes in by itself"
+    leader = put_out()
+    assert late(leader, 2_900) == ()
+    leader.appends(1)
+    leader.machine.handle(FollowerFetched(SEATS[2], 3, 5), Now(leader.ms, 0))
+    leader.hears(Tick())
+    assert late(leader, 2_900) == (), "from when it was in step again"
+    leader = put_out()
+    leader.accepted(SEATS)
+    assert late(leader, 10_000) == (), "who is in the ISR may lead with the start that it has"
+
+
+def test_the_low_watermark_is_that_of_who_may_lead_next() -> None:
+    leader = Leader()
+    leader.appends(10)
+    leader.hears(LogStartRaised(6))
+    assert leader.machine.low_watermark == -1, "nobody has been heard in this epoch"
+    leader.hears(FollowerFetched(SEATS[1], 10, 6))
+    assert not [e for e in leader.hears(FollowerFetched(SEATS[2], 10, 2)) if isinstance(e, ProposeIsr)]
+    assert leader.machine.low_watermark == 2
+    assert any(isinstance(e, RaiseLowWatermark) for e in leader.hears(FollowerFetched(SEATS[2], 10, 6)))
+    assert leader.machine.low_watermark == 6
+    assert leader.hears(FollowerFetched(SEATS[2], 10, 6)) == [], "told once"
+    leader.hears(LogStartRaised(8))
+    leader.accepted(SEATS[:2])
+    said = leader.hears(FollowerFetched(SEATS[2], 10, 6))
+    assert not [e for e in said if isinstance(e, ProposeIsr)], "it has not let go what the others have"
+    assert [e.isr for e in leader.hears(FollowerFetched(SEATS[2], 10, 8)) if isinstance(e, ProposeIsr)] == [SEATS]

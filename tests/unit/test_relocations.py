@@ -57,7 +57,7 @@ class House:
             1, dirs, disk, Waiters(), lag_ms_max=10_000,
             topic_config=lambda t: TopicConfig.from_overrides(t.configs),
         )  # fmt: skip
-        self.partitions.lost = lost
+        self.partitions.copies.tell_lost = lost
         self.doubted = 0
         dirs.on_error = self._doubt
         self.relocations = Relocations(self.partitions, self, lambda: self.now, bytes_per_s_max=lambda: 1 << 62)
@@ -407,6 +407,6 @@ def test_a_log_whose_disk_refused_its_new_beginning_is_asked_by_nobody_and_ends_
     assert house.replica.offline_reason
     house.upkeep.retain(house.now)
     house.upkeep.flush(house.now)
-    house.partitions.checkpoint()
+    house.partitions.copies.checkpoint()
     assert house.partitions.offline() == {TP}
     log.close()

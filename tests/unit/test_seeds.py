@@ -8,7 +8,7 @@ from brokerd.cluster.metadata import PartitionChanged
 from brokerd.cluster.model import PartitionState, Seat
 from brokerd.cluster.znodes import SeedProposal
 from brokerd.logdirs import LogDirs
-from brokerd.partition import FollowerFetched
+from brokerd.partition_events import FollowerFetched
 from brokerd.partitions import Partitions
 from brokerd.storage import recovery, tails
 from brokerd.waiters import Waiters

@@ -55,14 +55,14 @@ def test_retention_by_size_and_by_time(topic: Topic) -> None:
     topic.set(segment_bytes="500")
     for _ in range(10):
         topic.write()
-    topic.partitions.retain(topic.now)
+    topic.upkeep.retain(topic.now)
     assert topic.replica.log.start_offset == 0
     topic.set(segment_bytes="500", retention_bytes="600")
-    topic.partitions.retain(topic.now)
+    topic.upkeep.retain(topic.now)
     assert 0 < topic.replica.log.start_offset < 20
     topic.set(segment_bytes="500", retention_ms="1000")
     topic.now = Now(topic.now.mono_ms, topic.now.wall_ms + 2_000)
-    topic.partitions.retain(topic.now)
+    topic.upkeep.retain(topic.now)
     assert topic.replica.log.start_offset == 20
 
 

@@ -297,6 +297,8 @@ class DescribeLogDirsRequest(Struct):
     topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None = f(
         array("DescribableLogDirTopic"), nullable="0+"
     )
+    # Ours: the answer is to say what is counted of copies that are out of sync, too.
+    lagging: bool = f("bool", "2+", tag=10_001, tagged="2+")
 
 
 @dataclass(slots=True)
@@ -324,11 +326,21 @@ class DescribeLogDirsResponse(Struct):
         usable_bytes: int = f("int64", "4+", default=-1)
         is_cordoned: bool = f("bool", "5+")
 
+    @dataclass(slots=True)
+    class LaggingCopy(Struct):
+        topic: str = f("string")
+        partition_index: int = f("int32")
+        broker_id: int = f("int32")
+        log_end: int = f("int64")
+        log_start: int = f("int64")
+
     throttle_time_ms: int = f("int32")
     error_code: int = f("int16", "3+")
     results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = f(array("DescribeLogDirsResult"))
     # Ours, far from Kafka's own tags: who does not know it steps over it. `brokerd.produce_times`.
     produce_times: list[int] = f(array("int64"), "2+", tag=10_000, tagged="2+")
+    # Of copies that are out of sync, what their leader counts. `brokerd.apis.logdirs`.
+    lagging: list[DescribeLogDirsResponse.LaggingCopy] = f(array("LaggingCopy"), "2+", tag=10_001, tagged="2+")
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from brokerd.apis.fetchsessions import EVICTION_MS, Ask, Sessions
 from brokerd.cluster.configs import LONG_MAX
 from brokerd.cluster.metadata import BrokerUp, PartitionChanged, Record, TopicCreated, TopicDeleted, TopicReady
 from brokerd.cluster.model import Now, PartitionState, Seat, TopicPartition
-from brokerd.partition import LogStartRaised
+from brokerd.partition_events import LogStartRaised
 from brokerd.replica import Replica
 from brokerd.throttles import Throttles
 from brokerd.waiters import Waiters
@@ -318,14 +318,14 @@ def test_who_is_not_named_says_the_same_again_and_stays_in_the_isr() -> None:
     for _ in range(4):
         client.passes(LAG_MS // 2)
         client.asks({}, follower=FOLLOWER)
-    assert not client.house.partitions.proposals
+    assert not client.house.partitions.wishes.isrs
     client.asks({}, forget=(1,), follower=FOLLOWER)
     for _ in range(3):
         client.passes(LAG_MS // 2)
         client.asks({}, follower=FOLLOWER)
-    assert list(client.house.partitions.proposals) == [TopicPartition(M, 1)], "forgotten is not heard of"
+    assert list(client.house.partitions.wishes.isrs) == [TopicPartition(M, 1)], "forgotten is not heard of"
     client.passes(LAG_MS + 1)
-    assert sorted(tp.partition for tp in client.house.partitions.proposals) == [0, 1], "nobody asked"
+    assert sorted(tp.partition for tp in client.house.partitions.wishes.isrs) == [0, 1], "nobody asked"
 
 
 def test_a_follower_that_stays_behind_is_put_out_though_its_session_lives() -> None:
@@ -335,7 +335,7 @@ def test_a_follower_that_stays_behind_is_put_out_though_its_session_lives() -> N
     for _ in range(3):
         client.passes(LAG_MS // 2)
         assert told(client.asks({}, follower=FOLLOWER))[0][1] > 0, "the record, again"
-    assert [tp.partition for tp in client.house.partitions.proposals] == [0]
+    assert [tp.partition for tp in client.house.partitions.wishes.isrs] == [0]
     assert client.replica(0).core.high_watermark == 0
 
 
@@ -367,9 +367,9 @@ def test_a_session_that_knows_an_earlier_copy_leaves_the_present_one_alone() -> 
     client.applied(PartitionChanged(M, 0, both))
     assert client.replica(0) is not old
     other = client.asks({0: 0}, session=(0, -1), follower=FOLLOWER)
-    assert not other.error_code and tp in client.house.partitions.proposals, "it is complete, and may enter"
+    assert not other.error_code and tp in client.house.partitions.wishes.isrs, "it is complete, and may enter"
     client.asks({}, forget=(0,), follower=FOLLOWER)
-    assert tp in client.house.partitions.proposals
+    assert tp in client.house.partitions.wishes.isrs
 
 
 def test_only_the_present_incarnation_has_a_session() -> None:
@@ -438,6 +438,6 @@ def test_a_follower_that_the_leader_has_not_read_of_yet_has_to_come_again_and_th
     state = PartitionState((1, 2), (Seat(1, 11),), 1, 11, partition_epoch=1, adding=(2,))
     client.applied(PartitionChanged(M, 0, state))
     tp = TopicPartition(M, 0)
-    assert tp not in client.house.partitions.proposals
+    assert tp not in client.house.partitions.wishes.isrs
     assert told(client.asks({0: 1}, follower=FOLLOWER)) == {0: (0, 0)}
-    assert client.house.partitions.proposals[tp].isr == (Seat(1, 11), FOLLOWER)
+    assert client.house.partitions.wishes.isrs[tp].isr == (Seat(1, 11), FOLLOWER)

@@ -351,6 +351,40 @@ def test_a_time_index_that_lies_deletes_nothing() -> None:
     assert again.start_offset == 0
 
 
+def test_what_another_copy_has_let_go_goes_within_a_segment_too_where_its_records_are_old_enough() -> None:
+    log = opened(retention_ms="1000")
+    for t in (100, 900, 100, 5_000, 100):
+        append(log, batch(3, timestamp=t))
+    now = Now(0, 2_000)
+    log.retain(now, log.end_offset)
+    assert log.start_offset == 0, "its one segment has a young record"
+    assert not log.retain_as(12, now, log.end_offset), "the young one lies below"
+    assert not log.retain_as(9, Now(0, 1_900), log.end_offset), "not old enough yet"
+    assert not log.retain_as(9, now, 8), "not committed"
+    assert log.retain_as(9, now, log.end_offset) and log.start_offset == 9
+    assert not log.retain_as(6, now, log.end_offset), "it has gone already"
+
+
+def test_what_another_copy_has_let_go_goes_by_size_if_what_stays_is_enough() -> None:
+    log = opened(segment_bytes="400", retention_bytes="600")
+    for _ in range(6):
+        append(log, batch(2))
+    size = log.segments[0].size // 2
+    stays = [log.segments[0].base_offset + 2 * i for i in range(6) if (6 - i) * size >= 600]
+    assert not log.retain_as(stays[-1] + 2, NOW, log.end_offset)
+    assert log.retain_as(stays[-1], NOW, log.end_offset) and log.start_offset == stays[-1]
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"cleanup_policy": "compact", "retention_ms": "1"}], ids=["kept for ever", "compacted"]
+)
+def test_what_another_copy_has_let_go_stays_where_nothing_is_let_go(more: dict[str, str]) -> None:
+    log = opened(**{"retention_ms": "-1", **more})
+    append(log, batch(3, timestamp=1))
+    append(log, batch(3, timestamp=1))
+    assert not log.retain_as(3, Now(0, 10_000_000), log.end_offset)
+
+
 # -- time --------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("codec", [NONE, LZ4])
 def test_the_first_record_at_or_after_a_time_is_found(codec: int) -> None:
