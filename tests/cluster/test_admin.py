@@ -222,12 +222,17 @@ def test_what_the_controller_elects_by_is_refused_for_all_brokers(cluster: Local
 # -- kafka-python ------------------------------------------------------------------------------------------------------------
 def test_kafka_pythons_admin_describes_what_there_is(admin: AdminClient, python_admin: KafkaAdminClient) -> None:
     topic = made(admin, "for-python", [[2, 3], [3, 1]])
-    pages, cursor = [], None
-    while not pages or cursor is not None:
-        page = python_admin.describe_topic_partitions([topic], response_partition_limit=1, cursor=cursor)
-        cursor = page["next_cursor"]
-        pages.append([(p["leader_id"], p["replica_nodes"]) for t in page["topics"] for p in t["partitions"]])
-    assert pages == [[(2, [2, 3])], [(3, [3, 1])]]
+
+    def pages() -> list[list[tuple[int, list[int]]]]:
+        pages, cursor = [], None
+        while not pages or cursor is not None:
+            page = python_admin.describe_topic_partitions([topic], response_partition_limit=1, cursor=cursor)
+            cursor = page["next_cursor"]
+            pages.append([(p["leader_id"], p["replica_nodes"]) for t in page["topics"] for p in t["partitions"]])
+        return pages
+
+    # Any broker may be asked: who made it has heard of it, the others hear soon.
+    wait_for(lambda: pages() == [[(2, [2, 3])], [(3, [3, 1])]], "one partition a page")
     assert {b["broker_id"] for b in python_admin.describe_cluster()["brokers"]} == {1, 2, 3}
     listed = {kind.upper(): names for kind, names in python_admin.list_config_resources(["TOPIC", "BROKER"]).items()}
     assert topic in listed["TOPIC"]
