@@ -72,10 +72,19 @@ def advance_archive(job_id: int) -> None:
 
 @shared_task(name="controlplane.advance_all")
 def advance_all() -> None:
-    """The look of each second: every unfinished row gets its task."""
+    """The look of each second: every unfinished row gets its task. Moves come first: of a worker that has just begun the other services are not
+    imported yet, which takes as long as all of its start."""
     global _swept
+    from controlplane.services import advancing
+
+    try:
+        for move_id in advancing.working_moves():
+            advance_move.apply_async((move_id,), expires=5)
+    except DatabaseError as e:
+        log.warning("the look at moves waits for the database: %s", e)
+        close_old_connections()
+        return
     from controlplane.services import (
-        advancing,
         archives,
         audit,
         changes,
@@ -90,8 +99,6 @@ def advance_all() -> None:
     try:
         for move_id in schedules.due():
             schedules.mind(move_id)
-        for move_id in advancing.working_moves():
-            advance_move.apply_async((move_id,), expires=5)
         for move_id in speeds.due():
             pace_move.apply_async((move_id,), expires=2)
         for part_id in comparing.due():

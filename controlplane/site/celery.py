@@ -15,17 +15,24 @@ from celery.beat import EmbeddedService
 from celery.signals import worker_ready
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.site.settings")
+# Django's checks import every page and door: two fifths of a worker's start. `manage.py` makes them.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 from django.conf import settings
 
+from controlplane.site import transport
+
 SWEEP_SECONDS = 1.0
 """Seconds between looks at rows that want a step. One look is two indexed queries when there is nothing to do."""
+
+POLL_SECONDS = 0.2
+"""Seconds between looks into the folder, in vain; kombu's own is 1.0. A move's look is two tasks one after the other: each would wait for its turn."""
 
 
 def _configure(app: Celery) -> None:
     url = os.environ.get("CELERY_BROKER_URL")
     app.conf.update(
-        broker_url=url or "filesystem://",
+        broker_url=url or transport.URL,
         result_backend=None,
         task_ignore_result=True,
         task_serializer="json",
@@ -55,6 +62,7 @@ def _configure(app: Celery) -> None:
             "data_folder_in": str(queue),
             "data_folder_out": str(queue),
             "control_folder": str(control),
+            "polling_interval": POLL_SECONDS,
         }
     else:
         # Redis gives a lost worker's task back only after these; rows are swept anyway, so short is right.
@@ -71,3 +79,5 @@ def start_beat(sender: Any, **kwargs: Any) -> None:
     if os.environ.get("WEIR_BEAT") != "off" and getattr(sender.controller, "beat", None) is None:
         beat: Any = EmbeddedService(app, thread=True, scheduler_cls=app.conf.beat_scheduler)  # else it keeps a file
         beat.start()
+        # The beat's first look comes a second from now: whoever waits for a dead worker's successor has waited long enough.
+        app.send_task("controlplane.advance_all", expires=5)
