@@ -66,7 +66,7 @@ faults: setup tools  ## all faults on real processes, then ROUNDS of random kill
 postgres: setup  ## the control plane's and console's tests on a PostgreSQL server of their own (Debian: apt install postgresql)
 	$(BIN)/python -m tests.postgres $(ARGS)
 
-moves-matrix: setup  ## kill -9 of every part at each transition of a move, under load; some 15 minutes (options: make moves-matrix ARGS='--victims worker')
+moves-matrix: setup  ## kill -9 of every part at each transition of a move, under load; some 15 minutes (options: make moves-matrix ARGS='--mode tail --victims worker')
 	$(BIN)/python -m tests.faults.moves_matrix $(ARGS)
 
 moves-stuck: setup  ## each cause for a move to stand still, injected: after how long it is named; some eight minutes, as root (options: make moves-stuck ARGS='--causes throttle')

@@ -17,7 +17,7 @@ from console import fragments as f
 from controlplane import events
 from controlplane.events import LiveUpdate
 from controlplane.selectors.console_history import figures
-from controlplane.selectors.topics import partition_state, replicas_owed
+from controlplane.selectors.partitions import partition_state, replicas_owed
 
 
 @dataclass(slots=True)
@@ -256,13 +256,15 @@ def move(m: dict[str, Any]) -> dict[str, str]:
     done, total = m["bytes_done"], m["bytes_total"]
     return {
         "state": f.state(m["state"]),
+        "standing": f.standing(m["state"], m["waits_for"]),
         "parts": format_html("{} of {}", f"{m['parts_ended']:,}", f"{m['parts']:,}"),
         "percent": format_html("{}%", f"{m['percent']:.0f}"),
         "bar": f.bar(m["percent"], "red" if m["state"] == "failed" else "blue"),
         "bytes": format_html("{} of {}", f.size(done), f.size(total)),
         "speed": f.speed(m["bytes_per_s"]),
         "stuck": f.count(m["parts_stuck"], "red"),
-        "eta": f.eta(m["eta_s"], m["needs_bytes_per_s"]),
+        "eta": f.ends(m["state"], m["waits_for"], m["eta_s"], m["needs_bytes_per_s"]),
+        "ends": f.ends(m["state"], m["waits_for"], m["eta_s"], m["needs_bytes_per_s"], in_words=True),
         "throttle": f.throttle(m["throttle_bytes_per_s"]),
         "p99": f.number(m["producers_p99_ms"], NOBODY_PRODUCED),
         "note": format_html("{}", m["note"]),

@@ -236,6 +236,7 @@ class WindowForm(WeirForm):
 def compare_field() -> forms.BooleanField:
     return forms.BooleanField(
         required=False,
+        initial=True,
         label="Compare copies",
         help_text="Old copies go only once all copies were compared and are equal; in mode tail always.",
     )

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from controlplane.words import size_text
+
 UNKNOWN_REASON = "Not known yet: no broker has answered for it."
 
 # The one table of state words: amber degraded, red data at risk, blue in progress, grey unknown or over; "" is calm and has no colour.
@@ -87,15 +89,6 @@ def speed(bytes_per_s: float | None) -> SafeString:
     return format_html("{}/s", size_text(bytes_per_s))
 
 
-def size_text(value: float | int) -> str:
-    amount = float(value)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if amount < 1000 or unit == "TB":
-            break
-        amount /= 1000
-    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
-
-
 def seconds(ms: int | None, reason: str = UNKNOWN_REASON) -> SafeString:
     """Milliseconds as seconds, for columns with the unit in the header."""
     if ms is None:
@@ -163,6 +156,23 @@ def eta(bounds: Sequence[float] | None, needs_bytes_per_s: int | None = None) ->
     return format_html("{} – {}", duration_text(bounds[0]), duration_text(bounds[1]))
 
 
+NO_END = {
+    "planned": "It has not begun.", "approved": "It has not begun.", "paused": "It is paused.",
+    "done": "It has ended.", "cancelled": "It has ended.", "rolled_back": "It has ended.", "failed": "It has ended.",
+}  # fmt: skip
+"""Of a move's states those in which no end is to be told."""
+
+
+def ends(
+    word: str, waits_for: str, bounds: Sequence[float] | None, needs_bytes_per_s: int | None, in_words: bool = False
+) -> SafeString:
+    """When a move ends, or why that is not said. `in_words`: where it waits, for what, instead of a dash."""
+    if waits_for and in_words:
+        return format_html('<span class="sub">waits for {}</span>', waits_for)
+    why = f"It waits for {waits_for}." if waits_for else NO_END.get(word)
+    return unknown(why) if why is not None else eta(bounds, needs_bytes_per_s)
+
+
 def instant(at: datetime | None) -> SafeString:
     if at is None:
         return unknown("It has not happened.")
@@ -188,6 +198,11 @@ def state(word: str) -> SafeString:
     """A state word in its tone. The mark in front differs per tone, so that no state rests on colour alone."""
     tone = TONES.get(word, "grey")
     return format_html('<span class="st st-{}">{}</span>', tone or "calm", word.replace("_", " "))
+
+
+def standing(word: str, waits_for: str) -> SafeString:
+    """A move's state, and where none of its partitions goes on, what they wait for."""
+    return format_html('{} <span class="sub">waits for {}</span>', state(word), waits_for) if waits_for else state(word)
 
 
 def chips(

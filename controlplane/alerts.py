@@ -6,8 +6,8 @@ figures change; one that comes back soon after it ended never ended. Called by `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from controlplane.words import some
 
@@ -23,7 +23,8 @@ FREE_LOW, FREE_LEAST = 0.10, 0.03
 NAMES_MAX = 3
 """Partitions or groups named in a sentence; the rest is counted."""
 
-GRAVE_VERDICTS = {"OVERTAKEN": AT_RISK, "STOP": DEGRADED, "STALL": DEGRADED}
+GRAVE_VERDICTS = ("OVERTAKEN", "STOP", "STALL")
+"""Of groups: those that are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,14 @@ class BrokerFacts:
 
 @dataclass(frozen=True, slots=True)
 class MoveFacts:
-    """A move that works, or one that failed and was not rolled back. `needs_bytes_per_s`: it will not finish with less."""
+    """A move that works, or one that failed and was not rolled back. `needs_bytes_per_s`: it will not finish with less.
+    `causes`: of pace.CAUSES, why the stuck ones stand still."""
 
     move_id: int
     state: str
     stuck: int
     needs_bytes_per_s: int | None = None
+    causes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,196 +79,188 @@ class Facts:
     archives: tuple[tuple[int, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One trouble of a kind: whose, in which words, and how grave where that is its own."""
+
+    subject: str = ""
+    words: Mapping[str, str] = field(default_factory=dict)
+    severity: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`text` and `do` are filled with a case's words, and with `down`: the brokers that are down."""
+
+    name: str
+    severity: str
+    cases: Callable[[Facts], Iterable[Case]]
+    text: str
+    do: str
+
+
 def alerts(facts: Facts) -> list[Alert]:
-    """Gravest first, in a fixed order within a severity."""
-    found = [*_cluster(facts), *_partitions(facts), *_brokers(facts), *_work(facts), *_groups(facts)]
+    """Gravest first, in the table's order within a severity."""
+    down = [b.broker_id for b in facts.brokers if not b.alive]
+    always = {"down": f" (down now: {', '.join(map(str, down))})" if down else ""}
+    found = []
+    for kind in KINDS:
+        for case in kind.cases(facts):
+            words = always | dict(case.words)
+            severity = case.severity or kind.severity
+            found.append(Alert(kind.name, case.subject, severity, kind.text.format(**words), kind.do.format(**words)))
     return sorted(found, key=lambda a: a.severity != AT_RISK)
 
 
-def _cluster(facts: Facts) -> list[Alert]:
-    out = []
-    if facts.zookeeper is False:
-        out.append(
-            Alert(
-                "zookeeper_away", "", DEGRADED, "ZooKeeper does not answer the console: no elections and no changes until it is back; traffic goes on.",
-                "Start ZooKeeper, or mend the way to it. If its data is lost: stop all, `manage.py rebuild` (docs/how-to/disaster.md).",
-            )
-        )  # fmt: skip
-    if facts.zookeeper and facts.controller is None:
-        out.append(
-            Alert(
-                "no_controller", "", AT_RISK, "No controller holds the seat: nobody elects a leader when a broker dies.",
-                "Start one: `manage.py controller`; its log says why it does not take the seat.",
-            )
-        )  # fmt: skip
-    if facts.drift:
-        out.append(
-            Alert(
-                "drift", "", DEGRADED, f"{some(facts.drift, 'topic differs', 'topics differ')} between database and cluster.",
-                "Nothing is done about it by itself. Look at Topics, drift, and adopt the cluster's state where it is the right one.",
-            )
-        )  # fmt: skip
-    return out
+# -- how each is found ------------------------------------------------------------------------------------------------------------
 
 
-def _partitions(facts: Facts) -> list[Alert]:
-    out = []
-    down = [b.broker_id for b in facts.brokers if not b.alive]
-    if facts.offline[0]:
-        out.append(
-            Alert(
-                "partitions_offline", "", AT_RISK, f"{_counted(facts.offline, 'partition', 'partitions')} {_has(facts.offline)} no leader: nobody can write or read there.",
-                f"Start a broker that was in sync last{_of(down)}. If its disk is gone for good, propose an unclean election on the partition's page: it shows what would be lost.",
-            )
-        )  # fmt: skip
-    if facts.under_min_isr[0]:
-        out.append(
-            Alert(
-                "partitions_under_min_isr", "", AT_RISK,
-                f"{_counted(facts.under_min_isr, 'partition', 'partitions')} {_has(facts.under_min_isr)} fewer replicas in sync than min.insync.replicas: acks=all is refused there.",
-                f"Bring the missing replicas back{_of(down)}. Where they are gone for good, move the partitions to other brokers.",
-            )
-        )  # fmt: skip
-    if facts.under_replicated[0] and not down:
-        # With a broker down this is its alert: it says it all.
-        out.append(
-            Alert(
-                "partitions_under_replicated", "", DEGRADED,
-                f"{_counted(facts.under_replicated, 'partition', 'partitions')} {_has(facts.under_replicated)} a replica out of sync though every broker is alive.",
-                "It may be catching up; see whether the count falls. If not, look for a slow disk or network on the broker that lags, or rebuild the replica on the partition's page.",
-            )
-        )  # fmt: skip
-    if facts.damaged[0]:
-        out.append(
-            Alert(
-                "copies_damaged", "", DEGRADED, f"{_counted(facts.damaged, 'copy', 'copies')} {'is' if facts.damaged[0] == 1 else 'are'} damaged, as brokers tell.",
-                "Look at Moves, Damaged copies, and rebuild each from its leader; a copy that is the only one in sync is never thrown away.",
-            )
-        )  # fmt: skip
-    return out
+def _once(wrong: object, **words: str) -> list[Case]:
+    return [Case("", words)] if wrong else []
 
 
-def _brokers(facts: Facts) -> list[Alert]:
-    out = []
-    for b in facts.brokers:
-        number = str(b.broker_id)
-        if not b.alive:
-            if b.replicas:
-                out.append(
-                    Alert(
-                        "broker_down", number, DEGRADED, f"Broker {number} is down; {some(b.replicas, 'replica', 'replicas')} of it are missing.",
-                        "Start it. If it is gone for good, drain it: its replicas are copied to the others.",
-                    )
-                )  # fmt: skip
-            continue
-        if b.answered is False:
-            out.append(
-                Alert(
-                    "broker_silent", number, DEGRADED, f"Broker {number} is alive for the cluster and does not answer the console: its figures grow old.",
-                    "Look at its log and load, and at the way from the console to it. Its page says whether a restart is safe.",
-                )
-            )  # fmt: skip
-        if b.dirs_failed:
-            out.append(
-                Alert(
-                    "disk_failed", number, AT_RISK, f"Broker {number} has lost {some(len(b.dirs_failed), 'directory', 'directories')}: {', '.join(b.dirs_failed)}.",
-                    "Its copies there are out. Change the disk and restart the broker, which fetches them anew; or drain it.",
-                )
-            )  # fmt: skip
-        if b.total_bytes and b.free_bytes is not None and b.free_bytes < b.total_bytes * FREE_LOW:
-            grave = b.free_bytes < b.total_bytes * FREE_LEAST
-            out.append(
-                Alert(
-                    "disk_low", number, AT_RISK if grave else DEGRADED,
-                    f"Broker {number} has {100 * b.free_bytes / b.total_bytes:.0f} % of its disk free; when it is full it refuses writes.",
-                    "Move partitions off it (Moves, or a rebalance by disk), shorten a topic's retention, or add room.",
-                )
-            )  # fmt: skip
-    return out
-
-
-def _work(facts: Facts) -> list[Alert]:
-    out = []
-    for m in facts.moves:
-        number = str(m.move_id)
-        if m.state == "failed":
-            out.append(
-                Alert(
-                    "move_failed", number, DEGRADED, f"Move {number} has failed: {some(m.stuck, 'partition was', 'partitions were')} refused.",
-                    "Its page says why of each. Roll it back, or plan the rest again.",
-                )
-            )  # fmt: skip
-        elif m.stuck:
-            out.append(
-                Alert(
-                    "move_stuck", number, DEGRADED, f"Move {number}: {some(m.stuck, 'partition is', 'partitions are')} stuck.",
-                    "Its page names the cause of each and what would help.",
-                )
-            )  # fmt: skip
-        if m.needs_bytes_per_s is not None:
-            out.append(
-                Alert(
-                    "move_will_not_finish", number, DEGRADED, f"Move {number} will not finish: more comes in than is copied.",
-                    f"Give it more than {m.needs_bytes_per_s:,} bytes/s per broker, slow the producers, or copy fewer partitions at a time.",
-                )
-            )  # fmt: skip
-    if facts.changes_unknown:
-        out.append(
-            Alert(
-                "changes_unknown", "", DEGRADED, f"Of {some(facts.changes_unknown, 'change', 'changes')} of the last day nobody has read back whether they were done.",
-                "Look at Audit, unknown: compare with the cluster, then do it again or leave it.",
-            )
-        )  # fmt: skip
-    out += [
-        Alert(
-            "archive_failed", str(job_id), DEGRADED, f"Archive job {job_id} has failed: {note or 'its page says why'}",
-            "Mend the cause that its page names, then start it again: it goes on where it stopped.",
-        )
-        for job_id, note in facts.archives
-    ]  # fmt: skip
-    return out
-
-
-def _groups(facts: Facts) -> list[Alert]:
-    said = {
-        "OVERTAKEN": ("was overtaken: records were deleted before it read them", "were overtaken: records were deleted before they read them",
-                      "What is gone stays gone for them. Raise the topic's retention, then speed the consumers up."),
-        "STOP": ("has stopped: it has lag and commits nothing", "have stopped: they have lag and commit nothing",
-                 "Look whether its members run, and at their logs; the group's page names the last known."),
-        "STALL": ("stands still: its members commit the same offsets again and again", "stand still: their members commit the same offsets again and again",
-                  "A record may be failing there: look at it under Messages, at the committed offset, and at the consumer's log."),
-    }  # fmt: skip
-    out = []
-    for verdict, severity in GRAVE_VERDICTS.items():
-        counted = (facts.verdicts or {}).get(verdict, (0, ()))
-        if counted[0]:
-            one, many, do = said[verdict]
-            out.append(
-                Alert(
-                    "groups",
-                    verdict,
-                    severity,
-                    f"{_counted(counted, 'group', 'groups')} {one if counted[0] == 1 else many}.",
-                    do,
-                )
-            )
-    return out
-
-
-def _counted(counted: tuple[int, Sequence[str]], one: str, many: str) -> str:
-    """`2 partitions (orders-1, orders-2)`; the names are few, the count is whole."""
+def _counted(counted: tuple[int, Sequence[str]], one: str, many: str, subject: str = "") -> list[Case]:
+    """`what` is `2 partitions (orders-1, orders-2)`: the names are few, the count is whole; the other words follow its number."""
     count, names = counted
+    if not count:
+        return []
     rest = count - len(names)
     listed = f" ({', '.join(names)}{f' and {rest:,} more' if rest > 0 else ''})" if names else ""
-    return f"{some(count, one, many)}{listed}"
+    single = ("has", "is", "was", "it", "its", "s")
+    plural = ("have", "are", "were", "they", "their", "")
+    words = dict(zip(single, single if count == 1 else plural, strict=True))
+    return [Case(subject, {"what": some(count, one, many) + listed, **words})]
 
 
-def _has(counted: tuple[int, Sequence[str]]) -> str:
-    return "has" if counted[0] == 1 else "have"
+def _groups(facts: Facts, verdict: str) -> list[Case]:
+    return _counted((facts.verdicts or {}).get(verdict, (0, ())), "group", "groups", verdict)
 
 
-def _of(down: Sequence[int]) -> str:
-    return f" (down now: {', '.join(map(str, down))})" if down else ""
+def _lagging_copies(facts: Facts) -> list[Case]:
+    """With a broker down its alert says it all."""
+    if any(not b.alive for b in facts.brokers):
+        return []
+    return _counted(facts.under_replicated, "partition", "partitions")
+
+
+def _brokers_down(facts: Facts) -> list[Case]:
+    return [
+        Case(str(b.broker_id), {"id": str(b.broker_id), "replicas": some(b.replicas, "replica")})
+        for b in facts.brokers
+        if not b.alive and b.replicas
+    ]
+
+
+def _brokers_silent(facts: Facts) -> list[Case]:
+    return [Case(str(b.broker_id), {"id": str(b.broker_id)}) for b in facts.brokers if b.alive and b.answered is False]
+
+
+def _disks_failed(facts: Facts) -> list[Case]:
+    return [
+        Case(
+            str(b.broker_id),
+            {
+                "id": str(b.broker_id),
+                "dirs": f"{some(len(b.dirs_failed), 'directory', 'directories')}: {', '.join(b.dirs_failed)}",
+            },
+        )
+        for b in facts.brokers
+        if b.alive and b.dirs_failed
+    ]
+
+
+def _disks_low(facts: Facts) -> list[Case]:
+    out = []
+    for b in facts.brokers:
+        if b.alive and b.total_bytes and b.free_bytes is not None and b.free_bytes < b.total_bytes * FREE_LOW:
+            grave = AT_RISK if b.free_bytes < b.total_bytes * FREE_LEAST else ""
+            free = f"{100 * b.free_bytes / b.total_bytes:.0f}"
+            out.append(Case(str(b.broker_id), {"id": str(b.broker_id), "free": free}, grave))
+    return out
+
+
+def _moves(facts: Facts, *, failed: bool) -> list[Case]:
+    return [
+        Case(str(m.move_id), {"id": str(m.move_id), "parts": some(m.stuck, "partition"), "is": "is" if m.stuck == 1 else "are",
+                              "was": "was" if m.stuck == 1 else "were",
+                              "why": f" ({', '.join(m.causes).replace('_', ' ')})" if m.causes else ""})
+        for m in facts.moves
+        if (m.state == "failed") == failed and (m.stuck or failed)
+    ]  # fmt: skip
+
+
+def _moves_outrun(facts: Facts) -> list[Case]:
+    return [
+        Case(str(m.move_id), {"id": str(m.move_id), "needs": f"{m.needs_bytes_per_s:,}"})
+        for m in facts.moves
+        if m.needs_bytes_per_s is not None
+    ]
+
+
+def _archives_failed(facts: Facts) -> list[Case]:
+    return [Case(str(job), {"id": str(job), "note": note or "its page says why"}) for job, note in facts.archives]
+
+
+KINDS = (
+    Kind("partitions_offline", AT_RISK, lambda f: _counted(f.offline, "partition", "partitions"),
+         "{what} {has} no leader: nobody can write or read there.",
+         "Start a broker that was in sync last{down}. If its disk is gone for good, propose an unclean election on the partition's page: it shows what would be lost."),
+    Kind("partitions_under_min_isr", AT_RISK, lambda f: _counted(f.under_min_isr, "partition", "partitions"),
+         "{what} {has} fewer replicas in sync than min.insync.replicas: acks=all is refused there.",
+         "Bring the missing replicas back{down}. Where they are gone for good, move the partitions to other brokers."),
+    Kind("no_controller", AT_RISK, lambda f: _once(f.zookeeper and f.controller is None),
+         "No controller holds the seat: nobody elects a leader when a broker dies.",
+         "Start one: `manage.py controller`; its log says why it does not take the seat."),
+    Kind("zookeeper_away", DEGRADED, lambda f: _once(f.zookeeper is False),
+         "ZooKeeper does not answer the console: no elections and no changes until it is back; traffic goes on.",
+         "Start ZooKeeper, or mend the way to it. If its data is lost: stop all, `manage.py rebuild` (docs/how-to/disaster.md)."),
+    Kind("broker_down", DEGRADED, _brokers_down,
+         "Broker {id} is down; {replicas} of it are missing.",
+         "Start it. If it is gone for good, drain it: its replicas are copied to the others."),
+    Kind("broker_silent", DEGRADED, _brokers_silent,
+         "Broker {id} is alive for the cluster and does not answer the console: its figures grow old.",
+         "Look at its log and load, and at the way from the console to it. Its page says whether a restart is safe."),
+    Kind("disk_failed", AT_RISK, _disks_failed,
+         "Broker {id} has lost {dirs}.",
+         "Its copies there are out. Change the disk and restart the broker, which fetches them anew; or drain it."),
+    Kind("disk_low", DEGRADED, _disks_low,
+         "Broker {id} has {free} % of its disk free; when it is full it refuses writes.",
+         "Move partitions off it (Moves, or a rebalance by disk), shorten a topic's retention, or add room."),
+    Kind("partitions_under_replicated", DEGRADED, _lagging_copies,
+         "{what} {has} a replica out of sync though every broker is alive.",
+         "It may be catching up; see whether the count falls. If not, look for a slow disk or network on the broker that lags, or rebuild the replica on the partition's page."),
+    Kind("copies_damaged", DEGRADED, lambda f: _counted(f.damaged, "copy", "copies"),
+         "{what} {is} damaged, as brokers tell.",
+         "Look at Moves, Damaged copies, and rebuild each from its leader; a copy that is the only one in sync is never thrown away."),
+    Kind("move_failed", DEGRADED, lambda f: _moves(f, failed=True),
+         "Move {id} has failed: {parts} {was} refused.",
+         "Its page says why of each. Roll it back, or plan the rest again."),
+    Kind("move_stuck", DEGRADED, lambda f: _moves(f, failed=False),
+         "Move {id}: {parts} {is} stuck{why}.",
+         "Its page names the cause of each and what would help."),
+    Kind("move_will_not_finish", DEGRADED, _moves_outrun,
+         "Move {id} will not finish: more comes in than is copied.",
+         "Give it more than {needs} bytes/s per broker, slow the producers, or copy fewer partitions at a time."),
+    Kind("groups", AT_RISK, lambda f: _groups(f, "OVERTAKEN"),
+         "{what} {was} overtaken: records were deleted before {it} read them.",
+         "What is gone stays gone for them. Raise the topic's retention, then speed the consumers up."),
+    Kind("groups", DEGRADED, lambda f: _groups(f, "STOP"),
+         "{what} {has} stopped: {it} {has} lag and commit{s} nothing.",
+         "Look whether its members run, and at their logs; the group's page names the last known."),
+    Kind("groups", DEGRADED, lambda f: _groups(f, "STALL"),
+         "{what} stand{s} still: {its} members commit the same offsets again and again.",
+         "A record may be failing there: look at it under Messages, at the committed offset, and at the consumer's log."),
+    Kind("archive_failed", DEGRADED, _archives_failed,
+         "Archive job {id} has failed: {note}",
+         "Mend the cause that its page names, then start it again: it goes on where it stopped."),
+    Kind("drift", DEGRADED, lambda f: _once(f.drift, topics=some(f.drift, "topic differs", "topics differ")),
+         "{topics} between database and cluster.",
+         "Nothing is done about it by itself. Look at Topics, drift, and adopt the cluster's state where it is the right one."),
+    Kind("changes_unknown", DEGRADED, lambda f: _once(f.changes_unknown, changes=some(f.changes_unknown, "change")),
+         "Of {changes} of the last day nobody has read back whether they were done.",
+         "Look at Audit, unknown: compare with the cluster, then do it again or leave it."),
+)  # fmt: skip
+"""Every alert that is made of rows, the gravest of a severity first; that the observer itself is silent, no row can say (`selectors.alerts`)."""
 
 
 # -- what begins, what ends -----------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ LAG = "lag"
 """{"group_id", "partitions": [{"topic", "index", "committed", "end_offset", "lag_records", "lag_ms", "verdict", "client_id"}]}."""
 MOVES = "moves"
 """{"moves": [{"id", "state", "parts", "parts_ended", "parts_stuck", "bytes_total", "bytes_done", "bytes_per_s", "percent", "eta_s",
-"needs_bytes_per_s", "throttle_bytes_per_s", "producers_p99_ms", "note", "can"}]}: those that changed."""
+"needs_bytes_per_s", "waits_for", "throttle_bytes_per_s", "producers_p99_ms", "note", "can"}]}: those that changed."""
 CHANGES = "changes"
 """{"id": newest change id, "pending": n}."""
 ARCHIVES = "archives"

@@ -40,7 +40,7 @@ class Feed:
     def samples(self, changed: Changed, book: Book) -> None:
         """A round of samples was taken."""
         by_topic: dict[str, list[int]] = {}
-        for name, index in changed.offsets | changed.sizes:
+        for name, index in changed.offsets | changed.sizes | changed.lagging:
             by_topic.setdefault(name, []).append(index)
         for name, indexes in by_topic.items():
             topic = self._image.topic_named(name)
@@ -82,6 +82,7 @@ class Feed:
                 "percent",
                 "eta_s",
                 "needs_bytes_per_s",
+                "waits_for",
                 "throttle_bytes_per_s",
                 "producers_p99_ms",
                 "note",

@@ -150,8 +150,8 @@ class GroupSample:
 @dataclass(frozen=True, slots=True)
 class BrokerSample:
     """What one broker answered. `offsets` (start, end) of what it leads; `replicas` (size in bytes, records behind or None where it does not
-    know) of all it holds, None = not asked this time; `space` (bytes in all, bytes free) of its directory with most room, `failed` directories:
-    asked with these."""
+    know) of all it holds, None = not asked this time; `space` (bytes in all, bytes free) of its directory with most room, `failed` directories,
+    `lagging` copies of what it leads, by broker (end, start where that alone keeps it out of the ISR; -1 = not told): asked with these."""
 
     broker_id: int
     at_ms: int
@@ -160,6 +160,7 @@ class BrokerSample:
     groups: tuple[GroupSample, ...] = ()
     space: tuple[int, int] | None = None
     failed: tuple[str, ...] = ()
+    lagging: Mapping[Key, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
 
 
 PARTITIONS_PER_REQUEST = 1_000
@@ -186,6 +187,7 @@ def sample_broker(
             starts.update(_list_offsets(connection, leads, EARLIEST))
         offsets = {key: (min(starts[key], end), end) for key, end in ends.items() if key in starts}
     replicas, space, failed = _log_dirs(connection) if with_sizes else (None, None, ())
+    lagging = _lagging(connection) if with_sizes and leads else {}
     return BrokerSample(
         broker_id=broker_id,
         at_ms=time.time_ns() // 1_000_000,
@@ -194,7 +196,17 @@ def sample_broker(
         groups=_groups(connection),
         space=space,
         failed=failed,
+        lagging=lagging,
     )
+
+
+def _lagging(connection: Connection) -> dict[Key, dict[int, tuple[int, int]]]:
+    """Empty from a broker that does not tell."""
+    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=[], lagging=True))
+    out: dict[Key, dict[int, tuple[int, int]]] = {}
+    for copy in answer.lagging:
+        out.setdefault((copy.topic, copy.partition_index), {})[copy.broker_id] = (copy.log_end, copy.log_start)
+    return out
 
 
 def _list_offsets(connection: Connection, leads: Mapping[str, Sequence[int]], timestamp: int) -> dict[Key, int]:

@@ -18,6 +18,9 @@ NO_PROGRESS_SECONDS = 60.0
 NO_SPACE_BYTES = 64 * 1024 * 1024
 """A target with less than this free is called full: a broker refuses writes before the last byte is gone."""
 
+HELD_BACK_BYTES_PER_S = 1024 * 1024
+"""A throttle of less may be why a copy stands still for NO_PROGRESS_SECONDS: one of more lets dozens of the largest batches through in that time."""
+
 IN_FLIGHT = ("ordered", "copying", "verifying")
 TAIL_BUSY = ("seeding", "following")
 """Of a part that moves without its old data, while its new copies are made."""
@@ -166,12 +169,13 @@ class PartStep:
 @dataclass(frozen=True, slots=True)
 class Steps:
     """Part changes first, then the move's own state (None = stays). `needs`: bytes/s per broker without which it will not finish; None: it
-    will, as far as is known."""
+    will, as far as is known. `waits_for`: a phrase where no part of it goes on (`waits`), else ""."""
 
     parts: tuple[PartStep, ...]
     state: str | None
     note: str | None = None
     needs: int | None = None
+    waits_for: str = ""
 
 
 def beside(replicas_from: Sequence[int], replicas_to: Sequence[int]) -> tuple[int, ...]:
@@ -187,11 +191,18 @@ def difference(part: PartView, seen: ObservedPart) -> str:
     )
 
 
+def no_leader(seen: ObservedPart) -> str:
+    last = f": broker {' or '.join(map(str, seen.isr))}" if seen.isr else ""
+    return f"Source down: the partition has no leader. Bring back one of its in-sync replicas{last}."
+
+
 def untaken(part: PartView, seen: ObservedPart, alive: frozenset[int], now: float) -> PartStep | None:
-    """An order that is not carried out yet: why, once that takes longer than it should."""
+    """An order that is not carried out yet: why, once that takes longer than it should. What a controller said of it itself (`REFUSED`) stays."""
     if part.ordered_at is None or now - part.ordered_at <= ORDER_UNTAKEN_SECONDS:
         return None
     cause, text = pace.CONTROLLER, "No controller has taken the order yet; see the controllers' state."
     if down := [b for b in part.copies_to if b not in alive and b not in seen.replicas]:
         cause, text = pace.TARGET_DOWN, f"Target down: broker {down[0]} is not alive. Start it, or cancel the move."
+    elif part.cause == pace.REFUSED:
+        return None
     return PartStep(part.id, part.state, note=text, cause=cause) if text != part.note else None

@@ -19,13 +19,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from controlplane import pace, tails
+from controlplane import pace, tails, waits
 from controlplane.moveparts import (
     COMPARING,
     COPYING,
     ENDED,
     FINAL,
     GONE,
+    HELD_BACK_BYTES_PER_S,
     IN_FLIGHT,
     NO_PROGRESS_SECONDS,
     NO_SPACE_BYTES,
@@ -39,19 +40,25 @@ from controlplane.moveparts import (
     Steps,
     beside,
     difference,
+    no_leader,
     untaken,
 )
+from controlplane.words import size_text
 
 __all__ = [
     "COMPARING", "COPYING", "ENDED", "FINAL", "GONE", "IN_FLIGHT", "NO_PROGRESS_SECONDS", "NO_SPACE_BYTES", "ORDER_UNTAKEN_SECONDS", "TAIL", "UNDER_WAY", "MoveView",
     "ObservedPart", "PartStep", "PartView", "Steps", "after", "beside", "cancel_problem", "cancel_steps", "next_steps", "roll_back_steps",
 ]  # fmt: skip
 
+COPIED_AHEAD = 4
+"""Times as many parts as may copy: under way in all. Small ones are copied faster than they are compared, and each look sees all that are under way."""
+
 
 def next_steps(move: MoveView, now: float) -> Steps:
     """One look at a move in a working state. Safe to see twice and safe to stop between."""
     steps: list[PartStep] = []
     states: dict[int, str] = {p.id: p.state for p in move.parts}
+    seen = {p.id: p for p in move.parts}
     doomed, needs = _doomed(move, now)
     for part in move.parts:
         step = _advance(part, move, doomed.get(part.id, ""), now)
@@ -60,6 +67,7 @@ def next_steps(move: MoveView, now: float) -> Steps:
             states[part.id] = step.state
     if move.state != "paused":
         steps += _orders(move, states)
+    seen |= {s.part_id: after(seen[s.part_id], s, now) for s in steps}
     counts = Counter(states.values())
     counts.update(move.rest)
     state, note = _move_state(move.state, counts)
@@ -69,17 +77,20 @@ def next_steps(move: MoveView, now: float) -> Steps:
             (None if waiting == move.state else waiting),
             f"Waiting for its throttle to be gone: {move.throttle_left}.",
         )
-    return Steps(tuple(steps), state, note, needs)
+        return Steps(tuple(steps), state, note, needs, waits.THROTTLE_GONE)
+    standing = "" if move.state == "paused" else waits.waits_for(seen.values(), move.rest)
+    return Steps(tuple(steps), state, note, needs, standing)
 
 
 def _orders(move: MoveView, states: dict[int, str]) -> list[PartStep]:
     """Waiting parts whose turn it is: no more at a time than the move may have, on no broker more than it may bear."""
     steps = []
-    free = move.parts_in_flight_max - sum(1 for s in states.values() if s in COPYING)
+    copying = [p for p in move.parts if states[p.id] in COPYING and not _is_copied(p, states[p.id])]
+    under_way = sum(1 for s in states.values() if s in COPYING)
+    free = min(move.parts_in_flight_max - len(copying), COPIED_AHEAD * move.parts_in_flight_max - under_way)
     load = Counter(move.busy)
-    for part in move.parts:
-        if states[part.id] in COPYING:
-            load.update(part.burdens)
+    for part in copying:
+        load.update(part.burdens)
     for part in move.parts:
         if states[part.id] != "waiting":
             continue
@@ -94,6 +105,11 @@ def _orders(move: MoveView, states: dict[int, str]) -> list[PartStep]:
             free -= 1
             load.update(part.burdens)
     return steps
+
+
+def _is_copied(part: PartView, state: str) -> bool:
+    """All its bytes are there: it is being compared, or its old copies go. It keeps no other from being copied."""
+    return state == "verifying" or (part.compared is not None and part.compared[0] and not part.going_back)
 
 
 def _doomed(move: MoveView, now: float) -> tuple[dict[int, str], int | None]:
@@ -123,14 +139,14 @@ def _order(part: PartView, move: MoveView) -> PartStep:
         return PartStep(part.id, "stuck", active=False, note=GONE)
     if seen.target == part.wanted:
         # Already there, or on its way by an order that was withdrawn too late.
-        return PartStep(part.id, "copying", read_generation=seen.generation, ordered=True, note="")
+        return PartStep(part.id, "copying", read_generation=seen.generation, ordered=True, note="", cause="")
     if _stands_beside(part, seen):
-        return PartStep(part.id, "ordered", read_generation=seen.generation, ordered=True, note="")
+        return PartStep(part.id, "ordered", read_generation=seen.generation, ordered=True, note="", cause="")
     if move.mode == "tail" and not part.going_back and part.copies_to:
         return tails.begin(part, seen)
     if seen.generation != part.read_generation:
         return PartStep(part.id, "stuck", active=False, note=difference(part, seen))
-    return PartStep(part.id, "ordered", ordered=True, note="")
+    return PartStep(part.id, "ordered", ordered=True, note="", cause="")
 
 
 def _advance(part: PartView, move: MoveView, doom: str, now: float) -> PartStep | None:
@@ -252,7 +268,7 @@ def _sampled(part: PartView, seen: ObservedPart, total: int | None, done: int | 
 def _cause(part: PartView, seen: ObservedPart, move: MoveView, progressed: bool, now: float) -> tuple[str, str]:
     """Why a copy does not progress: a name of pace.CAUSES and what would help. Empty while it does, or while it is too early to say."""
     if seen.leader is None:
-        return pace.SOURCE_DOWN, "Source down: the partition has no leader. Bring back one of its in-sync replicas."
+        return pace.SOURCE_DOWN, no_leader(seen)
     if down := [b for b in seen.adding if b not in move.alive]:
         return pace.TARGET_DOWN, f"Target down: broker {down[0]} is not alive. Start it, or cancel the move."
     since = part.ordered_at if part.progress_at is None else part.progress_at
@@ -264,16 +280,20 @@ def _cause(part: PartView, seen: ObservedPart, move: MoveView, progressed: bool,
         if left and (free := move.free.get(b)) is not None and free < max(left, NO_SPACE_BYTES):
             return (
                 pace.NO_SPACE,
-                f"No space: broker {b} has {free} bytes free, {left} are to come. Make room, or cancel.",
+                f"No space: broker {b} has {size_text(free)} free, {size_text(left)} are to come. Make room, or cancel.",
             )
-    if any(b not in seen.sizes for b in seen.adding):
-        return pace.FETCH_ERROR, "Fetch error: a target answers nothing about this copy. See the target's log."
-    if all(seen.sizes.get(b, 0) >= whole for b in seen.adding):
+    if blind := [b for b in seen.adding if b not in seen.sizes]:
+        return pace.FETCH_ERROR, f"Fetch error: broker {blind[0]} answers nothing about this copy. See its log."
+    lacking = [b for b in seen.adding if seen.sizes[b] < whole]
+    if not lacking:
         return pace.CONTROLLER, "All bytes are copied, and no controller has ended it yet; see the controllers' state."
-    if move.throttle is not None or seen.throttled:
+    if (move.throttle is None and seen.throttled) or (move.throttle or HELD_BACK_BYTES_PER_S) < HELD_BACK_BYTES_PER_S:
         return pace.THROTTLE, "Throttle: nothing has come through for a minute. Raise it."
     minutes = int((now - since) // 60)
-    return pace.FETCH_ERROR, f"Fetch error: no byte copied for more than {minutes} min. See the target's log."
+    return pace.FETCH_ERROR, (
+        f"Fetch error: broker {lacking[0]} has copied nothing from broker {seen.leader} for more than {minutes} min. See its log, and what "
+        f"Damaged copies says of broker {seen.leader}."
+    )
 
 
 def _says_something(part: PartView, step: PartStep) -> bool:

@@ -10,14 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 NO_SPACE, TARGET_DOWN, SOURCE_DOWN, THROTTLE = "no_space", "target_down", "source_down", "throttle"
-FETCH_ERROR, CONTROLLER, WILL_NOT_FINISH, UNFIT, CUT_DUE = (
-    "fetch_error",
-    "controller",
-    "will_not_finish",
-    "unfit",
-    "cut_due",
-)
-CAUSES = (NO_SPACE, TARGET_DOWN, SOURCE_DOWN, THROTTLE, FETCH_ERROR, CONTROLLER, WILL_NOT_FINISH, UNFIT, CUT_DUE)
+FETCH_ERROR, CONTROLLER, REFUSED, WILL_NOT_FINISH = "fetch_error", "controller", "refused", "will_not_finish"
+UNFIT, CUT_DUE = "unfit", "cut_due"
+CAUSES = (
+    NO_SPACE, TARGET_DOWN, SOURCE_DOWN, THROTTLE, FETCH_ERROR, CONTROLLER, REFUSED, WILL_NOT_FINISH, UNFIT, CUT_DUE,
+)  # fmt: skip
 """Why a part does not come to an end. Quotas are not among them: brokers among themselves are no clients and have none here."""
 
 RECENT_SECONDS = 120.0

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from controlplane import balance
 from controlplane.placed import BrokerView, PartitionView
-from controlplane.words import some
+from controlplane.words import size_text, some
 
 __all__ = ["BrokerView", "PartitionView", "Plan", "PlannedPart", "plan"]
 
@@ -126,9 +126,11 @@ def _room(incoming: Mapping[int, int], brokers: Mapping[int, BrokerView]) -> tup
         if free is None:
             continue
         if count >= free:
-            problems.append(f"Broker {b} has {free} bytes free and would get {count}; make room, or move less.")
+            problems.append(
+                f"Broker {b} has {size_text(free)} free and would get {size_text(count)}; make room, or move less."
+            )
         elif count > free * balance.TIGHT:
-            warnings.append(f"Broker {b} would be left with {free - count} of {free} free bytes.")
+            warnings.append(f"Broker {b} would be left with {size_text(free - count)} of {size_text(free)} free.")
     return problems, warnings
 
 

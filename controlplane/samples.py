@@ -51,6 +51,7 @@ class Changed:
 
     offsets: set[Key] = field(default_factory=set)
     sizes: set[Key] = field(default_factory=set)
+    lagging: set[Key] = field(default_factory=set)
     topics: set[str] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     groups_gone: set[str] = field(default_factory=set)
@@ -62,6 +63,8 @@ class Book:
     def __init__(self) -> None:
         self.offsets: dict[Key, tuple[int, int]] = {}
         self.sizes: dict[Key, dict[int, tuple[int, int | None]]] = {}
+        self.lagging: dict[Key, Mapping[int, tuple[int, int]]] = {}
+        """Of partitions with copies out of sync: what the leader counts of them."""
         self.topics: dict[str, TopicFigures] = {}
         self.groups: dict[str, GroupFigures] = {}
         self.answered: dict[int, bool] = {}
@@ -99,6 +102,7 @@ class Book:
             if sample.replicas is not None:
                 self.held[sample.broker_id], self.failed[sample.broker_id] = len(sample.replicas), sample.failed
                 self._take_sizes(sample, changed)
+                self._take_lagging(sample, leaders, changed)
         self._forget_gone(leaders, changed)
         self._take_topics(leaders, changed, now_ms)
         for sample in samples:
@@ -119,6 +123,15 @@ class Book:
                 del by_broker[sample.broker_id]
                 changed.sizes.add(key)
 
+    def _take_lagging(self, sample: BrokerSample, leaders: Mapping[Key, int], changed: Changed) -> None:
+        for key in {*sample.lagging, *self.lagging}:
+            if leaders.get(key) != sample.broker_id or self.lagging.get(key, {}) == sample.lagging.get(key, {}):
+                continue
+            self.lagging[key] = sample.lagging.get(key, {})
+            if not self.lagging[key]:
+                del self.lagging[key]
+            changed.lagging.add(key)
+
     def _forget_gone(self, leaders: Mapping[Key, int], changed: Changed) -> None:
         for key in [k for k in self.offsets if k not in leaders]:
             del self.offsets[key]
@@ -126,6 +139,9 @@ class Book:
         for key in [k for k in self.sizes if k not in leaders]:
             del self.sizes[key]
             changed.sizes.discard(key)
+        for key in [k for k in self.lagging if k not in leaders]:
+            del self.lagging[key]
+            changed.lagging.discard(key)
         names = {name for name, _ in leaders}
         for name in [n for n in self.topics if n not in names]:
             del self.topics[name]
@@ -205,7 +221,7 @@ class Book:
         ids = {t.name: t.topic_id for t in image.topics.values()}
         pks = {
             key: mirror.partition_ids[ids[key[0]], key[1]]
-            for key in changed.offsets | changed.sizes
+            for key in changed.offsets | changed.sizes | changed.lagging
             if key[0] in ids and (ids[key[0]], key[1]) in mirror.partition_ids
         }
         leaders = {(t.name, i): s.leader for t, i, s in image.each_partition()}
@@ -214,6 +230,15 @@ class Book:
                 Partition,
                 ["start_offset", "end_offset", "sampled_at"],
                 [(*self.offsets[k], now, pks[k]) for k in changed.offsets if k in pks and k in self.offsets],
+            )
+            update_many(
+                Partition,
+                ["lagging"],
+                [
+                    ({str(b): told for b, told in self.lagging.get(k, {}).items()}, pks[k])
+                    for k in changed.lagging
+                    if k in pks
+                ],
             )
             self._write_sizes(changed, pks, leaders, now)
             self._write_topics(changed, ids)

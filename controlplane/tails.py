@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from controlplane import pace
-from controlplane.moveparts import MoveView, ObservedPart, PartStep, PartView, beside, difference, untaken
+from controlplane.moveparts import MoveView, ObservedPart, PartStep, PartView, beside, difference, no_leader, untaken
 
 IN_STEP_RECORDS = 5_000
 """A copy that lacks no more than this, by its own word, is in step: under load none lacks nothing. Joining asks for more, and sees to it itself."""
@@ -46,7 +46,7 @@ def begin(part: PartView, seen: ObservedPart) -> PartStep:
     """A waiting part's turn: order its observers, unless the world changed since it was read."""
     if seen.observers == part.tail_copies:
         # Ordered before and withdrawn too late.
-        return PartStep(part.id, "following", read_generation=seen.generation, ordered=True, note="")
+        return PartStep(part.id, "following", read_generation=seen.generation, ordered=True, note="", cause="")
     if seen.generation != part.read_generation:
         return PartStep(part.id, "stuck", active=False, note=difference(part, seen))
     if seen.unfit:
@@ -54,7 +54,7 @@ def begin(part: PartView, seen: ObservedPart) -> PartStep:
     if seen.archive_start is not None:
         note = f"Refused: its records below {seen.archive_start} still lie apart, from an earlier hand-over. Wait for retention, or use copy."
         return PartStep(part.id, "stuck", active=False, note=note)
-    return PartStep(part.id, "seeding", ordered=True, note="")
+    return PartStep(part.id, "seeding", ordered=True, note="", cause="")
 
 
 def advance(part: PartView, seen: ObservedPart, move: MoveView, now: float) -> PartStep | None:
@@ -104,7 +104,7 @@ def _waits_for(part: PartView, seen: ObservedPart, move: MoveView) -> tuple[str,
     if seen.unfit:
         return pace.UNFIT, f"{seen.unfit} Nothing joins meanwhile; or cancel the move."
     if seen.leader is None:
-        return pace.SOURCE_DOWN, "Source down: the partition has no leader. Bring back one of its in-sync replicas."
+        return pace.SOURCE_DOWN, no_leader(seen)
     if down := [b for b in copies if b not in move.alive]:
         return pace.TARGET_DOWN, f"Target down: broker {down[0]} is not alive. Start it, or cancel the move."
     if begins is None:
@@ -116,6 +116,11 @@ def _waits_for(part: PartView, seen: ObservedPart, move: MoveView) -> tuple[str,
             "has not begun yet." if lag is None else f"lacks {lag} records."
         )
     start = _offset(seen.log_start)
+    if _is_cut(seen):
+        return (
+            "",
+            f"In step from offset {begins}, and cut there; the leader's last word is that its log starts at {start}.",
+        )
     if move.overdue:
         return (
             pace.CUT_DUE,
@@ -144,8 +149,13 @@ def cuttable(parts: Sequence[PartView]) -> list[PartView]:
     return [
         p for p in parts
         if p.state == "ready" and p.observed is not None and p.observed.tail_start is not None and p.observed.leader is not None
-        and (p.observed.log_start or 0) < p.observed.tail_start
+        and (p.observed.log_start or 0) < p.observed.tail_start and not _is_cut(p.observed)
     ]  # fmt: skip
+
+
+def _is_cut(seen: ObservedPart) -> bool:
+    """Nothing below the new copies' beginning is kept any more, whatever the leader said last: to cut once more would be one more step for nothing."""
+    return seen.tail_start is not None and (seen.log_start_floor or 0) >= seen.tail_start
 
 
 def cut_steps(parts: Sequence[PartView]) -> list[PartStep]:

@@ -23,6 +23,7 @@ register.filter("speed", fragments.speed)
 register.filter("seconds", fragments.seconds)
 register.filter("age", fragments.age)
 register.simple_tag(fragments.eta, name="eta")
+register.simple_tag(fragments.ends, name="ends")
 register.filter("throttle", fragments.throttle)
 register.filter("instant", fragments.instant)
 register.filter("duration", fragments.duration_text)
@@ -31,6 +32,7 @@ register.filter("state", fragments.state)
 register.filter("broker_chip", fragments.broker_chip)
 register.filter("bar", fragments.bar)
 register.simple_tag(fragments.chips, name="chips")
+register.simple_tag(fragments.standing, name="standing")
 register.simple_tag(fragments.unknown, name="unknown")
 register.simple_tag(cells.broker_state, name="broker_state")
 register.simple_tag(cells.brokers_alive, name="brokers_alive")
@@ -171,7 +173,7 @@ def alert_link(alert: Any) -> SafeString:
     name, query, words = ALERT_PAGES[alert.kind]
     own = name in ("broker", "move", "job")
     address = reverse(name, args=[alert.subject] if own else []) + query
-    return format_html('<a href="{}">{}</a>', address, f"{words} {alert.subject}" if own else words)
+    return format_html('<a class="go" href="{}">{}</a>', address, f"{words} {alert.subject}" if own else words)
 
 
 @register.simple_tag

@@ -10,11 +10,11 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from console.forms import DrainForm
-from console.fragments import size_text
 from console.views.shell import go, listing, missing, operator, page, refused, said, signed_in, who
 from controlplane.selectors import brokers, restarts
 from controlplane.services import Refused, moves
 from controlplane.services import brokers as services
+from controlplane.words import size_text
 
 AT_ONCE: dict[str, tuple[Callable[..., Any], str, str]] = {
     "cordon": (services.cordon, "Broker {0} is cordoned: no new replica comes to it.", "uncordon"),

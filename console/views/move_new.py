@@ -11,12 +11,12 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, QueryDict
 
 from console.forms import MoveForm
-from console.fragments import size_text
 from console.views.shell import go, operator, page, said, who
-from controlplane.selectors import brokers, topics
-from controlplane.selectors.topics import PartitionRow
+from controlplane.selectors import brokers, partitions, topics
+from controlplane.selectors.partitions import PartitionRow
 from controlplane.services import Refused, plans, proposals, rebalancing
 from controlplane.services import moves as services
+from controlplane.words import size_text
 
 KINDS = {
     "partitions": "Partitions of a topic",
@@ -71,7 +71,7 @@ def new(request: HttpRequest) -> HttpResponse:
         if context["topic_row"] is None:
             context["error"] = f"There is no topic {context['topic']}."
         elif kind == "partitions":
-            context["partitions"] = topics.partition_list(context["topic"], per_page=PARTITIONS_SHOWN_MAX)
+            context["partitions"] = partitions.partition_list(context["topic"], per_page=PARTITIONS_SHOWN_MAX)
     context |= {
         "plan_body": PLAN_BODY,
         "chosen": q.getlist("p"),
@@ -127,7 +127,7 @@ def _where(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     if not rows:
         context["error"] = "Choose at least one partition."
         context["topic_row"] = topics.topic_row(context["topic"])
-        context["partitions"] = topics.partition_list(context["topic"], per_page=PARTITIONS_SHOWN_MAX)
+        context["partitions"] = partitions.partition_list(context["topic"], per_page=PARTITIONS_SHOWN_MAX)
         return page(request, "console/move_choose.html", context, nav="moves", status=400)
     if over and len(over) < max(len(p.replicas) for p in rows):
         context["error"] = (
@@ -154,7 +154,7 @@ def _chosen(topic: str, q: QueryDict) -> list[PartitionRow]:
     wanted = {int(p) for p in q.getlist("p") if p.isdigit()}
     if not wanted:
         return []
-    return [p for p in topics.partition_list(topic, per_page=PARTITIONS_SHOWN_MAX).rows if p.index in wanted]
+    return [p for p in partitions.partition_list(topic, per_page=PARTITIONS_SHOWN_MAX).rows if p.index in wanted]
 
 
 def _scope(kind: str, q: QueryDict) -> dict[str, Any]:

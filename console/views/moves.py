@@ -12,12 +12,11 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from console.forms import ProposeDestructionForm, ScheduleForm, ThrottleForm, WhyForm
-from console.fragments import size_text
 from console.views.shell import go, listing, missing, operator, page, refused, said, signed_in, who
 from controlplane.selectors import move_loads, moves
 from controlplane.services import Refused, proposals, schedules, tails
 from controlplane.services import moves as services
-from controlplane.words import some
+from controlplane.words import size_text, some
 
 AT_ONCE: dict[str, tuple[Callable[..., Any], str, str]] = {
     "approve": (services.approve_move, "Move {0} is approved.", ""),
@@ -98,7 +97,9 @@ def acts(row: moves.MoveRow, counts: dict[str, int]) -> list[Act]:
         "cancel": Act("cancel", f"Cancel: return {flying}, keep {done}", "What waits stays where it is.", False),
         "roll_back": Act("roll_back", f"Roll back: return {flying + done}", "To the recorded placement, in its order.", False),
     }  # fmt: skip
-    return [labels[verb] for verb in row.can]
+    # A cancelled move of which nothing has stayed where it was going is back already.
+    idle = {"roll_back"} if row.state == "cancelled" and not flying + done else set()
+    return [labels[verb] for verb in row.can if verb not in idle]
 
 
 @operator

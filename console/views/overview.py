@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 
 from console.views.shell import page, signed_in
-from controlplane.selectors import brokers, changes, console_history, groups, moves, topics
+from controlplane.selectors import brokers, changes, console_history, groups, moves, partitions
 
 SHOWN = 8
 """Rows of each panel; a link leads to all of them and says how many."""
@@ -18,7 +18,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "console/overview.html",
         {
             "brokers": brokers.broker_list(),
-            "problems": topics.partition_list(only="problems", sort="topic", per_page=SHOWN),
+            "problems": partitions.in_trouble(SHOWN),
             "lagging": groups.group_list(sort="-lag_records", per_page=SHOWN),
             "moves": moves.move_list(working=True, per_page=SHOWN),
             "changes": changes.change_list(per_page=SHOWN),

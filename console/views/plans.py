@@ -8,14 +8,13 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from console.forms import MoveOfPlanForm, WhyForm
-from console.fragments import size_text
 from console.views.shell import go, listing, missing, operator, page, said, signed_in, who
 from controlplane.selectors import moves, plans
 from controlplane.selectors.plans import PlanRow
 from controlplane.services import Refused, schedules
 from controlplane.services import moves as move_services
 from controlplane.services import plans as services
-from controlplane.words import some
+from controlplane.words import size_text, some
 
 
 @signed_in

@@ -7,6 +7,7 @@ page, the partial and what a live update reads again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
@@ -150,6 +151,12 @@ def guard(response: HttpResponse) -> HttpResponse:
     response.headers["Content-Security-Policy"] = CONTENT_POLICY
     response.headers["Referrer-Policy"] = "same-origin"
     return response
+
+
+def failed(request: HttpRequest) -> HttpResponse:
+    """The answer where a view failed: with what finds the place in the web process's log. Asks no database, which may be what failed."""
+    known = {"path": request.path, "at": datetime.now(UTC), "theme": theme(request)}
+    return guard(render(None, "500.html", known, status=500))
 
 
 def _to_login(request: HttpRequest) -> HttpResponse:

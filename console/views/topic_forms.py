@@ -11,11 +11,11 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from console.forms import DestroyForm, TopicForm, WhyForm
-from console.fragments import size_text
 from console.views.shell import go, missing, operator, page, refused, said, signed_in, who
-from controlplane.selectors import moves, topics
+from controlplane.selectors import moves, partitions, topics
 from controlplane.services import Refused, recovery
 from controlplane.services import topics as services
+from controlplane.words import size_text
 
 
 @operator
@@ -162,7 +162,7 @@ def adopt(request: HttpRequest, topic_id: UUID) -> HttpResponse:
 @signed_in
 def partition(request: HttpRequest, name: str, index: int) -> HttpResponse:
     """One partition with each of its copies."""
-    row = topics.partition_row(name, index)
+    row = partitions.partition_row(name, index)
     if row is None:
         return missing(request, f"partition {name}-{index}", "topics", nav="topics")
     return page(
@@ -180,7 +180,7 @@ def partition(request: HttpRequest, name: str, index: int) -> HttpResponse:
 
 @operator
 def recover(request: HttpRequest, name: str, index: int, broker_id: int) -> HttpResponse:
-    row = topics.partition_row(name, index)
+    row = partitions.partition_row(name, index)
     if row is None:
         return missing(request, f"partition {name}-{index}", "topics", nav="topics")
     form = WhyForm(request.POST or None)

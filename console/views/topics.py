@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 
 from console.views.shell import listing, missing, page, signed_in
-from controlplane.selectors import changes, console_history, groups, moves, topics
+from controlplane.selectors import changes, console_history, groups, moves, partitions, topics
 
 ONLY = {"": "all", "problems": "with problems", "moving": "moving", "drift": "drift"}
 DRIFT_SHOWN_MAX = 50
@@ -49,7 +49,7 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         else None,
     }
     if tab == "partitions":
-        context["page"] = topics.partition_list(name, **{**listing(request, "index"), "per_page": 100})
+        context["page"] = partitions.partition_list(name, **{**listing(request, "index"), "per_page": 100})
         context["recoveries"] = moves.recovery_list(working=True, topic=name).rows
     elif tab == "configs":
         context["configs"] = topics.topic_configs(name)

@@ -168,7 +168,7 @@ class MoveCreate(Why):
         help_text="copy: all records travel. tail: none that is there already; it ends when retention has deleted those, or by a cut.",
     )
     compare = serializers.BooleanField(
-        default=False,
+        default=True,
         help_text="Old copies go only once all copies were compared and are equal (in mode tail always). Brokers must answer consumers as followers (KIP-392).",
     )
     deadline_hours = serializers.IntegerField(
@@ -226,7 +226,7 @@ class PlanMove(Why):
     parts_in_flight_max = serializers.IntegerField(default=8)
     parts_per_broker_max = serializers.IntegerField(default=4)
     throttle_bytes_per_s = serializers.IntegerField(default=None, allow_null=True)
-    compare = serializers.BooleanField(default=False, help_text="Old copies go only once all are equal.")
+    compare = serializers.BooleanField(default=True, help_text="Old copies go only once all are equal.")
     window = serializers.DictField(default=None, allow_null=True, help_text="See moves/<id>/schedule.")
     start = serializers.BooleanField(default=False, help_text="Start at once.")
 

@@ -7,7 +7,7 @@ from rest_framework.response import Response
 
 from controlplane.api import shapes
 from controlplane.api.doors import Door, found, out, out_list, reads, writes
-from controlplane.selectors import messages, topics
+from controlplane.selectors import messages, partitions, topics
 from controlplane.services import Refused
 from controlplane.services import topics as services
 
@@ -80,32 +80,32 @@ class TopicConfigs(Door):
 
 
 class TopicPartitions(Door):
-    @reads(shapes.page_of(topics.PartitionRow), shapes.PartitionQuery)
+    @reads(shapes.page_of(partitions.PartitionRow), shapes.PartitionQuery)
     def get(self, request: Request, name: str) -> Response:
         found(topics.topic_row(name), f"topic {name!r}")
         v = self.listing(shapes.PartitionQuery, "index")
         v.pop("query")
         v.pop("topic")
-        return out(topics.partition_list(name, **v))
+        return out(partitions.partition_list(name, **v))
 
 
 class Partitions(Door):
-    @reads(shapes.page_of(topics.PartitionRow), shapes.PartitionQuery)
+    @reads(shapes.page_of(partitions.PartitionRow), shapes.PartitionQuery)
     def get(self, request: Request) -> Response:
         v = self.listing(shapes.PartitionQuery, "topic")
         v.pop("query")
-        return out(topics.partition_list(**v))
+        return out(partitions.partition_list(**v))
 
 
 class Partition(Door):
-    @reads(shapes.shape(topics.PartitionRow))
+    @reads(shapes.shape(partitions.PartitionRow))
     def get(self, request: Request, name: str, partition: int) -> Response:
-        return out(found(topics.partition_row(name, partition), f"partition {name}-{partition}"))
+        return out(found(partitions.partition_row(name, partition), f"partition {name}-{partition}"))
 
 
 class Messages(Door):
     @reads(shapes.shape(messages.MessageRead), shapes.MessageQuery)
     def get(self, request: Request, name: str, partition: int) -> Response:
         """A bounded look-up in one partition; `complete` says whether all that was asked for came in time."""
-        found(topics.partition_row(name, partition), f"partition {name}-{partition}")
+        found(partitions.partition_row(name, partition), f"partition {name}-{partition}")
         return out(messages.read_messages(name, partition, **self.read(shapes.MessageQuery)))

@@ -42,7 +42,7 @@ from controlplane.controller.events import (
     Report,
 )
 from controlplane.dbcare import drop_if_replaced
-from controlplane.models import Cluster, Move, Topic
+from controlplane.models import Cluster, Topic
 from controlplane.models.change import Outcome
 from controlplane.services import Refused, advancing, recovery
 from controlplane.services import access as access_services
@@ -377,10 +377,10 @@ class DatabaseThread:
         if self._epoch is None:
             return
         kind, _, rest = report.subject.partition(" ")
-        if kind == "move" and rest.isdigit():
-            Move.objects.filter(pk=int(rest)).exclude(note=report.text).update(
-                note=f"The controller refused: {report.text}."
-            )
+        number, _, place = rest.partition(" ")
+        if kind == "move" and number.isdigit():  # a client's order has no row
+            topic, _, partition = place.rpartition("-")
+            advancing.order_refused(int(number), topic, int(partition), report.text)
         elif kind == "recovery" and rest:
             recovery.mark_reset_refused(UUID(rest), f"The controller refused: {report.text}.")
         elif kind != "broker":

@@ -93,7 +93,8 @@ class ObservedTopic(models.Model):
 class Partition(models.Model):
     """One partition as the metadata log has it, and its offsets as its leader answered at `sampled_at`. `observers`
     hold copies from `tail_start` on that count for nothing; below `log_start_floor` everything was deleted by order. Records below
-    `archive_start` are with `holders` (decision 036). `in_trouble`: it has no leader or
+    `archive_start` are with `holders` (decision 036). `lagging`: what its leader counts of each copy that is out of sync, {broker as text:
+    [its end, its start where that alone keeps it out, else -1]}, an end of -1 where it has asked for nothing yet. `in_trouble`: it has no leader or
     lacks a replica; kept as a column so that the list of troubles costs a page among 100,000 partitions."""
 
     topic = models.ForeignKey(ObservedTopic, on_delete=models.CASCADE, related_name="partitions")
@@ -110,6 +111,7 @@ class Partition(models.Model):
     archive_start = models.BigIntegerField(null=True)
     archive_epoch = models.IntegerField(null=True)
     holders = models.JSONField(default=list)
+    lagging = models.JSONField(default=dict)
     leader = models.IntegerField(null=True)
     in_trouble = models.BooleanField(default=False, db_index=True)
     leader_epoch = models.IntegerField()

@@ -57,6 +57,7 @@ class Move(models.Model):
     waits until none is left. `throttles_before`: the throttles in force when it started (topics and brokers by name, None = unset).
 
     `samples` are pace.Sample rows over its whole life; speed, end and `needs_bytes_per_s` (set: it will not finish with less) stem from them.
+    `waits_for`: what all of its partitions wait for, as a phrase, where none goes on (`controlplane.waits`).
     `overrides`: safety refusals (sentences) that it goes against; it begins only once a second person has approved.
     `window` (see `controlplane.windows`): copies begin within it alone; None = always. `resumes_at`: when it opens next, while the move waits for
     that (approved, or paused by the window and not by a person).
@@ -65,6 +66,7 @@ class Move(models.Model):
     `handover`: "early" hands over (mode tail) as soon as the new copies are in step; the old replicas hold what is older. "" waits for retention.
     `waits`: what producers of the brokers it burdens waited while it copied: {"counts": the brokers' last histograms, "rows": [[Unix seconds, p99 in
     ms or null], ..]} (`services.speeds`).
+    `sums`: of a finished move, what its partitions add up to (`services.sums`), so that a list of old moves costs its page; null = add them up.
     `step` counts what was done, `version` every write: a task that read an older version changes nothing.
     """
 
@@ -84,6 +86,8 @@ class Move(models.Model):
     ends_in_s_min = models.FloatField(null=True)
     ends_in_s_max = models.FloatField(null=True)
     needs_bytes_per_s = models.PositiveBigIntegerField(null=True)
+    waits_for = models.TextField(default="")
+    sums = models.JSONField(null=True)
     step = models.PositiveIntegerField(default=0)
     version = models.PositiveIntegerField(default=0)
     note = models.TextField(default="")

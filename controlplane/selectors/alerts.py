@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count, Max, Q
+from django.db.models import Case, Count, Max, Q, Value, When
 from django.utils import timezone
 
+from controlplane import alerts as core
 from controlplane.models import Alert
 from controlplane.selectors.common import Page, age_s, cluster_row, paged
 
@@ -30,14 +31,19 @@ class AlertRow:
     lasts_s: float
 
 
-COLUMNS = {"since": "since", "severity": "severity", "kind": "kind", "ended_at": "ended_at"}
+COLUMNS = {"since": "since", "severity": "gravity", "kind": "kind", "ended_at": "ended_at"}
+ORDER = tuple(dict.fromkeys(k.name for k in core.KINDS))
+GRAVITY = Case(When(severity=core.AT_RISK, then=Value(0)), default=Value(len(ORDER))) + Case(
+    *(When(kind=name, then=Value(place)) for place, name in enumerate(ORDER)), default=Value(0)
+)
+"""By severity, within it in the order of the table: what has no leader stands above a disk that fills up, whichever came first."""
 
 
 def alert_list(
     *, query: str = "", sort: str = "-since", page: int = 1, per_page: int = 50, ended: bool = False
 ) -> Page[AlertRow]:
     """Those that are open, or (`ended`) those that ended within the week."""
-    rows = Alert.objects.filter(ended_at__isnull=not ended)
+    rows = Alert.objects.filter(ended_at__isnull=not ended).annotate(gravity=GRAVITY)
     if query:
         rows = rows.filter(Q(text__icontains=query) | Q(kind__icontains=query))
     return paged(

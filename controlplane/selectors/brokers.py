@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brokerd.cluster.cordons import cordoned, shunned
-from controlplane.models import Broker, MovePartition, Replica
+from controlplane.models import Broker, Move, Replica
+from controlplane.models.move import FINISHED_STATES
 from controlplane.restarts import blocker
 from controlplane.selectors.common import Page, age_s, cluster_row, paged
 from controlplane.words import some
@@ -218,6 +219,6 @@ def drain_state(broker_id: int) -> DrainVerdict | None:
         DrainStep("replicas off", not b.replicas, f"The metadata log places {b.replicas or 'nothing'} on it."),
         own,
     ]  # fmt: skip
-    parts = MovePartition.objects.filter(active=True, move__scope__kind="drain", move__scope__broker=broker_id)
-    move_id = parts.order_by("-move_id").values_list("move_id", flat=True).first()
+    moves = Move.objects.exclude(state__in=FINISHED_STATES).filter(scope__kind="drain", scope__broker=broker_id)
+    move_id = moves.order_by("-id").values_list("id", flat=True).first()
     return DrainVerdict(all(s.done for s in steps), steps, move_id, age_s(cluster_row().observed_at))

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Q
 
 from controlplane import moveparts, pace, windows
 from controlplane.balance import GOALS
 from controlplane.models import Move, MovePartition, MoveTransition, ReplicaFinding, ReplicaRecovery
 from controlplane.models.move import FINISHED_STATES, MoveState
 from controlplane.selectors.common import Page, paged
+from controlplane.services.sums import sums_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +21,11 @@ class MoveRow:
     """`can` lists the verbs that this state allows: approve, start, pause, resume, throttle, schedule, cut, cancel, roll_back; propose: a second person
     has to approve, because it goes against `overrides` (safety refusals). `percent` is by bytes, by parts
     where the size of a part still to come is not known or was sampled before it held anything; 100 is said when every part has ended.
-    `eta_s`: (soonest, latest) in seconds. `needs_bytes_per_s` set: it will not finish with less per broker. `origin`: operator, or client of a
+    `eta_s`: (soonest, latest) in seconds. `needs_bytes_per_s` set: it will not finish with less per broker. `waits_for`: a phrase, where
+    nothing of it goes on. `origin`: operator, or client of a
     broker. `adaptive`: bounds in bytes/s between which its throttle follows the producers, their p99 and its baseline in ms as last told. `producers_p99_ms`:
     how long the slowest of a hundred produce requests waited, at the worst of the brokers it burdens, as last told; None = nobody produced.
-    `deadline`: until then retention is waited for in mode tail; then a cut is asked for. `handover`: "early" where it waits for none."""
+    `deadline`: until then retention is waited for in mode tail; then a cut is asked for. `handover`: "early" where it waits for none. `took_s`: from its start to its end."""
 
     id: int
     mode: str
@@ -43,6 +45,7 @@ class MoveRow:
     bytes_per_s: float | None
     eta_s: tuple[float, float] | None
     needs_bytes_per_s: int | None
+    waits_for: str
     throttle_bytes_per_s: int | None
     parts_in_flight_max: int
     parts_per_broker_max: int
@@ -57,6 +60,7 @@ class MoveRow:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    took_s: float | None
     can: list[str]
 
 
@@ -163,9 +167,11 @@ def move_list(
     """Moves, newest first. `working` True = unfinished only, False = finished only."""
     rows = Move.objects.all()
     if query:
-        rows = rows.filter(
-            Q(who__icontains=query) | Q(why__icontains=query) | Q(parts__topic_name__icontains=query)
-        ).distinct()
+        # Their numbers first: a join would carry each move's row along with each of its partitions.
+        of_topic = (
+            MovePartition.objects.filter(topic_name__icontains=query).order_by().values_list("move_id").distinct()
+        )
+        rows = rows.filter(Q(who__icontains=query) | Q(why__icontains=query) | Q(pk__in=[i for (i,) in of_topic]))
     if working is not None:
         rows = rows.exclude(state__in=FINISHED_STATES) if working else rows.filter(state__in=FINISHED_STATES)
     return paged(
@@ -176,22 +182,8 @@ def move_list(
 
 def move_rows(ids: list[int]) -> list[MoveRow]:
     """These moves with their sums, in the order given."""
-    sums: dict[int, dict[str, Any]] = {
-        s["move_id"]: dict(s)
-        for s in MovePartition.objects.filter(move_id__in=ids)
-        .order_by()
-        .values("move_id")
-        .annotate(
-            parts=Count("pk"),
-            ended=Count("pk", filter=Q(state__in=ENDED)),
-            stuck=Count("pk", filter=Q(state="stuck")),
-            unknown=Count("pk", filter=Q(bytes_total__isnull=True)),
-            sizeless=Count("pk", filter=~Q(state__in=ENDED) & (Q(bytes_total__isnull=True) | Q(bytes_total=0))),
-            total=Sum("bytes_total"),
-            done=Sum("bytes_done"),
-        )
-    }
     moves = Move.objects.in_bulk(ids)
+    sums = sums_of(moves.values())
     return [_row(moves[i], sums.get(i, {})) for i in ids if i in moves]
 
 
@@ -383,6 +375,7 @@ def _row(m: Move, s: dict[str, Any]) -> MoveRow:
         bytes_per_s=m.bytes_per_s,
         eta_s=eta,
         needs_bytes_per_s=m.needs_bytes_per_s,
+        waits_for=m.waits_for,
         throttle_bytes_per_s=m.throttle_bytes_per_s,
         parts_in_flight_max=m.parts_in_flight_max,
         parts_per_broker_max=m.parts_per_broker_max,
@@ -397,5 +390,6 @@ def _row(m: Move, s: dict[str, Any]) -> MoveRow:
         created_at=m.created_at,
         started_at=m.started_at,
         finished_at=m.finished_at,
+        took_s=(m.finished_at - m.started_at).total_seconds() if m.finished_at and m.started_at else None,
         can=_can(m),
     )

@@ -1,4 +1,4 @@
-"""Topics, their partitions and configs, and drift between database and cluster. Law: lists cost a page, not a cluster."""
+"""Topics, their configs, and drift between database and cluster. Law: lists cost a page, not a cluster."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 
 from brokerd.cluster.configs import TOPIC_CONFIGS
-from brokerd.cluster.model import replicas_owed
-from controlplane.models import ObservedTopic, Partition, Topic
+from controlplane.models import ObservedTopic, Topic
 from controlplane.selectors.common import Page, age_s, cluster_row, paged
 from controlplane.services.throttles import effective
 
@@ -39,41 +38,6 @@ class TopicRow:
     cleanup_policy: str
     generation: int
     applied_generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaOf:
-    broker_id: int
-    in_isr: bool
-    is_leader: bool
-    end_offset: int | None
-    lag_records: int | None
-    size_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionRow:
-    """`archive_start`, `holders`: records below that offset are read from those brokers (an early hand-over); None and [] where all lie with the replicas."""
-
-    topic: str
-    index: int
-    leader: int | None
-    leader_epoch: int
-    replicas: list[int]
-    isr: list[int]
-    elr: list[int]
-    adding: list[int]
-    removing: list[int]
-    assignment_generation: int
-    archive_start: int | None
-    holders: list[int]
-    start_offset: int | None
-    end_offset: int | None
-    records: int | None
-    size_bytes: int | None
-    replica_rows: list[ReplicaOf]
-    state: str
-    sample_age_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,54 +179,6 @@ def topic_configs(name: str) -> list[ConfigRow]:
     return sorted(rows, key=lambda r: (r.source == "default", r.name))
 
 
-PARTITION_COLUMNS = {
-    "index": "index",
-    "leader": "leader",
-    "size_bytes": "size_bytes",
-    "end_offset": "end_offset",
-    "topic": "topic__name",
-}
-
-
-def partition_list(
-    topic: str = "",
-    *,
-    sort: str = "index",
-    page: int = 1,
-    per_page: int = 100,
-    only: str = "",
-    broker: int | None = None,
-) -> Page[PartitionRow]:
-    """Partitions of one topic ("" = of all). `only`: "", problems, offline, moving."""
-    rows = Partition.objects.select_related("topic").prefetch_related("replica_rows")
-    if topic:
-        rows = rows.filter(topic__name=topic)
-    elif sort == "index":
-        sort = "topic"
-    if broker is not None:
-        rows = rows.filter(replica_rows__broker_id=broker)
-    if only == "offline":
-        rows = rows.filter(leader__isnull=True)
-    elif only == "problems":
-        rows = rows.filter(in_trouble=True)
-    elif only == "moving":
-        rows = rows.exclude(adding=[], removing=[])
-    return paged(
-        rows, lambda found: [_partition_row(p) for p in found],
-        page=page, per_page=per_page, sort=sort, columns=PARTITION_COLUMNS, tie="index",
-    )  # fmt: skip
-
-
-def partition_row(topic: str, index: int) -> PartitionRow | None:
-    row = (
-        Partition.objects.filter(topic__name=topic, index=index)
-        .select_related("topic")
-        .prefetch_related("replica_rows")
-        .first()
-    )
-    return None if row is None else _partition_row(row)
-
-
 def _drifted() -> tuple[QuerySet[ObservedTopic], Any, QuerySet[Topic]]:
     """Topics of the cluster without a row, those with an older row, and applied rows without a topic."""
     rows = Topic.objects.filter(id=OuterRef("id"))
@@ -367,50 +283,3 @@ def _topic_rows(found: Sequence[ObservedTopic]) -> list[TopicRow]:
             )
         )
     return rows
-
-
-def partition_state(
-    leader: int | None, replicas: list[int], isr: list[int], adding: list[int], removing: list[int]
-) -> str:
-    """The worst that is true of a partition, as one word: offline, under_replicated, moving or in_sync."""
-    if leader is None:
-        return "offline"
-    if len(isr) < replicas_owed(replicas, adding, removing):
-        return "under_replicated"
-    return "moving" if adding or removing else "in_sync"
-
-
-def _partition_row(p: Partition) -> PartitionRow:
-    replicas = {r.broker_id: r for r in p.replica_rows.all()}
-    known = p.start_offset is not None and p.end_offset is not None
-    return PartitionRow(
-        topic=p.topic.name,
-        index=p.index,
-        leader=p.leader,
-        leader_epoch=p.leader_epoch,
-        replicas=p.replicas,
-        isr=p.isr,
-        elr=p.elr,
-        adding=p.adding,
-        removing=p.removing,
-        assignment_generation=p.assignment_generation,
-        archive_start=p.archive_start,
-        holders=p.holders,
-        start_offset=p.start_offset,
-        end_offset=p.end_offset,
-        records=(p.end_offset or 0) - (p.start_offset or 0) if known else None,
-        size_bytes=p.size_bytes,
-        replica_rows=[
-            ReplicaOf(
-                broker_id=b,
-                in_isr=b in p.isr,
-                is_leader=b == p.leader,
-                end_offset=replicas[b].end_offset if b in replicas else None,
-                lag_records=replicas[b].lag_records if b in replicas else None,
-                size_bytes=replicas[b].size_bytes if b in replicas else None,
-            )
-            for b in p.replicas
-        ],
-        state=partition_state(p.leader, p.replicas, p.isr, p.adding, p.removing),
-        sample_age_s=age_s(p.sampled_at),
-    )

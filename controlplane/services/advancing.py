@@ -24,6 +24,7 @@ from controlplane.models.change import Outcome
 from controlplane.models.move import FINISHED_STATES, ORDER_STATES, WORKING_STATES
 from controlplane.services import throttles
 from controlplane.services.common import record
+from controlplane.services.sums import keep
 
 AHEAD = 4
 """Waiting parts looked at per place at a time: where the first of the line wait for a broker, others may go."""
@@ -60,6 +61,7 @@ def advance_move(move_id: int) -> str | None:
             changes |= {
                 "finished_at": timezone.now(),
                 "needs_bytes_per_s": None,
+                "waits_for": "",
                 "bytes_per_s": None,
                 "ends_in_s_min": None,
                 "ends_in_s_max": None,
@@ -67,6 +69,8 @@ def advance_move(move_id: int) -> str | None:
         if not Move.objects.filter(pk=move.pk, state=move.state, version=move.version).update(**changes):
             return None
         apply_steps(move, steps.parts)
+        if steps.state in FINISHED_STATES:
+            keep(move.pk)
         if move.throttled:
             throttles.refresh()
         if steps.state is not None:
@@ -88,6 +92,18 @@ def ordered_parts() -> list[MovePartition]:
             Q(state__in=ORDER_STATES) & Q(active=True) & Q(move__state__in=WORKING_STATES)
         ).order_by("id")
     )
+
+
+def order_refused(move_id: int, topic: str, partition: int, why: str) -> None:
+    """The acting controller does not carry this order out, and says why: that stands in the part's row until it does. It tries again by itself."""
+    text = f"The controller refuses the order: {why}."
+    with transaction.atomic():
+        parts = MovePartition.objects.filter(
+            move_id=move_id, topic_name=topic, partition=partition, active=True, state__in=ORDER_STATES
+        )
+        if parts.exclude(note=text).update(note=text, cause=pace.REFUSED, version=F("version") + 1):
+            # A look that is under way knows nothing of it, and must not write over it.
+            Move.objects.filter(pk=move_id).update(version=F("version") + 1)
 
 
 def transition(move: Move, to: str, who: str, why: str = "") -> None:
@@ -234,6 +250,8 @@ def _measured(move: Move, steps: core.Steps, now: float) -> dict[str, Any]:
     out: dict[str, Any] = {}
     if steps.needs != move.needs_bytes_per_s:
         out["needs_bytes_per_s"] = steps.needs
+    if steps.waits_for != move.waits_for:
+        out["waits_for"] = steps.waits_for
     samples = pace.from_json(move.samples)
     if samples and now - samples[-1].at < SAMPLE_SECONDS:
         return out

@@ -25,9 +25,14 @@ from controlplane.models import (
 )
 from controlplane.models.change import Outcome
 from controlplane.models.move import WORKING_STATES, MoveState
+from controlplane.pace import WILL_NOT_FINISH
+from controlplane.services.topic_configs import min_insync
 
 KEPT = timedelta(days=7)
 """How long an ended alert is kept: what happened in the nights of a week on call."""
+
+LOOKED_AT_MAX = 1_000
+"""Partitions of one topic among which a name for a sentence is looked for: an ISR is no column that can be asked for its length."""
 
 LATELY = timedelta(days=1)
 """Failed moves and jobs, and changes of unknown outcome, are told this long: nobody ends them, a person has looked by then."""
@@ -76,7 +81,7 @@ def facts() -> core.Facts:
             for b in Broker.objects.all()
         ),
         offline=_named(sums["offline"], ObservedTopic.objects.filter(offline__gt=0), leaderless=True),
-        under_min_isr=(sums["under_min_isr"] or 0, _topics(ObservedTopic.objects.filter(under_min_isr__gt=0))),
+        under_min_isr=(sums["under_min_isr"] or 0, _below_min_isr() if sums["under_min_isr"] else ()),
         under_replicated=_named(
             (sums["under_replicated"] or 0) - (sums["offline"] or 0),
             ObservedTopic.objects.filter(under_replicated__gt=F("offline")),
@@ -111,8 +116,14 @@ def _named(count: int | None, topics: QuerySet[ObservedTopic], *, leaderless: bo
     return count, tuple(f"{name}-{index}" for name, index in found)
 
 
-def _topics(topics: QuerySet[ObservedTopic]) -> tuple[str, ...]:
-    return tuple(f"topic {name}" for name in topics.order_by("name").values_list("name", flat=True)[: core.NAMES_MAX])
+def _below_min_isr() -> tuple[str, ...]:
+    """The first of them, looked for among the first partitions of the first topics that have any."""
+    names: list[str] = []
+    for topic in ObservedTopic.objects.filter(under_min_isr__gt=0).order_by("name")[: core.NAMES_MAX]:
+        least = min_insync(topic.configs)
+        rows = topic.partitions.filter(leader__isnull=False).order_by("index").values_list("index", "isr")
+        names += [f"{topic.name}-{index}" for index, isr in rows[:LOOKED_AT_MAX] if len(isr) < least]
+    return tuple(names[: core.NAMES_MAX])
 
 
 def _verdicts() -> dict[str, tuple[int, tuple[str, ...]]]:
@@ -132,16 +143,19 @@ def _verdicts() -> dict[str, tuple[int, tuple[str, ...]]]:
 
 
 def _moves(since: object) -> tuple[core.MoveFacts, ...]:
-    """Moves that work, and those that failed lately, with parts that are refused or have stood still with a cause."""
+    """Moves that work, and those that failed lately, with parts that are refused or stand still with a cause. That one will not finish is told apart."""
     rows = Move.objects.filter(Q(state__in=WORKING_STATES) | Q(state=MoveState.FAILED, finished_at__gt=since))
-    stuck = dict(
-        MovePartition.objects.filter(Q(state="stuck") | ~Q(cause=""), move__in=rows)
+    counted = (
+        MovePartition.objects.filter(Q(state="stuck") | ~Q(cause__in=("", WILL_NOT_FINISH)), move__in=rows)
         .order_by()
-        .values_list("move_id")
+        .values_list("move_id", "cause")
         .annotate(n=Count("pk"))
     )
+    stuck: dict[int, dict[str, int]] = {}
+    for move_id, cause, count in counted:
+        stuck.setdefault(move_id, {})[cause] = count
     return tuple(
-        core.MoveFacts(m.pk, m.state, stuck.get(m.pk, 0), m.needs_bytes_per_s)
+        core.MoveFacts(m.pk, m.state, sum(why.values()), m.needs_bytes_per_s, tuple(sorted(c for c in why if c)))
         for m in rows.order_by("pk")
-        if m.pk in stuck or m.needs_bytes_per_s is not None or m.state == MoveState.FAILED
+        if (why := stuck.get(m.pk, {})) or m.needs_bytes_per_s is not None or m.state == MoveState.FAILED
     )

@@ -26,6 +26,7 @@ from controlplane.services.common import Refused, record, record_refusal
 from controlplane.services.planning import known_scope as known_scope
 from controlplane.services.planning import plan_move as plan_move
 from controlplane.services.planning import preview_move as preview_move
+from controlplane.services.sums import keep
 
 PLACED_COLUMNS = ("topic_id", "topic_name", "partition", "replicas_from", "replicas_to", "read_generation")
 UNTOUCHED = Q(state="waiting", ordered_at__isnull=True)
@@ -122,6 +123,7 @@ def cancel_move(move_id: int, *, who: str, why: str = "") -> Move:
         if move.state in (MoveState.PLANNED, MoveState.APPROVED):
             move = _set_state(move, MoveState.CANCELLED, who, why, finished=True)
             move.parts.update(active=False, state=PartState.UNTOUCHED, version=F("version") + 1)
+            keep(move.pk)
             _record(move, "move.cancel", who, why, outcome=Outcome.CONFIRMED)
             return move
         if move.state not in (MoveState.RUNNING, MoveState.PAUSED, MoveState.VERIFYING):
@@ -258,6 +260,7 @@ def _transition(
 
 def _set_state(move: Move, to: MoveState, who: str, why: str, *, started: bool = False, finished: bool = False) -> Move:
     values: dict[str, Any] = {"state": to, "version": F("version") + 1, "needs_bytes_per_s": None, "resumes_at": None}
+    values |= {"waits_for": "", "sums": None}
     if to in (MoveState.CANCELLING, MoveState.ROLLING_BACK):
         values |= {"samples": [], "bytes_per_s": None, "ends_in_s_min": None, "ends_in_s_max": None}
     if started:

@@ -6,3 +6,4 @@ from django.urls import include, path
 urlpatterns = [path("api/v1/", include("controlplane.api.urls"))]
 if settings.CONSOLE_INSTALLED:
     urlpatterns.append(path("", include("console.urls")))
+    handler500 = "console.views.shell.failed"

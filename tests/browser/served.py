@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from datetime import UTC, datetime
 
 USER, PASSWORD = "operator", "a long password"
 
@@ -61,6 +62,8 @@ def moves_in_every_state() -> None:
         Move.objects.filter(pk=move.pk).update(
             state=state, mode=mode, samples=[] if mode == "tail" else samples, waits=waits, throttle_bytes_per_s=2_000_000,
             bytes_per_s=None if over else 1_330_000.0, needs_bytes_per_s=11_400_000 if cause == "will_not_finish" else None,
+            waits_for={"target_down": "a target that is down (1)"}.get(cause, "retention (1)" if mode == "tail" else ""),
+            started_at=datetime.fromtimestamp(now - 90, UTC), finished_at=datetime.fromtimestamp(now, UTC) if over else None,
             note="1 of 1 partitions were refused; their notes say why. Roll back, or plan the rest again." if state == "failed" else "",
         )  # fmt: skip
         MovePartition.objects.filter(move=move).update(

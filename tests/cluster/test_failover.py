@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -45,6 +45,8 @@ class Verifier:
         self.acked: dict[int, int] = {}
         self.failed: list[str] = []
         self.seen: set[int] = set()
+        self.begins: dict[int, int] = {}
+        """Where a partition's log begins, once something of it was deleted on purpose."""
         self._stop = threading.Event()
         self._stopped_at = 0.0
         self._threads = [threading.Thread(target=self._produce), threading.Thread(target=self._consume)]
@@ -106,18 +108,25 @@ class Verifier:
         self.stop()
         for thread in self._threads:
             thread.join(timeout=150)
+        return self.judged(self.acked)
+
+    def judged(self, acked: Mapping[int, int]) -> Count:
+        """Of these (number: partition) alone, by what the logs hold now; `undelivered` counts what no reader has had yet."""
         logs = {p: self._log(p) for p in range(PARTITIONS)}
         assert all(n % PARTITIONS == p for p, numbers in logs.items() for n in numbers), (
             "a record in a foreign partition"
         )
         found = [n for numbers in logs.values() for n in numbers]
+        # What was deleted on purpose lay before the first that is there.
+        first = {p: min(logs[p], default=0) for p in self.begins}
+        kept = {n for n, p in acked.items() if n >= first.get(p, 0)}
         return Count(
-            acked=len(self.acked),
-            lost=len(set(self.acked) - set(found)),
+            acked=len(acked),
+            lost=len(kept - set(found)),
             doubled=len(found) - len(set(found)),
             disordered=sum(a > b for numbers in logs.values() for a, b in pairwise(numbers)),
             failed=len(self.failed),
-            undelivered=len(set(self.acked) - self.seen),
+            undelivered=len(set(acked) - self.seen),
         )
 
     def finish(self) -> None:
@@ -130,15 +139,16 @@ class Verifier:
         deadline = time.monotonic() + 60
         while True:
             try:
-                end = consumer.get_watermark_offsets(tp, timeout=30)[1]
+                begin, end = consumer.get_watermark_offsets(tp, timeout=30)
                 break
             except KafkaException:  # leaders may be going home just now
                 assert time.monotonic() < deadline, f"partition {partition}: nobody says where it ends"
                 time.sleep(0.2)
-        consumer.assign([tp])
+        assert begin == self.begins.get(partition, 0), f"partition {partition} begins at {begin}, not {self.begins}"
+        consumer.assign([TopicPartition(self.topic, partition, begin)])
         out: list[int] = []
-        while len(out) < end:
-            assert time.monotonic() < deadline, f"partition {partition}: {len(out)} of {end} records after 60 s"
+        while len(out) < end - begin:
+            assert time.monotonic() < deadline, f"partition {partition}: {len(out)} of {end - begin} records after 60 s"
             out += [int(m.value()) for m in consumer.consume(5000, 1) if not m.error()]
         consumer.close()
         return out

@@ -30,9 +30,9 @@ CAP = 200_000_000
 FLOOR = 1_000_000
 RUNS: dict[str, dict[str, Any]] = {
     "quiet": {},
-    "free": {"throttle_bytes_per_s": None},
-    "fixed": {"throttle_bytes_per_s": 10_000_000},
-    "adaptive": {"throttle_bytes_per_s": FLOOR, "adaptive": {"cap": CAP, "floor": FLOOR}},
+    "free": {"throttle_bytes_per_s": None, "compare": False},
+    "fixed": {"throttle_bytes_per_s": 10_000_000, "compare": False},
+    "adaptive": {"throttle_bytes_per_s": FLOOR, "adaptive": {"cap": CAP, "floor": FLOOR}, "compare": False},
     "compared": {"throttle_bytes_per_s": None, "compare": True},
 }
 """What is asked of the move; `quiet`: no move, as long as QUIET_SECONDS."""
@@ -108,7 +108,7 @@ def quantile(values: Sequence[float], q: float) -> float:
     return ordered[min(len(ordered) - 1, math.ceil(q * len(ordered)) - 1)] if ordered else math.nan
 
 
-def one(house: House, load: Load, name: str, size: int, target: int) -> Told:
+def one(house: House, load: Load, name: str, size: int, partitions: int, target: int) -> Told:
     load.begin()
     began, rates, compared, copied = time.monotonic(), [], "", 0
     seconds_of: list[list[float]] = []
@@ -127,7 +127,8 @@ def one(house: House, load: Load, name: str, size: int, target: int) -> Told:
     else:
         asked = dict(RUNS[name])
         adaptive = asked.pop("adaptive", None)
-        scope = {"kind": "partitions", "partitions": [{"topic": "cargo", "partition": 0, "replicas": [target]}]}
+        parts = [{"topic": "cargo", "partition": i, "replicas": [target]} for i in range(partitions)]
+        scope = {"kind": "partitions", "partitions": parts}
         move = house.post("moves", {"scope": scope, "start": True, "why": name, **asked})["id"]
         if adaptive:
             house.post(f"moves/{move}/throttle", {"adaptive": adaptive})
@@ -156,6 +157,7 @@ def one(house: House, load: Load, name: str, size: int, target: int) -> Told:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.moves_load", description=__doc__)
     parser.add_argument("--bytes", type=int, default=300_000_000, help="moved per run")
+    parser.add_argument("--partitions", type=int, default=1, help="among which they are shared")
     parser.add_argument("--rate", type=int, default=2_000_000, help="bytes per second that are produced")
     parser.add_argument("--runs", nargs="*", default=list(RUNS), choices=list(RUNS))
     arguments = parser.parse_args()
@@ -165,20 +167,22 @@ def main() -> int:
             house.topic("load", partitions=6, replication_factor=3, configs={"min.insync.replicas": "2"})
             house.topic(
                 "cargo",
-                partitions=1,
+                partitions=arguments.partitions,
                 replication_factor=1,
-                assignment={"0": [1]},
+                assignment={str(i): [1] for i in range(arguments.partitions)},
                 configs={**ALONE, "segment.bytes": "104857600"},
             )
-            fill(house, "cargo", arguments.bytes)
+            fill(house, "cargo", arguments.bytes, arguments.partitions)
             wait_for(
-                lambda: (house.partitions("cargo")[0]["size_bytes"] or 0) >= arguments.bytes, "the cargo's size", 60
+                lambda: sum(p["size_bytes"] or 0 for p in house.partitions("cargo")) >= arguments.bytes,
+                "the cargo's size",
+                60,
             )
             with Load(house, "load", arguments.rate) as load:
                 time.sleep(5)
                 for i, name in enumerate(arguments.runs):
                     target = next(b for b in (3, 2, 1) if b not in house.partitions("cargo")[0]["replicas"])
-                    t = one(house, load, name, arguments.bytes, target)
+                    t = one(house, load, name, arguments.bytes, arguments.partitions, target)
                     speed = (
                         ""
                         if not t.copied_bytes

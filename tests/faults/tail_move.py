@@ -45,13 +45,13 @@ def on_disk(house: House, topic: str, broker: int) -> int:
     return sum(f.stat().st_size for folder in found for f in folder.glob("*.log"))
 
 
-def fill(house: House, topic: str, size: int) -> None:
+def fill(house: House, topic: str, size: int, partitions: int = 1) -> None:
     producer = Producer({"bootstrap.servers": house.bootstrap, "acks": "all", "batch.size": 1_000_000, "linger.ms": 20})
     data = os.urandom(RECORD)
-    for _ in range(size // RECORD):
+    for n in range(size // RECORD):
         while True:
             try:
-                producer.produce(topic, data, partition=0)
+                producer.produce(topic, data, partition=n % partitions)
                 break
             except BufferError:
                 producer.poll(0.1)

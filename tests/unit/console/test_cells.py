@@ -17,7 +17,7 @@ from controlplane.live import Hub
 from controlplane.mirror import Difference
 from controlplane.models import MovePartition, ObservedTopic, Partition
 from controlplane.samples import Book
-from controlplane.selectors import moves, overview, topics
+from controlplane.selectors import moves, overview, partitions
 from controlplane.services import moves as moves_service
 from tests.unit.console.test_pages import PAGES
 from tests.unit.controlplane.world import World
@@ -111,18 +111,18 @@ def test_a_move_is_under_way_and_not_in_trouble(world: World) -> None:
     """A replica that is only joining is not missed, in no count and no colour (KIP-455); one that was there and fell silent is."""
     world.topic("flights", (1, 2, 3), (2, 3, 1))
     world.begin_move("flights", 0, (2, 3, 4))
-    row = topics.partition_row("flights", 0)
+    row = partitions.partition_row("flights", 0)
     assert row is not None and row.state == "moving"
     assert "amber" not in cells.isr(row.isr, row.replicas, row.adding, row.removing)
     assert ObservedTopic.objects.get(name="flights").under_replicated == 0
     assert not Partition.objects.filter(in_trouble=True).exists()
-    assert topics.partition_list(only="problems").total == 0
+    assert partitions.partition_list(only="problems").total == 0
     assert "replica" not in overview.health().reason.replace("all replicas in sync", "")
     world.put("flights", 0, isr=(1, 2))
-    row = topics.partition_row("flights", 0)
+    row = partitions.partition_row("flights", 0)
     assert row is not None and row.state == "under_replicated"
     assert "2 of 3" in cells.isr(row.isr, row.replicas, row.adding, row.removing)
-    assert topics.partition_list(only="problems").total == 1
+    assert partitions.partition_list(only="problems").total == 1
     assert ObservedTopic.objects.get(name="flights").under_replicated == 1
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import json
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.db.models import F
 from django.test import Client
+from django.utils import timezone
 
-from controlplane.models import Change, MovePartition, Partition, Topic
+from controlplane.models import Change, Move, MovePartition, Partition, Topic
 
 PAGES = [
     "/", "/brokers/", "/brokers/1/", "/brokers/1/drain/", "/brokers/restarts/", "/brokers/restarts/new/", "/brokers/restarts/new/?b=2&b=1", "/brokers/restarts/1/", "/brokers/rebalance/",
@@ -359,3 +361,34 @@ def test_a_move_without_old_data_is_chosen_in_the_wizard_and_its_cut_is_typed(
     bea.force_login(get_user_model().objects.create_user("bea", is_staff=True))
     assert "is done" in bea.post(where, {"act": "approve", "why": ""}, follow=True).content.decode()
     assert MovePartition.objects.get(move_id=move).state == "cutting"
+
+
+def test_a_view_that_fails_says_where_and_when_and_asks_no_database(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from controlplane.selectors import moves
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(moves, "move_list", broken)
+    operator.raise_request_exception = False
+    answer = operator.get("/moves/")
+    text = answer.content.decode()
+    assert answer.status_code == 500 and "<code>/moves/</code>" in text and re.search(r"\d\d:\d\d:\d\d UTC", text)
+    assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+
+
+def test_why_a_move_has_no_end_is_said(seeded: dict[str, Any], operator: Client) -> None:
+    Move.objects.filter(pk=seeded["move"]).update(waits_for="retention (1)")
+    text = operator.get("/moves/").content.decode()
+    assert '<span class="sub">waits for retention (1)</span>' in text
+    assert 'title="It waits for retention (1)."' in operator.get(f"/moves/{seeded['move']}/").content.decode()
+    assert 'title="It has not begun."' in text, "move 2 is planned"
+    Move.objects.filter(pk=seeded["move"]).update(
+        state="cancelled", started_at=timezone.now() - timedelta(seconds=90), finished_at=timezone.now()
+    )
+    MovePartition.objects.filter(move=seeded["move"]).update(state="put_back")
+    text = operator.get(f"/moves/{seeded['move']}/").content.decode()
+    assert "<dt>Took</dt><dd>1 min 30 s</dd>" in text
+    assert "Roll back" not in text, "nothing has stayed where it was going"

@@ -51,10 +51,10 @@ ILL = core.Facts(
 def test_each_trouble_is_said_with_what_to_do_and_the_gravest_first() -> None:
     found = core.alerts(ILL)
     assert [(a.kind, a.subject) for a in found] == [
-        ("no_controller", ""), ("partitions_offline", ""), ("partitions_under_min_isr", ""), ("disk_failed", "2"), ("disk_low", "3"),
+        ("partitions_offline", ""), ("partitions_under_min_isr", ""), ("no_controller", ""), ("disk_failed", "2"), ("disk_low", "3"),
         ("groups", "OVERTAKEN"),
-        ("drift", ""), ("copies_damaged", ""), ("broker_down", "1"), ("broker_silent", "2"), ("disk_low", "2"), ("move_stuck", "7"),
-        ("move_will_not_finish", "7"), ("move_failed", "8"), ("changes_unknown", ""), ("archive_failed", "3"), ("groups", "STOP"),
+        ("broker_down", "1"), ("broker_silent", "2"), ("disk_low", "2"), ("copies_damaged", ""), ("move_failed", "8"), ("move_stuck", "7"),
+        ("move_will_not_finish", "7"), ("groups", "STOP"), ("archive_failed", "3"), ("drift", ""), ("changes_unknown", ""),
     ]  # fmt: skip
     assert all(a.text.endswith(".") or a.kind == "archive_failed" for a in found) and all(a.do for a in found)
     said = {(a.kind, a.subject): a.text for a in found}
@@ -138,6 +138,51 @@ def test_a_partition_without_a_leader_a_damaged_copy_a_stopped_group_and_a_stuck
     assert not Alert.objects.filter(kind__startswith="move", ended_at__isnull=True).exists(), (
         "of the day before yesterday"
     )
+
+
+@pytest.mark.django_db
+def test_partitions_below_their_minimum_are_named_as_what_is_counted(world: World) -> None:
+    """Named were their topics, before `and 2 more`, which counted partitions."""
+    world.topic("flights", (1, 2), (2, 3), (1, 3), (3, 1), configs={"min.insync.replicas": "2"})
+    for index in (1, 2, 3):
+        world.put("flights", index, isr=(world.state("flights", index).leader,))
+    alerts.look()
+    (said,) = Alert.objects.filter(kind="partitions_under_min_isr")
+    assert said.text.startswith("3 partitions (flights-1, flights-2, flights-3) have fewer")
+
+
+@pytest.mark.django_db
+def test_a_stuck_move_says_its_causes_and_one_that_will_not_finish_is_told_once(world: World) -> None:
+    world.topic("orders", (1, 2), (2, 1))
+    over = {"kind": "topic", "topic": "orders", "brokers": [2, 3]}
+    move = moves.plan_move(over, who="alice", why="x")
+    Move.objects.update(state="running", needs_bytes_per_s=9)
+    move.parts.update(cause="will_not_finish", state="copying")
+    alerts.look()
+    assert [a.kind for a in selectors.alert_list().rows] == ["move_will_not_finish"]
+    Move.objects.update(needs_bytes_per_s=None)
+    move.parts.filter(partition=0).update(cause="target_down")
+    alerts.look()
+    assert [a.text for a in selectors.alert_list().rows] == [f"Move {move.pk}: 1 partition is stuck (target down)."]
+
+
+@pytest.mark.django_db
+def test_the_list_begins_with_what_is_gravest_whichever_came_first(world: World) -> None:
+    world.topic("orders", (1, 2), (2, 3))
+    Broker.objects.filter(broker_id=3).update(total_bytes=1000, free_bytes=20)
+    alerts.look()
+    Broker.objects.filter(broker_id=2).update(total_bytes=1000, free_bytes=90)
+    alerts.look()
+    world.offline("orders", 1)
+    Cluster.objects.update(drift=1)
+    alerts.look()
+    listed = selectors.alert_list(sort="severity").rows
+    assert [(a.kind, a.subject) for a in listed] == [
+        ("partitions_offline", ""),
+        ("disk_low", "3"),
+        ("disk_low", "2"),
+        ("drift", ""),
+    ]
 
 
 @pytest.mark.django_db

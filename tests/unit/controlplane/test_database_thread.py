@@ -1,18 +1,24 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.db import OperationalError
+from django.utils import timezone
 
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import FeatureFinalised, ReplicaReset, TopicReady
 from brokerd.cluster.model import BrokerState, TopicState
 from brokerd.cluster.znodes import ForwardedRequest
+from controlplane.controller.asked import Asked
 from controlplane.controller.database import Begin, DatabaseThread
 from controlplane.controller.events import ChangeMade, DesiredFailed, DesiredRead, Report
-from controlplane.models import Change, Cluster, HandledRequest, ReplicaRecovery, Topic
+from controlplane.controller.look import Look
+from controlplane.controller.wanted import Wanted
+from controlplane.models import Change, Cluster, HandledRequest, MovePartition, ReplicaRecovery, Topic
+from controlplane.selectors import moves as selectors
 from controlplane.services import advancing, features, moves, recovery, topics
 from tests.unit.controlplane.world import World
 
@@ -205,8 +211,45 @@ def test_reports_reach_the_rows_they_speak_of(world: World) -> None:
     row = recovery.recover_replica("other", 0, 2, who="alice")
     desk.thread._handle(Report("refused", "flights", "cannot be placed yet"))
     desk.thread._handle(Report("refused", f"recovery {row.reset_id}", "this broker holds no such replica"))
+    desk.thread._handle(Report("refused", "move  flights-0", "an order of a client, which has no row"))
     assert Topic.objects.get(name="flights").note == "cannot be placed yet"
     assert "no such replica" in ReplicaRecovery.objects.get().note
+
+
+def test_a_refused_order_says_its_reason_in_its_row_until_it_is_carried_out(world: World) -> None:
+    """The case of old: a log at a level that knows no observers. The row said that no controller had taken the order."""
+    world.topic("flights-eu", (1, 2), configs={"retention.ms": "60000"})
+    to_3 = {"kind": "partitions", "partitions": [{"topic": "flights-eu", "partition": 0, "replicas": [2, 3]}]}
+    move = moves.plan_move(to_3, who="alice", mode="tail")
+    moves.start_move(move.pk, who="alice")
+    advancing.advance_move(move.pk)
+    desk = Desk(world.image)
+    (read,) = desk.poll()
+    assert isinstance(read, DesiredRead)
+    wanted, look = Wanted(), Look(world.image, {}, set(), {}, {})
+    wanted.hear(read)
+    wanted.write_assignments(look, Asked())
+    (report,) = look.effects
+    assert isinstance(report, Report)
+    desk.thread._handle(report)
+    MovePartition.objects.update(ordered_at=timezone.now() - timedelta(minutes=1))
+    advancing.advance_move(move.pk)
+    part, row = move.parts.get(), selectors.move_list().rows[0]
+    assert (part.state, part.cause) == ("seeding", "refused")
+    assert "tail moves need 5 (manage.py upgrade_metadata)" in part.note
+    assert row.waits_for == "an order that the controller refuses (1)"
+    moves.pause_move(move.pk, who="alice")
+    moves.resume_move(move.pk, who="alice")
+    advancing.advance_move(move.pk)
+    assert (move.parts.get().cause, move.parts.get().note) == ("", ""), "ordered anew, and not answered yet"
+    desk.thread._reports.clear()
+    desk.thread._handle(report)
+    world.put("flights-eu", 0, observers=(3,), assignment_generation=1)
+    advancing.advance_move(move.pk)
+    advancing.advance_move(move.pk)
+    assert (move.parts.get().state, move.parts.get().cause) == ("following", "")
+    desk.thread._handle(Report("refused", report.subject, "it came too late"))
+    assert "too late" not in move.parts.get().note
 
 
 def test_internal_topics_are_made_once_three_brokers_are_there(world: World) -> None:

@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 
 from controlplane.mirror import Mirror
 from controlplane.models import Broker, Cluster, ObservedTopic, Partition, Replica, Topic
-from controlplane.selectors import brokers, overview, topics
+from controlplane.selectors import brokers, overview, partitions, topics
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -152,7 +152,7 @@ def test_a_page_costs_the_same_however_many_topics_there_are(
     assert [t.name for t in page.rows] == ["t06", "t05", "t04", "t03", "t02"]
     assert (page.total, page.pages, page.first, page.last) == (12, 3, 6, 10)
     with django_assert_max_num_queries(5):  # type: ignore[operator]  # count, keys, rows, what belongs to them
-        assert len(topics.partition_list(per_page=5).rows) == 5
+        assert len(partitions.partition_list(per_page=5).rows) == 5
 
 
 def test_unknown_figures_sort_last_and_stay_unknown(world: World) -> None:

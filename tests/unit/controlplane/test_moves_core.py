@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controlplane.moves import (
+    COPIED_AHEAD,
     NO_PROGRESS_SECONDS,
     ORDER_UNTAKEN_SECONDS,
     MoveView,
@@ -65,6 +66,25 @@ def test_no_broker_bears_more_copies_than_it_may() -> None:
         )
         == 2
     )
+
+
+def test_who_is_being_compared_or_lets_its_old_copies_go_keeps_nobody_from_being_copied() -> None:
+    all_beside = seen((1, 2, 3), isr=(1, 2, 3), generation=8)
+    compared = part(1, "copying", all_beside, wanted=(1, 2, 3), read_generation=8)
+    (looked, next_one) = next_steps(move(compared, part(2), part(3), at_a_time=1), now=0).parts
+    assert (looked.part_id, looked.state) == (1, "verifying") and (next_one.part_id, next_one.state) == (2, "ordered")
+    lets_go = part(1, "ordered", all_beside, read_generation=8, compared=(True, "equal"), ordered_at=0.0)
+    assert [(s.part_id, s.state) for s in next_steps(move(lets_go, part(2), part(3), at_a_time=1), now=0).parts] == [
+        (2, "ordered")
+    ]
+
+
+def test_no_more_are_copied_ahead_of_their_comparison_than_a_look_can_bear() -> None:
+    beside = [part(i, "verifying", seen((1, 2, 3), generation=8), wanted=(1, 2, 3)) for i in range(1, COPIED_AHEAD + 1)]
+    ordered = [s.part_id for s in next_steps(move(*beside[:-1], part(8), part(9), at_a_time=1), now=0).parts]
+    assert 8 in ordered and 9 not in ordered
+    ordered = [s.part_id for s in next_steps(move(*beside, part(8), at_a_time=1), now=0).parts]
+    assert 8 not in ordered
 
 
 def test_parts_that_are_not_in_view_are_counted() -> None:
@@ -171,9 +191,12 @@ def test_a_copy_without_progress_says_why() -> None:
     assert cause() == "fetch_error"
     assert cause(alive=frozenset({1, 2}), at=1) == "target_down"
     assert cause(replace(stuck, observed=copying(sizes={2: 100, 3: 40}, leader=None)), at=1) == "source_down"
+    gone = replace(stuck, observed=copying(sizes={2: 100, 3: 40}, leader=None))
+    assert "in-sync replicas: broker 2 or 1." in (next_steps(move(gone), now=1).parts[0].note or "")
     assert cause(free={3: 59}) == "no_space"
     assert cause(free={3: 2**40}) == "fetch_error"
     assert cause(throttle=1000) == "throttle"
+    assert cause(throttle=50_000_000) == "fetch_error", "three gigabytes would have come through in that minute"
     assert cause(replace(stuck, observed=copying(sizes={2: 100, 3: 40}, throttled=True))) == "throttle"
     assert cause(replace(stuck, observed=copying(sizes={2: 100, 3: 100}), bytes_done=100)) == "controller"
 

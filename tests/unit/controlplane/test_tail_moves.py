@@ -179,6 +179,10 @@ def test_a_cut_says_what_it_deletes_and_who_has_not_read_it(world: World) -> Non
         moves.cancel_move(move.pk, who="alice")
     world.put("flights", 0, log_start_floor=500, assignment_generation=2)
     assert advance(move) == "ready"
+    assert tails.cut_preview(move.pk).parts == [], "the leader's figure is of before: once is enough"
+    assert advance(move) == "ready" and "and cut there" in move.parts.get().note
+    with pytest.raises(Refused, match="nothing to cut"):
+        proposals.propose("move.cut", str(move.pk), {"confirm": "flights"}, who="alice", why="disk is full")
     offsets(500, 600, 0)
     assert advance(move) == "ordered"
 

@@ -10,7 +10,14 @@ from brokerd.cluster import election
 from brokerd.cluster.levels import LEVEL_MAX, SPOKEN
 from brokerd.cluster.metadata import MetadataError, PartitionChanged, record_from_json, record_to_json
 from brokerd.cluster.model import PartitionState, Seat
-from brokerd.cluster.znodes import Proposals, SeedProposal, StartProposal, decode_proposals, encode_proposals
+from brokerd.cluster.znodes import (
+    Proposals,
+    ResetProposal,
+    SeedProposal,
+    StartProposal,
+    decode_proposals,
+    encode_proposals,
+)
 from controlplane.controller import wanted as wanted_module
 from controlplane.controller.events import BrokersSeen, DesiredAssignment, DesiredRead, IsrProposed, Report
 from tests.unit.controlplane.test_isr_refusals import NOW, TOPIC, TP, Desk, registration
@@ -155,7 +162,7 @@ def test_what_an_older_program_wrote_and_reads_is_as_it_was() -> None:
 def test_seeds_go_with_the_proposals_and_are_absent_where_there_are_none() -> None:
     seed = SeedProposal(TOPIC, 0, 4, 900)
     start = StartProposal(TOPIC, 1, 4, 700)
-    wanted = Proposals((), (seed,), (start,))
+    wanted = Proposals((), (seed,), (start,), (ResetProposal(TOPIC, 0, 4, Seat(2, 102)),))
     assert decode_proposals(encode_proposals(11, wanted)) == (11, wanted)
     assert b"s" not in encode_proposals(11, Proposals()).replace(b"proposals", b"")
 
