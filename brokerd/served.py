@@ -48,7 +48,7 @@ def handlers(b: Broker) -> dict[int, Handler]:
         throttles=b.throttles, archives=b.archives, by_rack=bool(b.config["replica.selector.class"]),
     )  # fmt: skip
     offsets = OffsetsApi(b.loop, b.partitions, b.archives)
-    metadata = MetadataApi(b.loop, b.config, image, ask)
+    metadata = MetadataApi(b.loop, b.config, b.listeners.endpoints, image, ask)
     admin = AdminApi(
         b.config,
         image,

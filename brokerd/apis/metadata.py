@@ -1,18 +1,26 @@
 """ApiVersions, Metadata and DescribeCluster: what there is and where.
 
-Law: answered from the image alone; liveness is what the metadata log says. Topics not yet ready are hidden.
+Law: answered from the image alone; liveness is what the metadata log says, but of the broker that answers. Topics not yet ready are hidden.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from brokerd.apis import features
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import RequestAnswered
-from brokerd.cluster.model import NO_LEADER, BrokerState, PartitionState, TopicState, topic_name_problem
+from brokerd.cluster.model import (
+    NO_INCARNATION,
+    NO_LEADER,
+    BrokerState,
+    Endpoint,
+    PartitionState,
+    TopicState,
+    topic_name_problem,
+)
 from brokerd.config import BrokerConfig
 from brokerd.dispatch import Request
 from brokerd.net.loop import Loop
@@ -41,10 +49,22 @@ Ask = Callable[[str, dict[str, object], int, Callable[[RequestAnswered | None], 
 
 
 class MetadataApi:
-    """`ask(kind, payload, timeout_ms, done)` forwards to the controller."""
+    """`ask(kind, payload, timeout_ms, done)` forwards to the controller. `endpoints` are this broker's own."""
 
-    def __init__(self, loop: Loop, config: BrokerConfig, image: Callable[[], Image], ask: Ask) -> None:
+    def __init__(
+        self, loop: Loop, config: BrokerConfig, endpoints: Sequence[Endpoint], image: Callable[[], Image], ask: Ask
+    ) -> None:
         self._loop, self._config, self._image, self._ask = loop, config, image, ask
+        first = endpoints[0]
+        self._me = BrokerState(
+            config.broker_id,
+            NO_INCARNATION,
+            "",
+            first.host,
+            first.port,
+            config["broker.rack"],
+            endpoints=tuple(endpoints),
+        )
         self._asked: dict[str, int] = {}
         self._second = self._this_second = 0
 
@@ -74,7 +94,7 @@ class MetadataApi:
             MetadataResponse(
                 brokers=[
                     MetadataResponse.MetadataResponseBroker(node_id=b.broker_id, host=host, port=port, rack=b.rack)
-                    for b, host, port in reachable(image, listener)
+                    for b, host, port in self._reachable(image, listener)
                 ],
                 cluster_id=image.cluster_id or None,
                 # Any live broker forwards admin requests to the controller; clients need one they can reach.
@@ -177,13 +197,18 @@ class MetadataApi:
                     DescribeClusterResponse.DescribeClusterBroker(
                         broker_id=b.broker_id, host=host, port=port, rack=b.rack
                     )
-                    for b, host, port in reachable(image, request.listener)
+                    for b, host, port in self._reachable(image, request.listener)
                 ],
                 cluster_authorized_operations=AUTHORIZED_OPERATIONS_UNKNOWN,
             )
         )
 
+    def _reachable(self, image: Image, listener: str) -> list[tuple[BrokerState, str, int]]:
+        """The live brokers that have this listener, with its host and port: whoever came by it can reach the others by it too.
 
-def reachable(image: Image, listener: str) -> list[tuple[BrokerState, str, int]]:
-    """The live brokers that have this listener, with its host and port: whoever came by it can reach the others by it too."""
-    return [(b, *address) for b in image.live_brokers() if (address := b.address(listener)) is not None]
+        Whoever answers is one of them, seated or not: it is named as the one to send admin requests to, and librdkafka waits for a controller
+        that is not among the brokers until it reads the metadata anew, five minutes later.
+        """
+        brokers = {b.broker_id: b for b in image.live_brokers()}
+        brokers.setdefault(self._me.broker_id, self._me)
+        return [(b, *at) for _, b in sorted(brokers.items()) if (at := b.address(listener)) is not None]

@@ -297,8 +297,8 @@ class ConsumerGroup(Shares):
         return [*effects, *self.commits.unload()]
 
     # -- time ----------------------------------------------------------------------------------------------------------------
-    def loaded(self, now: Now) -> None:
-        """All was read: everybody has a session's time to say where it is now."""
+    def listen_anew(self, now: Now) -> None:
+        """All was read, or nobody could be heard until now: everybody has a session's time to say where it is now."""
         self.purge()
         for member_id in self.members:
             self._wind(member_id, now)

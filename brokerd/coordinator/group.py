@@ -400,10 +400,10 @@ class Group(Seats):
         self.state = State.DEAD
         return effects
 
-    def loaded(self, now: Now) -> None:
-        """All was read: everybody has a session's time to say that it is there."""
+    def listen_anew(self, now: Now) -> None:
+        """Nobody could be heard until now: everybody has a session's time to say that it is there."""
         for m in self.members.values():
-            m.deadline_ms = now.mono_ms + m.session_ms
+            m.deadline_ms = max(m.deadline_ms, now.mono_ms + m.session_ms)
 
     def end(self) -> None:
         """It was deleted."""

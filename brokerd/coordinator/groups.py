@@ -50,6 +50,8 @@ class Led(leading.Led):
     """{producer id: groups with offsets of its transaction}."""
     replaced: list[MixedGroup] = field(default_factory=list)
     """Groups that are no more, with members whose last word is on its way to the log."""
+    unsure: bool = False
+    """At the last tick whoever asked was refused."""
 
     def replace(self, group: AnyGroup, by: AnyGroup | None) -> None:
         self.replaced = [x for x in self.replaced if x.waits]
@@ -104,6 +106,12 @@ class Groups(Leading[Led]):
             if not led.loaded:
                 self._load(partition, led, now)
                 continue
+            if not self._log.sure(partition):
+                led.unsure = True  # whoever beats now is refused: nobody's silence counts
+                continue
+            if led.unsure:
+                led.unsure = False
+                self._listen_anew(led, now)
             for group in list(led.groups.values()):
                 deadline = group.deadline_ms()
                 if deadline is not None and deadline <= now.mono_ms:
@@ -121,10 +129,14 @@ class Groups(Leading[Led]):
         for group_id in [g for g, x in led.groups.items() if self._forgotten(x)]:
             del led.groups[group_id]
         # Whom its predecessor has answered since, deposed unheard, holds what it has for a session from then on.
-        heard = now._replace(mono_ms=now.mono_ms + SILENT_MS)
-        for group in led.groups.values():
-            group.loaded(heard)
+        self._listen_anew(led, now._replace(mono_ms=now.mono_ms + SILENT_MS))
         log.info("__consumer_offsets-%d loaded: %d groups", partition, len(led.groups))
+
+    @staticmethod
+    def _listen_anew(led: Led, now: Now) -> None:
+        """Nobody could be heard until now."""
+        for group in led.groups.values():
+            group.listen_anew(now)
 
     @staticmethod
     def _forgotten(group: AnyGroup) -> bool:

@@ -167,7 +167,7 @@ class Members(RuleBasedStateMachine):
         self.group = ConsumerGroup("g", topics=self.topics, terms=TERMS)
         for change in self.log:
             self.group.apply(change)
-        self.group.loaded(self.now)
+        self.group.listen_anew(self.now)
 
     @rule(ms=st.sampled_from([500, 2_000, 6_000]))
     def time_passes(self, ms: int) -> None:

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from brokerd.apis.groups import GroupsApi
 from brokerd.cluster.model import Now
 from brokerd.coordinator.groups import Groups
 from brokerd.wire import messages as m
 from brokerd.wire.errors import ErrorCode
+from tests.unit.coordinator.test_consumer_records import House
 from tests.unit.coordinator.topics import TERMS, FakeTopics
 
 NOW = Now(1_000, 1_000)
@@ -84,3 +87,24 @@ def test_what_only_this_log_holds_is_not_served() -> None:
     followed.append(True)
     groups.tick(NOW)
     assert groups.led[0].loaded
+
+
+@pytest.mark.parametrize("joined", [House.classic_join, lambda house: house.beat("m", 0, "a")])
+def test_nobodys_silence_counts_while_whoever_beats_is_refused(joined: Callable[[House], Any]) -> None:
+    """A coordinator that was cut off for longer than a session threw the whole group out when it was heard again."""
+    now = [NOW]
+    house = House(clock=lambda: now[0])
+    assert joined(house).error == 0
+
+    def passes(ms: int) -> None:
+        for _ in range(ms // 100):
+            now[0] = Now(now[0].mono_ms + 100, now[0].wall_ms + 100)
+            house.groups.tick(now[0])
+
+    sure, house.log.sure = house.log.sure, lambda partition: False  # type: ignore[method-assign]
+    passes(60_000)
+    house.log.sure = sure  # type: ignore[method-assign]
+    passes(4_900)
+    assert house.group.members, "a session's time from then on"
+    passes(5_300)
+    assert not house.group or not house.group.members, "and no longer"
