@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from brokerd.cluster.model import TopicPartition
+from brokerd.cluster.model import Seat, TopicPartition
 from brokerd.cluster.znodes import IsrProposal, ResetProposal
 from brokerd.partition_events import ProposeIsr
 from brokerd.replica import Replica
@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 class Wishes:
     def __init__(self) -> None:
         self.isrs: dict[TopicPartition, IsrProposal] = {}
-        self._late: dict[TopicPartition, Replica] = {}
-        """What leads here and has followers whose copies start too late."""
+        self._late: dict[TopicPartition, tuple[Replica, tuple[Seat, ...]]] = {}
+        """What leads here and has followers whose copies start too late, and the seats of these as last told."""
         self.changed = False
         """What is wished for may be another."""
 
@@ -42,18 +42,21 @@ class Wishes:
     def look(self, replica: Replica) -> None:
         """Whether followers of this one have started too late (decision 037) may be answered otherwise than before."""
         late = replica.core.late
-        if late and replica.tp not in self._late:
-            self._late[replica.tp] = replica
-            starts = {b: replica.core.followers[b].log_start for b, _ in late}
-            log.warning("%s: copies that start at %s are to be begun anew, the leader's starts at %d",
-                        replica.name, starts, replica.log.start_offset)  # fmt: skip
-            self.changed = True
-        elif not late and self._late.pop(replica.tp, None) is not None:
-            self.changed = True
+        _, told = self._late.get(replica.tp, (replica, ()))
+        if late == told:
+            return
+        self.changed = True
+        if not late:
+            del self._late[replica.tp]
+            return
+        self._late[replica.tp] = replica, late
+        starts = {b: replica.core.followers[b].log_start for b, _ in late}
+        log.warning("%s: copies that start at %s are to be begun anew, the leader's starts at %d",
+                    replica.name, starts, replica.log.start_offset)  # fmt: skip
 
     def resets(self) -> list[ResetProposal]:
         return [
             ResetProposal(*tp, replica.core.leader_epoch, seat)
-            for tp, replica in self._late.items()
+            for tp, (replica, _) in self._late.items()
             for seat in replica.core.late
         ]
