@@ -78,11 +78,16 @@ def never_shared(members: Sequence[Member | Killable]) -> None:
 
 
 class Killable:
-    """A member in a process of its own (`consuming`)."""
+    """A member in a process of its own (`consuming`).
+
+    `retry.backoff.ms`: a commit under way when its coordinator dies is tried again after 100 ms by default, fails by the connection that is being
+    changed to the next coordinator, and librdkafka calls that one dead, asks anew and begins again, for as long as answers take longer than that. On a
+    busy machine that was up to 13 s without a heartbeat, and the member was out with reason.
+    """
 
     def __init__(self, cluster: LocalCluster, group: str, topic: str, folder: Path, **settings: Any) -> None:
         self.out = folder / f"{time.monotonic_ns()}.json"
-        settings = {"group.protocol": "consumer", **settings}
+        settings = {"group.protocol": "consumer", "retry.backoff.ms": 1_000, **settings}
         with self.out.open("wb") as sink:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.cluster.consuming", cluster.bootstrap, group, topic, json.dumps(settings)],

@@ -248,16 +248,23 @@ class LocalCluster:
         return self.controller.tailer.image
 
     def __enter__(self) -> LocalCluster:
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()  # nobody else ends what has begun
+            raise
+        return self
+
+    def _start(self) -> None:
         self.start_zookeeper()
         self.start_controller()
         for i in self.ports:
             self.start_broker(i)
-        wait_for(lambda: len(self.image.live_brokers()) == self.count, "all brokers in the metadata log")
+        wait_for(lambda: len(self.image.live_brokers()) == self.count, "all brokers in the metadata log", 120)
         for name in self.internal_topics:
             wait_for(lambda name=name: self.image.topic_named(name), f"the topic {name}")  # type: ignore[misc]
         for i in self.ports:
             wait_for(lambda i=i: self.listening(i), f"broker {i} to listen")  # type: ignore[misc]
-        return self
 
     def __exit__(self, *_: object) -> None:
         for name in list(self.processes):

@@ -28,7 +28,7 @@ from tests.cluster.group_members import (
 from tests.cluster.local import LocalCluster, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
-SESSION_MS = 3_000
+SESSION_MS = 6_000
 SETTINGS = {
     "group.consumer.session.timeout.ms": str(SESSION_MS), "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.heartbeat.interval.ms": "300", "group.consumer.min.heartbeat.interval.ms": "100",
