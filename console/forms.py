@@ -18,13 +18,14 @@ WHY_CHARS_MAX = 500
 
 
 class WeirForm(forms.Form):
-    """A form whose refusals from services land beside their fields."""
+    """A form whose refusals from services land beside their fields; those of what nobody sees, above them all."""
 
     use_required_attribute = False
 
     def refuse(self, error: Refused) -> None:
         field = error.field.partition(".")[0]
-        self.add_error(field if field in self.fields else None, error.reason)
+        seen = field in self.fields and not self[field].is_hidden
+        self.add_error(field if seen else None, error.reason)
 
     def clean(self) -> dict[str, Any]:
         return super().clean() or {}

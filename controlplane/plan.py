@@ -64,7 +64,9 @@ def plan(scope: Mapping[str, Any], partitions: Sequence[PartitionView], brokers:
     {"kind": "partitions", "partitions": [{"topic", "partition", "replicas": [..]}, ..]}   a hand-written plan (Kafka's JSON)
     {"kind": "topic", "topic": name, "brokers": [..]}                                     spread a topic over these brokers
     {"kind": "drain", "broker": id}                                                       every replica off this broker
+    {"kind": "drain", "rack": name}                                                       every replica off this rack's brokers
     {"kind": "fill", "broker": id}                                                        its fair share onto this broker
+    {"kind": "fill", "rack": name}                                                        their fair share onto each of this rack's brokers
     {"kind": "replication_factor", "topic": name, "replication_factor": n}
     {"kind": "rebalance", "goals": [..], "tolerance": 0.1}                                spread over all, by goals (`balance`)
     """
@@ -145,10 +147,16 @@ def _wanted(
             return _by_hand(scope.get("partitions") or [], partitions)
         case "topic":
             return _topic_over(str(scope.get("topic")), list(scope.get("brokers") or []), partitions, brokers)
-        case "drain":
-            return _drain(int(scope["broker"]), partitions, brokers)
-        case "fill":
-            return _fill(int(scope["broker"]), partitions, brokers)
+        case "drain" | "fill" as kind:
+            if (scope.get("broker") is None) == (scope.get("rack") is None):
+                return {}, [f"Name a broker or a rack to {kind}, and not both."]
+            rack = scope.get("rack")
+            if rack is None:
+                named = {int(scope["broker"])}
+            elif not (named := {b.broker_id for b in brokers if b.rack == rack}):
+                racks = sorted({b.rack for b in brokers if b.rack})
+                return {}, [f"There is no rack {rack!r}; {f'known are {racks}' if racks else 'no broker names one'}."]
+            return (_drain if kind == "drain" else _fill)(named, partitions, brokers)
         case "replication_factor":
             return _with_factor(str(scope.get("topic")), int(scope["replication_factor"]), partitions, brokers)
         case "rebalance":
@@ -227,54 +235,64 @@ class _Loads:
 
 
 def _drain(
-    broker: int, partitions: Sequence[PartitionView], brokers: Sequence[BrokerView]
+    leaving: set[int], partitions: Sequence[PartitionView], brokers: Sequence[BrokerView]
 ) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
     loads = _Loads(partitions, brokers)
-    others = [b.broker_id for b in brokers if b.open and b.broker_id != broker]
+    others = [b.broker_id for b in brokers if b.open and b.broker_id not in leaving]
     wanted: dict[Key, tuple[int, ...]] = {}
     problems: list[str] = []
     for p in partitions:
-        if broker not in p.replicas:
+        if leaving.isdisjoint(p.replicas):
             continue
-        place = p.replicas.index(broker)
-        new = loads.choose([b for b in p.replicas if b != broker], others, place == 0)
-        if new is None:
-            problems.append(
-                f"{p.topic}-{p.partition} has {some(len(p.replicas), 'replica')} and no other living broker that is not cordoned can take the one on {broker}; "
-                "add a broker or lower its replication factor."
-            )
-            continue
-        wanted[p.topic_id, p.partition] = tuple(new if b == broker else b for b in p.replicas)
-    if broker not in loads.brokers:
-        problems.append(f"There is no broker {broker}.")
+        placed = list(p.replicas)
+        for place, broker in enumerate(p.replicas):
+            if broker not in leaving:
+                continue
+            new = loads.choose([b for b in placed if b != broker], others, place == 0)
+            if new is None:
+                problems.append(
+                    f"{p.topic}-{p.partition} has {some(len(p.replicas), 'replica')} and no other living broker that is not cordoned can take the one on {broker}; "
+                    "add a broker or lower its replication factor."
+                )
+                break
+            placed[place] = new
+        else:
+            wanted[p.topic_id, p.partition] = tuple(placed)
+    problems += [f"There is no broker {b}." for b in sorted(leaving - loads.brokers.keys())]
     return wanted, problems
 
 
 def _fill(
-    broker: int, partitions: Sequence[PartitionView], brokers: Sequence[BrokerView]
+    filling: set[int], partitions: Sequence[PartitionView], brokers: Sequence[BrokerView]
 ) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
     loads = _Loads(partitions, brokers)
     alive = [b.broker_id for b in brokers if b.alive]
-    if broker not in alive:
-        return {}, [f"Broker {broker} is not alive; start it first."]
-    if loads.brokers[broker].cordoned:
-        return {}, [f"Broker {broker} is cordoned; uncordon it first."]
-    total = sum(loads.replicas[b] for b in alive)
-    share = total // len(alive)
+    for broker in sorted(filling):
+        if broker not in alive:
+            return {}, [f"Broker {broker} is not alive; start it first."]
+        if loads.brokers[broker].cordoned:
+            return {}, [f"Broker {broker} is cordoned; uncordon it first."]
+    share = sum(loads.replicas[b] for b in alive) // len(alive)
+    placed = {(p.topic_id, p.partition): p.replicas for p in partitions}
     wanted: dict[Key, tuple[int, ...]] = {}
-    for p in sorted(partitions, key=lambda p: -max((loads.replicas.get(b, 0) for b in p.replicas), default=0)):
-        if loads.replicas[broker] >= share:
-            break
-        donors = [b for b in p.replicas if loads.replicas.get(b, 0) > share]
-        if broker in p.replicas or not donors:
-            continue
-        donor = max(donors, key=lambda b: (loads.replicas[b], b))
-        domains = {loads.domain(b) for b in p.replicas if b != donor} - {None}
-        if loads.domain(broker) in domains:
-            continue
-        wanted[p.topic_id, p.partition] = tuple(broker if b == donor else b for b in p.replicas)
-        loads.replicas[broker] += 1
-        loads.replicas[donor] -= 1
+    fullest = sorted(partitions, key=lambda p: -max((loads.replicas.get(b, 0) for b in p.replicas), default=0))
+    for broker in sorted(filling):
+        for p in fullest:
+            if loads.replicas[broker] >= share:
+                break
+            key = (p.topic_id, p.partition)
+            replicas = placed[key]
+            # Whoever is being filled gives nothing away.
+            donors = [b for b in replicas if loads.replicas.get(b, 0) > share and b not in filling]
+            if broker in replicas or not donors:
+                continue
+            donor = max(donors, key=lambda b: (loads.replicas[b], b))
+            domains = {loads.domain(b) for b in replicas if b != donor} - {None}
+            if loads.domain(broker) in domains:
+                continue
+            wanted[key] = placed[key] = tuple(broker if b == donor else b for b in replicas)
+            loads.replicas[broker] += 1
+            loads.replicas[donor] -= 1
     return wanted, []
 
 

@@ -21,8 +21,8 @@ from controlplane.words import size_text
 KINDS = {
     "partitions": "Partitions of a topic",
     "topic": "A whole topic",
-    "drain": "Drain a broker",
-    "fill": "Fill a broker",
+    "drain": "Drain a broker or rack",
+    "fill": "Fill a broker or rack",
     "replication_factor": "Change a replication factor",
     "rebalance": "Rebalance by goals",
     "plan": "A plan as Kafka's JSON",
@@ -35,6 +35,9 @@ REVIEWED_MAX = 2_000
 
 PARTS_SHOWN_MAX = 200
 """Rows of the review; the sums above them are over all."""
+
+RACK = "rack:"
+"""Before a rack's name, where a broker's number may stand, too."""
 
 
 PLAN_BODY = {
@@ -74,6 +77,7 @@ def new(request: HttpRequest) -> HttpResponse:
             context["partitions"] = partitions.partition_list(context["topic"], per_page=PARTITIONS_SHOWN_MAX)
     context |= {
         "plan_body": PLAN_BODY,
+        "racks": sorted({b.rack for b in context["brokers"] if b.rack}),
         "chosen": q.getlist("p"),
         "broker": q.get("broker", ""),
         "factor": q.get("factor", ""),
@@ -161,7 +165,10 @@ def _scope(kind: str, q: QueryDict) -> dict[str, Any]:
     """The scope as `services.moves` takes it. Raises Refused for what cannot be read."""
     topic = q.get("topic", "").strip()
     if kind in ("drain", "fill"):
-        return {"kind": kind, "broker": _number(q.get("broker", ""), "broker")}
+        whole, _, rack = q.get("broker", "").partition(RACK)
+        return (
+            {"kind": kind, "rack": rack} if rack and not whole else {"kind": kind, "broker": _number(whole, "broker")}
+        )
     if kind == "rebalance":
         return rebalancing.scope_of(q.getlist("goal"), _share(q.get("tolerance", "")))
     if kind == "topic":

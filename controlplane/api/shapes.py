@@ -153,7 +153,7 @@ class AclCreate(Why):
 
 class MoveCreate(Why):
     scope = serializers.JSONField(
-        help_text='{"kind": "drain", "broker": 2}, {"kind": "partitions", "partitions": [...]}, ..., or Kafka\'s own {"version": 1, "partitions": [...]}'
+        help_text='{"kind": "drain", "broker": 2}, {"kind": "drain", "rack": "r1"}, {"kind": "partitions", "partitions": [...]}, ..., or Kafka\'s own {"version": 1, "partitions": [...]}'
     )
     parts_in_flight_max = serializers.IntegerField(default=8, help_text="Partitions copied at a time.")
     parts_per_broker_max = serializers.IntegerField(default=4, help_text="Copies at a time that occupy one broker.")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.db.models import Q
+
 from brokerd.cluster.cordons import cordoned, shunned
 from controlplane.models import Broker, Move, Replica
 from controlplane.models.move import FINISHED_STATES
@@ -219,6 +221,7 @@ def drain_state(broker_id: int) -> DrainVerdict | None:
         DrainStep("replicas off", not b.replicas, f"The metadata log places {b.replicas or 'nothing'} on it."),
         own,
     ]  # fmt: skip
-    moves = Move.objects.exclude(state__in=FINISHED_STATES).filter(scope__kind="drain", scope__broker=broker_id)
+    its = Q(scope__broker=broker_id) | Q(scope__rack=b.rack) if b.rack else Q(scope__broker=broker_id)
+    moves = Move.objects.exclude(state__in=FINISHED_STATES).filter(its, scope__kind="drain")
     move_id = moves.order_by("-id").values_list("id", flat=True).first()
     return DrainVerdict(all(s.done for s in steps), steps, move_id, age_s(cluster_row().observed_at))

@@ -322,13 +322,17 @@ def _can(m: Move) -> list[str]:
     return can
 
 
+def _whom(scope: dict[str, Any]) -> str:
+    return f"rack {scope['rack']}" if scope.get("rack") is not None else f"broker {scope.get('broker')}"
+
+
 def title_of(scope: dict[str, Any]) -> str:
     """The scope as a phrase."""
     match scope.get("kind"):
         case "drain":
-            return f"Drain broker {scope.get('broker')}"
+            return f"Drain {_whom(scope)}"
         case "fill":
-            return f"Fill broker {scope.get('broker')}"
+            return f"Fill {_whom(scope)}"
         case "topic":
             return f"Topic {scope.get('topic')} to brokers {', '.join(map(str, scope.get('brokers') or []))}"
         case "replication_factor":

@@ -307,7 +307,7 @@ def broker_views() -> list[planning.BrokerView]:
 
 
 def scope_name(scope: Mapping[str, Any]) -> str:
-    return str(scope.get("topic") or scope.get("broker") or scope.get("kind") or "")[:255]
+    return str(scope.get("topic") or scope.get("broker") or scope.get("rack") or scope.get("kind") or "")[:255]
 
 
 def _already_moving(plan: planning.Plan) -> str:

@@ -14,7 +14,7 @@ from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
-from controlplane.models import Change, Move, MovePartition, Partition, Topic
+from controlplane.models import Broker, Change, Move, MovePartition, Partition, Topic
 
 PAGES = [
     "/", "/brokers/", "/brokers/1/", "/brokers/1/drain/", "/brokers/restarts/", "/brokers/restarts/new/", "/brokers/restarts/new/?b=2&b=1", "/brokers/restarts/1/", "/brokers/rebalance/",
@@ -392,3 +392,25 @@ def test_why_a_move_has_no_end_is_said(seeded: dict[str, Any], operator: Client)
     text = operator.get(f"/moves/{seeded['move']}/").content.decode()
     assert "<dt>Took</dt><dd>1 min 30 s</dd>" in text
     assert "Roll back" not in text, "nothing has stayed where it was going"
+
+
+def test_a_whole_rack_is_drained_by_the_wizard_and_its_brokers_say_so(seeded: dict[str, Any], operator: Client) -> None:
+    Move.objects.exclude(state__in=["done", "cancelled", "rolled_back", "failed"]).update(state="cancelled")
+    MovePartition.objects.update(active=False)
+    assert "rack:" not in operator.get("/moves/new/?kind=drain").content.decode(), "no broker names a rack"
+    Broker.objects.filter(broker_id=1).update(rack="row & 1")
+    choose = operator.get("/moves/new/?kind=drain&broker=rack:row+%26+1").content.decode()
+    assert '<option value="rack:row &amp; 1" selected>rack row &amp; 1</option>' in choose
+    review = operator.get("/moves/new/?kind=drain&broker=rack:row+%26+1&step=review").content.decode()
+    scope = {"kind": "drain", "rack": "row & 1"}
+    assert "row &amp; 1" in review
+    form = {"scope": json.dumps(scope), "parts_in_flight_max": "8", "parts_per_broker_max": "4", "why": "the floor"}
+    refused = operator.post("/moves/new/", form)
+    assert refused.status_code == 409
+    assert "flights-0 has 4 replicas and no other living broker" in refused.content.decode(), "above the form, not lost"
+    Partition.objects.filter(topic__name="flights").delete()
+    answer = operator.post("/moves/new/", form, follow=True)
+    move = Move.objects.latest("id")
+    assert move.scope == scope and "Drain rack row &amp; 1" in answer.content.decode()
+    assert all(1 in p.replicas_from and 1 not in p.replicas_to for p in move.parts.all()) and move.parts.exists()
+    assert operator.get("/api/v1/brokers/1/drain").json()["move_id"] == move.pk

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,6 +50,41 @@ def test_filling_gives_a_new_broker_its_share_and_no_more() -> None:
     p = plan({"kind": "fill", "broker": 3}, parts(*[(1, 2)] * 6), brokers(3))
     assert len(p.parts) == 4
     assert all(3 in x.replicas_to for x in p.parts)
+
+
+RACKS = {1: "x", 2: "x", 3: "y", 4: "y", 5: "z", 6: "z"}
+
+
+def test_a_rack_is_drained_as_a_whole_and_nothing_goes_to_its_other_brokers() -> None:
+    p = plan({"kind": "drain", "rack": "x"}, parts((1, 3), (4, 2), (1, 2), (3, 5)), brokers(6, racks=RACKS))
+    assert not p.problems
+    moved = {x.view.partition: x.replicas_to for x in p.parts}
+    assert moved.keys() == {0, 1, 2}, "what is not there stays"
+    assert moved[0][1] == 3 and moved[1][0] == 4, "who stays keeps its place in the order"
+    assert all({1, 2}.isdisjoint(replicas) and len(set(replicas)) == 2 for replicas in moved.values())
+    assert all(len({RACKS[b] for b in replicas}) == 2 for replicas in moved.values()), "in two racks as before"
+
+
+def test_a_rack_that_the_others_cannot_hold_is_refused_whole() -> None:
+    p = plan({"kind": "drain", "rack": "x"}, parts((1, 2, 3)), brokers(4, racks=RACKS))
+    assert "no other living broker" in p.problems[0] and not p.parts
+
+
+def test_a_new_rack_is_filled_to_its_share_from_the_others_alone() -> None:
+    p = plan({"kind": "fill", "rack": "z"}, parts(*[(1, 3), (2, 4)] * 6), brokers(6, racks=RACKS))
+    assert not p.problems
+    came = [b for x in p.parts for b in set(x.replicas_to) - set(x.view.replicas)]
+    assert (came.count(5), came.count(6)) == (4, 4) and set(came) == {5, 6}
+    assert all(len(set(x.replicas_to)) == 2 for x in p.parts)
+
+
+@pytest.mark.parametrize("kind", ["drain", "fill"])
+def test_a_rack_that_is_not_there_or_named_beside_a_broker_is_refused(kind: str) -> None:
+    racked = brokers(6, racks=RACKS)
+    assert "known are ['x', 'y', 'z']" in plan({"kind": kind, "rack": "q"}, parts((1, 2)), racked).problems[0]
+    assert "no broker names one" in plan({"kind": kind, "rack": "q"}, parts((1, 2)), brokers(3)).problems[0]
+    for scope in ({"kind": kind}, {"kind": kind, "rack": "x", "broker": 1}):
+        assert f"Name a broker or a rack to {kind}" in plan(scope, parts((1, 2)), racked).problems[0]
 
 
 def test_a_higher_replication_factor_keeps_who_is_there() -> None:
