@@ -65,12 +65,14 @@ def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float
 
     timed("one look of the worker", lambda: advancing.advance_move(move.pk), 1.0)
     timed("the move's parts, a page", lambda: move_pages.move_parts(move.pk), PAGE_MS_MAX / 1000)
+    kinds = timed("the kinds of its partitions", lambda: move_loads.move_kinds(move.pk), PAGE_MS_MAX / 1000)
     timed(
         "the move's figures",
-        lambda: (move_pages.move_row(move.pk), move_pages.part_counts(move.pk)),
+        lambda: (move_pages.move_row(move.pk, kinds), move_loads.part_counts(kinds), move_loads.move_causes(kinds)),
         PAGE_MS_MAX / 1000,
     )
-    timed("the move's brokers", lambda: move_loads.move_brokers(move.pk), PAGE_MS_MAX / 1000)
+    timed("the move's brokers", lambda: move_loads.move_brokers(kinds), PAGE_MS_MAX / 1000)
+    timed("the move's row in a list", lambda: move_pages.move_row(move.pk), PAGE_MS_MAX / 1000)
     timed("cancelled", lambda: moves.cancel_move(move.pk, **who))
     print(f"{plan.parts} partitions, {len(file) / 1e6:.1f} MB of Kafka's JSON")
     return found

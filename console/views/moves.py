@@ -53,16 +53,17 @@ def move_list(request: HttpRequest) -> HttpResponse:
 
 @signed_in
 def move(request: HttpRequest, move_id: int) -> HttpResponse:
-    row = moves.move_row(move_id)
+    kinds = move_loads.move_kinds(move_id)
+    row = moves.move_row(move_id, kinds)
     if row is None:
         return missing(request, f"move {move_id}", "moves", nav="moves")
     parts = moves.move_parts(
         move_id, **{**listing(request, "topic"), "per_page": 100}, only=request.GET.get("only", "")
     )
     rate = [(s.at, s.bytes_per_s) for s in moves.move_samples(move_id) if s.bytes_per_s is not None]
-    brokers, counts = move_loads.move_brokers(move_id), moves.part_counts(move_id)
+    brokers, counts = move_loads.move_brokers(kinds), move_loads.part_counts(kinds)
     context = {
-        "m": row, "page": parts, "only": request.GET.get("only", ""), "rate": rate, "causes": move_loads.move_causes(move_id), "brokers": brokers, "receivers": sum(1 for b in brokers if b.parts_in),
+        "m": row, "page": parts, "only": request.GET.get("only", ""), "rate": rate, "causes": move_loads.move_causes(kinds), "brokers": brokers, "receivers": sum(1 for b in brokers if b.parts_in),
         "waits": [(w.at, w.p99_ms) for w in move_loads.move_waits(move_id) if w.p99_ms is not None], "story": moves.move_story(move_id),
         "counts": counts, "acts": acts(row, counts), "at_once": [v for v in row.can if v in AT_ONCE],
     }  # fmt: skip
@@ -241,7 +242,9 @@ def _reviewed(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) ->
         else:
             said(request, sentence.format(row.id))
             return go("move", row.id)
-    counted = dict.fromkeys(("waiting", "done", *moves.UNDER_WAY), 0) | moves.part_counts(row.id)
+    counted = dict.fromkeys(("waiting", "done", *moves.UNDER_WAY), 0) | move_loads.part_counts(
+        move_loads.move_kinds(row.id)
+    )
     flying = sum(counted[s] for s in moves.UNDER_WAY)
     if verb == "cancel":
         lines = [

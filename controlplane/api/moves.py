@@ -84,7 +84,7 @@ class MoveBrokers(Door):
     def get(self, request: Request, move_id: int) -> Response:
         """What comes to each broker and what it is rid of."""
         found(moves.move_row(move_id), f"move {move_id}")
-        return out_list(move_loads.move_brokers(move_id))
+        return out_list(move_loads.move_brokers(move_loads.move_kinds(move_id)))
 
 
 class MoveWaits(Door):

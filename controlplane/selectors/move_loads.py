@@ -1,12 +1,14 @@
-"""What a move does to brokers and to their producers. Law: costs the kinds of placement that a move has, not its partitions one by one."""
+"""What a move does to brokers and to their producers, out of the kinds of its partitions. Law: costs the kinds of placement that a move has, not its
+partitions one by one; a page reads them once (`move_kinds`) and gives them to each of these."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, Q, Sum
-
-from controlplane.models import Broker, Move, MovePartition
+from controlplane.models import Broker, Move
+from controlplane.services.sums import Kind, kinds_of
 
 ARRIVED = ("done", "put_back")
 """Of parts that are where they shall be: one that was refused has ended, too, and is not."""
@@ -29,18 +31,12 @@ class MoveBrokerRow:
     free_bytes: int | None
 
 
-def move_brokers(move_id: int) -> list[MoveBrokerRow]:
+def move_kinds(move_id: int) -> list[Kind]:
+    return kinds_of(move_id)
+
+
+def move_brokers(kinds: Sequence[Kind]) -> list[MoveBrokerRow]:
     """By number; only brokers to or from which something goes."""
-    kinds = (
-        MovePartition.objects.filter(move_id=move_id)
-        .exclude(state="untouched")
-        .order_by()
-        .values("replicas_from", "replicas_to", "wanted")
-        .annotate(
-            parts=Count("pk"), ended=Count("pk", filter=Q(state__in=ARRIVED)), total=Sum("bytes_total"), done=Sum("bytes_done"),
-            speed=Sum("bytes_per_s"), unknown=Count("pk", filter=Q(bytes_total__isnull=True)),
-        )
-    )  # fmt: skip
     came: dict[int, dict[str, float]] = {}
     blind: set[tuple[int, str]] = set()
 
@@ -50,20 +46,23 @@ def move_brokers(move_id: int) -> list[MoveBrokerRow]:
             row[name] = row.get(name, 0) + value
 
     for k in kinds:
-        old, new = k["replicas_from"], k["replicas_to"]
-        if k["wanted"] == old:
+        if k.state == "untouched":
+            continue
+        old, new = k.replicas_from, k.replicas_to
+        ended, total = k.parts if k.state in ARRIVED else 0, k.bytes_total or 0
+        if k.wanted == old:
             old, new = new, old
         comes, goes = [b for b in new if b not in old], [b for b in old if b not in new]
         each = 1 / len(comes) if comes else 0.0
         for b in comes:
-            add(b, parts_in=k["parts"], ended_in=k["ended"], bytes_in=(k["total"] or 0) * each, done=(k["done"] or 0) * each,
-                speed=(k["speed"] or 0.0) * each)  # fmt: skip
+            add(b, parts_in=k.parts, ended_in=ended, bytes_in=total * each, done=(k.bytes_done or 0) * each,
+                speed=(k.bytes_per_s or 0.0) * each)  # fmt: skip
         for b in goes:
-            add(b, parts_out=k["parts"], ended_out=k["ended"], bytes_out=(k["total"] or 0) * each)
-        blind |= {(b, "in") for b in comes if k["unknown"]}
-        blind |= {
-            (b, "out") for b in goes if k["unknown"] or not comes
-        }  # nothing is copied, so nothing says how large it is
+            add(b, parts_out=k.parts, ended_out=ended, bytes_out=total * each)
+        unknown = k.known < k.parts
+        blind |= {(b, "in") for b in comes if unknown}
+        # Where nothing is copied, nothing says how large it is.
+        blind |= {(b, "out") for b in goes if unknown or not comes}
     free = dict(Broker.objects.filter(broker_id__in=came).values_list("broker_id", "free_bytes"))
     return [
         MoveBrokerRow(
@@ -76,13 +75,21 @@ def move_brokers(move_id: int) -> list[MoveBrokerRow]:
     ]  # fmt: skip
 
 
-def move_causes(move_id: int) -> list[tuple[str, int]]:
+def move_causes(kinds: Sequence[Kind]) -> list[tuple[str, int]]:
     """(cause, partitions) of those that do not come to an end by themselves, the most first; refused ones are `stuck`."""
-    rows = MovePartition.objects.filter(move_id=move_id).order_by()
-    counts = dict(rows.exclude(cause="").values_list("cause").annotate(n=Count("pk")))
-    if stuck := rows.filter(state="stuck", cause="").count():
-        counts["stuck"] = stuck
+    counts: Counter[str] = Counter()
+    for k in kinds:
+        if cause := k.cause or ("stuck" if k.state == "stuck" else ""):
+            counts[cause] += k.parts
     return sorted(counts.items(), key=lambda c: (-c[1], c[0]))
+
+
+def part_counts(kinds: Sequence[Kind]) -> dict[str, int]:
+    """How many of a move's partitions are in each state."""
+    counts: Counter[str] = Counter()
+    for k in kinds:
+        counts[k.state] += k.parts
+    return dict(counts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Q
+from django.db.models import Q
 
 from controlplane import moveparts, pace, windows
 from controlplane.balance import GOALS
 from controlplane.models import Move, MovePartition, MoveTransition, ReplicaFinding, ReplicaRecovery
 from controlplane.models.move import FINISHED_STATES, MoveState
 from controlplane.selectors.common import Page, paged
-from controlplane.services.sums import sums_of
+from controlplane.services.sums import Kind, sums_of, sums_of_kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,8 @@ ALONE = ["propose", "throttle", "schedule", "cancel"]
 """What one person may do to a planned move that goes against a safety refusal."""
 
 MOVE_COLUMNS = {"id": "id", "state": "state", "who": "who", "created_at": "created_at", "finished_at": "finished_at"}
+NOT_IN_A_ROW = ("samples", "throttles_before")
+"""What of a move no row shows, and may be long: hundreds of samples, the throttles of thousands of topics."""
 UNDER_WAY = moveparts.UNDER_WAY
 ENDED = moveparts.ENDED
 
@@ -165,7 +168,7 @@ def move_list(
     *, query: str = "", sort: str = "-id", page: int = 1, per_page: int = 50, working: bool | None = None
 ) -> Page[MoveRow]:
     """Moves, newest first. `working` True = unfinished only, False = finished only."""
-    rows = Move.objects.all()
+    rows = Move.objects.defer(*NOT_IN_A_ROW)
     if query:
         # Their numbers first: a join would carry each move's row along with each of its partitions.
         of_topic = (
@@ -175,20 +178,28 @@ def move_list(
     if working is not None:
         rows = rows.exclude(state__in=FINISHED_STATES) if working else rows.filter(state__in=FINISHED_STATES)
     return paged(
-        rows, lambda found: move_rows([m.pk for m in found]),
+        rows, _rows,
         page=page, per_page=per_page, sort=sort, columns=MOVE_COLUMNS, query=query, tie="-id",
     )  # fmt: skip
 
 
 def move_rows(ids: list[int]) -> list[MoveRow]:
     """These moves with their sums, in the order given."""
-    moves = Move.objects.in_bulk(ids)
-    sums = sums_of(moves.values())
-    return [_row(moves[i], sums.get(i, {})) for i in ids if i in moves]
+    moves = Move.objects.defer(*NOT_IN_A_ROW).in_bulk(ids)
+    return _rows([moves[i] for i in ids if i in moves])
 
 
-def move_row(move_id: int) -> MoveRow | None:
-    return next(iter(move_rows([move_id])), None)
+def _rows(moves: Sequence[Move]) -> list[MoveRow]:
+    sums = sums_of(moves)
+    return [_row(m, sums.get(m.pk, {})) for m in moves]
+
+
+def move_row(move_id: int, kinds: Sequence[Kind] | None = None) -> MoveRow | None:
+    """`kinds`: of its partitions, by whoever has read them already."""
+    if kinds is None:
+        return next(iter(move_rows([move_id])), None)
+    move = Move.objects.defer(*NOT_IN_A_ROW).filter(pk=move_id).first()
+    return None if move is None else _row(move, sums_of_kinds(kinds))
 
 
 PART_COLUMNS = {"topic": "topic_name", "state": "state", "bytes_total": "bytes_total", "bytes_done": "bytes_done"}
@@ -213,11 +224,6 @@ def move_parts(
         ],
         page=page, per_page=per_page, sort=sort, columns=PART_COLUMNS, tie="partition",
     )  # fmt: skip
-
-
-def part_counts(move_id: int) -> dict[str, int]:
-    """How many of a move's partitions are in each state."""
-    return dict(MovePartition.objects.filter(move_id=move_id).order_by().values_list("state").annotate(n=Count("pk")))
 
 
 def move_story(move_id: int) -> list[TransitionRow]:

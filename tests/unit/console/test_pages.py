@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.db import connection
 from django.db.models import F
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from controlplane.models import Broker, Change, Move, MovePartition, Partition, Topic
@@ -414,3 +416,13 @@ def test_a_whole_rack_is_drained_by_the_wizard_and_its_brokers_say_so(seeded: di
     assert move.scope == scope and "Drain rack row &amp; 1" in answer.content.decode()
     assert all(1 in p.replicas_from and 1 not in p.replicas_to for p in move.parts.all()) and move.parts.exists()
     assert operator.get("/api/v1/brokers/1/drain").json()["move_id"] == move.pk
+
+
+@pytest.mark.parametrize("asked", ["", "?only=waiting&sort=-bytes_total"])
+def test_the_page_of_a_move_adds_its_partitions_up_once(seeded: dict[str, Any], operator: Client, asked: str) -> None:
+    with CaptureQueriesContext(connection) as read:
+        operator.get(f"/moves/{seeded['move']}/{asked}")
+    of_parts = [q["sql"] for q in read.captured_queries if 'FROM "controlplane_movepartition"' in q["sql"]]
+    grouped = [q for q in of_parts if "SUM(" in q or "GROUP BY" in q]
+    assert len(grouped) == 1, grouped
+    assert len(of_parts) <= 4, "besides it the list: how many, which, and these"
