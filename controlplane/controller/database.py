@@ -94,9 +94,9 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Resets:
-    """(reset id, sequence number of the log entry that holds it)"""
+    """(reset, sequence number of the log entry that holds it, its topic's name)"""
 
-    seen: tuple[tuple[str, int], ...]
+    seen: tuple[tuple[ReplicaReset, int, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class DatabaseThread:
         self._epoch: int | None = None
         self._first = False
         """Nothing was posted yet in this term."""
-        self._resets: list[tuple[str, int]] = []
+        self._resets: list[tuple[ReplicaReset, int, str]] = []
         self._resets_handed: dict[str, float] = {}
         self._features: dict[str, int] = {}
         """Finalised in the log, and not remembered yet."""
@@ -171,8 +171,9 @@ class DatabaseThread:
         self._commands.put(request)
 
     def applied(self, image: Image, records: Sequence[Record]) -> None:
-        if resets := tuple((r.reset_id, image.seq) for r in records if isinstance(r, ReplicaReset)):
-            self._commands.put(Resets(resets))
+        if resets := tuple(r for r in records if isinstance(r, ReplicaReset)):
+            names = {t: topic.name for t in {r.topic_id for r in resets} if (topic := image.topics.get(t)) is not None}
+            self._commands.put(Resets(tuple((r, image.seq, names.get(r.topic_id, "")) for r in resets)))
         if finalised := tuple((r.name, r.feature_level) for r in records if isinstance(r, FeatureFinalised)):
             self._commands.put(Features(finalised))
         if any(
@@ -252,8 +253,10 @@ class DatabaseThread:
         if drop_if_replaced():
             log.warning("the database file was replaced; its rows are read anew")
         while self._resets:
-            reset_id, seq = self._resets[0]
-            recovery.mark_reset(UUID(reset_id), seq, epoch)
+            reset, seq, topic = self._resets[0]
+            if not recovery.mark_reset(UUID(reset.reset_id), seq, epoch) and topic:
+                where = (reset.topic_id, topic, reset.partition, reset.broker_id)
+                recovery.begun_by_controller(UUID(reset.reset_id), *where, seq, epoch)
             self._resets.pop(0)
         for name, level in list(self._features.items()):
             feature_services.remember(name, level, epoch)

@@ -1,7 +1,7 @@
 """Replica recovery: throw one copy away and fetch it anew. Law: never the last copy in sync; the row is the queue, the controller
-appends the reset, the observer sees the replica return.
+appends the reset, the observer sees the replica return. What the controller resets by itself (decision 037) leaves the same row, afterwards.
 
-Called by the API, the console, the worker (`advance_recovery`) and the controller's database thread (`waiting_resets`, `mark_reset`).
+Called by the API, the console, the worker (`advance_recovery`) and the controller's database thread (`waiting_resets`, `mark_reset`, `begun_by_controller`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ from controlplane.services.common import Refused, record, record_refusal
 WORKING = (RecoveryState.ASKED, RecoveryState.RESET, RecoveryState.COPYING)
 
 BY_ITSELF = "worker"
+CONTROLLER = "controller"
+STARTED_TOO_LATE = (
+    "The copy starts above its leader's log and could not join the ISR; the controller has it fetched anew."
+)
+NAMED_BY_CONTENT = 5
+"""Version of the ids of resets that the controller decides by itself; those that somebody asked for are drawn (4)."""
 MENDED_AT_ONCE_MAX = 2
 """Copies fetched anew at a time without anybody asking: a disk that goes bad has many, and their leaders have others to serve."""
 REFUSED_AGAIN_SECONDS = 600
@@ -123,6 +129,43 @@ def mark_reset(reset_id: uuid.UUID, seq: int, controller_epoch: int) -> bool:
             version=F("version") + 1,
         )
     )
+
+
+def begun_by_controller(
+    reset_id: uuid.UUID,
+    topic_id: uuid.UUID,
+    topic: str,
+    partition: int,
+    broker_id: int,
+    seq: int,
+    controller_epoch: int,
+) -> bool:
+    """Entry `seq` of the metadata log has a reset that nobody asked for: it stands among the recoveries and the changes as the controller's. Idempotent.
+    Where somebody has asked for the same copy and waits, that row stays theirs and the change alone says what was done. False: it is known, or was
+    asked for (and its row is another database's)."""
+    if reset_id.version != NAMED_BY_CONTENT or ReplicaRecovery.objects.filter(reset_id=reset_id).exists():
+        return False
+    if Change.objects.filter(object_id=f"reset-{reset_id}").exists():
+        return False
+    row = Partition.objects.filter(topic_id=topic_id, index=partition).first()
+    before = {} if row is None else {"replicas": row.replicas, "isr": row.isr, "leader": row.leader}
+    with transaction.atomic():
+        object_id, outcome = f"reset-{reset_id}", Outcome.CONFIRMED
+        try:
+            with transaction.atomic():
+                made = ReplicaRecovery.objects.create(
+                    reset_id=reset_id, topic_id=topic_id, topic_name=topic, partition=partition, broker_id=broker_id,
+                    state=RecoveryState.RESET, reset_seq=seq, controller_epoch=controller_epoch, before=before,
+                    bytes_total=row.size_bytes if row is not None else None, who=CONTROLLER, why=STARTED_TOO_LATE,
+                )  # fmt: skip
+            object_id, outcome = f"recovery-{made.pk}", Outcome.PENDING
+        except IntegrityError:
+            pass  # somebody asked for it, too: one row per copy at a time
+        record(
+            CONTROLLER, "replica.recover", "recovery", f"{topic}-{partition}@{broker_id}"[:255],
+            why=STARTED_TOO_LATE, before=before, object_id=object_id, outcome=outcome,
+        )  # fmt: skip
+    return True
 
 
 def mark_reset_refused(reset_id: uuid.UUID, reason: str) -> bool:

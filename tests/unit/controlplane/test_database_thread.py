@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import uuid4, uuid5
 
 import pytest
 from django.db import OperationalError
@@ -202,6 +202,63 @@ def test_a_reset_is_handed_over_once_and_marked_when_the_log_has_it(world: World
     desk.poll()
     row.refresh_from_db()
     assert (row.state, row.reset_seq) == ("reset", world.image.seq)
+
+
+def told(desk: Desk, image: Image, *reset: Any) -> None:
+    """The log has a reset now, and the thread has heard of it."""
+    desk.thread.applied(image, (ReplicaReset(*reset),))
+    while not desk.thread._commands.empty():
+        desk.thread._handle(desk.thread._commands.get())
+    desk.poll()
+
+
+def test_a_copy_that_the_controller_has_fetched_anew_by_itself_is_a_recovery_and_a_change_of_its_own(
+    world: World,
+) -> None:
+    topic_id, desk = world.topic("flights", (1, 2)), Desk(world.image)
+    world.put("flights", 0, isr=(1,))
+    reset_id = str(uuid5(topic_id, "0 2 7"))
+    told(desk, world.image, topic_id, 0, 2, reset_id)
+    row = ReplicaRecovery.objects.get()
+    assert (row.topic_name, row.partition, row.broker_id, row.state, row.who) == (
+        "flights",
+        0,
+        2,
+        "reset",
+        "controller",
+    )
+    change = Change.objects.get(verb="replica.recover")
+    assert (change.who, change.object_name, change.outcome) == ("controller", "flights-0@2", "pending")
+    assert change.why == row.why == recovery.STARTED_TOO_LATE and change.before["isr"] == [1]
+    told(desk, world.image, topic_id, 0, 2, reset_id)  # the same entry once more: the answer of ZooKeeper was lost, say
+    assert (ReplicaRecovery.objects.count(), Change.objects.filter(verb="replica.recover").count()) == (1, 1)
+    world.look()
+    assert recovery.advance_recovery(row.pk) == "copying"
+    world.put("flights", 0, isr=(1, 2))
+    assert recovery.advance_recovery(row.pk) == "done"
+    change.refresh_from_db()
+    assert change.outcome == "confirmed"
+    assert [(r.who, r.state, r.why) for r in selectors.recovery_list().rows] == [
+        ("controller", "done", recovery.STARTED_TOO_LATE)
+    ]
+
+
+def test_a_copy_that_somebody_asked_for_as_well_stays_theirs_and_the_change_says_what_was_done(world: World) -> None:
+    topic_id, desk = world.topic("flights", (1, 2)), Desk(world.image)
+    recovery.recover_replica("flights", 0, 2, who="alice")
+    reset_id = str(uuid5(topic_id, "0 2 7"))
+    for _ in range(2):
+        told(desk, world.image, topic_id, 0, 2, reset_id)
+    assert [(r.who, r.state) for r in ReplicaRecovery.objects.all()] == [("alice", "asked")]
+    changes = Change.objects.filter(verb="replica.recover", who="controller")
+    assert [c.outcome for c in changes] == ["confirmed"]
+
+
+def test_a_reset_that_was_asked_for_in_another_database_is_nobodys_here(world: World) -> None:
+    topic_id, desk = world.topic("flights", (1, 2)), Desk(world.image)
+    told(desk, world.image, topic_id, 0, 2, str(uuid4()))
+    told(desk, world.image, uuid4(), 0, 2, str(uuid5(topic_id, "0 2 7")))  # its topic is gone
+    assert not ReplicaRecovery.objects.exists() and not Change.objects.exists()
 
 
 def test_reports_reach_the_rows_they_speak_of(world: World) -> None:

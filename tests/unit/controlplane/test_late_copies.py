@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -10,6 +11,7 @@ from brokerd.cluster.metadata import PartitionChanged, Record, ReplicaReset
 from brokerd.cluster.model import PartitionState, Seat
 from brokerd.cluster.znodes import ResetProposal
 from controlplane.controller.events import BrokersSeen, IsrProposed
+from controlplane.services.recovery import NAMED_BY_CONTENT
 from tests.unit.controlplane.test_isr_refusals import TOPIC, TP, Desk, registration
 
 
@@ -33,6 +35,7 @@ def test_it_is_thrown_away_once_and_a_new_leader_epoch_begins() -> None:
     changed, reset = desk.asked()
     assert isinstance(changed, PartitionChanged) and isinstance(reset, ReplicaReset)
     assert (reset.topic_id, reset.partition, reset.broker_id) == (TOPIC, 0, 2)
+    assert UUID(reset.reset_id).version == NAMED_BY_CONTENT, "by this the record of changes knows that nobody asked"
     assert (desk.state.leader, desk.state.leader_epoch) == (1, before.leader_epoch + 1)
     assert (desk.state.isr, desk.state.elr) == ((Seat(1, 101),), ()), "it proves nothing any more"
     again = desk.asked(epoch=-1)
