@@ -66,7 +66,8 @@ def mind(move_id: int) -> float | None:
     }
     rate = None
     if move.adaptive is not None and move.throttle_bytes_per_s is not None:
-        rate = _stepped(move, worst, heard, now, values)
+        # Who is asked for the first time has told no time yet, only where it counts from.
+        rate = _stepped(move, worst, heard and told.keys() <= before.keys(), now, values)
     with transaction.atomic():
         changed = Move.objects.filter(pk=move.pk, version=move.version, adaptive__isnull=move.adaptive is None).update(
             **values
@@ -80,11 +81,16 @@ def _stepped(move: Move, worst: float | None, heard: bool, now: float, values: d
     """The adaptive rate after this look; what is to be written of it goes into `values`."""
     known = dict(move.adaptive or {})
     assert move.throttle_bytes_per_s is not None
-    speed = adaptive.Speed(known.get("rate", move.throttle_bytes_per_s), known.get("baseline"), known.get("heard", now))
+    speed = adaptive.Speed(
+        known.get("rate", move.throttle_bytes_per_s), known.get("baseline"), known.get("heard", now),
+        # Of a worker of before there is a baseline alone: what was learned until now is the producers' own.
+        own=known.get("own", known.get("baseline")), learned=known.get("learned", 0), harmed=known.get("harmed", 0), slow=known.get("slow", 0),
+    )  # fmt: skip
     floor, cap = float(known["floor"]), float(known["cap"])
     after = adaptive.stepped(speed, worst, heard=heard, floor=floor, cap=cap, now=now)
     values["adaptive"] = known | {
         "rate": after.rate, "baseline": after.baseline, "heard": after.heard, "p99": worst,
+        "own": after.own, "learned": after.learned, "harmed": after.harmed, "slow": after.slow,
     }  # fmt: skip
     edge = after.rate in (floor, cap) and int(after.rate) != move.throttle_bytes_per_s
     if edge or adaptive.worth_writing(after.rate, move.throttle_bytes_per_s):

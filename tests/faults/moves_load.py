@@ -101,6 +101,7 @@ class Told:
     p99_worst_second: float
     rates: tuple[int, int] | None
     compared: str
+    baseline: float | None
 
 
 def quantile(values: Sequence[float], q: float) -> float:
@@ -112,7 +113,7 @@ def one(house: House, load: Load, name: str, size: int, partitions: int, target:
     load.begin()
     began, rates, compared, copied = time.monotonic(), [], "", 0
     seconds_of: list[list[float]] = []
-    seen = 0
+    seen, baseline = 0, None
 
     def second() -> None:
         nonlocal seen
@@ -136,6 +137,7 @@ def one(house: House, load: Load, name: str, size: int, partitions: int, target:
             row = house.get(f"moves/{move}")
             if row["throttle_bytes_per_s"]:
                 rates.append(row["throttle_bytes_per_s"])
+            baseline = (row["adaptive"] or {}).get("baseline") or baseline
             if row["finished_at"]:
                 break
             assert time.monotonic() - began < 230, row
@@ -150,7 +152,7 @@ def one(house: House, load: Load, name: str, size: int, partitions: int, target:
     worst = max((quantile(s, 0.99) for s in seconds_of if len(s) > 20), default=math.nan)
     return Told(
         name, seconds, copied, len(waits), quantile(waits, 0.5), quantile(waits, 0.99), max(waits, default=math.nan), worst,
-        (min(rates), max(rates)) if rates else None, compared,
+        (min(rates), max(rates)) if rates else None, compared, baseline,
     )  # fmt: skip
 
 
@@ -191,6 +193,8 @@ def main() -> int:
                     rates = (
                         "" if t.rates is None else f"; throttle {t.rates[0] / 1e6:.1f} to {t.rates[1] / 1e6:.1f} MB/s"
                     )
+                    if t.baseline is not None:
+                        rates += f", brokers' baseline {t.baseline:.0f} ms"
                     print(
                         f"{t.name:>9}: {speed}{t.records} records, p50 {t.p50:.1f} ms, p99 {t.p99:.1f} ms, worst second's p99 {t.p99_worst_second:.1f} ms, "
                         f"longest {t.worst:.0f} ms{rates}{'; ' + t.compared if t.compared else ''}",
