@@ -12,7 +12,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz setup tools up down status check test simulate faults postgres moves-matrix moves-stuck moves-eta moves-load tail-move rolling-restart soak browser pipeline bench bench-many bench-peer bench-profile bench-console bench-plans clean cli clients
+.PHONY: help fuzz setup tools up down status check test simulate faults postgres moves-matrix moves-stuck moves-eta moves-load tail-move early-reads rolling-restart soak browser pipeline bench bench-many bench-peer bench-profile bench-console bench-plans clean cli clients
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -66,7 +66,7 @@ faults: setup tools  ## all faults on real processes, then ROUNDS of random kill
 postgres: setup  ## the control plane's and console's tests on a PostgreSQL server of their own (Debian: apt install postgresql)
 	$(BIN)/python -m tests.postgres $(ARGS)
 
-moves-matrix: setup  ## kill -9 of every part at each transition of a move, under load; some 15 minutes (options: make moves-matrix ARGS='--mode tail --victims worker')
+moves-matrix: setup  ## kill -9 of every part at each transition of a move, under load; some 20 minutes (options: make moves-matrix ARGS='--mode tail --victims worker')
 	$(BIN)/python -m tests.faults.moves_matrix $(ARGS)
 
 moves-stuck: setup  ## each cause for a move to stand still, injected: after how long it is named; some eight minutes, as root (options: make moves-stuck ARGS='--causes throttle')
@@ -88,6 +88,9 @@ rolling-restart: setup  ## all brokers of a house restarted in turn under load: 
 
 tail-move: setup  ## a partition under load leaves a broker, with its old data and without: what each mode copies (options: make tail-move BYTES=10000000000)
 	$(BIN)/python -m tests.faults.tail_move --bytes $(BYTES)
+
+early-reads: setup  ## old records read through the leader of a partition that was handed over early, beside an ordinary leader: MB/s and CPU (options: make early-reads ARGS='--bytes 300000000')
+	$(BIN)/python -m tests.faults.early_reads $(ARGS)
 
 cli: setup  ## Kafka's own command line tools, from Maven, on three brokers (options: make cli ARGS='--only topics')
 	$(BIN)/python -m tests.cli $(ARGS)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.kernel import cpu_clock
 from tests.cluster.house import House
 from tests.cluster.local import wait_for
 from tests.cluster.test_failover import Verifier
@@ -35,6 +36,7 @@ class Round:
     victim: str
     back_s: float
     resumed_s: float
+    """Since the part's return; of a move that then waits for nothing but its operator's cut, since that cut."""
     ended_s: float
     problems: list[str]
     trace: str
@@ -72,6 +74,11 @@ class Matrix:
             trace.append(f"resumed {time.monotonic() - back:.1f}")
         then = now = self.seen.told(move_id)
         trace.append(f"first seen {time.monotonic() - back:.1f} {_short(then)}")
+        since = back
+        if self.mode.waits(*then):
+            wait_for(lambda: self.mode.urge(move_id) == "cut", "the cut", 150)
+            since, then = time.monotonic(), self.seen.told(move_id)
+            trace.append(f"cut {since - back:.1f} {_short(then)}")
 
         def went_on() -> bool:
             nonlocal now
@@ -80,18 +87,19 @@ class Matrix:
 
         wait_for(went_on, f"the move to go on from {then}", 60)
         resumed = time.monotonic()
-        trace.append(f"then {resumed - back:.1f} {_short(now)}")
+        used = cpu_clock([pid]) if pid is not None and pid == self.seen.pids().get(name) else 0.0
+        trace.append(f"then {resumed - back:.1f} {_short(now)} ({name} has used {used:.1f} s of CPU)")
         self.seen.patient(lambda: self.house.post(f"moves/{move_id}/throttle", {"throttle_bytes_per_s": 100_000_000}))
         done = wait_for(lambda: self._ended(move_id, trace, back), "the move's end", 150)
         ended = time.monotonic()
         problems = self._judge(done, moment, before, wanted)
-        if resumed - back > RESUMED_SECONDS_MAX:
-            problems.append(f"went on after {resumed - back:.1f} s")
+        if resumed - since > RESUMED_SECONDS_MAX:
+            problems.append(f"went on after {resumed - since:.1f} s")
         alive = self.seen.pids()
         died = sorted(n for n in pids if alive.get(n) != (pid if n == name else pids[n]))
         problems += [f"{n} died by itself ({self.seen.last_words(n)})" for n in died]
         problems += self.mode.after(move_id, done)
-        return Round(moment, victim, back - killed, resumed - back, ended - resumed, problems, "; ".join(trace))
+        return Round(moment, victim, back - killed, resumed - since, ended - resumed, problems, "; ".join(trace))
 
     def _ended(self, move_id: int, trace: list[str], back: float) -> dict[str, Any] | None:
         move, counted = self.seen.move(move_id), _counted(self.seen.states(move_id))

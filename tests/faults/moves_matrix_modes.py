@@ -1,6 +1,6 @@
 """The three ways in which the matrix moves: which moments each has, how one is reached, what has to be done for the move to end, what it may leave.
 
-`copy` copies everything; `tail` nothing old, and ends by an operator's cut; `early` nothing old either, hands over at once and leaves the old records
+`copy` copies everything, and compares it, as a move does that says nothing else; `tail` nothing old, and ends by an operator's cut; `early` nothing old either, hands over at once and leaves the old records
 with the old replicas, where they are read from the earliest on through the new leaders, before everything goes home by a copy. Called by
 `moves_matrix`. Does not check: what is the same for all of them (`moves_matrix`).
 """
@@ -12,6 +12,7 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
+from controlplane.moveparts import COMPARING
 from tests.cluster.house import House
 from tests.cluster.local import wait_for
 from tests.cluster.test_failover import PARTITIONS, Count, Verifier
@@ -27,14 +28,18 @@ JOINED = {"ordered", "copying", "verifying", "done"}
 """Of a part of a tail that was cut, or handed over: old and new copies are replicas together, or the old ones have gone."""
 
 
+def _compares(part: dict[str, Any]) -> bool:
+    return part["state"] == "verifying" and str(part["note"]).startswith(COMPARING)
+
+
 class Copies:
     """Mode `copy`. `steps`: assignment generations that a part takes at most, when it is done and when it is not."""
 
-    moments: Sequence[str] = ("ordering", "copying", "ending", "pausing", "cancelling", "rolling_back")
+    moments: Sequence[str] = ("ordering", "copying", "comparing", "ending", "pausing", "cancelling", "rolling_back")
     topics: Sequence[str] = ("verified", "cargo")
     weighed = "cargo"
     """The topic by which the way is chosen."""
-    steps = (2, 4)
+    steps = (4, 6)
     asked: dict[str, Any] = {"mode": "copy"}
 
     def __init__(self, house: House, verifier: Verifier) -> None:
@@ -54,11 +59,18 @@ class Copies:
         """The move is there, and its operator has said what the moment is about."""
         if moment == "ordering":
             return
+        if moment == "comparing":
+            self._wait(move_id, lambda: any(_compares(p) for p in self.seen.parts(move_id)), "a part to be compared")
+            return
         if moment == "ending":
             self._until(move_id, lambda m: m["percent"] > 85 or m["finished_at"], "the end to be near", 120)
             return
         self._until(move_id, lambda m: (m["bytes_done"] or 0) > 200_000, "a part to be copied", 60)
         self._say(move_id, moment)
+
+    def waits(self, state: str, ended: int, copied: int, finished: str | None, states: Sequence[str]) -> bool:
+        """Whether it has done all that it may without its operator, from what is told of it."""
+        return False
 
     def urge(self, move_id: int) -> str:
         """What its operator does for it to end, asked again and again; what was done, in a word."""
@@ -66,7 +78,13 @@ class Copies:
 
     def after(self, move_id: int, done: dict[str, Any]) -> list[str]:
         """What is wrong besides; everything is such that a next round may begin."""
-        return []
+        if done["state"] != "done":
+            return []
+        return [
+            f"{p['topic']}-{p['partition']} lost its old copy uncompared: {p['compared']}"
+            for p in self.seen.parts(move_id)
+            if not p["compared"] or p["compared"]["equal"] is not True
+        ]
 
     def _say(self, move_id: int, moment: str) -> None:
         if moment in VERBS:
@@ -111,6 +129,9 @@ class Tails(Copies):
                 self._wait(move_id, lambda: sought & set(self.seen.states(move_id)), f"a part to be one of {sought}")
         self._say(move_id, moment)
 
+    def waits(self, state: str, ended: int, copied: int, finished: str | None, states: Sequence[str]) -> bool:
+        return state == "running" and set(states) == {"ready"}
+
     def urge(self, move_id: int) -> str:
         states, move = set(self.seen.states(move_id)), self.seen.move(move_id)
         if (
@@ -142,7 +163,7 @@ class Tails(Copies):
         self.verifier.begins |= {
             p["partition"]: p["cut_at"] for p in self.seen.parts(move_id) if p["cut_at"] is not None
         }
-        return []
+        return super().after(move_id, done)
 
 
 class Early(Tails):
@@ -171,12 +192,15 @@ class Early(Tails):
             self._wait(move_id, lambda: sought & set(self.seen.states(move_id)), f"a part to be one of {sought}")
         self._say(move_id, moment)
 
+    def waits(self, state: str, ended: int, copied: int, finished: str | None, states: Sequence[str]) -> bool:
+        return False
+
     def urge(self, move_id: int) -> str:
         """It hands over by itself."""
         return ""
 
     def after(self, move_id: int, done: dict[str, Any]) -> list[str]:
-        problems = self._read()
+        problems = Copies.after(self, move_id, done) + self._read()
         away = {k: self.home[k] for k, (replicas, _) in self.seen.placements().items() if replicas != self.home[k]}
         if away:
             self._go_home(away)
