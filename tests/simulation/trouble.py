@@ -133,6 +133,7 @@ class Trouble:
             held = [s for _, s in states if self._losing.broker_id in s.replicas]
             if (
                 self.world.now_us < self._losing_until_us
+                or not self._losing.alive  # its seat of before may still stand in the log
                 or self._losing.limps
                 or not all((self._losing.broker_id, seat) in s.isr for s in held)
             ):
