@@ -58,8 +58,10 @@ def paged(
     columns: dict[str, str],
     query: str = "",
     tie: str = "pk",
+    whole: QuerySet[M] | None = None,
 ) -> Page[T]:
-    """One page of `rows` in the order of `sort` (a key of `columns`; an unknown one falls back to the first). Unknown values sort last."""
+    """One page of `rows` in the order of `sort` (a key of `columns`; an unknown one falls back to the first). Unknown values sort last. `whole`: `rows`
+    without their conditions, where these lead a database to look for a page's rows among all that meet them instead of by their keys."""
     name = sort.lstrip("-")
     if name not in columns:
         sort = name = next(iter(columns))
@@ -70,7 +72,7 @@ def paged(
     start = (page - 1) * per_page
     # Keys first: a sort of ten thousands of whole rows, joined with others, carries them all along.
     keys = list(rows.order_by(order, tie).values_list("pk", flat=True)[start : start + per_page])
-    found = {row.pk: row for row in rows.filter(pk__in=keys)}
+    found = {row.pk: row for row in (rows if whole is None else whole).filter(pk__in=keys)}
     return Page(shape([found[k] for k in keys if k in found]), total, page, pages, per_page, sort, query)
 
 

@@ -202,6 +202,8 @@ def move_row(move_id: int, kinds: Sequence[Kind] | None = None) -> MoveRow | Non
     return None if move is None else _row(move, sums_of_kinds(kinds))
 
 
+IN_SUMS = ("state", "bytes_total", "bytes_done")
+"""Columns of the index `parts_as_sums`."""
 PART_COLUMNS = {"topic": "topic_name", "state": "state", "bytes_total": "bytes_total", "bytes_done": "bytes_done"}
 
 
@@ -222,7 +224,9 @@ def move_parts(
             )
             for p in found
         ],
-        page=page, per_page=per_page, sort=sort, columns=PART_COLUMNS, tie="partition",
+        # Sorted by size or state an index holds all but the row's own number; by topic another holds the partition.
+        page=page, per_page=per_page, sort=sort, columns=PART_COLUMNS, tie="pk" if sort.lstrip("-") in IN_SUMS else "partition",
+        whole=MovePartition.objects.all(),
     )  # fmt: skip
 
 
