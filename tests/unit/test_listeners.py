@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from brokerd.apis.metadata import MetadataApi, reachable
+from brokerd.apis.metadata import MetadataApi
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import BrokerUp, record_from_json, record_to_json
 from brokerd.cluster.model import Endpoint, PartitionState, Seat, TopicState
@@ -15,6 +15,7 @@ from brokerd.cluster.znodes import Registration
 from brokerd.config import BrokerConfig
 from brokerd.listeners import parse_listeners, show_listeners
 from brokerd.net.listeners import Listeners
+from tests.unit.apis.test_metadata import told
 
 INSIDE, OUTSIDE = Endpoint("INSIDE", "10.0.0.1", 9092), Endpoint("OUTSIDE", "broker.example.org", 19092, "SASL_SSL")
 GIVEN = {
@@ -52,10 +53,9 @@ def test_a_client_hears_of_the_brokers_by_the_listener_it_came_by() -> None:
     image.apply(up(1, INSIDE, OUTSIDE))
     image.apply(up(2, INSIDE._replace(host="10.0.0.2")))
     image.apply(up(3))  # an older broker: one listener without a name
-    assert [(b.broker_id, host, port) for b, host, port in reachable(image, "OUTSIDE")] == [
-        (1, "broker.example.org", 19092), (3, "10.0.0.3", 9092),
-    ]  # fmt: skip
-    assert [host for _, host, _ in reachable(image, "INSIDE")] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
+    outside, inside = (told(image, listener, cluster=False).brokers for listener in ("OUTSIDE", "INSIDE"))
+    assert [(b.node_id, b.host, b.port) for b in outside] == [(1, "broker.example.org", 19092), (3, "10.0.0.3", 9092)]
+    assert [b.host for b in inside] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
 
 
 @pytest.mark.parametrize(("version", "error"), [(5, 5), (6, 72)])
