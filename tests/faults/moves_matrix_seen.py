@@ -88,6 +88,8 @@ class Seen:
     def _described(self, resource: ConfigResource) -> Any:
         """None where nobody answers yet: a broker that was killed is connected to again after some seconds."""
         try:
+            # librdkafka forgets a broker that metadata did not name while it was away (docs/clients.md).
+            self.house.admin.list_topics(timeout=10)
             return self.house.admin.describe_configs([resource], request_timeout=10)[resource].result(15)
         except (KafkaException, TimeoutError):
             return None

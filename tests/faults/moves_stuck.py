@@ -1,14 +1,15 @@
 """`make moves-stuck`: each cause that a move knows for standing still is injected into a living house of four brokers, and it is measured after how long the
 move's page names it; then it is healed, and the move has to end.
 
-Wanted: named within 90 s, `will_not_finish` within 60 s. `no_space` mounts a small file system (root). Not injected: `cut_due`, which is an hour at
-least (tests/unit/controlplane/test_tail_moves.py).
+Wanted: named within 90 s, `will_not_finish` within 60 s. `no_space` mounts a small file system (root). For `cut_due`, a deadline of an hour at least, the
+move's start is put an hour back in its row; that an hour passes is not shown.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -144,9 +145,50 @@ def unfit(house: House) -> Iterator[Injected]:
     house.by_two("move.cut", str(move), {"confirm": "kept"})
 
 
+@contextlib.contextmanager
+def refused(house: House) -> Iterator[Injected]:
+    """Its target dies after it was planned: the controller takes no order onto a broker that is not there. (After ten seconds the worker says which is down.)"""
+    house.topic("unwanted", partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [1]})
+    pour(house, "unwanted", SIZE)
+    scope = {"kind": "partitions", "partitions": [{"topic": "unwanted", "partition": 0, "replicas": [4]}]}
+    move = int(house.post("moves", {"scope": scope, "why": "stuck"})["id"])
+    house.manage("process", "kill", "broker-4")
+    wait_for(
+        lambda: not next(b for b in house.get("brokers")["rows"] if b["broker_id"] == 4)["alive"],
+        "the death to be seen",
+    )
+    at = time.monotonic()
+    house.post(f"moves/{move}/start", {"why": "stuck"})
+    yield move, at
+    house.manage("process", "start", "broker-4")
+
+
+@contextlib.contextmanager
+def cut_due(house: House) -> Iterator[Injected]:
+    move = begun(house, "overdue", 1, 2, None, mode="tail", deadline_hours=1)
+    wait_for(lambda: part_of(house, move)["state"] == "ready", "the new copy to be in step", 60)
+    at = time.monotonic()
+    with contextlib.closing(sqlite3.connect(house.folder / "db.sqlite3", timeout=20)) as rows, rows:
+        rows.execute("UPDATE controlplane_move SET started_at = datetime(started_at, '-1 hour') WHERE id = ?", (move,))
+    yield move, at
+    house.by_two("move.cut", str(move), {"confirm": "overdue"})
+    wait_for(lambda: part_of(house, move)["cause"] == "", "the cause to be gone", 60)
+
+
 SCENES: dict[str, Callable[[House], Scene]] = {
     s.__name__: s
-    for s in (target_down, source_down, controller, throttle, no_space, fetch_error, will_not_finish, unfit)
+    for s in (
+        target_down,
+        source_down,
+        controller,
+        refused,
+        throttle,
+        no_space,
+        fetch_error,
+        will_not_finish,
+        unfit,
+        cut_due,
+    )
 }
 
 
