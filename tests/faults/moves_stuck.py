@@ -154,7 +154,7 @@ def refused(house: House) -> Iterator[Injected]:
     move = int(house.post("moves", {"scope": scope, "why": "stuck"})["id"])
     house.manage("process", "kill", "broker-4")
     wait_for(
-        lambda: not next(b for b in house.get("brokers")["rows"] if b["broker_id"] == 4)["alive"],
+        lambda: not next(b for b in house.get("brokers") if b["broker_id"] == 4)["alive"],
         "the death to be seen",
     )
     at = time.monotonic()
