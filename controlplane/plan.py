@@ -282,9 +282,10 @@ def _fill(
                 break
             key = (p.topic_id, p.partition)
             replicas = placed[key]
-            # Whoever is being filled gives nothing away.
-            donors = [b for b in replicas if loads.replicas.get(b, 0) > share and b not in filling]
-            if broker in replicas or not donors:
+            # A copy that the rack has already may change its place there; a second one would die with the first.
+            there = [b for b in replicas if b in filling]
+            donors = [b for b in there or replicas if loads.replicas.get(b, 0) > share]
+            if broker in replicas or len(there) > 1 or not donors:
                 continue
             donor = max(donors, key=lambda b: (loads.replicas[b], b))
             domains = {loads.domain(b) for b in replicas if b != donor} - {None}

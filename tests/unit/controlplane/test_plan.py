@@ -75,7 +75,14 @@ def test_a_new_rack_is_filled_to_its_share_from_the_others_alone() -> None:
     assert not p.problems
     came = [b for x in p.parts for b in set(x.replicas_to) - set(x.view.replicas)]
     assert (came.count(5), came.count(6)) == (4, 4) and set(came) == {5, 6}
+    assert all(len({5, 6} & set(x.replicas_to)) == 1 for x in p.parts), "no partition has both copies in the new rack"
     assert all(len(set(x.replicas_to)) == 2 for x in p.parts)
+
+
+def test_a_rack_that_has_a_copy_of_everything_shares_it_and_gets_no_second_one() -> None:
+    p = plan({"kind": "fill", "rack": "z"}, parts(*[(5, 1), (5, 2), (5, 3)] * 4), brokers(6, racks=RACKS))
+    assert len(p.parts) == 4
+    assert all(x.replicas_to == (6, x.view.replicas[1]) for x in p.parts)
 
 
 @pytest.mark.parametrize("kind", ["drain", "fill"])
