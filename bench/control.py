@@ -1,7 +1,8 @@
-"""What the same bytes cost this machine right now without a broker: the loops of docs' hardware table, run beside each figure.
+"""Current CPU cost of the same bytes on this machine without a broker. The loops are those of the hardware table in docs. They run beside each
+measurement.
 
-A virtual machine's kernel time for the same write varies several times over within minutes (fresh pages, a busy neighbour), so a limit in CPU
-seconds per GB means nothing without it. Called by `bench`. Must not come in: anything of brokerd.
+On a virtual machine the kernel time of the same write can change several-fold within minutes (new pages, a busy neighbour). A limit in CPU
+seconds per GB is meaningless without this factor. Does not use brokerd.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from pathlib import Path
 from crc32c import crc32c
 
 BYTES = 400_000_000
-"""As much as a case writes: a small file would only meet pages that the kernel has at hand."""
+"""As many bytes as a case writes. A small file would only use pages that the kernel has ready."""
 TABLE = {
     ("produce", 16_384): 1.15,
     ("produce", 1_000_000): 0.75,
     ("consume", 16_384): 0.31,
     ("consume", 1_000_000): 0.13,
 }
-"""CPU s/GB of these loops where the prototype's limits were measured: recv + crc32c + write; sendfile."""
+"""CPU s/GB of these loops on the machine of the prototype's limits: recv + crc32c + write; sendfile."""
 
 
 def cpu_s_per_gb(act: str, batch_bytes: int, folder: Path) -> float:
-    """Of the loop that a broker cannot do without: receive, check and write, or send from a file, `batch_bytes` at a time."""
+    """CPU seconds per GB of a broker's minimal loop with batches of `batch_bytes`: receive, check and write, or send from a file."""
     listener = socket.create_server(("127.0.0.1", 0))
     client = socket.create_connection(listener.getsockname())
     server, _ = listener.accept()
@@ -52,7 +53,7 @@ def cpu_s_per_gb(act: str, batch_bytes: int, folder: Path) -> float:
 
 
 def factor(act: str, batch_bytes: int, folder: Path) -> float:
-    """How many times dearer the loop is here and now than where the limits were measured."""
+    """Current CPU cost of the loop on this machine, relative to the machine on which the limits were measured."""
     return cpu_s_per_gb(act, batch_bytes, folder) / TABLE[act, batch_bytes]
 
 

@@ -1,4 +1,4 @@
-"""What the kernel counted: CPU seconds, memory, which core did whose work. Law: figures of /proc only. Called by `bench` and `bench.peer`."""
+"""Figures of the kernel (/proc): CPU seconds, memory, cores of threads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CPUCLOCK_SCHED = 2
 
 
 def cpu_seconds(pids: Iterable[int]) -> tuple[float, float]:
-    """(user, system) seconds of all of them so far."""
+    """(user, system) CPU seconds of all these processes so far."""
     user = system = 0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -24,15 +24,15 @@ def cpu_seconds(pids: Iterable[int]) -> tuple[float, float]:
 
 
 def cpu_clock(pids: Iterable[int]) -> float:
-    """Seconds that all threads of theirs have run so far, to the nanosecond: what an act of a tenth of a second cost does not show in ticks.
+    """CPU seconds of all threads of these processes so far, with nanosecond resolution. Clock ticks are too coarse for work of a tenth of a second.
 
-    The id of another process's clock is what clock_getcpuclockid(3) makes of its pid.
+    The clock id of another process is derived from its pid as clock_getcpuclockid(3) does.
     """
     return sum(time.clock_gettime((~pid << 3) | CPUCLOCK_SCHED) for pid in pids)
 
 
 def rss_mb(pid: int, field: str = "VmRSS") -> float:
-    """Resident MiB now, or its peak with "VmHWM"; 0 when the process is gone."""
+    """Resident MiB now, or the peak with "VmHWM"; 0 if the process has ended."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(field + ":"):
             return int(line.split()[1]) / 1024
@@ -40,7 +40,7 @@ def rss_mb(pid: int, field: str = "VmRSS") -> float:
 
 
 def busy_seconds(core: int) -> float:
-    """Seconds that this core has worked so far, for whomever. What a hypervisor took away counts as work."""
+    """Busy seconds of this core so far, for any process. Time taken by a hypervisor counts as busy."""
     for line in Path("/proc/stat").read_text().splitlines():
         name, *fields = line.split()
         if name == f"cpu{core}":
@@ -50,30 +50,30 @@ def busy_seconds(core: int) -> float:
 
 
 def pin(pids: Iterable[int], cores: set[int]) -> None:
-    """All threads of these processes onto `cores`; threads made later inherit it."""
+    """Pin all threads of these processes to `cores`. Later threads inherit it."""
     for pid in pids:
         for thread in Path(f"/proc/{pid}/task").iterdir():
             try:
                 os.sched_setaffinity(int(thread.name), cores)
             except ProcessLookupError:
-                continue  # it ended meanwhile
+                continue  # it has ended
 
 
 def thread_demand(pid: int) -> dict[int, float]:
-    """Seconds that each thread of a process has run or waited for a core so far: a thread held up by neighbours wanted to run all the same."""
+    """{thread id: seconds}: the time so far in which the thread has run or has waited for a core. The waiting time counts as demand too."""
     out = {}
     for thread in Path(f"/proc/{pid}/task").iterdir():
         try:
             ran, waited, _ = (thread / "schedstat").read_text().split()
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended meanwhile
+            continue  # it has ended
         out[int(thread.name)] = (int(ran) + int(waited)) / 1e9
     return out
 
 
 @contextmanager
 def on_cores(cores: set[int]) -> Iterator[None]:
-    """This thread, and what it starts meanwhile, on `cores`."""
+    """Pin this thread, and the processes that it starts meanwhile, to `cores`."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
@@ -83,8 +83,8 @@ def on_cores(cores: set[int]) -> Iterator[None]:
 
 
 def take_memory(folder: Path, megabytes: int) -> None:
-    """Make the kernel own that many free pages. A virtual machine's host takes free memory back after some seconds, and the first write to a page
-    then costs several times the copy: it would fall on whoever writes next, which is chance."""
+    """Make sure that the kernel owns free pages of `megabytes` MB. The host of a virtual machine reclaims free memory after some seconds. Then the first
+    write to a page costs several times as much as the copy, and the next measured program would get this cost by chance."""
     block = bytes(1_000_000)
     with tempfile.TemporaryFile(dir=folder) as file:
         for i in range(megabytes):

@@ -1,9 +1,9 @@
-"""`python -m bench.many`: ten thousand partitions on one broker: made, stopped, started, killed, in memory, and produced to, beside ten.
+"""`python -m bench.many`: ten thousand partitions on one broker: create, stop, start, kill, memory, and produce; each compared with ten partitions.
 
-A start is timed from the moment it is asked for until every partition has a leader and a record is acknowledged, as a client sees it.
-Each pass over all partitions has one over ten partitions beside it, in the same run, by two clients: librdkafka, which keeps a queue for each
-partition and may be the limit, and one that sends requests made beforehand (`raw`). A row in which the broker was not busy is marked
-*client-bound*; what is judged is `raw`, and where even that was the limit the broker's CPU per record.
+The time of a start is from the request until every partition has a leader and a record is acknowledged, as a client sees it. Each pass over
+all partitions has a pass over ten partitions beside it, in the same run, with two clients. librdkafka keeps a queue for each partition and may
+be the limit. `raw` sends requests that were encoded before. A row in which the broker was not busy is marked *client-bound*. The limits apply
+to `raw`, or, if `raw` was client-bound too, to the broker's CPU per record.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import client, raw
-from bench.__main__ import ROOT, house
+from bench.__main__ import ROOT, local_cluster
 from bench.kernel import cpu_clock, rss_mb
 
 PARTITIONS_PER_TOPIC = 100
@@ -33,12 +33,12 @@ FEW_PARTITIONS = 10
 RECORD_BYTES, BATCH_BYTES = 1024, 16_384
 LIMITS = {"clean_start_s": 10.0, "start_after_kill_s": 30.0, "rss_mb": 300.0, "ratio_min": 0.5}
 BUSY = 0.8
-"""Of one core: a broker below that waited for its client."""
+"""Fraction of one core. A broker below it waited for its client."""
 WAIT_SECONDS = 300
 
 
 class Broker:
-    """The one broker of a house, as `manage.py` shows and moves it."""
+    """The only broker of a local cluster, controlled by `manage.py`."""
 
     def __init__(self, bootstrap: str, folder: str) -> None:
         self.bootstrap, self._folder = bootstrap, folder
@@ -54,13 +54,13 @@ class Broker:
         return next(int(p["pid"]) for p in processes if p["name"] == "broker-1")
 
     def do(self, verb: str) -> float:
-        """Seconds that stop, start or kill took."""
+        """Seconds that the verb (stop, start or kill) took."""
         began = time.monotonic()
         self._manage("process", verb, "broker-1")
         return time.monotonic() - began
 
     def create(self, partitions: int) -> list[str]:
-        """The topics that hold them; beside them, one of ten partitions."""
+        """Create topics with that many partitions, and one topic of ten partitions; returns the names of the former."""
         names = [f"many-{i:05d}" for i in range(-(-partitions // PARTITIONS_PER_TOPIC))]
         wanted = [NewTopic(n, PARTITIONS_PER_TOPIC, 1) for n in names] + [NewTopic(FEW, FEW_PARTITIONS, 1)]
         for at in range(0, len(wanted), TOPICS_PER_REQUEST):
@@ -70,7 +70,7 @@ class Broker:
         return names
 
     def led(self, topic: str | None = None) -> int:
-        """Partitions of ours with a leader, or of one topic; 0 while nobody answers."""
+        """Number of partitions of this benchmark, or of one topic, with a leader; 0 while no broker responds."""
         try:
             topics = self.admin.list_topics(topic, timeout=5).topics.values()
         except KafkaException:
@@ -78,9 +78,9 @@ class Broker:
         return sum(p.leader >= 0 for t in topics if t.topic.startswith("many-") for p in t.partitions.values())
 
     def until_led(self, partitions: int, topics: Sequence[str]) -> None:
-        """Until every partition has a leader, and one record each in the last partitions made is acknowledged."""
+        """Wait until every partition has a leader and one record each in the last created partitions is acknowledged."""
         deadline = time.monotonic() + WAIT_SECONDS
-        # One topic is asked for until it is led: to list all of them four times a second would be work for the broker.
+        # One topic is polled until it has a leader. A poll of all topics four times a second would be work for the broker.
         while self.led(topics[-1]) < PARTITIONS_PER_TOPIC or self.led() < partitions:
             if time.monotonic() > deadline:
                 raise SystemExit(f"{self.led()} of {partitions} partitions have a leader after {WAIT_SECONDS} s")
@@ -92,7 +92,7 @@ class Broker:
             raise SystemExit("a record was not acknowledged after the start")
 
     def started(self, partitions: int, topics: Sequence[str]) -> dict[str, float]:
-        """`spawned_after_s` is what the verb took (Django, the supervisor): part of `seconds`, and none of the broker's."""
+        """`spawned_after_s`: duration of the verb (Django, the supervisor). It is part of `seconds`, but is not work of the broker."""
         began = time.monotonic()
         spawned = self.do("start")
         self.until_led(partitions, topics)
@@ -106,7 +106,7 @@ class Broker:
 
 
 class Load(NamedTuple):
-    """`busy` is the broker's share of one core, `broker_us` its CPU microseconds per record."""
+    """`busy`: fraction of one core that the broker used. `broker_us`: CPU microseconds of the broker per record."""
 
     records_per_s: float
     broker_us: float
@@ -114,7 +114,7 @@ class Load(NamedTuple):
 
 
 def load(broker: Broker, pid: int, topics: Sequence[str], records: int) -> Load:
-    client.produce(broker.bootstrap, topics, b"x", 10 * len(topics), BATCH_BYTES, "1")  # connections, files, leaders
+    client.produce(broker.bootstrap, topics, b"x", 10 * len(topics), BATCH_BYTES, "1")  # warm-up
     before = cpu_clock([pid])
     seconds = client.produce(broker.bootstrap, topics, os.urandom(RECORD_BYTES), records, BATCH_BYTES, "1")
     cpu = cpu_clock([pid]) - before
@@ -122,18 +122,18 @@ def load(broker: Broker, pid: int, topics: Sequence[str], records: int) -> Load:
 
 
 def load_raw(broker: Broker, pid: int, partitions: Sequence[tuple[str, int]], records: int) -> Load:
-    """The same with requests that were made before, a batch each."""
+    """The same with requests that were encoded before, one batch each."""
     host, port = broker.bootstrap.split(",")[0].rsplit(":", 1)
-    batch, holds = raw.batch(os.urandom(RECORD_BYTES), BATCH_BYTES)
-    raw.produce(host, int(port), partitions, len(partitions), batch)  # files, leaders
+    batch, records_per_batch = raw.batch(os.urandom(RECORD_BYTES), BATCH_BYTES)
+    raw.produce(host, int(port), partitions, len(partitions), batch)  # warm-up: files, leaders
     before = cpu_clock([pid])
-    requests = -(-records // holds)
+    requests = -(-records // records_per_batch)
     seconds = raw.produce(host, int(port), partitions, requests, batch)
     cpu = cpu_clock([pid]) - before
-    return Load(requests * holds / seconds, cpu / (requests * holds) * 1e6, cpu / seconds)
+    return Load(requests * records_per_batch / seconds, cpu / (requests * records_per_batch) * 1e6, cpu / seconds)
 
 
-def told(passes: Sequence[Load]) -> dict[str, Any]:
+def reported(passes: Sequence[Load]) -> dict[str, Any]:
     busy = median(p.busy for p in passes)
     return {
         "records_per_s": round(median(p.records_per_s for p in passes)),
@@ -144,17 +144,18 @@ def told(passes: Sequence[Load]) -> dict[str, Any]:
     }
 
 
-def judged(said: dict[str, Any]) -> list[str]:
-    """What is over its limit. Where the client was the limit over all partitions, the broker's CPU per record stands for the rates."""
-    few, many = said["raw_few"], said["raw_many"]
-    for name, one, other in (("", said["few"], said["many"]), ("raw_", few, many)):
-        said[f"{name}ratio_of_rates"] = round(other["records_per_s"] / one["records_per_s"], 2)
-        said[f"{name}ratio_of_costs"] = round(one["broker_us_per_record"] / other["broker_us_per_record"], 2)
-    ratio = max(said["raw_ratio_of_rates"], said["raw_ratio_of_costs"] if many["client_bound"] else 0.0)
-    rss = max(said["rss_mb_after_load"], said["clean_start"]["rss_mb"], said["start_after_kill"]["rss_mb"])
+def exceeded_limits(figures: dict[str, Any]) -> list[str]:
+    """Names of the figures over their limits. If the client limits the rate over all partitions, the CPU of the broker per record counts instead
+    of the rate. The ratios are added to `figures`."""
+    few, many = figures["raw_few"], figures["raw_many"]
+    for name, one, other in (("", figures["few"], figures["many"]), ("raw_", few, many)):
+        figures[f"{name}ratio_of_rates"] = round(other["records_per_s"] / one["records_per_s"], 2)
+        figures[f"{name}ratio_of_costs"] = round(one["broker_us_per_record"] / other["broker_us_per_record"], 2)
+    ratio = max(figures["raw_ratio_of_rates"], figures["raw_ratio_of_costs"] if many["client_bound"] else 0.0)
+    rss = max(figures["rss_mb_after_load"], figures["clean_start"]["rss_mb"], figures["start_after_kill"]["rss_mb"])
     over = {
-        "clean start": said["clean_start"]["seconds"] > LIMITS["clean_start_s"],
-        "start after kill -9": said["start_after_kill"]["seconds"] > LIMITS["start_after_kill_s"],
+        "clean start": figures["clean_start"]["seconds"] > LIMITS["clean_start_s"],
+        "start after kill -9": figures["start_after_kill"]["seconds"] > LIMITS["start_after_kill_s"],
         "memory": rss > LIMITS["rss_mb"],
         "throughput": ratio < LIMITS["ratio_min"],
     }
@@ -162,17 +163,17 @@ def judged(said: dict[str, Any]) -> list[str]:
 
 
 def measure(broker: Broker, partitions: int, records: int, passes: int) -> dict[str, Any]:
-    said: dict[str, Any] = {"partitions": partitions, "cores": os.cpu_count()}
+    figures: dict[str, Any] = {"partitions": partitions, "cores": os.cpu_count()}
     began = time.monotonic()
     topics = broker.create(partitions)
     broker.until_led(partitions, topics)
     pid = broker.pid
-    said["create"] = {
+    figures["create"] = {
         "seconds": round(time.monotonic() - began, 1),
         "broker_cpu_s": round(cpu_clock([pid]), 1),
     }
     of_few = [(FEW, p) for p in range(FEW_PARTITIONS)]
-    # Topics take turns, as librdkafka is asked to.
+    # The topics take turns, as with librdkafka.
     of_many = [(topic, p) for p in range(PARTITIONS_PER_TOPIC) for topic in topics]
     passed: dict[str, list[Load]] = {name: [] for name in (FEW, "many", "raw_few", "raw_many")}
     for _ in range(passes):
@@ -180,13 +181,13 @@ def measure(broker: Broker, partitions: int, records: int, passes: int) -> dict[
         passed["many"].append(load(broker, pid, topics, records))
         passed["raw_few"].append(load_raw(broker, pid, of_few, records))
         passed["raw_many"].append(load_raw(broker, pid, of_many, records))
-    said.update((name, told(some)) for name, some in passed.items())
-    said["rss_mb_after_load"] = round(rss_mb(pid), 1)
-    said["stop_s"] = round(broker.do("stop"), 1)
-    said["clean_start"] = broker.started(partitions, topics)
+    figures.update((name, reported(some)) for name, some in passed.items())
+    figures["rss_mb_after_load"] = round(rss_mb(pid), 1)
+    figures["stop_s"] = round(broker.do("stop"), 1)
+    figures["clean_start"] = broker.started(partitions, topics)
     broker.do("kill")
-    said["start_after_kill"] = broker.started(partitions, topics)
-    return said
+    figures["start_after_kill"] = broker.started(partitions, topics)
+    return figures
 
 
 def main() -> int:
@@ -196,14 +197,14 @@ def main() -> int:
     options.add_argument("--passes", type=int, default=5)
     options.add_argument("--port-base", type=int, default=24290)
     options.add_argument("--out", type=Path, default=ROOT / "build" / "bench-many.json")
-    asked = options.parse_args()
-    with house(asked.port_base, "--brokers", "1", "--controllers", "1") as (answer, _, _):
+    arguments = options.parse_args()
+    with local_cluster(arguments.port_base, "--brokers", "1", "--controllers", "1") as (answer, _, _):
         broker = Broker(answer["bootstrap"], answer["folder"])
-        said = measure(broker, asked.partitions, asked.records, asked.passes)
-    over = judged(said)
-    asked.out.parent.mkdir(parents=True, exist_ok=True)
-    asked.out.write_text(json.dumps(said, indent=2))
-    print(json.dumps(said, indent=2))
+        figures = measure(broker, arguments.partitions, arguments.records, arguments.passes)
+    over = exceeded_limits(figures)
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(figures, indent=2))
+    print(json.dumps(figures, indent=2))
     print(f"limits: {LIMITS}; over: {', '.join(over) or 'none'}")
     return 1 if over else 0
 

@@ -1,5 +1,8 @@
-"""`python -m bench.plans`: a plan of every partition of a large seeded cluster, made, kept, listed, compared, given out, taken in, made a move: seconds
-each, and seconds of this process's CPU, which a busy machine does not stretch. The rows are those of `bench.console`. What it does not show: the copying, and PostgreSQL (SQLite, as in the house)."""
+"""`python -m bench.plans`: a plan of every partition of a large seeded cluster: create, save, list, compare, export, import, make a move of it.
+
+Reports elapsed seconds of each, and CPU seconds of this process, which do not grow on a busy machine. The rows are those of `bench.console`.
+Not measured: the copying, and PostgreSQL (the database is SQLite, as in a local cluster).
+"""
 
 from __future__ import annotations
 
@@ -13,29 +16,30 @@ from collections.abc import Callable
 from typing import Any
 
 SECONDS_MAX = 10.0
-"""The budget of a plan for 100,000 partitions with one broker drained."""
+"""Budget of a plan for 100,000 partitions that drains one broker."""
 PAGE_MS_MAX = 100.0
 BROKER = 1
 
 
 def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float]]:
-    """(what, seconds, seconds of CPU, budget in seconds)."""
+    """(name of the step, elapsed seconds, CPU seconds, budget in seconds) of each step."""
     from bench.console import BROKERS, DEAD, seed
 
     seed(topics, partitions, 1)
+    from controlplane.domain.scope import DrainScope, parse
     from controlplane.models import Broker, Partition
     from controlplane.selectors import move_loads
     from controlplane.selectors import moves as move_pages
     from controlplane.selectors import plans as pages
-    from controlplane.services import moves, plans, rebalancing
+    from controlplane.services import moves, plans, rebalance
 
     Broker.objects.filter(broker_id=DEAD).update(alive=True)
     for first in range(BROKERS):
-        # Every partition has a copy on the broker that is drained, and is whole.
+        # Every partition has a replica on the drained broker, and all its replicas are in sync.
         replicas = [(first + j) % BROKERS + 1 for j in range(3)]
-        held = [*[b for b in replicas if b != BROKER][:2], BROKER]
-        Partition.objects.filter(replicas=replicas).update(replicas=held, isr=held, leader=held[0])
-    who: dict[str, Any] = {"who": "bench", "why": "bench"}
+        moved = [*[b for b in replicas if b != BROKER][:2], BROKER]
+        Partition.objects.filter(replicas=replicas).update(replicas=moved, isr=moved, leader=moved[0])
+    actor: dict[str, Any] = {"actor": "bench", "comment": "bench"}
     found: list[tuple[str, float, float, float]] = []
 
     def timed(what: str, act: Callable[[], Any], budget: float = SECONDS_MAX) -> Any:
@@ -44,13 +48,13 @@ def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float
         found.append((what, time.perf_counter() - began, time.process_time() - worked, budget))
         return out
 
-    drain = {"kind": "drain", "broker": BROKER}
-    timed("rebalancing proposed, nothing written", rebalancing.proposed)
+    drain = DrainScope(broker=BROKER)
+    timed("rebalancing proposed, nothing written", rebalance.proposed)
     preview = timed("planned, nothing written", lambda: moves.preview_move(drain))
-    plan = timed("planned and kept", lambda: plans.save_plan(drain, **who))
+    plan = timed("planned and stored", lambda: plans.save_plan(drain, **actor))
     assert len(preview.parts) == plan.parts == Partition.objects.count(), (len(preview.parts), plan.parts)
-    file = timed("given out as Kafka's JSON", lambda: "".join(pages.kafka_file(plan.pk)))
-    again = timed("taken in from Kafka's JSON and kept", lambda: plans.save_plan(json.loads(file), **who))
+    file = timed("exported as Kafka's JSON", lambda: "".join(pages.kafka_file(plan.pk)))
+    again = timed("imported from Kafka's JSON and stored", lambda: plans.save_plan(parse(json.loads(file)), **actor))
     assert again.digest == plan.digest
     same = timed("compared with another", lambda: pages.difference(plan.pk, again.pk))
     assert same.different == 0
@@ -59,11 +63,11 @@ def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float
     timed("the list, a page", pages.plan_list, PAGE_MS_MAX / 1000)
     timed("first page of its parts", lambda: pages.plan_parts(plan.pk), PAGE_MS_MAX / 1000)
     timed("last page of its parts", lambda: pages.plan_parts(plan.pk, page=10**6), PAGE_MS_MAX / 1000)
-    move = timed("made a move of", lambda: plans.move_of(plan.pk, plan.digest, **who))
-    timed("started", lambda: moves.start_move(move.pk, **who))
-    from controlplane.services import advancing
+    move = timed("move created", lambda: plans.move_of(plan.pk, plan.digest, **actor))
+    timed("started", lambda: moves.start_move(move.pk, **actor))
+    from controlplane.services import move_worker
 
-    timed("one look of the worker", lambda: advancing.advance_move(move.pk), 1.0)
+    timed("one pass of the worker", lambda: move_worker.advance_move(move.pk), 1.0)
     timed("the move's parts, a page", lambda: move_pages.move_parts(move.pk), PAGE_MS_MAX / 1000)
     kinds = timed("the kinds of its partitions", lambda: move_loads.move_kinds(move.pk), PAGE_MS_MAX / 1000)
     timed(
@@ -73,7 +77,7 @@ def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float
     )
     timed("the move's brokers", lambda: move_loads.move_brokers(kinds), PAGE_MS_MAX / 1000)
     timed("the move's row in a list", lambda: move_pages.move_row(move.pk), PAGE_MS_MAX / 1000)
-    timed("cancelled", lambda: moves.cancel_move(move.pk, **who))
+    timed("cancelled", lambda: moves.cancel_move(move.pk, **actor))
     print(f"{plan.parts} partitions, {len(file) / 1e6:.1f} MB of Kafka's JSON")
     return found
 

@@ -1,8 +1,8 @@
-"""`python -m bench.profile ROW`: where a row's CPU goes on Weir's brokers: kernel or Python, and which functions.
+"""`python -m bench.profile ROW`: CPU of a row on Weir's brokers: kernel or Python, and which functions.
 
-A row of `bench.peer` is run on Weir alone while py-spy (pip install py-spy) samples the leader of all partitions without stopping it, and the kernel
-counts each broker's user and system time. Law: a cost is of the kernel's clocks, a share is of samples that held the interpreter: what waits, or
-is in the kernel, is not among them.
+A row of `bench.peer` runs on Weir alone. py-spy (pip install py-spy) samples the leader of all partitions without stopping it, and the kernel
+counts the user and system time of each broker. Costs are from the kernel's clocks. Percentages are of samples that owned the interpreter
+lock: waiting threads and threads in the kernel are not included.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHOWN = 40
 
 @contextmanager
 def sampled(pid: int, seconds: float, into: Path) -> Iterator[None]:
-    """py-spy beside what is done inside, for so long."""
+    """Run py-spy for that many seconds beside the body of the context."""
     spy = shutil.which("py-spy")
     if spy is None:
         raise SystemExit("py-spy was not found: pip install py-spy")
@@ -59,14 +59,14 @@ def sampled(pid: int, seconds: float, into: Path) -> Iterator[None]:
             raise SystemExit(f"py-spy failed: {error[-500:]}")
 
 
-def told(stacks: Path) -> list[str]:
-    """Functions by the samples that ended in them (self) and that had them anywhere (all), in % of all."""
+def reported(stacks: Path) -> list[str]:
+    """Functions by their samples: as the innermost frame (self) and in any frame (all), in % of all samples."""
     ends: Counter[str] = Counter()
     passes: Counter[str] = Counter()
     total = 0
     for line in stacks.read_text().splitlines():
         stack, _, count = line.rpartition(" ")
-        # Without line numbers: a function is what can be mended.
+        # Without line numbers: the unit of optimisation is a function.
         frames = [frame.rpartition(":")[0] + ")" if ":" in frame else frame for frame in stack.split(";")]
         total += int(count)
         ends[frames[-1]] += int(count)
@@ -80,7 +80,7 @@ def told(stacks: Path) -> list[str]:
 
 
 def backlog(system: Weir, load: Load, seconds: float) -> Callable[[], str]:
-    """The topics lie ready; what is given reads them from the beginning, again and again."""
+    """Fill the topics; the returned function reads them from the beginning, repeatedly."""
     names = [f"profile-{i}" for i in range(load.topics)]
     make_topics(system, names, load.replicas)
     produce(system.bootstrap, names, os.urandom(load.record_bytes), load.count, load.batch_bytes, load.acks)
@@ -108,29 +108,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.profile", description=__doc__)
     parser.add_argument(
         "row",
-        help="the first whose name and terms hold this: 'rate-10000-1-topic-1-partition-1kb RF 3', 'backlog-100-topics'",
+        help="part of the name and terms of a row, of which the first is taken: 'rate-10000-1-topic-1-partition-1kb RF 3', 'backlog-100-topics'",
     )
     parser.add_argument("--seconds", type=float, default=15.0)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     named = [(f"{r.name} {r.terms}", r) for r in RATES] + [
         (f"{r.backlog_name} {r.terms}", r) for r in LOADS if r.backlog
     ]
-    name, row = next(((n, r) for n, r in named if asked.row in n), ("", None))
+    name, row = next(((n, r) for n, r in named if arguments.row in n), ("", None))
     if row is None:
-        raise SystemExit(f"no row holds {asked.row!r}; there are: {'; '.join(n for n, _ in named)}")
+        raise SystemExit(f"no row contains {arguments.row!r}; rows: {'; '.join(n for n, _ in named)}")
     with tempfile.TemporaryDirectory(prefix="weir-bench-profile-") as folder:
         system = Weir(Path(folder), 3)
         try:
             system.start()
             pin(system.pids().values(), {CORES.brokers})
-            act = backlog(system, row, asked.seconds) if isinstance(row, Load) else rate(system, row)
+            act = backlog(system, row, arguments.seconds) if isinstance(row, Load) else rate(system, row)
             pids = system.broker_pids()
             before = {n: cpu_seconds([p]) for n, p in pids.items()}
             began = time.monotonic()
             stacks = Path(folder) / "stacks.txt"
             with (
                 on_cores({CORES.client}),
-                sampled(pids[1], asked.seconds if isinstance(row, Load) else row.seconds, stacks),
+                sampled(pids[1], arguments.seconds if isinstance(row, Load) else row.seconds, stacks),
             ):
                 what = act()
                 spent, seconds = {n: cpu_seconds([p]) for n, p in pids.items()}, time.monotonic() - began
@@ -140,7 +140,7 @@ def main() -> int:
                 print(
                     f"broker {n}{' (leads)' if n == 1 else ''}: {100 * user / seconds:.1f} % of a core in Python, {100 * kernel / seconds:.1f} % in the kernel"
                 )
-            print("\n".join(told(stacks)))
+            print("\n".join(reported(stacks)))
         finally:
             system.close()
     return 0

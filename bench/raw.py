@@ -1,7 +1,7 @@
-"""A producer that costs next to nothing: requests are made before the clock starts, answers are only looked at for errors.
+"""A producer with minimal cost: requests are encoded before the clock starts, and responses are only checked for errors.
 
-librdkafka keeps a queue for each partition; over thousands of them it, not the broker, sets the rate. Law: what is sent is what a client
-sends (Produce 7, one partition a request, as librdkafka asks), five under way. Called by `bench.many`.
+librdkafka keeps a queue for each partition. Over thousands of partitions librdkafka sets the rate, not the broker. The requests are those of a
+client (Produce 7, one partition per request, as librdkafka sends them), five in flight.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from brokerd.wire.messages.data import ProduceRequest
 from brokerd.wire.records import Record, build
 
 VERSION = 7
-"""The newest in which a request ends with the records: one batch serves all partitions."""
-UNDER_WAY = 5
+"""The newest version whose requests end with the records: one batch serves all partitions."""
+IN_FLIGHT = 5
 """`max.in.flight.requests.per.connection` of most clients."""
 WAIT_SECONDS = 60
 _INT = struct.Struct(">i")
 
 
 def batch(value: bytes, bytes_max: int) -> tuple[bytes, int]:
-    """(a batch of as many records of `value` as fit into `bytes_max`, how many)."""
+    """(a batch with as many records of `value` as fit into `bytes_max`, their number)."""
     count = max(1, bytes_max // (len(value) + 16))
     now = int(time.time() * 1000)
     return build([Record(i, now, None, value) for i in range(count)]), count
 
 
 def heads(partitions: Sequence[tuple[str, int]], records: bytes, acks: int) -> list[bytes]:
-    """Of each (topic, partition) the request but for its records, length and all."""
+    """The encoded request of each (topic, partition) without its records, including the length prefix."""
     out = []
     for topic, index in partitions:
         data = ProduceRequest.TopicProduceData(
@@ -46,28 +46,28 @@ def heads(partitions: Sequence[tuple[str, int]], records: bytes, acks: int) -> l
 def produce(
     host: str, port: int, partitions: Sequence[tuple[str, int]], requests: int, records: bytes, acks: int = 1
 ) -> float:
-    """Seconds for so many requests, the partitions taking turns. Raises SystemExit at an answer that says no."""
+    """Seconds for that many requests, with the partitions in turn. Raises SystemExit on an error code."""
     prepared = heads(partitions, records, acks)
-    with socket.create_connection((host, port), timeout=WAIT_SECONDS) as door:
-        door.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        answers = door.makefile("rb", buffering=65_536)
+    with socket.create_connection((host, port), timeout=WAIT_SECONDS) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        responses = connection.makefile("rb", buffering=65_536)
         began = time.monotonic()
-        for i in range(requests + UNDER_WAY):
-            if i >= UNDER_WAY:
-                _heard(answers.read(_INT.unpack(answers.read(4))[0]))
+        for i in range(requests + IN_FLIGHT):
+            if i >= IN_FLIGHT:
+                _check_response(responses.read(_INT.unpack(responses.read(4))[0]))
             if i < requests:
-                _send(door, prepared[i % len(prepared)], records)
+                _send(connection, prepared[i % len(prepared)], records)
         return time.monotonic() - began
 
 
-def _send(door: socket.socket, head: bytes, records: bytes) -> None:
-    sent = door.sendmsg((head, records))
+def _send(connection: socket.socket, head: bytes, records: bytes) -> None:
+    sent = connection.sendmsg((head, records))
     if sent < len(head) + len(records):
-        door.sendall(memoryview(head + records)[sent:])
+        connection.sendall(memoryview(head + records)[sent:])
 
 
-def _heard(answer: bytes) -> None:
-    _, body = decode_response(ApiKey.PRODUCE, VERSION, memoryview(answer))
+def _check_response(response: bytes) -> None:
+    _, body = decode_response(ApiKey.PRODUCE, VERSION, memoryview(response))
     for topic in body.responses:
         for partition in topic.partition_responses:
             if partition.error_code:

@@ -1,1 +1,1 @@
-"""The broker daemon: what serves the bytes. See ARCHITECTURE.md for the code map."""
+"""The broker process: Kafka protocol, storage, replication and coordinators. ARCHITECTURE.md has the code map."""

@@ -8,14 +8,15 @@ import signal
 import sys
 from pathlib import Path
 
-from brokerd.access.certificates import CertificateError
-from brokerd.access.zookeeper_settings import protection
-from brokerd.broker import Broker
 from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.cluster.zookeeper import ZooKeeperStore
-from brokerd.config import BrokerConfig, ConfigError
-from brokerd.identity import IdentityError
+from brokerd.config.broker import BrokerConfig, ConfigError
+from brokerd.config.zookeeper_client import protection
+from brokerd.membership.identity import IdentityError
+from brokerd.runtime.broker import BrokerServer
+from brokerd.security.certificates import CertificateError
 from brokerd.storage.disk import DiskFailed, DiskFull
+from brokerd.wire import record_walks
 
 
 def main() -> int:
@@ -23,14 +24,17 @@ def main() -> int:
     parser.add_argument("--config", required=True, type=Path, help="a .properties file with Kafka's own names")
     arguments = parser.parse_args()
     logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s",
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s",
         datefmt="%Y-%m-%d %H:%M:%S",
-    )  # fmt: skip
+    )
     logging.getLogger("kazoo").setLevel(logging.WARNING)
+    logging.getLogger("brokerd").info("record walk: compiled=%s", str(record_walks.COMPILED).lower())
     try:
         config = BrokerConfig.load(arguments.config, BROKER_SYNONYMS.__contains__)
         protected = protection(config.values)
-        broker = Broker(
+        broker = BrokerServer(
             config,
             lambda: ZooKeeperStore(config["zookeeper.connect"], config["zookeeper.session.timeout.ms"], protected),
         )
@@ -40,12 +44,17 @@ def main() -> int:
     except (OSError, DiskFailed, DiskFull) as e:
         print(f"brokerd: cannot start: {e}", file=sys.stderr)
         return 78
-    # Signal handlers run between bytecodes of the loop's thread; the timer brings the act into a turn.
+    # Signal handlers run between bytecodes of the loop's thread. The timer moves the call into a turn of the loop.
     signal.signal(signal.SIGTERM, lambda *_: broker.loop.call_later(0, lambda now: broker.stop()) and None)
     signal.signal(signal.SIGINT, lambda *_: broker.loop.call_later(0, lambda now: broker.stop()) and None)
     broker.run()
     return broker.exit_status
 
 
-if __name__ == "__main__":
+def console_main() -> None:
+    """The entry point `brokerd`."""
     sys.exit(main())
+
+
+if __name__ == "__main__":
+    console_main()

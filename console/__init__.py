@@ -1,1 +1,1 @@
-"""What the operator sees: pages, fragments, sockets. Law: doors only; of controlplane it knows services, selectors, events."""
+"""The web console: views, template tags, live updates over a WebSocket. Contains no domain logic."""

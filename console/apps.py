@@ -1,4 +1,4 @@
-"""The console as a Django app: begins to remember the live feed's figures, so that a chart opened later has a past."""
+"""The Django app of the console. It starts the in-memory history of the charts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ class ConsoleConfig(AppConfig):
     verbose_name = "Weir console"
 
     def ready(self) -> None:
-        from controlplane.selectors import console_history
+        from controlplane.monitoring import history
 
-        console_history.begin()
+        history.begin()

@@ -1,29 +1,37 @@
-"""What a live update changes on a page: cells, points of charts, panels to read again. Law: pure; renders with `fragments` only, and only
-what the page said it shows (its subjects), so that 10,000 topics cost a browser nothing it does not look at.
+"""Changes that a live update makes to a page: cells, chart points, panels to reload. Pure functions.
 
-Called by `sockets`. A subject is what a row of a page is about: `cluster`, `broker:1`, `topic:T`, `partition:T:0`, `group:G`,
-`lag:G:T:0`, `move:7`, `archive:3`.
+A subject is the object of a row: `cluster`, `broker:1`, `topic:T`, `partition:T:0`, `group:G`, `lag:G:T:0`, `move:7`, `archive:3`. Only the
+subjects that the page shows are rendered, so a cluster of 10,000 topics costs a page no more than its own rows.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from console import fragments as f
-from controlplane import events
-from controlplane.events import LiveUpdate
-from controlplane.selectors.console_history import figures
-from controlplane.selectors.partitions import partition_state, replicas_owed
+from controlplane.domain.alert_cases import FREE_LEAST, FREE_LOW
+from controlplane.domain.text import coarse_duration
+from controlplane.monitoring import live_events
+from controlplane.monitoring.history import figures
+from controlplane.monitoring.live_events import LiveUpdate
+from controlplane.selectors.partitions import (  # type: ignore[attr-defined]
+    partition_state,
+    replicas_owed,
+)
+from controlplane.selectors.topics import health_of
 
 
 @dataclass(slots=True)
-class Outcome:
-    """`cells`: (subject, field) -> html. `refresh`: panels to be read again. `marks`: (panel, what) -> value; a panel is read again only when
-    one of its marks differs from the last. `points`: (subject, figure) -> value. `gone`: subjects whose rows died."""
+class PageUpdate:
+    """`cells`: (subject, field) -> HTML. `refresh`: panels to reload. `marks`: (panel, key) -> value; a panel is reloaded only if one of its
+    marks differs from the previous one. `points`: (subject, figure) -> value. `gone`: subjects that were deleted."""
 
     cells: dict[tuple[str, str], str] = field(default_factory=dict)
     refresh: set[str] = field(default_factory=set)
@@ -35,7 +43,7 @@ class Outcome:
         for name, html in values.items():
             self.cells[subject, name] = str(html)
 
-    def join(self, later: Outcome) -> None:
+    def join(self, later: PageUpdate) -> None:
         self.cells.update(later.cells)
         self.refresh |= later.refresh
         self.points.update(later.points)
@@ -46,9 +54,9 @@ class Outcome:
         return bool(self.cells or self.refresh or self.points or self.gone or self.marks)
 
 
-def outcome(update: LiveUpdate, subjects: Set[str]) -> Outcome:
-    """What `update` changes on a page that shows `subjects`."""
-    out = Outcome()
+def page_update(update: LiveUpdate, subjects: Set[str]) -> PageUpdate:
+    """The changes of `update` on a page that shows `subjects`."""
+    out = PageUpdate()
     _KINDS[update["kind"]](update["data"], subjects, out)
     for subject, figure, value in figures(update):
         if subject in subjects:
@@ -59,11 +67,11 @@ def outcome(update: LiveUpdate, subjects: Set[str]) -> Outcome:
 
 
 def health(data: dict[str, Any]) -> dict[str, str]:
-    """The top bar's words, of `overview().as_dict()` or its like."""
+    """Health and controller of the top bar, from a dict in the shape of `overview()`."""
     word, reason = data["health"]["word"], data["health"]["reason"]
     epoch = data["controller_epoch"]
     controller = (
-        f.unknown("No controller holds the seat.") if data["controller_id"] is None else f.number(data["controller_id"])
+        f.unknown("No active controller.") if data["controller_id"] is None else f.number(data["controller_id"])
     )
     return {
         "health": format_html('{} <span class="reason">{}</span>', f.state(word), reason),
@@ -71,7 +79,7 @@ def health(data: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _cluster(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
+def _cluster(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
     figures_shown = {
         "partitions": f.number(data["partitions"]),
         "topics": f.number(data["topics"]),
@@ -80,11 +88,13 @@ def _cluster(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
         "under_min_isr": f.count(data["under_min_isr"], "red"),
         "offline": f.count(data["offline"], "red"),
         "reassigning": f.count(data["reassigning"], "blue"),
-        "size": f.size(data["size_bytes"]),
+        "size": cluster_size(
+            data["size_bytes"], data["brokers_sized"], data["brokers_total"], _age_s(data["size_as_of"])
+        ),
         "records": f.number(data["records"]),
         "records_per_s": f.number(data["records_per_s"]),
         "lag_records": f.number(data["lag_records"]),
-        "lag_s": f.seconds(data["lag_ms_max"]),
+        "lag_s": f.seconds(data["lag_ms_max"], data["lag_at_least"]),
         "brokers_alive": brokers_alive(data["brokers_alive"], data["brokers_total"]),
         "moves_working": f.count(data["moves_working"], "blue"),
         "changes_pending": f.count(data["changes_pending"], "blue"),
@@ -92,7 +102,7 @@ def _cluster(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
         "alerts": alerts(data["alerts"], data["alerts_at_risk"]),
     }
     out.put("cluster", **figures_shown, **health(data))
-    troubles = (
+    problems = (
         "under_replicated",
         "under_min_isr",
         "offline",
@@ -101,17 +111,33 @@ def _cluster(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
         "brokers_total",
         "drift",
     )
-    out.marks["problems", ""] = tuple(data[k] for k in troubles)
+    out.marks["problems", ""] = tuple(data[k] for k in problems)
     out.marks["alerts", ""] = (data["alerts"], data["alerts_at_risk"], data["alert_newest"])
     out.marks["topics", ""] = data["topics"]
     out.marks["groups", ""] = data["groups"]
 
 
 def alerts(count: int, at_risk: int) -> str:
-    """The rail's badge; nothing where nothing is wrong."""
+    """The alert count of the navigation, and of the top bar on narrow screens. Empty without alerts."""
     if not count:
         return ""
-    return format_html('<b class="t-{}" title="What is wrong now">{}</b>', "red" if at_risk else "amber", count)
+    return format_html('<b class="t-{}" title="Open alerts">{}</b>', "red" if at_risk else "amber", count)
+
+
+def cluster_size(size_bytes: int | None, answered: int, brokers: int, as_of_age_s: float | None) -> str:
+    """Size of all topics. If brokers do not respond: how many do, and the age of the oldest figure."""
+    shown = f.size(size_bytes)
+    if answered >= brokers or size_bytes is None:
+        return shown
+    old = "" if as_of_age_s is None else f", oldest {coarse_duration(as_of_age_s)} old"
+    return format_html(
+        '{} <small class="t-amber below">{} of {} brokers responded{}</small>', shown, answered, brokers, old
+    )
+
+
+def _age_s(instant: str | None) -> float | None:
+    """Seconds since an instant of `overview().as_dict()`."""
+    return None if instant is None else max(0.0, time.time() - datetime.fromisoformat(instant).timestamp())
 
 
 def brokers_alive(alive: int, total: int) -> str:
@@ -123,7 +149,16 @@ def broker_state(alive: bool, answered: bool | None) -> str:
     return f.state("down" if not alive else "silent" if answered is False else "alive")
 
 
-def _brokers(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
+def disk_free(free: int | None, total: int | None) -> SafeString:
+    """Free bytes in MB, with the share of the disk. The tone is that of the alert on a full disk."""
+    if free is None or not total:
+        return f.unknown("The broker has not reported its disk space yet.")
+    tone = "red" if free < total * FREE_LEAST else "amber" if free < total * FREE_LOW else ""
+    share = format_html('<span class="{}">{}%</span>', f"t-{tone}" if tone else "sub", f"{100 * free / total:.0f}")
+    return format_html("{} {}", f.megabytes(free), share)
+
+
+def _brokers(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
     out.marks["brokers", ""] = tuple(
         (
             b["broker_id"],
@@ -132,7 +167,7 @@ def _brokers(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
             b.get("leads"),
             bool(b["leaders"]),
             bool(b["replicas"]),
-            b.get("held"),
+            b.get("replicas_on_disk"),
         )
         for b in data["brokers"]
     )
@@ -146,10 +181,11 @@ def _brokers(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
                 replicas=f.number(b["replicas"]),
                 out_of_sync=f.count(b["replicas_out_of_sync"], "amber"),
                 size=f.megabytes(b["size_bytes"]),
+                disk_free=disk_free(b.get("free_bytes"), b.get("total_bytes")),
             )
 
 
-def _partitions(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
+def _partitions(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
     topic = data["topic"]
     for p in data["partitions"]:
         subject = f"partition:{topic}:{p['index']}"
@@ -158,14 +194,16 @@ def _partitions(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
 
 
 def partition(p: dict[str, Any]) -> dict[str, str]:
-    """The changing cells of a partition's row, from the shape of `events.PARTITIONS`."""
+    """The live cells of a partition row, from the data of `live_events.PARTITIONS`."""
     start, end = p["start_offset"], p["end_offset"]
     records = None if start is None or end is None else end - start
     return {
-        "state": f.state(partition_state(p["leader"], p["replicas"], p["isr"], p["adding"], p["removing"])),
+        "state": f.state(
+            partition_state(p["leader"], p["replicas"], p["isr"], p["adding"], p["removing"], p["min_isr"])
+        ),
         "leader": f.broker_chip(p["leader"]),
         "epoch": f.number(p["leader_epoch"]),
-        "replicas": f.chips(p["replicas"], p["isr"], p["leader"], p["adding"], p["removing"]),
+        "replicas": f.chips(p["replicas"], p["isr"], p["leader"], p["adding"], p["removing"], p["down"]),
         "isr": isr(p["isr"], p["replicas"], p["adding"], p["removing"]),
         "start": f.number(start),
         "end": f.number(end),
@@ -175,15 +213,17 @@ def partition(p: dict[str, Any]) -> dict[str, str]:
 
 
 def isr(members: list[int], replicas: list[int], adding: Sequence[int] = (), removing: Sequence[int] = ()) -> str:
-    """Who is in sync, and how many of how many when somebody is missing whom the partition is owed."""
+    """The ISR, and its size if it is smaller than the number of required replicas."""
     chips = f.chips(members)
-    owed = replicas_owed(replicas, adding, removing)
+    required = replicas_owed(replicas, adding, removing)
     return (
-        chips if len(members) >= owed else format_html('{} <b class="t-amber">{} of {}</b>', chips, len(members), owed)
+        chips
+        if len(members) >= required
+        else format_html('{} <b class="t-amber">{} of {}</b>', chips, len(members), required)
     )
 
 
-def _topics(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
+def _topics(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
     for t in data["topics"]:
         subject = f"topic:{t['name']}"
         if subject in subjects:
@@ -192,7 +232,11 @@ def _topics(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
                 under_replicated=f.count(t["under_replicated"], "amber"),
                 offline=f.count(t["offline"], "red"),
                 reassigning=f.count(t["reassigning"], "blue"),
-                size=f.megabytes(t["size_bytes"]),
+                health=f.topic_state("active", health_of(t["offline"], t["under_min_isr"], t["under_replicated"])),
+                size=f.topic_size(
+                    t["size_bytes"],
+                    None if t["size_as_of_ms"] is None else max(0.0, time.time() - t["size_as_of_ms"] / 1000),
+                ),
                 records=f.number(t["records"]),
                 rate=f.number(t["records_per_s"]),
             )
@@ -202,9 +246,9 @@ def _topics(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
             out.gone.add(f"topic:{name}")
 
 
-def _groups(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
+def _groups(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
     for g in data["groups"]:
-        out.marks["verdicts", g["group_id"]] = g["verdict"]
+        out.marks["statuses", g["group_id"]] = g["status"]
         out.marks[f"members:{g['group_id']}", ""] = (g["member_count"], g["state"])
         subject = f"group:{g['group_id']}"
         if subject in subjects:
@@ -213,15 +257,27 @@ def _groups(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
                 state=f.state(g["state"]),
                 members=f.number(g["member_count"]),
                 lag=f.number(g["lag_records"]),
-                lag_s=f.seconds(g["lag_ms_max"]),
-                verdict=f.state(g["verdict"]),
+                lag_s=f.seconds(g["lag_ms_max"], g["lag_at_least"]),
+                status=f.lag_status(g["status"]),
+                consumed=f.number(g["consumed_per_s"]),
+                produced=f.number(g["produced_per_s"]),
+                pace=f.group_pace(
+                    g["consumed_per_s"],
+                    g["produced_per_s"],
+                    g["lag_records"],
+                    g["retention_partition"],
+                    g["retention_in_s"],
+                    g["retention_limit"],
+                    g["retention_at_most"],
+                ),
+                retention=f.retention_in(g["retention_in_s"], g["retention_at_most"]),
             )
     for name in data.get("gone", ()):
         if f"group:{name}" in subjects:
             out.gone.add(f"group:{name}")
 
 
-def _lag(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
+def _lag(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
     group = data["group_id"]
     for p in data["partitions"]:
         subject = f"lag:{group}:{p['topic']}:{p['index']}"
@@ -231,15 +287,16 @@ def _lag(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
                 committed=f.number(p["committed"]),
                 end=f.number(p["end_offset"]),
                 lag=f.number(p["lag_records"]),
-                lag_s=f.seconds(p["lag_ms"]),
-                verdict=f.state(p["verdict"]),
+                lag_s=f.seconds(p["lag_ms"], p["lag_at_least"]),
+                status=f.lag_status(p["status"], p["block"]),
+                retention=f.retention_in(p["retention_in_s"]),
             )
 
 
-NOBODY_PRODUCED = "Nobody produced on the brokers that it burdens, or they have not told yet."
+NO_PRODUCE_LATENCY = "No produce requests on the brokers of this move, or no sample yet."
 
 
-def _moves(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
+def _moves(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
     for m in data["moves"]:
         subject = f"move:{m['id']}"
         if subject in subjects:
@@ -258,39 +315,54 @@ def move(m: dict[str, Any]) -> dict[str, str]:
         "state": f.state(m["state"]),
         "standing": f.standing(m["state"], m["waits_for"]),
         "parts": format_html("{} of {}", f"{m['parts_ended']:,}", f"{m['parts']:,}"),
-        "percent": format_html("{}%", f"{m['percent']:.0f}"),
-        "bar": f.bar(m["percent"], "red" if m["state"] == "failed" else "blue"),
+        "percent": f.move_percent(m["percent"]),
+        "bar": f.move_bar(m["state"], m["percent"]),
         "bytes": format_html("{} of {}", f.size(done), f.size(total)),
         "speed": f.speed(m["bytes_per_s"]),
-        "stuck": f.count(m["parts_stuck"], "red"),
+        "rejected": f.count(m["parts_rejected"], "red"),
         "eta": f.ends(m["state"], m["waits_for"], m["eta_s"], m["needs_bytes_per_s"]),
         "ends": f.ends(m["state"], m["waits_for"], m["eta_s"], m["needs_bytes_per_s"], in_words=True),
         "throttle": f.throttle(m["throttle_bytes_per_s"]),
-        "p99": f.number(m["producers_p99_ms"], NOBODY_PRODUCED),
+        "p99": f.number(m["producers_p99_ms"], NO_PRODUCE_LATENCY),
         "note": format_html("{}", m["note"]),
     }
 
 
-def _changes(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
+def _changes(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
     out.refresh.add("changes")
 
 
-def _archives(data: dict[str, Any], subjects: Set[str], out: Outcome) -> None:
+NO_HEARTBEAT = "The Spark driver has not reported yet."
+
+
+def _archives(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
     for j in data["jobs"]:
         subject = f"archive:{j['id']}"
         if subject in subjects:
-            out.put(subject, state=f.state(j["state"]), rows=f.number(j["rows"]), batches=f.number(j["batches"]))
+            out.put(subject, **archive(j))
             out.refresh.add(subject)
 
 
-_KINDS: dict[str, Callable[[dict[str, Any], Set[str], Outcome], None]] = {
-    events.CLUSTER: _cluster,
-    events.BROKERS: _brokers,
-    events.PARTITIONS: _partitions,
-    events.TOPICS: _topics,
-    events.GROUPS: _groups,
-    events.LAG: _lag,
-    events.MOVES: _moves,
-    events.CHANGES: _changes,
-    events.ARCHIVES: _archives,
+def archive(j: dict[str, Any]) -> dict[str, str]:
+    heartbeat = None if j["heartbeat_at"] is None else datetime.fromisoformat(j["heartbeat_at"])
+    return {
+        "state": f.state(j["state"]),
+        "rows": f.number(j["rows"]),
+        "batches": f.number(j["batches"]),
+        "restarts": f.count(j["restarts"], "amber"),
+        "heartbeat": f.instant(heartbeat, NO_HEARTBEAT),
+        "process": f.process(j["pid"]),
+    }
+
+
+_KINDS: dict[str, Callable[[dict[str, Any], Set[str], PageUpdate], None]] = {
+    live_events.CLUSTER: _cluster,
+    live_events.BROKERS: _brokers,
+    live_events.PARTITIONS: _partitions,
+    live_events.TOPICS: _topics,
+    live_events.GROUPS: _groups,
+    live_events.LAG: _lag,
+    live_events.MOVES: _moves,
+    live_events.CHANGES: _changes,
+    live_events.ARCHIVES: _archives,
 }

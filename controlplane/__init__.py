@@ -1,5 +1,4 @@
-"""What the operator wants, and the controller that makes it so.
+"""The control plane: the desired state, and the controller that applies it.
 
-Law: services write, selectors read, doors (API, tasks, commands) are thin. Imports brokerd.wire and brokerd.cluster only.
-Called by the console (services, selectors, events) and by the supervisor. Must not come in: pages, Spark, broker internals.
+Invariants: services write, selectors read; API views, tasks and commands are thin. Does not contain: pages, Spark, broker internals.
 """

@@ -1,4 +1,4 @@
-"""The Django app `controlplane`. Law: starts nothing; threads and clients are started by the process that needs them."""
+"""The Django app `controlplane`. Starts no thread and no client: the process that needs one starts it."""
 
 from typing import Any
 

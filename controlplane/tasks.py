@@ -1,5 +1,5 @@
-"""What the worker does. Law: a task carries ids only, does one short step through one service and returns; what it did not do, the next look
-finds in the rows. So a lost task costs a second, and a task that comes twice does nothing twice."""
+"""Tasks of the worker. A task has only ids as arguments and does one short step through one service. The next poll finds remaining work in
+the rows, so a lost task costs a second, and a duplicate task has no effect."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from django.db import DatabaseError, close_old_connections
 log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 60.0
-"""Seconds between sweeps of what needs no step each second."""
+"""Seconds between sweeps of rows that need no step each second."""
 
 _swept = 0.0
 
 
-def _step(what: str, advance: Callable[[int], str | None], row_id: int) -> None:
+def _step(kind: str, advance: Callable[[int], str | None], row_id: int) -> None:
     try:
         state = advance(row_id)
-        log.debug("%s %s: %s", what, row_id, state)
+        log.debug("task step: kind=%s id=%s state=%s", kind, row_id, state)
     except DatabaseError as e:
-        # Locked or away: the row waits, the next look comes in a second.
-        log.warning("%s %s waits for the database: %s", what, row_id, e)
+        # Locked or unavailable: the next poll, a second later, tries again.
+        log.warning("database unavailable, task is retried: kind=%s id=%s error=%s", kind, row_id, e)
         close_old_connections()
 
 
 @shared_task(name="controlplane.advance_move")
 def advance_move(move_id: int) -> None:
-    from controlplane.services import advancing
+    from controlplane.services import move_worker
 
-    _step("move", advancing.advance_move, move_id)
-
-
-@shared_task(name="controlplane.compare_copies")
-def compare_copies(part_id: int) -> None:
-    from controlplane.services import comparing
-
-    _step("copies of part", comparing.compare_part, part_id)
+    _step("move", move_worker.advance_move, move_id)
 
 
-@shared_task(name="controlplane.pace_move")
-def pace_move(move_id: int) -> None:
-    from controlplane.services import speeds
+@shared_task(name="controlplane.compare_replicas")
+def compare_replicas(part_id: int) -> None:
+    from controlplane.services import replica_comparison
 
-    _step("speed of move", lambda i: str(speeds.mind(i)), move_id)
+    _step("comparison", replica_comparison.compare_part, part_id)
+
+
+@shared_task(name="controlplane.adapt_throttle")
+def adapt_throttle(move_id: int) -> None:
+    from controlplane.services import adaptive_throttle
+
+    _step("adaptive throttle", lambda i: str(adaptive_throttle.update_adaptive_throttle(i)), move_id)
 
 
 @shared_task(name="controlplane.advance_recovery")
@@ -58,9 +58,16 @@ def advance_recovery(recovery_id: int) -> None:
 
 @shared_task(name="controlplane.advance_restart")
 def advance_restart(restart_id: int) -> None:
-    from controlplane.services import restarting
+    from controlplane.services import rolling_restart
 
-    _step("rolling restart", restarting.advance_restart, restart_id)
+    _step("rolling restart", rolling_restart.advance_restart, restart_id)
+
+
+@shared_task(name="controlplane.advance_reset")
+def advance_reset(reset_id: int) -> None:
+    from controlplane.services import offset_reset_worker
+
+    _step("offset reset", offset_reset_worker.advance_reset, reset_id)
 
 
 @shared_task(name="controlplane.advance_archive")
@@ -72,50 +79,54 @@ def advance_archive(job_id: int) -> None:
 
 @shared_task(name="controlplane.advance_all")
 def advance_all() -> None:
-    """The look of each second: every unfinished row gets its task. Moves come first: of a worker that has just begun the other services are not
-    imported yet, which takes as long as all of its start."""
+    """The poll of each second: every unfinished row gets its task. Moves come first: a new worker must still import the other services, which takes
+    as long as the rest of its start."""
     global _swept
-    from controlplane.services import advancing
+    from controlplane.services import move_worker
 
     try:
-        for move_id in advancing.working_moves():
-            advance_move.apply_async((move_id,), expires=5)
+        for move_id in move_worker.working_moves():
+            advance_move(move_id)  # Run here, without a message: a message would wait for the next poll of the queue.
     except DatabaseError as e:
-        log.warning("the look at moves waits for the database: %s", e)
+        log.warning("database unavailable, move poll is retried: error=%s", e)
         close_old_connections()
         return
     from controlplane.services import (
+        adaptive_throttle,
         archives,
         audit,
         changes,
-        comparing,
+        offset_reset_worker,
         proposals,
         recovery,
-        restarting,
+        replica_comparison,
+        rolling_restart,
         schedules,
-        speeds,
     )
 
     try:
         for move_id in schedules.due():
-            schedules.mind(move_id)
-        for move_id in speeds.due():
-            pace_move.apply_async((move_id,), expires=2)
-        for part_id in comparing.due():
-            compare_copies.apply_async((part_id,), expires=5)
+            schedules.apply_schedule(move_id)
+        for move_id in adaptive_throttle.due():
+            adapt_throttle.apply_async((move_id,), expires=2)
+        for part_id in replica_comparison.due():
+            compare_replicas.apply_async((part_id,), expires=5)
         for recovery_id in recovery.working_recoveries():
             advance_recovery.apply_async((recovery_id,), expires=5)
-        for restart_id in restarting.working_restarts():
+        for restart_id in rolling_restart.working_restarts():
             advance_restart.apply_async((restart_id,), expires=5)
+        for reset_id in offset_reset_worker.working_resets():
+            advance_reset.apply_async((reset_id,), expires=5)
         for job_id in archives.working_archives():
             advance_archive.apply_async((job_id,), expires=5)
-        recovery.mend_findings()
+        recovery.repair_damaged_replicas()
         now = time.monotonic()
         if now - _swept >= QUIET_SECONDS:
             _swept = now
             changes.settle_overdue_changes()
             proposals.sweep()
+            offset_reset_worker.sweep()
         audit.seal()
     except DatabaseError as e:
-        log.warning("the look waits for the database: %s", e)
+        log.warning("database unavailable, poll is retried: error=%s", e)
         close_old_connections()

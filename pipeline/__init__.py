@@ -1,1 +1,1 @@
-"""What Spark computes: topics into the lake. Law: imports neither Django nor brokerd; nobody imports it (the worker starts it as a process)."""
+"""Spark jobs that archive topics to Parquet files (the lake). The Celery worker starts each job as a separate process."""

@@ -1,7 +1,7 @@
 """Arithmetic on offsets by topic and partition. Pure: no client, no Spark.
 
-`Offsets` is the JSON that Spark keeps in a checkpoint: {"flights": {"0": 17}}, the same as its own `kafka` source writes, so that a
-checkpoint can be carried from one source to the other. Law: an offset never goes backwards.
+`Offsets` is the JSON that Spark stores in a checkpoint: {"flights": {"0": 17}}. Spark's own `kafka` source writes the same, so a checkpoint
+can be used with either source. Invariant: an offset never goes backwards.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Range(NamedTuple):
 
 
 class Lost(RuntimeError):
-    """Records that were to be read are no longer there."""
+    """Requested records no longer exist."""
 
 
 def each(offsets: Offsets) -> Iterator[tuple[str, int, int]]:
@@ -44,7 +44,7 @@ def of(offsets: Offsets, topic: str, partition: int) -> int | None:
 
 
 def parse(text: str) -> Offsets:
-    """An option's JSON, {"topic": {"0": 23, "1": -2}}. Raises ValueError with the reason."""
+    """Parse the JSON of an offsets option, for example {"topic": {"0": 23, "1": -2}}. Raises ValueError with the reason."""
     try:
         found = json.loads(text)
         return {str(t): {str(int(p)): int(o) for p, o in ps.items()} for t, ps in found.items()}
@@ -55,28 +55,28 @@ def parse(text: str) -> Offsets:
 
 
 def ahead(start: Offsets, latest: Offsets, *, fail_on_loss: bool) -> Offsets:
-    """Where a read that began at `start` may go: `latest`, never behind `start`. Raises Lost when a partition is gone or shorter."""
+    """The end of a read from `start`: `latest`, never below `start`. Raises Lost if a partition was deleted or is shorter."""
     out: Offsets = {}
     for topic, partition, offset in each(latest):
-        begun = of(start, topic, partition)
-        if begun is not None and offset < begun:
+        first = of(start, topic, partition)
+        if first is not None and offset < first:
             if fail_on_loss:
                 raise Lost(
-                    f"{topic}-{partition} ends at {offset} and was read up to {begun}: the topic was made anew or cut"
+                    f"{topic}-{partition} ends at {offset} and was read up to {first}: the topic was created again or truncated"
                 )
-            offset = begun
+            offset = first
         put(out, topic, partition, offset)
     for topic, partition, offset in each(start):
         if of(out, topic, partition) is None:
             if fail_on_loss:
-                raise Lost(f"{topic}-{partition} was read up to {offset} and is no longer there")
+                raise Lost(f"{topic}-{partition} was read up to {offset} and no longer exists")
             put(out, topic, partition, offset)
     return out
 
 
 def limited(start: Offsets, end: Offsets, earliest: Offsets, records_max: int) -> Offsets:
-    """`end` drawn in so that about `records_max` offsets lie between, each partition by its share of what waits (at least one)."""
-    waiting = {(t, p): o - _begin(start, earliest, t, p) for t, p, o in each(end)}
+    """`end` reduced to about `records_max` offsets after the start, each partition in proportion to its backlog (at least one)."""
+    waiting = {(t, p): o - _first_offset(start, earliest, t, p) for t, p, o in each(end)}
     total = sum(waiting.values())
     if total <= records_max:
         return end
@@ -84,21 +84,21 @@ def limited(start: Offsets, end: Offsets, earliest: Offsets, records_max: int) -
     for topic, partition, offset in each(end):
         mine = waiting[topic, partition]
         share = max(1, mine * records_max // total) if mine > 0 else 0
-        put(out, topic, partition, min(offset, _begin(start, earliest, topic, partition) + share))
+        put(out, topic, partition, min(offset, _first_offset(start, earliest, topic, partition) + share))
     return out
 
 
-def _begin(start: Offsets, earliest: Offsets, topic: str, partition: int) -> int:
-    begun = of(start, topic, partition)
+def _first_offset(start: Offsets, earliest: Offsets, topic: str, partition: int) -> int:
+    first = of(start, topic, partition)
     # A partition that appeared after the start is read from its first record.
-    return begun if begun is not None else (of(earliest, topic, partition) or 0)
+    return first if first is not None else (of(earliest, topic, partition) or 0)
 
 
 def ranges(start: Offsets, end: Offsets, earliest: Offsets) -> list[Range]:
-    """What lies between, without empty ones."""
+    """The non-empty ranges between start and end."""
     out = []
     for topic, partition, offset in each(end):
-        first = _begin(start, earliest, topic, partition)
+        first = _first_offset(start, earliest, topic, partition)
         if offset > first:
             out.append(Range(topic, partition, first, offset))
     return out

@@ -1,4 +1,4 @@
-"""The shapes the pipeline reads and writes. Law: values only; the columns of a topic are those of Spark's own `kafka` source."""
+"""Schemas of the pipeline's input and output. The columns of a topic are those of Spark's own `kafka` source. Contains values only."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A Spark data source over confluent-kafka: columns, option names and checkpoint of Spark's own `kafka` source, without its jars.
 
-Law: between two offsets every record exactly once, or an error; nothing is ever skipped in silence. `read` runs in Spark's Python
-workers, one range of one partition each; the rest runs in the planner's process. Called through `session.kafka_stream` and
-`spark.read.format("weir")`. Unlike Spark's own source: only the options in OPTIONS and `kafka.*` (given to librdkafka, those of
-security under Kafka's names too); any other is refused rather than ignored.
+Invariant: between two offsets every record is read exactly once, or an error is raised; no record is skipped silently. `read` runs in
+Spark's Python workers, one range of one partition each. The rest runs in the process of the planner. Use it through `session.kafka_stream`
+or `spark.read.format("weir")`. Unlike Spark's own source it accepts only the options in OPTIONS and `kafka.*` (given to librdkafka, those of
+security also under Kafka's names). Any other option is rejected, not ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from brokerd.access.client_settings import librdkafka
+from brokerd.config.kafka_client import librdkafka
 from pipeline import schemas
 from pipeline.offsets import EARLIEST, LATEST, Lost, Offsets, Range, ahead, each, limited, of, parse, put, ranges
 
@@ -32,10 +32,18 @@ NAME = "weir"
 Answer = TypeVar("Answer")
 
 OPTIONS = frozenset(
-    ("subscribe", "subscribepattern", "assign", "startingoffsets", "endingoffsets", "maxoffsetspertrigger",
-     "failondataloss", "includeheaders")
-)  # fmt: skip
-"""Beside `kafka.*`; names in lower case, since Spark's options know no case."""
+    (
+        "subscribe",
+        "subscribepattern",
+        "assign",
+        "startingoffsets",
+        "endingoffsets",
+        "maxoffsetspertrigger",
+        "failondataloss",
+        "includeheaders",
+    )
+)
+"""In addition to `kafka.*`. The names are in lower case, because Spark's options are case-insensitive."""
 
 ROWS_PER_ARROW_BATCH = 10_000
 BYTES_PER_ARROW_BATCH = 8 * 1024 * 1024
@@ -44,16 +52,16 @@ BYTES_PER_ARROW_BATCH = 8 * 1024 * 1024
 FETCH_QUEUE_KBYTES = 16 * 1024
 """KiB that librdkafka reads ahead in one task."""
 
-ASK_SECONDS_MAX = 90.0
-"""How long a question about offsets is asked again while brokers die and come back, before the run fails."""
+RETRY_SECONDS_MAX = 90.0
+"""How long an offset request is retried during broker failures before the run fails."""
 
 STALL_SECONDS_MAX = 120.0
-"""How long a read may bring nothing before the run fails."""
+"""How long a read may return no records before the run fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The options, parsed. Picklable: it travels to the workers."""
+    """The options, parsed. Picklable, because they are sent to the workers."""
 
     client: dict[str, Any] = field(repr=False)
     subscribe: tuple[str, ...]
@@ -67,7 +75,7 @@ class Settings:
 
     @staticmethod
     def parse(options: Mapping[str, str], *, streaming: bool) -> Settings:
-        """Raises ValueError naming the option and what it may be."""
+        """Parse the options. Raises ValueError with the option and its allowed values."""
         known = {k.lower(): v for k, v in options.items()}
         client = librdkafka({k[len("kafka.") :]: v for k, v in known.items() if k.startswith("kafka.")})
         if not client.get("bootstrap.servers"):
@@ -95,8 +103,8 @@ class Settings:
         )
 
 
-class Cluster:
-    """Questions about partitions and offsets, asked again while the cluster has no answer."""
+class SourceCluster:
+    """Requests for partitions and offsets, with retries."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -108,7 +116,7 @@ class Cluster:
         self._isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
     def partitions(self) -> dict[str, list[int]]:
-        return self._asked(self._partitions)
+        return self._retried(self._partitions)
 
     def _partitions(self) -> dict[str, list[int]]:
         s = self._settings
@@ -116,15 +124,15 @@ class Cluster:
             return {t: list(ps) for t, ps in s.assigned.items()}
         topics = self._admin.list_topics(timeout=10).topics
         if s.pattern is not None:
-            wanted = [t for t in topics if re.fullmatch(s.pattern, t)]
+            selected = [t for t in topics if re.fullmatch(s.pattern, t)]
         else:
-            wanted = list(s.subscribe)
+            selected = list(s.subscribe)
         out = {}
-        for topic in sorted(wanted):
+        for topic in sorted(selected):
             found = topics.get(topic)
             if found is None or found.error is not None:
                 if s.pattern is None:
-                    raise _NotYet(f"topic {topic} is not there")
+                    raise _NotYet(f"topic {topic} does not exist")
                 continue
             out[topic] = sorted(found.partitions)
         return out
@@ -132,16 +140,16 @@ class Cluster:
     def offsets(self, spec: OffsetSpec, partitions: Mapping[str, Sequence[int]]) -> Offsets:
         """One offset per partition."""
 
-        def ask() -> Offsets:
-            wanted = {TopicPartition(t, p): spec for t, ps in partitions.items() for p in ps}
+        def request() -> Offsets:
+            selected = {TopicPartition(t, p): spec for t, ps in partitions.items() for p in ps}
             out: Offsets = {}
-            if wanted:
-                answers = self._admin.list_offsets(wanted, isolation_level=self._isolation, request_timeout=10)
+            if selected:
+                answers = self._admin.list_offsets(selected, isolation_level=self._isolation, request_timeout=10)
                 for tp, answer in answers.items():
                     put(out, tp.topic, tp.partition, answer.result(15).offset)
             return out
 
-        return self._asked(ask)
+        return self._retried(request)
 
     def latest(self, partitions: Mapping[str, Sequence[int]] | None = None) -> Offsets:
         return self.offsets(OffsetSpec.latest(), self.partitions() if partitions is None else partitions)
@@ -150,51 +158,51 @@ class Cluster:
         return self.offsets(OffsetSpec.earliest(), self.partitions() if partitions is None else partitions)
 
     def resolve(self, text: str) -> Offsets:
-        """The option startingOffsets or endingOffsets as numbers. Raises ValueError when it leaves a partition out."""
+        """The option startingOffsets or endingOffsets as numbers. Raises ValueError if it omits a partition."""
         if text.lower() == "latest":
             return self.latest()
         if text.lower() == "earliest":
             return self.earliest()
-        asked, partitions = parse(text), self.partitions()
+        requested, partitions = parse(text), self.partitions()
         ends = {EARLIEST: self.earliest(partitions), LATEST: self.latest(partitions)}
         out: Offsets = {}
         for topic, numbers in partitions.items():
             for p in numbers:
-                offset = of(asked, topic, p)
+                offset = of(requested, topic, p)
                 if offset is None:
-                    raise ValueError(f"the offsets given leave out {topic}-{p}")
+                    raise ValueError(f"no offset is given for {topic}-{p}")
                 put(out, topic, p, ends[offset][topic][str(p)] if offset < 0 else offset)
         return out
 
     @staticmethod
-    def _asked(ask: Callable[[], Answer]) -> Answer:
-        deadline = time.monotonic() + ASK_SECONDS_MAX
+    def _retried(request: Callable[[], Answer]) -> Answer:
+        deadline = time.monotonic() + RETRY_SECONDS_MAX
         while True:
             try:
-                return ask()
+                return request()
             except (_NotYet, KafkaException, TimeoutError) as e:
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"the cluster gave no answer for {ASK_SECONDS_MAX:.0f} s: {e}") from e
+                    raise RuntimeError(f"the cluster did not respond for {RETRY_SECONDS_MAX:.0f} s: {e}") from e
                 time.sleep(0.5)
 
 
 class _NotYet(Exception):
-    """No answer yet, and why."""
+    """No response yet, with the reason."""
 
 
 @dataclass
-class Slice(InputPartition):
-    """What one task reads."""
+class SourceSlice(InputPartition):
+    """The input partition of one Spark task."""
 
     range: Range
 
-    def __init__(self, range: Range) -> None:
+    def __init__(self, offsets: Range) -> None:
         super().__init__(None)
-        self.range = range
+        self.range = offsets
 
 
 def read_range(settings: Settings, r: Range) -> Iterator[pa.RecordBatch]:
-    """Every record with an offset in [first, next), in order. Raises Lost when the first ones are gone (and `fail_on_loss`)."""
+    """Every record with an offset in [first, next), in order. Raises Lost if the first ones were deleted (and `fail_on_loss`)."""
     consumer = Consumer(
         {
             "group.id": f"spark-{uuid.uuid4()}",
@@ -224,11 +232,11 @@ def read_range(settings: Settings, r: Range) -> Iterator[pa.RecordBatch]:
                     size += rows.add(message)
                     done = message.offset() == r.next - 1
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    # After an election the end may for a moment lie below what was planned: only an end beyond it ends the read.
+                    # After an election the end may briefly be below the planned end: only an end at or above it ends the read.
                     done = message.offset() >= r.next
                 elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                     raise Lost(
-                        f"{r.topic}-{r.partition} no longer holds offset {r.first}: retention was faster than this job ({error.str()})"
+                        f"{r.topic}-{r.partition} no longer contains offset {r.first}: retention was faster than this job ({error.str()})"
                     )
                 elif error.fatal() or error.code() in (
                     KafkaError.UNKNOWN_TOPIC_ID,
@@ -251,7 +259,7 @@ def read_range(settings: Settings, r: Range) -> Iterator[pa.RecordBatch]:
 
 
 class Rows:
-    """Records on their way into one Arrow batch, by column."""
+    """Records of one Arrow batch, by column."""
 
     __slots__ = ("_columns", "_headers")
 
@@ -263,7 +271,7 @@ class Rows:
         return len(self._columns[0])
 
     def add(self, message: Message) -> int:
-        """Take a record in; returns its bytes."""
+        """Add a record; returns its size in bytes."""
         key, value, (kind, millis) = message.key(), message.value(), message.timestamp()
         c = self._columns
         c[0].append(key)
@@ -290,13 +298,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._target: Offsets | None = None
-        self._cluster_: Cluster | None = None
+        self._cluster_: SourceCluster | None = None
 
     @property
-    def _cluster(self) -> Cluster:
-        # Made late: the reader is pickled on its way to the workers, a client is not.
+    def _cluster(self) -> SourceCluster:
+        # Created on first use: the reader is pickled for the workers, and a client cannot be pickled.
         if self._cluster_ is None:
-            self._cluster_ = Cluster(self._settings)
+            self._cluster_ = SourceCluster(self._settings)
         return self._cluster_
 
     def __getstate__(self) -> dict[str, Any]:
@@ -319,14 +327,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
-        return [Slice(r) for r in ranges(start, end, self._earliest_of_new(start, end))]
+        return [SourceSlice(r) for r in ranges(start, end, self._earliest_of_new(start, end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Slice)
+        assert isinstance(partition, SourceSlice)
         return read_range(self._settings, partition.range)
 
     def _earliest_of_new(self, start: Offsets, end: Offsets) -> Offsets:
-        """First offsets of the partitions that `start` does not know; asked only when there are any."""
+        """First offsets of the partitions that are not in `start`; requested only if there are any."""
         new: dict[str, list[int]] = {}
         for topic, partition, _ in each(end):
             if of(start, topic, partition) is None:
@@ -339,12 +347,12 @@ class BatchReader(DataSourceReader):
         self._settings = settings
 
     def partitions(self) -> Sequence[InputPartition]:
-        cluster = Cluster(self._settings)
+        cluster = SourceCluster(self._settings)
         start, end = cluster.resolve(self._settings.starting), cluster.resolve(self._settings.ending)
-        return [Slice(r) for r in ranges(start, end, {})]
+        return [SourceSlice(r) for r in ranges(start, end, {})]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Slice)
+        assert isinstance(partition, SourceSlice)
         return read_range(self._settings, partition.range)
 
 

@@ -1,13 +1,13 @@
-"""The lake on disk: what one job has published, and its manifest. Knows no Spark and no broker.
+"""The lake on disk: the published files of a job, and its manifest. Does not contain Spark or broker code.
 
     <lake>/<job>/topic=<t>/batch=<n>/part-*.parquet   what readers read
                                     /_written.json    the batch's own lines of the manifest
     <lake>/<job>/manifest.jsonl                       one line per batch and partition, in order
-    <lake>/<job>/_checkpoint, _staging, _work, _lock  the job's own; status.json: what it says of itself
+    <lake>/<job>/_checkpoint, _staging, _work, _lock  private to the job; status.json: its reported status
 
-Laws: a batch appears whole by one rename per topic, or not at all; what is published is never written again; a line stands in the
-manifest only after its batch is published, and exactly once. So each record stands exactly once over any kill -9. Called by
-jobs/archive.py. Readers need only the glob `topic=*/batch=*/*.parquet`.
+Invariants: a batch appears completely by one rename per topic, or not at all. A published file is never written again. A line is in the
+manifest only after its batch is published, and exactly once. So each record is stored exactly once, also after kill -9. Readers need
+only the glob `topic=*/batch=*/*.parquet`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,27 +25,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.offsets import Range
+from weir_common.archive_manifest import ManifestLine
+from weir_common.files import replace_text
 
 WRITTEN = "_written.json"
 ROWS_PER_LOOK = 200_000
-"""Rows whose offsets are held in memory while a written batch is checked."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """[first_offset, next_offset) of one partition went into one batch as `rows` rows. Fewer rows than offsets: compaction, transaction
-    markers, aborted records."""
-
-    batch: int
-    topic: str
-    partition: int
-    first_offset: int
-    next_offset: int
-    rows: int
+"""Rows whose offsets are in memory at a time while a written batch is checked."""
 
 
 class Contradiction(Exception):
-    """The lake and the checkpoint do not belong together; going on would lose or repeat records."""
+    """The lake and the checkpoint do not match. Continuing would lose or duplicate records."""
 
 
 class JobFolder:
@@ -53,7 +42,7 @@ class JobFolder:
 
     def __init__(self, lake: Path, job: str) -> None:
         if not job or "/" in job or job.startswith((".", "_")):
-            raise ValueError(f"{job!r} is not a name for a folder")
+            raise ValueError(f"{job!r} is not a valid directory name")
         self.folder = lake / job
         self.manifest_path = self.folder / "manifest.jsonl"
         self.checkpoint = self.folder / "_checkpoint"
@@ -72,12 +61,12 @@ class JobFolder:
         except BlockingIOError:
             self._lock.close()
             raise Contradiction(f"another process archives into {self.folder}; stop it first") from None
-        for left in (self.staging, self.work):  # a driver that was killed leaves them
+        for left in (self.staging, self.work):  # files of a driver that was killed
             shutil.rmtree(left, ignore_errors=True)
-        self._mend_manifest()
+        self._repair_manifest()
         if self.batches >= 0 and not (self.checkpoint / "offsets").is_dir():
             raise Contradiction(
-                f"{self.folder} holds {self.batches + 1} batches but no checkpoint: starting over would repeat them; "
+                f"{self.folder} contains {self.batches + 1} batches but no checkpoint: starting over would repeat them; "
                 "restore _checkpoint or use another job id"
             )
         return self
@@ -87,8 +76,8 @@ class JobFolder:
             self._lock.close()
 
     # -- the manifest ------------------------------------------------------------------------------------------------------
-    def _mend_manifest(self) -> None:
-        """Cut a torn last line (its batch will append it again) and learn the last batch's lines."""
+    def _repair_manifest(self) -> None:
+        """Truncate an incomplete last line (its batch appends it again) and read the last batch's lines."""
         if not self.manifest_path.exists():
             return
         whole = 0
@@ -105,13 +94,13 @@ class JobFolder:
                 self.rows += v["rows"]
             file.truncate(whole)
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[ManifestLine]:
         if self.manifest_path.exists():
             with open(self.manifest_path, encoding="utf-8") as file:
                 for raw in file:
-                    yield Line(**json.loads(raw))
+                    yield ManifestLine(**json.loads(raw))
 
-    def _record(self, lines: Sequence[Line]) -> None:
+    def _record(self, lines: Sequence[ManifestLine]) -> None:
         new = [line for line in lines if (line.batch, line.topic, line.partition) not in self._last]
         if not new:
             return
@@ -133,7 +122,7 @@ class JobFolder:
         return self.staging / f"batch={batch}"
 
     def already_published(self, batch: int, planned: Sequence[Range]) -> bool:
-        """True when every topic of the batch stands in the lake. Raises Contradiction when it stands there with other offsets."""
+        """True if every topic of the batch is in the lake. Raises Contradiction if the lake has it with other offsets."""
         missing = False
         for topic in sorted({r.topic for r in planned}):
             written = self._written(topic, batch)
@@ -149,22 +138,22 @@ class JobFolder:
                 )
         return not missing
 
-    def _written(self, topic: str, batch: int) -> list[Line] | None:
+    def _written(self, topic: str, batch: int) -> list[ManifestLine] | None:
         try:
             text = (self.published(topic, batch) / WRITTEN).read_text()
         except FileNotFoundError:
             return None
-        return [Line(**v) for v in json.loads(text)]
+        return [ManifestLine(**v) for v in json.loads(text)]
 
-    def publish(self, batch: int, planned: Sequence[Range]) -> list[Line]:
-        """Check what was staged, rename it into the lake, record it. Idempotent: what stands there already is left as it is."""
-        out: list[Line] = []
+    def publish(self, batch: int, planned: Sequence[Range]) -> list[ManifestLine]:
+        """Check the staged files, rename them into the lake, and record the batch. Idempotent: published files are kept."""
+        out: list[ManifestLine] = []
         for topic in sorted({r.topic for r in planned}):
             target = self.published(topic, batch)
             written = self._written(topic, batch)
             if written is None:
                 source = self.staged(batch) / f"topic={topic}"
-                source.mkdir(parents=True, exist_ok=True)  # a range of nothing but markers has no rows
+                source.mkdir(parents=True, exist_ok=True)  # a range that contains only markers has no rows
                 written = counted(source, batch, [r for r in planned if r.topic == topic])
                 (source / WRITTEN).write_text(json.dumps([asdict(line) for line in written]))
                 _sync(source)
@@ -177,14 +166,12 @@ class JobFolder:
         return out
 
     def say(self, status: dict[str, Any]) -> None:
-        """Replace status.json whole."""
-        temporary = self.folder / "status.tmp"
-        temporary.write_text(json.dumps(status))
-        os.replace(temporary, self.folder / "status.json")
+        """Replace status.json atomically."""
+        replace_text(self.folder / "status.json", json.dumps(status))
 
 
-def counted(folder: Path, batch: int, planned: Sequence[Range]) -> list[Line]:
-    """Rows per partition as the written files have them. Raises Contradiction when an offset is outside its range or stands twice."""
+def counted(folder: Path, batch: int, planned: Sequence[Range]) -> list[ManifestLine]:
+    """Rows per partition in the written files. Raises Contradiction if an offset is outside its range or duplicated."""
     rows = {r.partition: 0 for r in planned}
     firsts: dict[int, int] = {}
     ranges = {r.partition: r for r in planned}
@@ -207,7 +194,7 @@ def counted(folder: Path, batch: int, planned: Sequence[Range]) -> list[Line]:
                     last[number] = high
                     firsts.setdefault(number, low)
                     rows[number] += len(offsets)
-    return [Line(batch, r.topic, r.partition, r.first, r.next, rows[r.partition]) for r in planned]
+    return [ManifestLine(batch, r.topic, r.partition, r.first, r.next, rows[r.partition]) for r in planned]
 
 
 def _sync(folder: Path) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cluster.house import free_base
+from tests.cluster.devcluster import free_base
 
 TESTS = ("tests/unit/controlplane", "tests/unit/console")
 

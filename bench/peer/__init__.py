@@ -1,3 +1,4 @@
-"""Weir beside Apache Kafka: the same client, topics, flush settings and machine, in alternating passes. Laws: the peer runs with its own defaults
-and its own scripts' JVM flags; a ratio is told with its spread; where the peer cannot be had the column is absent, and says so. Called by
-`make bench-peer`. Must not come in: limits (that is `bench`)."""
+"""Weir compared with Apache Kafka: the same client, topics, flush settings and machine, in alternating passes. The peer runs with its own defaults
+and the JVM flags of its scripts. A ratio is reported with its spread. If the peer is not available, its column is absent, and the report says
+so. Does not contain: limits (they are in `bench`).
+"""

@@ -1,7 +1,7 @@
-"""`python -m bench.peer`: Weir and Apache Kafka in alternating passes; a table, its figures and a page of plots in bench/results/.
+"""`python -m bench.peer`: Weir and Apache Kafka in alternating passes; writes a table, the figures and a page of plots to bench/results/.
 
-All systems stand ready on one core, a client works on another, and one system is asked at a time: weir, kafka, weir, kafka. A shared machine
-moves both sides of a pair, so ratios are told, with their spread, and beside them how many cores others kept busy.
+All systems run on one core, the client on another, and one system is measured at a time: weir, kafka, weir, kafka. A shared machine affects
+both sides of a pair. Ratios are therefore reported with their spread, and with the number of cores that other processes used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bench.peer.report import Row
 from bench.peer.rows import LOADS, RATES, Load, Rate
 from bench.peer.runs import BACKLOG_READS, Cores, Spent, load_pass, rate_pass
 from bench.peer.systems import PEERS, SESSION_MS, System, Weir
-from controlplane.house import zookeeper
+from weir_common.java import find_java
 
 ROOT = Path(__file__).resolve().parents[2]
 IDLE_SECONDS = 10.0
@@ -49,10 +49,11 @@ def versions(systems: list[str], absent: dict[str, str], pairs: int) -> dict[str
     model = next(
         (x.partition(":")[2].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x), "?"
     )
-    java = subprocess.run([zookeeper.find_java(), "-version"], capture_output=True, text=True, check=False).stderr
+    java = subprocess.run([str(find_java()), "-version"], capture_output=True, text=True, check=False).stderr
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "commit": _command("git", "rev-parse", "--short", "HEAD") + ("+changes" if _command("git", "status", "--porcelain", "brokerd") else ""),
+        "commit": _command("git", "rev-parse", "--short", "HEAD")
+        + ("+changes" if _command("git", "status", "--porcelain", "brokerd") else ""),
         "machine": f"{model}, {os.cpu_count()} cores, {os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB, Linux {platform.release()}",
         "load average at the start": " ".join(f"{x:.1f}" for x in os.getloadavg()),
         "compared": ", ".join(systems),
@@ -61,12 +62,12 @@ def versions(systems: list[str], absent: dict[str, str], pairs: int) -> dict[str
         "java": java.splitlines()[0] if java else "?",
         "client": f"confluent-kafka {confluent_kafka.__version__}, librdkafka {confluent_kafka.libversion()[0]}",
         "pairs": pairs,
-        "settings": f"each system's defaults (Kafka: -Xmx1G -Xms1G and the JVM flags of its scripts); sessions {SESSION_MS} ms everywhere; nobody flushes per produce",
-    }  # fmt: skip
+        "settings": f"each system's defaults (Kafka: -Xmx1G -Xms1G and the JVM flags of its scripts); sessions {SESSION_MS} ms everywhere; no flush per produce request",
+    }
 
 
 class Run:
-    """What is being compared, in which order, until when."""
+    """The compared systems, their order, and the time limit."""
 
     def __init__(self, systems: list[System], pairs: int, deadline: float, say: Say) -> None:
         self.systems, self.pairs, self.deadline, self.say = systems, pairs, deadline, say
@@ -77,16 +78,16 @@ class Run:
     def label(self) -> str:
         return str(next(self._labels))
 
-    def row(self, ask: Callable[[], None]) -> None:
-        """One row that cannot be had does not cost the others; it is told at the end."""
+    def row(self, run: Callable[[], None]) -> None:
+        """Run one row. The failure of a row does not stop the others; it is reported at the end."""
         try:
-            ask()
+            run()
         except (SystemExit, KafkaException) as e:
             print(f"a row is missing: {e}", flush=True)
             self.failed.append(str(e))
 
     def turns(self, what: str, warm: bool) -> Iterator[tuple[System, bool]]:
-        """(system, whether the pass counts): the systems in turn, `pairs` times, after a round that does not count where `warm`."""
+        """(system, whether the pass counts): the systems in turn, `pairs` times, after a round that does not count if `warm`."""
         if time.monotonic() > self.deadline:
             self.left_out.append(what)
             return
@@ -129,7 +130,7 @@ class Run:
     def seconds(
         self, act: Callable[[System, str], dict[str, float]], figures: dict[str, tuple[str, str, str, str]]
     ) -> None:
-        """`figures`: key of what `act` returns -> name, terms, figure, unit."""
+        """`figures`: key of the result of `act` -> name, terms, figure, unit."""
         found: dict[str, dict[str, list[float]]] = {}
         for system, _ in self.turns(next(iter(figures.values()))[0], warm=False):
             for key, value in act(system, self.label()).items():
@@ -166,18 +167,21 @@ def _memory(systems: list[System], name: str, field: str, say: Say) -> None:
 
 
 def _idle(systems: list[System], say: Say) -> None:
-    time.sleep(IDLE_SECONDS)  # measured, not waited for: what an idle broker costs
+    time.sleep(IDLE_SECONDS)  # a measurement, not a wait for a condition: the cost of an idle broker
     before = {s.name: [cpu_clock([p]) for p in s.broker_pids().values()] for s in systems}
     time.sleep(IDLE_SECONDS)
     values = {
-        s.name: [(cpu_clock([p]) - b) / IDLE_SECONDS * 100 for p, b in zip(s.broker_pids().values(), before[s.name], strict=True)]
+        s.name: [
+            (cpu_clock([p]) - b) / IDLE_SECONDS * 100
+            for p, b in zip(s.broker_pids().values(), before[s.name], strict=True)
+        ]
         for s in systems
-    }  # fmt: skip
+    }
     say(Row("idle", "per broker of three", "CPU", "% of a core", False, values))
 
 
 def _house(run: Run, parts: list[str], quick: bool, only: str, say: Say) -> None:
-    """Everything that wants all systems up, three brokers each."""
+    """All parts that need all systems running, with three brokers each."""
     systems = run.systems
 
     def wanted(row: Load | Rate, quick: bool) -> bool:
@@ -199,15 +203,15 @@ def _house(run: Run, parts: list[str], quick: bool, only: str, say: Say) -> None
                     "recovery": (
                         "start after kill -9",
                         "RF 1, 200 MB in the active segment",
-                        "until it acknowledges",
+                        "until the first acknowledgement",
                         "s",
                     ),
-                    "whole": ("start after kill -9", "RF 3", "until the ISR is whole", "s"),
+                    "whole": ("start after kill -9", "RF 3", "until the ISR is complete", "s"),
                 },
             )
         )
     if "restart" in parts:
-        figures = {"restart": ("start after a clean stop", "RF 1", "until it acknowledges", "s")}
+        figures = {"restart": ("start after a clean shutdown", "RF 1", "until the first acknowledgement", "s")}
         run.row(lambda: run.seconds(restart_pass, figures))
     pin_all({CORES.brokers})
     if "rate" in parts:
@@ -232,7 +236,9 @@ def main() -> int:
     parser.add_argument("--peers", nargs="*", choices=list(PEERS), help="default: all, quick: kraft")
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument(
-        "--only", default="", help="of loads and rates those whose name and terms hold this: TLS, 'RF 3', rate-1000"
+        "--only",
+        default="",
+        help="only the loads and rates with this text in their name and terms: TLS, 'RF 3', rate-1000",
     )
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results")
     arguments = parser.parse_args()
@@ -275,9 +281,9 @@ def main() -> int:
                 lambda system, label: cold_pass(makers[system.name], folder / f"cold-{label}"),
                 {
                     "cold": (
-                        "start from an empty folder",
+                        "start from an empty directory",
                         "one broker and its coordinator",
-                        "until it acknowledges",
+                        "until the first acknowledgement",
                         "s",
                     ),
                     "cold_rss_mb": ("after the first record", "one broker and its coordinator", "RSS", "MiB"),
@@ -287,11 +293,11 @@ def main() -> int:
             for system in systems:
                 system.start()
             _house(run, arguments.parts, quick, arguments.only, say)
-    conditions["left out for want of time"] = ", ".join(run.left_out) or "nothing"
+    conditions["skipped because of the time limit"] = ", ".join(run.left_out) or "nothing"
     conditions["rows that failed"] = "; ".join(run.failed) or "none"
     busy = [r.others for r in rows if r.others is not None]
     if busy:
-        conditions["shared machine"] = f"others kept {median(busy):.1f} cores busy meanwhile (median of the rows)"
+        conditions["shared machine"] = f"other processes kept {median(busy):.1f} cores busy (median of the rows)"
     for path in report.write(arguments.out, stem, conditions, rows):
         print(path)
     return 0

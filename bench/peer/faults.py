@@ -1,7 +1,4 @@
-"""Start, kill -9, recovery: seconds until a client notices that all is well again. Law: what a client sees counts, not what a log says; nothing is pinned.
-
-Called by `__main__`.
-"""
+"""Start, kill -9 and recovery: seconds until a client can produce again. The client measures the times; logs are not used. No process is pinned."""
 
 from __future__ import annotations
 
@@ -22,16 +19,21 @@ from bench.peer.runs import drop_topics, make_topics
 from bench.peer.systems import System, wait_for
 
 QUICK_TO_RETRY = {
-    "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50, "retry.backoff.ms": 10, "retry.backoff.max.ms": 50,
-    "topic.metadata.refresh.fast.interval.ms": 50, "topic.metadata.refresh.interval.ms": 50,
-    "socket.connection.setup.timeout.ms": 2_000, "log_level": 0,
-}  # fmt: skip
-"""The client looks again at once, so that its patience is not what is measured."""
+    "reconnect.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 50,
+    "retry.backoff.ms": 10,
+    "retry.backoff.max.ms": 50,
+    "topic.metadata.refresh.fast.interval.ms": 50,
+    "topic.metadata.refresh.interval.ms": 50,
+    "socket.connection.setup.timeout.ms": 2_000,
+    "log_level": 0,
+}
+"""The client retries at once, so that its retry interval is not measured."""
 FILL_MB = 200
 
 
 class Probe:
-    """A producer that sends a record every few milliseconds; `first_after(t)` is when the first record sent after `t` was acknowledged."""
+    """A producer that sends a record every few milliseconds. `first_after(t)`: time of the acknowledgement of the first record sent after `t`."""
 
     def __init__(self, bootstrap: str, topic: str, acks: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "acks": acks, "linger.ms": 0, **QUICK_TO_RETRY})
@@ -84,8 +86,8 @@ def whole_isr(system: System, topic: str) -> bool:
 def kill_pass(system: System, label: str) -> dict[str, float]:
     """kill -9 of broker 1, which leads both topics; later its start. Seconds.
 
-    "failover": until an acks=all producer of three replicas gets its next acknowledgement. "recovery": from the start until the topic that only
-    this broker holds (`FILL_MB` of it, never flushed by the broker) acknowledges. "whole": from the start until the ISR is whole.
+    "failover": until an acks=all producer of three replicas gets its next acknowledgement. "recovery": from the start until the topic that
+    only this broker stores (`FILL_MB` of it, never flushed by the broker) acknowledges. "whole": from the start until the ISR is complete.
     """
     three, one = f"bench-{label}-three", f"bench-{label}-one"
     make_topics(system, [three], 3)
@@ -104,7 +106,7 @@ def kill_pass(system: System, label: str) -> dict[str, float]:
 
 
 def restart_pass(system: System, label: str) -> dict[str, float]:
-    """SIGTERM of broker 1, then its start: "restart" until the topic that only it holds acknowledges."""
+    """SIGTERM of broker 1, then its start: "restart" until the topic that only this broker stores acknowledges."""
     three, one = f"bench-{label}-three", f"bench-{label}-one"
     make_topics(system, [three], 3)
     make_topics(system, [one], 1)
@@ -124,7 +126,8 @@ def _start(system: System, three: str, one: str) -> dict[str, float]:
 
 
 def cold_pass(make: Callable[[Path, int], System], folder: Path) -> dict[str, float]:
-    """A system of one broker out of an empty folder: "cold" until the first acknowledged record; "cold_rss_mb" of all its processes then."""
+    """Start of a system of one broker in an empty directory. "cold": seconds until the first acknowledged record. "cold_rss_mb": resident memory (MiB)
+    of all its processes at that time."""
     folder.mkdir(parents=True)
     with _closing(make(folder, 1)) as system:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Apache Kafka's jars out of a Maven repository, kept under build/peers. Law: nothing is fetched that Maven's own settings do not name."""
+"""Apache Kafka's jars from a Maven repository, stored under build/peers. They are downloaded only from the repositories in Maven's settings."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ CACHE = ROOT / "build" / "peers"
 FETCH_SECONDS_MAX = 600
 
 VERSIONS = {
-    # The last line that runs with ZooKeeper.
+    # The last version that runs with ZooKeeper.
     "3.9.2": "org.slf4j:slf4j-reload4j:1.7.36",
-    # The newest that can be resolved: kafka_2.13:4.4.0 names a kafka-tools-api:4.4.0 that Maven Central does not hold (20 November 2026).
+    # The newest version with resolvable dependencies: kafka_2.13:4.4.0 needs a kafka-tools-api:4.4.0 that Maven Central does not have (20 November 2026).
     "4.3.1": "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
 }
-"""Version -> the logger that its distribution packs beside the dependencies of kafka_2.13."""
+"""Version -> the logger that its distribution contains in addition to the dependencies of kafka_2.13."""
 
 POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -33,17 +33,18 @@ NOTHING_ELSE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifa
 
 
 class Absent(Exception):
-    """The peer cannot be had here; the text says why."""
+    """The peer is not available here; the text gives the reason."""
 
 
 def jars(version: str, *more: str) -> Path:
-    """The folder of jars of Apache Kafka `version` and of `more` of its artifacts (kafka-tools), fetched once. Raises Absent."""
+    """Directory of the jars of Apache Kafka `version` and of its artifacts `more` (kafka-tools), downloaded one time. Raises Absent."""
     kafka = (f"org.apache.kafka:{name}:{version}" for name in ("kafka_2.13", *more))
     return copy_dependencies(CACHE / "-".join(["kafka", version, *more]), [*kafka, VERSIONS[version]])
 
 
 def copy_dependencies(folder: Path, names: Sequence[str], alone: bool = False) -> Path:
-    """The folder of these artifacts (group:artifact:version) and, but for `alone`, all they need at run time, fetched once. Raises Absent."""
+    """Directory of these artifacts (group:artifact:version) and, without `alone`, of their run-time dependencies, downloaded one time.
+    Raises Absent."""
     complete = folder / "complete"
     dependencies = "\n".join(DEPENDENCY.format(*name.split(":"), NOTHING_ELSE if alone else "") for name in names)
     pom = POM.format(dependencies=dependencies)
@@ -56,9 +57,15 @@ def copy_dependencies(folder: Path, names: Sequence[str], alone: bool = False) -
     folder.mkdir(parents=True)
     (folder / "pom.xml").write_text(pom)
     command = [
-        maven, "-B", "-q", "-f", str(folder / "pom.xml"), "dependency:copy-dependencies",
-        "-DincludeScope=runtime", f"-DoutputDirectory={folder / 'lib'}",
-    ]  # fmt: skip
+        maven,
+        "-B",
+        "-q",
+        "-f",
+        str(folder / "pom.xml"),
+        "dependency:copy-dependencies",
+        "-DincludeScope=runtime",
+        f"-DoutputDirectory={folder / 'lib'}",
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX, check=False)
     except subprocess.TimeoutExpired:

@@ -1,7 +1,4 @@
-"""Rows into JSON, a Markdown table and a page of plots. Laws: a ratio above one means that Weir is ahead, whatever the unit; each pass stands in the JSON.
-
-Called by `__main__`.
-"""
+"""Rows as JSON, a Markdown table and a page of plots. A ratio above one means that Weir is better, in any unit. The JSON contains each pass."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ WEIR = "weir"
 
 @dataclass(slots=True)
 class Row:
-    """One figure of one workload: its passes by system, in the order they were run, so that equal places are a pair."""
+    """One figure of one workload: its passes by system in the order of the run, so that equal indexes are a pair."""
 
     name: str
     terms: str
@@ -30,7 +27,7 @@ class Row:
     others: float | None = None
 
     def advantage(self, peer: str) -> list[float]:
-        """Per pair, how many times better Weir is. A figure below what the clock resolves gives no ratio."""
+        """Per pair, the factor by which Weir is better. A figure below the resolution of the clock gives no ratio."""
         out = []
         for mine, theirs in zip(self.values[WEIR], self.values[peer], strict=True):
             if mine > 0 and theirs > 0:
@@ -69,16 +66,19 @@ def _ratio(row: Row, peer: str) -> str:
 
 def as_markdown(conditions: dict[str, Any], rows: list[Row]) -> str:
     names = peers(rows)
-    lines = [f"# Weir {conditions['commit']} beside Apache Kafka, {conditions['date']}", ""]
+    lines = [f"# Weir {conditions['commit']} compared with Apache Kafka, {conditions['date']}", ""]
     lines += [f"- {key}: {value}" for key, value in conditions.items() if key not in ("commit", "date")]
     lines += [
         "",
-        "A ratio says how many times better Weir is: the median of the pairs (least to most). Bold: Weir is behind. *Client-bound*: a thread of the client was busy throughout",
-        "and the named systems' brokers were not, so their rate is the client's; CPU per GB stands all the same.",
+        "A ratio says how many times better Weir is: the median of the pairs (minimum to maximum). Bold: Weir is behind. *Client-bound*: a thread of the client was busy throughout",
+        "and the named systems' brokers were not, so the client limits their rate; CPU per GB is valid anyway.",
         "",
-        "| workload | terms | figure | weir | " + " | ".join(f"{n} | ratio" for n in names) + (" | " if names else "") + "note |",
+        "| workload | terms | figure | weir | "
+        + " | ".join(f"{n} | ratio" for n in names)
+        + (" | " if names else "")
+        + "note |",
         "|---|---|---|--:|" + "--:|--:|" * len(names) + "---|",
-    ]  # fmt: skip
+    ]
     for row in rows:
         cells = [row.name, row.terms, f"{row.figure}, {row.unit}", _number(median(row.values[WEIR]))]
         for name in names:
@@ -93,7 +93,7 @@ LEFT, WIDTH, STEP = 520, 460, 22
 
 
 def as_page(conditions: dict[str, Any], rows: list[Row]) -> str:
-    """Each row's ratio as a dot with its spread, on a scale of logarithms; the line in the middle is a draw."""
+    """The ratio of each row as a dot with its spread, on a logarithmic scale. The line in the middle is a ratio of one."""
     names = peers(rows)
     shown = [(row, name, row.advantage(name)) for row in rows for name in names if name in row.values]
     shown = [s for s in shown if s[2]]
@@ -129,10 +129,10 @@ def as_page(conditions: dict[str, Any], rows: list[Row]) -> str:
     )
     facts = "".join(f"<li>{html.escape(str(k))}: {html.escape(str(v))}</li>" for k, v in conditions.items())
     return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Weir beside Apache Kafka</title>'
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Weir compared with Apache Kafka</title>'
         "<style>body{font:14px system-ui;margin:2em;max-width:64em}svg{font-size:11px}</style>"
-        f"<h1>Weir {html.escape(conditions['commit'])} beside Apache Kafka</h1><p>{legend}. Right of 1: Weir is ahead. A dot is the median of the "
-        "pairs, its line their spread; a hollow dot is client-bound. Each figure stands in the JSON beside this page.</p>"
+        f"<h1>Weir {html.escape(conditions['commit'])} compared with Apache Kafka</h1><p>{legend}. Right of 1: Weir is ahead. A dot is the median of the "
+        "pairs, its line their spread; a hollow dot is client-bound. The JSON file of the same name contains each figure.</p>"
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 40}" height="{y + 30}" fill="#222">{"".join(grid)}{"".join(marks)}</svg>'
         f"<ul>{facts}</ul></html>\n"
     )

@@ -1,5 +1,6 @@
-"""The rows of the table: what is sent, to how many topics, with which promises. Law: data only. Shapes and names follow the OpenMessaging Benchmark
-(driver-kafka and workloads/*.yaml: 1 or 100 topics of one partition, 100 B or 1 KiB, backlog reads, a fixed producer rate)."""
+"""The rows of the table: records, number of topics, durability. Data only. Shapes and names follow the OpenMessaging Benchmark (driver-kafka and
+workloads/*.yaml: 1 or 100 topics of one partition, 100 B or 1 KiB, backlog reads, a fixed producer rate).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ SIZES = {100: "100b", 1024: "1kb"}
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """As fast as it goes, then (`backlog`) read from the beginning. `megabytes` are of values, 10^6."""
+    """Produce at full speed, then (`backlog`) read from the beginning. `megabytes` are of values, 10^6 bytes."""
 
     topics: int
     record_bytes: int
@@ -42,7 +43,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """`per_second` records of 1 KiB for `seconds` (half of it where the run is quick): latency of acknowledgement."""
+    """`per_second` records of 1 KiB for `seconds` (half of it in a quick run): latency of acknowledgement."""
 
     per_second: int
     replicas: int
@@ -66,13 +67,13 @@ def _loads() -> tuple[Load, ...]:
     out = []
     for topics, size, (replicas, acks), batch in product((1, 100), (1024, 100), PROMISES, (16_384, 1_000_000)):
         if (replicas, acks) in ((1, "all"), (3, "1")) and (topics, size) != (1, 1024):
-            continue  # how the promise alone changes things shows in one shape
+            continue  # one shape suffices to show the effect of the durability alone
         megabytes = {(100, 1): 60, (100, 3): 40, (1024, 1): 250, (1024, 3): 120}[size, replicas]
         backlog = (replicas, acks) in ((1, "1"), (3, "all")) and (topics == 1 or size == 1024)
         quick = topics == 1 and size == 1024 and (replicas, acks) in ((1, "1"), (3, "all"))
         out.append(Load(topics, size, replicas, acks, batch, megabytes, backlog, quick))
     out += [Load(1, 1024, 1, "1", batch, 250, True, False, tls=True) for batch in (16_384, 1_000_000)]
-    # A run that ends early has seen the two promises that people choose in every shape.
+    # A run that ends early has measured the two common durability settings in every shape.
     return tuple(sorted(out, key=lambda load: (load.replicas, load.acks) in ((1, "all"), (3, "1"))))
 
 

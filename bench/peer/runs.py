@@ -1,6 +1,6 @@
-"""Passes of one row over one system, as figures. Laws: brokers on one core, the client on another; all systems stand ready, one works at a time.
+"""Passes of one row over one system, as figures. Brokers run on one core, the client on another. All systems run, and one is measured at a time.
 
-With one replica everything lies on broker 1 and only its CPU counts; with three, all brokers' does. Called by `__main__`.
+With one replica all data is on broker 1, and only its CPU counts; with three replicas the CPU of all brokers counts.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from bench.peer.rows import Load, Rate
 from bench.peer.systems import System, wait_for
 
 BACKLOG_READS = 4
-"""One takes some tenths of a second; together they are about half a GB or a whole one."""
+"""One read takes some tenths of a second. Together they read between half a GB and one GB."""
 CLIENT_FULL, BROKERS_IDLE = 0.85, 0.60
-"""The client was the limit when one thread of it ran or wanted to for so much of the time, and the brokers used less than so much of their core."""
+"""The client was the limit if one of its threads demanded a core for at least the first fraction of the time, and the brokers used less than the
+second fraction of their core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Cores:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Of one act: seconds; CPU seconds of client and brokers; what the client's busiest thread wanted; seconds that all cores were busy."""
+    """Cost of one act: seconds; CPU seconds of client and brokers; demand of the client's busiest thread; busy seconds of all cores."""
 
     seconds: float
     client_cpu: float
@@ -51,7 +52,7 @@ class Spent:
 
     @property
     def others(self) -> float:
-        """Cores that neither client nor measured brokers kept busy: neighbours, coordinators, the other systems idling."""
+        """Cores used by other processes than client and measured brokers: neighbours, coordinators, the idle systems."""
         return max(0.0, (self.all_cores - self.client_cpu - self.brokers_cpu) / self.seconds)
 
 
@@ -61,7 +62,7 @@ def _own_cpu() -> float:
 
 
 def measured(act: Callable[[Done], float], pids: list[int]) -> Spent:
-    """`act` returns its own seconds and calls what it is given at their end; set-up counts as CPU, and must be small."""
+    """`act` returns its own seconds and calls its argument at their end. The CPU of its set-up is included and must be small."""
     cores = range(os.cpu_count() or 1)
     me = os.getpid()
     before = thread_demand(me)
@@ -76,12 +77,12 @@ def measured(act: Callable[[Done], float], pids: list[int]) -> Spent:
 
     seconds = act(done)
     own_cpu, wanted, brokers_cpu, busy, whole = end
-    scale = seconds / whole  # what is a share of the time is read over the whole act, the seconds over the middle of it
+    scale = seconds / whole  # figures of the whole act are scaled to its measured part
     return Spent(seconds, own_cpu * scale, wanted * scale, brokers_cpu, busy * scale)
 
 
 def make_topics(system: System, names: list[str], replicas: int) -> None:
-    """One partition each, led by broker 1, ready on all replicas."""
+    """Create topics of one partition each, led by broker 1, and wait until all replicas are ready."""
     admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
     chosen = list(range(1, replicas + 1))
     config = {"min.insync.replicas": "2" if replicas == 3 else "1"}
@@ -92,10 +93,12 @@ def make_topics(system: System, names: list[str], replicas: int) -> None:
     def ready() -> bool:
         topics = admin.list_topics(timeout=20).topics
         return all(
-            n in topics and topics[n].partitions and topics[n].partitions[0].leader == 1
+            n in topics
+            and topics[n].partitions
+            and topics[n].partitions[0].leader == 1
             and len(topics[n].partitions[0].isrs) == replicas
             for n in names
-        )  # fmt: skip
+        )
 
     wait_for(ready, f"the topics of {system.name}", pause=0.1)
 
@@ -110,13 +113,13 @@ def drop_topics(system: System, names: list[str]) -> None:
 
 
 def await_removal(system: System, names: list[str]) -> None:
-    """Freed pages are cheaper to write again than fresh ones: whoever comes next must find them free, whoever went before."""
+    """Wait for the removal. Rewriting freed pages is cheaper than writing new ones, so each pass must find them free, after any system."""
     left = [f"{system.log_dirs}/{n}-*" for n in names]
     wait_for(lambda: not any(any(system.folder.glob(p)) for p in left), f"{system.name} to remove its files", pause=0.1)
 
 
 def await_copies(system: System, names: list[str]) -> None:
-    """Until all replicas hold as many bytes."""
+    """Wait until all replicas have the same number of bytes."""
 
     def equal() -> bool:
         for name in names:
@@ -137,21 +140,21 @@ def _counted(system: System, replicas: int) -> list[int]:
 
 
 def load_pass(system: System, load: Load, label: str, cores: Cores) -> dict[str, Spent]:
-    """{"produce": .., "consume": ..}, the latter where the row reads its backlog."""
+    """{"produce": .., "consume": ..}; "consume" only if the row reads its backlog."""
     names = [f"bench-{label}-{i}" for i in range(load.topics)]
     make_topics(system, names, load.replicas)
     pids, value = _counted(system, load.replicas), os.urandom(load.record_bytes)
     bootstrap, security = (system.bootstrap_tls, system.tls) if load.tls else (system.bootstrap, PLAIN)
     out = {}
     with on_cores({cores.client}):
-        take_memory(system.folder, load.megabytes * (load.replicas + 1))  # the logs, and what the client holds
+        take_memory(system.folder, load.megabytes * (load.replicas + 1))  # the logs, and the memory of the client
 
         def write(done: Done) -> float:
             began = time.monotonic()
 
             def copied() -> None:
-                # At acks=1 the client is through before the followers are: rates are compared at equal durability, and who
-                # copies late owes the CPU of it all the same.
+                # With acks=1 the client ends before the followers do. Rates are compared at equal durability, and the CPU of
+                # late replication counts.
                 if load.replicas > 1 and load.acks == "1":
                     await_copies(system, names)
                 done()
@@ -172,7 +175,7 @@ def load_pass(system: System, load: Load, label: str, cores: Cores) -> dict[str,
 
 
 def rate_pass(system: System, rate: Rate, label: str, cores: Cores) -> tuple[dict[str, float], Spent]:
-    """({"p50": ms, "p99": .., "p99.9": ..}, what it took)."""
+    """({"p50": ms, "p99": .., "p99.9": ..}, its cost)."""
     name = f"bench-{label}"
     make_topics(system, [name], rate.replicas)
     value = os.urandom(1024)

@@ -1,8 +1,8 @@
-"""What is compared: Weir, Kafka with ZooKeeper, Kafka with KRaft, each as processes on loopback with the same verbs.
+"""The compared systems: Weir, Kafka with ZooKeeper, Kafka with KRaft, each as processes on loopback with the same verbs.
 
-Laws: no process is started again by itself; what was started is ended, by pid. One coordinator each: a ZooKeeper (with the settings of Weir's, so
-that sessions expire equally finely) or a KRaft controller of its own, so that killing a broker never kills a coordinator. The time-out of a broker's
-session is the same everywhere; all other settings are each system's defaults. Called by `runs` and `faults`.
+No process is restarted automatically. Started processes are ended by pid. Each system has one coordinator: a ZooKeeper (with the settings of
+Weir's, so that sessions expire with equal precision) or a separate KRaft controller, so that killing a broker never kills a coordinator. The
+session time-out of a broker is the same in all systems; all other settings are the defaults of each system.
 """
 
 from __future__ import annotations
@@ -25,22 +25,28 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from bench.peer import fetch
-from controlplane.house import layout as houses
-from controlplane.house import processes, zookeeper
+from controlplane.devcluster import layout as layouts
+from controlplane.devcluster import processes, provision, zookeeper
+from weir_common.java import find_java
 
 ROOT = Path(__file__).resolve().parents[2]
 SESSION_MS = 6_000
 START_SECONDS_MAX = 120
 JVM = (
-    "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
-    "-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15", "-Djava.awt.headless=true",
-)  # fmt: skip
-"""Of bin/kafka-run-class.sh."""
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+)
+"""JVM flags of bin/kafka-run-class.sh."""
 CERTIFICATE = "certificate.pem"
 HEAP = ("-Xmx1G", "-Xms1G")
-"""Of bin/kafka-server-start.sh."""
+"""Heap of bin/kafka-server-start.sh."""
 HEAP_ZOOKEEPER = ("-Xmx512M", "-Xms512M")
-"""Of bin/zookeeper-server-start.sh."""
+"""Heap of bin/zookeeper-server-start.sh."""
 LOG4J = """\
 log4j.rootLogger=INFO, out
 log4j.appender.out=org.apache.log4j.ConsoleAppender
@@ -58,7 +64,7 @@ appender.out.layout.pattern = [%d] %p %m (%c)%n
 
 
 def free_base(count: int) -> int:
-    """The first of `count` neighbouring free ports, below those that the kernel hands out to clients by itself."""
+    """The first of `count` consecutive free ports, below the ephemeral port range of the kernel."""
     for _ in range(200):
         base = random.SystemRandom().randrange(20_000, 32_000, 10)
         try:
@@ -81,11 +87,11 @@ def wait_for(condition: Callable[[], Any], what: str, seconds: float = START_SEC
 
 
 class System:
-    """`name` heads its column. Ports: coordinator = base + 1, broker N = base + 1 + N, and beyond the last broker's each one's for TLS."""
+    """`name` is the title of its column. Ports: coordinator = base + 1, broker N = base + 1 + N; the TLS ports of the brokers follow the last one."""
 
     name: str
     log_dirs: str
-    """Its brokers' log directories, as a pattern below `folder`."""
+    """Log directories of its brokers, as a pattern below `folder`."""
 
     def __init__(self, folder: Path, brokers: int) -> None:
         self.folder, self.count = folder, brokers
@@ -97,13 +103,13 @@ class System:
         )
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
-    # -- each system's own ---------------------------------------------------------------------------------------------
+    # -- specific to each system ---------------------------------------------------------------------------------------------
     def prepare(self) -> None:
-        """Write settings; nothing runs yet."""
+        """Write the settings. No process runs yet."""
         raise NotImplementedError
 
     def start_processes(self) -> None:
-        """Coordinator and brokers."""
+        """Start the coordinator and the brokers."""
         self.start_coordinator()
         for number in self.ports:
             self.start_broker(number)
@@ -114,27 +120,45 @@ class System:
     def broker_command(self, number: int) -> list[str]:
         raise NotImplementedError
 
-    # -- the same for all ----------------------------------------------------------------------------------------------
+    # -- common to all systems ---------------------------------------------------------------------------------------------
     def listeners(self, number: int) -> str:
         return f"PLAINTEXT://127.0.0.1:{self.ports[number]},SSL://127.0.0.1:{self.tls_ports[number]}"
 
     @property
     def tls(self) -> dict[str, str]:
-        """Settings of a client for the listeners with TLS."""
+        """Settings of a client of the TLS listeners."""
         return {"security.protocol": "SSL", "ssl.ca.location": str(self.folder / CERTIFICATE)}
 
     def make_certificate(self) -> Path:
-        """One that vouches for itself and every broker shows, with its key."""
+        """A self-signed certificate for all brokers, with its key."""
         path, key = self.folder / "broker.pem", self.folder / "broker.key"
         subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", self.folder / CERTIFICATE, "-days", "2",
-             "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True,
-        )  # fmt: skip
+            [
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "rsa:2048",
+                "-nodes",
+                "-keyout",
+                key,
+                "-out",
+                self.folder / CERTIFICATE,
+                "-days",
+                "2",
+                "-subj",
+                "/CN=localhost",
+                "-addext",
+                "subjectAltName=IP:127.0.0.1",
+            ],
+            check=True,
+            capture_output=True,
+        )
         path.write_text(key.read_text() + (self.folder / CERTIFICATE).read_text())
         return path
 
     def start(self) -> None:
-        """From an empty folder until every broker is known to a client."""
+        """Start from an empty directory; returns when a client sees every broker."""
         self.prepare()
         self.start_processes()
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 100})
@@ -151,7 +175,7 @@ class System:
         self.spawn(f"broker-{number}", self.broker_command(number))
 
     def end_broker(self, number: int, how: signal.Signals) -> None:
-        """Returns when the process is gone."""
+        """Send the signal; returns when the process has ended."""
         process = self.running.pop(f"broker-{number}")
         process.send_signal(how)
         process.wait(120)
@@ -165,9 +189,13 @@ class System:
     def spawn(self, name: str, command: list[str], environment: Mapping[str, str] | None = None) -> None:
         with open(self.folder / f"{name}.log", "ab") as log:
             self.running[name] = subprocess.Popen(
-                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                cwd=ROOT if environment else self.folder, env={**os.environ, **(environment or {})},
-            )  # fmt: skip
+                command,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                cwd=ROOT if environment else self.folder,
+                env={**os.environ, **(environment or {})},
+            )
 
     def close(self) -> None:
         for process in self.running.values():
@@ -183,24 +211,26 @@ class Weir(System):
     log_dirs = "broker-*/data"
 
     def prepare(self) -> None:
-        self.layout = houses.Layout(self.folder, self.base, self.count, 1)
-        houses.settle(self.layout)
+        self.layout = layouts.Layout(self.folder, self.base, self.count, 1)
+        provision.settle(self.layout)
         keystore = self.make_certificate()
         for n in self.ports:
             path = self.folder / f"broker-{n}" / "broker.properties"
             kept = [
-                line for line in path.read_text().splitlines()
+                line
+                for line in path.read_text().splitlines()
                 if line.partition("=")[0] in ("broker.id", "log.dirs", "zookeeper.connect")
-            ]  # fmt: skip
+            ]
             ours = (
-                f"listeners={self.listeners(n)}", f"ssl.keystore.location={keystore}",
+                f"listeners={self.listeners(n)}",
+                f"ssl.keystore.location={keystore}",
                 f"zookeeper.session.timeout.ms={SESSION_MS}",
-            )  # fmt: skip
+            )
             path.write_text("\n".join([*kept, *ours]) + "\n")
         self.plan = {p.name: p for p in processes.plan(self.layout, demo=None)}
 
     def start_processes(self) -> None:
-        """As `manage.py up` does: the database is brought up to date, without Django's checks of the site, while ZooKeeper and the brokers start."""
+        """As `manage.py up` does: the database is migrated, without Django's system checks, while ZooKeeper and the brokers start."""
         self.spawn("zookeeper", self.plan["zookeeper"].command)
         for number in self.ports:
             self.start_broker(number)
@@ -219,7 +249,7 @@ class Weir(System):
 
 
 class Kafka(System):
-    """What both of Kafka's kinds share. Raises fetch.Absent when its jars cannot be had."""
+    """Common parts of both kinds of Kafka. Raises fetch.Absent if its jars are not available."""
 
     version: str
     log_dirs = "data-*"
@@ -234,7 +264,7 @@ class Kafka(System):
             f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}",
             f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
         ]
-        return [zookeeper.find_java(), *heap, *JVM, *logging, "-cp", f"{self.jars}/*", main, *arguments]
+        return [str(find_java()), *heap, *JVM, *logging, "-cp", f"{self.jars}/*", main, *arguments]
 
     def write(self, name: str, settings: Mapping[str, object]) -> None:
         (self.folder / f"{name}.properties").write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
@@ -246,11 +276,17 @@ class Kafka(System):
         for number in self.ports:
             self.write(
                 f"broker-{number}",
-                {"listeners": self.listeners(number), "ssl.keystore.type": "PEM", "ssl.keystore.location": keystore, "log.dirs": self.folder / f"data-{number}",
-                 "offsets.topic.replication.factor": min(3, self.count),
-                 # A deleted topic's pages must be free before the next pass, whosever it is; nothing else hangs on it.
-                 "log.segment.delete.delay.ms": 1_000, **self.membership(number)},
-            )  # fmt: skip
+                {
+                    "listeners": self.listeners(number),
+                    "ssl.keystore.type": "PEM",
+                    "ssl.keystore.location": keystore,
+                    "log.dirs": self.folder / f"data-{number}",
+                    "offsets.topic.replication.factor": min(3, self.count),
+                    # The pages of a deleted topic must be free before the next pass of any system. The setting has no other effect.
+                    "log.segment.delete.delay.ms": 1_000,
+                    **self.membership(number),
+                },
+            )
 
     def membership(self, number: int) -> dict[str, object]:
         raise NotImplementedError
@@ -264,9 +300,10 @@ class KafkaZooKeeper(Kafka):
 
     def membership(self, number: int) -> dict[str, object]:
         return {
-            "broker.id": number, "zookeeper.connect": f"127.0.0.1:{self.base + 1}",
+            "broker.id": number,
+            "zookeeper.connect": f"127.0.0.1:{self.base + 1}",
             "zookeeper.session.timeout.ms": SESSION_MS,
-        }  # fmt: skip
+        }
 
     def start_coordinator(self) -> None:
         (self.folder / "zoo.cfg").write_text(zookeeper.open_settings(self.base + 1, self.folder / "zookeeper"))
@@ -281,29 +318,39 @@ class KafkaKraft(Kafka):
 
     def membership(self, number: int) -> dict[str, object]:
         return {
-            "process.roles": "broker", "node.id": number, "controller.listener.names": "CONTROLLER",
+            "process.roles": "broker",
+            "node.id": number,
+            "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL",
             "controller.quorum.voters": f"{self.controller_id}@127.0.0.1:{self.base + 1}",
-        }  # fmt: skip
+        }
 
     def prepare(self) -> None:
         super().prepare()
         self.write(
             "controller",
-            {**self.membership(self.controller_id), "process.roles": "controller",
-             "listeners": f"CONTROLLER://127.0.0.1:{self.base + 1}", "log.dirs": self.folder / "data-controller",
-             "broker.session.timeout.ms": SESSION_MS, "offsets.topic.replication.factor": min(3, self.count)},
-        )  # fmt: skip
-        # A first byte of 248 or more would be a dash in front, which is taken for an option (Kafka makes itself none of these either).
+            {
+                **self.membership(self.controller_id),
+                "process.roles": "controller",
+                "listeners": f"CONTROLLER://127.0.0.1:{self.base + 1}",
+                "log.dirs": self.folder / "data-controller",
+                "broker.session.timeout.ms": SESSION_MS,
+                "offsets.topic.replication.factor": min(3, self.count),
+            },
+        )
+        # With a first byte of 248 or more the id would start with a dash and be parsed as an option. Kafka's own ids do not start with a dash either.
         cluster = urlsafe_b64encode(bytes([uuid.uuid4().bytes[0] % 248]) + uuid.uuid4().bytes[1:]).decode().rstrip("=")
-        # Side by side: three one after the other would count against the peer's start.
+        # In parallel: three formats in sequence would count against the start time of the peer.
         formats = [
             subprocess.Popen(
                 self.java((), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(path)),
-                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
             )
-            for path in (self.folder / f"{name}.properties" for name in ("controller", *(f"broker-{n}" for n in self.ports)))
-        ]  # fmt: skip
+            for path in (
+                self.folder / f"{name}.properties" for name in ("controller", *(f"broker-{n}" for n in self.ports))
+            )
+        ]
         for process in formats:
             _, error = process.communicate(timeout=START_SECONDS_MAX)
             if process.returncode:

@@ -1,1 +1,1 @@
-"""The doors: one file per family of APIs. Parse, ask one room, shape the answer. Must not come in: decisions of their own."""
+"""Request handlers: one file per family of APIs. A handler parses, calls one part of the broker and shapes the response."""

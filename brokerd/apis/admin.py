@@ -1,20 +1,31 @@
-"""The administrator's doors to topics and partitions.
+"""CreateTopics, DeleteTopics and CreatePartitions.
 
-Laws: nothing is decided here: what changes the cluster is forwarded to the controller through ZooKeeper, in pieces that its nodes and
-the metadata log can hold, and answered when the metadata log answers; what is asked about it is read from the image. Each client gets Kafka's codes and a sentence.
+Invariants: changes are forwarded to the controller through ZooKeeper, in pieces that fit into znodes and the metadata log. A request is answered
+when the metadata log contains the result. Reads use the metadata image. Each response contains Kafka's error code and a message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from brokerd.access.mutations import Mutations
 from brokerd.apis.forwarding import Ask, Forwarding, Results
+from brokerd.authz.acls import Operation, Resource
+from brokerd.authz.auth_helper import MESSAGE, AuthHelper
+from brokerd.authz.mutations import Mutations
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import Now
-from brokerd.config import BrokerConfig
-from brokerd.dispatch import Request
+from brokerd.cluster.requests import (
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    ItemResult,
+    NewPartitions,
+    NewTopic,
+    TopicToDelete,
+)
+from brokerd.config.broker import BrokerConfig
+from brokerd.net.request import Request
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import (
@@ -27,75 +38,72 @@ from brokerd.wire.messages import (
 )
 
 SOURCE_TOPIC = 1
-"""Of a config, in Kafka's words DYNAMIC_TOPIC_CONFIG."""
+"""Kafka's config source DYNAMIC_TOPIC_CONFIG."""
 
 
 STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
-"""From this version on a client knows THROTTLING_QUOTA_EXCEEDED (KIP-599); an older one has its way and waits afterwards."""
-EXCEEDED = {"error": ErrorCode.THROTTLING_QUOTA_EXCEEDED, "message": "The throttling quota has been exceeded."}
+"""From these versions on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599). For older ones the change is made and the response delayed."""
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+EXCEEDED = ItemResult(error=ErrorCode.THROTTLING_QUOTA_EXCEEDED, message="The throttling quota has been exceeded.")
 
 
 class AdminApi:
     def __init__(
-        self, config: BrokerConfig, image: Callable[[], Image], ask: Ask, mutations: Mutations, clock: Callable[[], Now]
+        self,
+        config: BrokerConfig,
+        image: Callable[[], Image],
+        ask: Ask,
+        mutations: Mutations,
+        clock: Callable[[], Now],
+        auth: AuthHelper,
     ) -> None:
-        self._config, self._image = config, image
+        self._config, self._image, self._auth = config, image, auth
         self._forward = Forwarding(ask)
         self._mutations, self._clock = mutations, clock
 
     def _within_quota(
         self,
         request: Request,
-        kind: str,
-        topics: Sequence[Mapping[str, Any]],
+        payload: CreateTopics | DeleteTopics | CreatePartitions,
         counts: Sequence[int],
-        validate_only: bool,
         answered: Callable[[Results], None],
         partitions: int = 0,
     ) -> None:
-        """Forward those topics that the asker's quota has room for; `counts` are the partitions that each makes or deletes."""
+        """Forward the items within the requester's quota. `counts`: the partitions that each topic creates or deletes."""
+        items: Sequence[NewTopic | TopicToDelete | NewPartitions] = payload.items
         key = request.header.api_key
         strict = request.header.api_version >= STRICT_SINCE[ApiKey(key)]
         taken = self._mutations.take(request, counts, self._clock().mono_ms, strict=strict)
 
         def whole(results: Results) -> None:
             rest = iter(results)
-            answered([next(rest) if may else {**t, **EXCEEDED} for t, may in zip(topics, taken, strict=True)])
+            pairs = zip(items, taken, strict=True)
+            answered([next(rest) if may else replace(EXCEEDED, name=t.name) for t, may in pairs])
 
-        allowed = [t for t, may in zip(topics, taken, strict=True) if may]
-        self._forward(request.principal, kind, allowed, validate_only, request.body.timeout_ms, whole, partitions)
+        allowed = payload.only(place for place, may in enumerate(taken) if may)
+        self._forward(allowed, request.body.timeout_ms, whole, partitions)
 
     # -- topics --------------------------------------------------------------------------------------------------------
     def create_topics(self, request: Request) -> None:
         body: CreateTopicsRequest = request.body
-        topics = [
-            {
-                "name": t.name,
-                "partitions": len(t.assignments) or t.num_partitions,
-                "replication_factor": len(t.assignments[0].broker_ids) if t.assignments else t.replication_factor,
-                "assignment": {str(a.partition_index): list(a.broker_ids) for a in t.assignments} or None,
-                "configs": {c.name: c.value for c in t.configs},
-            }
-            for t in body.topics
-        ]
-        for topic in topics:
-            if topic["partitions"] == -1:
-                topic["partitions"] = self._config["num.partitions"]
-            if topic["replication_factor"] == -1:
-                topic["replication_factor"] = self._config["default.replication.factor"]
+        all_topics = self._auth.authorize(request, Operation.CREATE, Resource.CLUSTER)
+        authorized, unauthorized = self._auth.partition_by_authorized(
+            request, Operation.CREATE, Resource.TOPIC, body.topics, lambda t: None if all_topics else t.name
+        )
+        topics = tuple(self._new_topic(t) for t in authorized)
 
-        def answered(results: Sequence[Mapping[str, Any]]) -> None:
+        def answered(results: Results) -> None:
             shaped = []
             for result in results:
                 shape = CreateTopicsResponse.CreatableTopicResult(
-                    name=result["name"],
-                    error_code=result["error"],
-                    error_message=result.get("message"),
+                    name=result.name or "",
+                    error_code=result.error,
+                    error_message=result.message,
                     num_partitions=-1,
                     replication_factor=-1,
                 )
-                state = self._image().topic_named(result["name"])
-                if not result["error"] and state is not None and state.partitions:
+                state = self._image().topic_named(result.name or "")
+                if not result.error and state is not None and state.partitions:
                     shape.topic_id = state.topic_id
                     shape.num_partitions = state.partition_count
                     shape.replication_factor = len(next(iter(state.partitions.values())).replicas)
@@ -104,66 +112,105 @@ class AdminApi:
                         for n, v in state.configs.items()
                     ]
                 shaped.append(shape)
+            shaped += [
+                CreateTopicsResponse.CreatableTopicResult(name=t.name, error_code=DENIED, error_message=MESSAGE)
+                for t in unauthorized
+            ]
             request.reply(CreateTopicsResponse(topics=shaped))
 
-        counts = [max(0, int(str(t["partitions"]))) for t in topics]
-        made = [0 if self._image().topic_named(str(t["name"])) else n for t, n in zip(topics, counts, strict=True)]
-        self._within_quota(request, "create_topics", topics, made, body.validate_only, answered, sum(counts))
+        counts = [max(0, t.partitions) for t in topics]
+        made = [0 if self._image().topic_named(t.name) else n for t, n in zip(topics, counts, strict=True)]
+        payload = CreateTopics(principal=request.principal, items=topics, validate_only=body.validate_only)
+        self._within_quota(request, payload, made, answered, sum(counts))
+
+    def _new_topic(self, t: CreateTopicsRequest.CreatableTopic) -> NewTopic:
+        """The topic to create. A partition count or replication factor of -1 is replaced with the broker's default."""
+        partitions = len(t.assignments) or t.num_partitions
+        factor = len(t.assignments[0].broker_ids) if t.assignments else t.replication_factor
+        return NewTopic(
+            t.name,
+            self._config["num.partitions"] if partitions == -1 else partitions,
+            self._config["default.replication.factor"] if factor == -1 else factor,
+            {a.partition_index: tuple(a.broker_ids) for a in t.assignments} or None,
+            {c.name: c.value for c in t.configs},
+        )
 
     def delete_topics(self, request: Request) -> None:
         body: DeleteTopicsRequest = request.body
         image = self._image()
-        wanted: list[dict[str, Any]] = []
-        if request.header.api_version >= 6:
-            for t in body.topics:
-                if t.name is not None:
-                    wanted.append({"name": t.name})
-                else:
-                    state = image.topics.get(t.topic_id)
-                    wanted.append({"id": str(t.topic_id), "name": state.name if state is not None else None})
-        else:
-            wanted = [{"name": name} for name in body.topic_names]
-        states = [image.topic_named(w["name"]) if w["name"] else None for w in wanted]
+        requested = body.topics
+        if request.header.api_version < 6:
+            requested = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in body.topic_names]
+
+        def name_of(t: DeleteTopicsRequest.DeleteTopicState) -> str | None:
+            if t.name is not None:
+                return t.name
+            state = image.topics.get(t.topic_id)
+            return state.name if state is not None else None
+
+        authorized, unauthorized = self._auth.partition_by_authorized(
+            request, Operation.DELETE, Resource.TOPIC, requested, name_of
+        )
+        wanted = [
+            TopicToDelete(t.name) if t.name is not None else TopicToDelete(name_of(t), t.topic_id) for t in authorized
+        ]
+        states = [image.topic_named(w.name) if w.name else None for w in wanted]
         ids = {state.name: state.topic_id for state in states if state is not None}
 
-        def answered(results: Sequence[Mapping[str, Any]]) -> None:
+        def answered(results: Results) -> None:
             shaped = []
             for w, result in zip(wanted, results, strict=True):
                 shape = DeleteTopicsResponse.DeletableTopicResult(
-                    name=result["name"], error_code=result["error"], error_message=result.get("message")
+                    name=result.name, error_code=result.error, error_message=result.message
                 )
-                if w["name"] in ids:
-                    shape.topic_id = ids[w["name"]]
+                if w.name in ids:
+                    shape.topic_id = ids[w.name]
                 shaped.append(shape)
+            shaped += [self._undeleted(request, t, name_of(t)) for t in unauthorized]
             request.reply(DeleteTopicsResponse(responses=shaped))
 
         counts = [state.partition_count if state is not None else 0 for state in states]
-        self._within_quota(request, "delete_topics", wanted, counts, False, answered)
+        payload = DeleteTopics(principal=request.principal, items=tuple(wanted))
+        self._within_quota(request, payload, counts, answered)
+
+    def _undeleted(
+        self, request: Request, topic: DeleteTopicsRequest.DeleteTopicState, name: str | None
+    ) -> DeleteTopicsResponse.DeletableTopicResult:
+        """The result of a topic that the client may not delete. If the request contains only the topic id, the result contains the topic name
+        only if the client may describe the topic."""
+        known = topic.name is not None or self._auth.authorize(request, Operation.DESCRIBE, Resource.TOPIC, name or "")
+        return DeleteTopicsResponse.DeletableTopicResult(
+            name=name if known else None, topic_id=topic.topic_id, error_code=DENIED
+        )
 
     def create_partitions(self, request: Request) -> None:
         body: CreatePartitionsRequest = request.body
-        topics = [
-            {
-                "name": t.name,
-                "partitions": t.count,
-                "assignment": [list(a.broker_ids) for a in t.assignments] if t.assignments else None,
-            }
-            for t in body.topics
-        ]
+        authorized, unauthorized = self._auth.partition_by_authorized(
+            request, Operation.ALTER, Resource.TOPIC, body.topics, lambda t: t.name
+        )
+        topics = tuple(
+            NewPartitions(t.name, t.count, tuple(tuple(a.broker_ids) for a in t.assignments) if t.assignments else None)
+            for t in authorized
+        )
 
-        def answered(results: Sequence[Mapping[str, Any]]) -> None:
+        def answered(results: Results) -> None:
             request.reply(
                 CreatePartitionsResponse(
                     results=[
                         CreatePartitionsResponse.CreatePartitionsTopicResult(
-                            name=r["name"], error_code=r["error"], error_message=r.get("message")
+                            name=r.name or "", error_code=r.error, error_message=r.message
                         )
                         for r in results
+                    ]
+                    + [
+                        CreatePartitionsResponse.CreatePartitionsTopicResult(name=t.name, error_code=DENIED)
+                        for t in unauthorized
                     ]
                 )
             )
 
         image = self._image()
-        held = {t.name: state.partition_count for t in body.topics if (state := image.topic_named(t.name))}
-        added = [max(0, t.count - held[t.name]) if t.name in held else 0 for t in body.topics]
-        self._within_quota(request, "create_partitions", topics, added, body.validate_only, answered, sum(added))
+        held = {t.name: state.partition_count for t in authorized if (state := image.topic_named(t.name))}
+        added = [max(0, t.count - held[t.name]) if t.name in held else 0 for t in authorized]
+        payload = CreatePartitions(principal=request.principal, items=topics, validate_only=body.validate_only)
+        self._within_quota(request, payload, added, answered, sum(added))

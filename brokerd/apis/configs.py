@@ -1,45 +1,62 @@
-"""The doors to settings: of topics, of brokers, of this broker's log.
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: topics, brokers, groups, broker loggers.
 
-Laws: nothing is decided here about topics; a broker's settings are checked here, since the controller does not know their table, and both are wanted in rows
-and carried by the metadata log. Every setting is told with its source, its type and all that stands behind it. Must not come in: what a setting does.
+Invariants: topic settings are validated by the controller. Broker settings are validated here, because the controller does not know their
+table. Both are rows in the database and records of the metadata log. Each setting has its source, type and synonyms. Does not contain:
+the effect of a setting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from brokerd import dynamic
 from brokerd.apis import loggers
-from brokerd.apis.forwarding import Ask, Forwarding
+from brokerd.apis.forwarding import Ask, Forwarding, Results
 from brokerd.apis.group_configs import RESOURCE_GROUP, GroupConfigs
+from brokerd.authz.acls import CLUSTER_NAME, Operation, Resource
+from brokerd.authz.auth_helper import AUTHORIZATION_FAILED, MESSAGE, AuthHelper
 from brokerd.cluster import configs
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import BROKER, GROUP
 from brokerd.cluster.model import TopicState
-from brokerd.config import BY_NAME, SETTINGS, BrokerConfig
-from brokerd.dispatch import Handler, Request
-from brokerd.dynamic import CLUSTER_WIDE, topic_default
+from brokerd.cluster.requests import (
+    AccessUpdate,
+    AlterAccess,
+    AlterBrokerConfigs,
+    AlterConfigOp,
+    AlterTopicConfigs,
+    BrokerConfigOps,
+    ItemResult,
+    OpType,
+    TopicConfigOps,
+)
+from brokerd.config import dynamic
+from brokerd.config.broker import BY_NAME, SETTINGS, BrokerConfig
+from brokerd.config.dynamic import CLUSTER_WIDE, topic_default
+from brokerd.net.request import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 
 RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS = 2, 4, 8, 16
 SOURCE_TOPIC, SOURCE_DYNAMIC_BROKER, SOURCE_DYNAMIC_DEFAULT, SOURCE_STATIC, SOURCE_DEFAULT, SOURCE_LOGGER = range(1, 7)
-OPERATIONS = {0: "set", 1: "delete", 2: "append", 3: "subtract"}
+OPERATIONS = {0: OpType.SET, 1: OpType.DELETE, 2: OpType.APPEND, 3: OpType.SUBTRACT}
+"""By Kafka's code (KIP-339)."""
 ALTER_TIMEOUT_MS = 30_000
 
+T = TypeVar("T")
 Entry = m.DescribeConfigsResponse.DescribeConfigsResourceResult
 Layer = tuple[str, str | None, int]
-"""A setting's name, its value as text, and where that comes from; the first of several counts."""
-Resource = tuple[int, str, list[dict[str, Any]]]
-Result = Mapping[str, Any]
+"""A setting's name, its value as text, and its source. The first of several counts."""
+ResourceChange = tuple[int, str, tuple[AlterConfigOp, ...]]
+AUTHORIZED_BY_NAME = {RESOURCE_TOPIC: Resource.TOPIC, RESOURCE_GROUP: Resource.GROUP}
+"""Resources of other types need the permission on the cluster."""
 
 
 class ConfigsApi:
-    def __init__(self, config: BrokerConfig, image: Callable[[], Image], ask: Ask) -> None:
-        self._config, self._image, self._forward = config, image, Forwarding(ask)
+    def __init__(self, config: BrokerConfig, image: Callable[[], Image], ask: Ask, auth: AuthHelper) -> None:
+        self._config, self._image, self._forward, self._auth = config, image, Forwarding(ask), auth
         self._groups = GroupConfigs(config.values, image)
 
     def handlers(self) -> dict[int, Handler]:
@@ -50,33 +67,36 @@ class ConfigsApi:
             ApiKey.LIST_CONFIG_RESOURCES: self.list_resources,
         }
 
-    # -- changing ------------------------------------------------------------------------------------------------------
+    # -- alter ---------------------------------------------------------------------------------------------------------
     def alter(self, request: Request) -> None:
-        body: m.IncrementalAlterConfigsRequest = request.body
+        authorized, unauthorized = self._authorized(request, Operation.ALTER_CONFIGS)
         resources = [
-            (r.resource_type, r.resource_name, [{"name": c.name, "op": OPERATIONS.get(c.config_operation, "unknown"),
-                                                 "value": c.value} for c in r.configs])
-            for r in body.resources
-        ]  # fmt: skip
-        self._alter(request, resources, m.IncrementalAlterConfigsResponse)
+            (
+                r.resource_type,
+                r.resource_name,
+                tuple(
+                    AlterConfigOp(c.name, OPERATIONS.get(c.config_operation, OpType.UNKNOWN), c.value)
+                    for c in r.configs
+                ),
+            )
+            for r in authorized
+        ]
+        self._alter(request, resources, unauthorized, m.IncrementalAlterConfigsResponse)
 
     def alter_legacy(self, request: Request) -> None:
-        """The older call: what is not named goes back to its default."""
-        body: m.AlterConfigsRequest = request.body
+        """AlterConfigs. A config that the request omits is reset to its default."""
+        authorized, unauthorized = self._authorized(request, Operation.ALTER_CONFIGS)
         resources = []
-        for r in body.resources:
+        for r in authorized:
             given = {c.name: c.value for c in r.configs}
-            ops: list[dict[str, Any]] = [{"name": n, "op": "set", "value": v} for n, v in given.items()]
-            ops += [
-                {"name": n, "op": "delete", "value": None}
-                for n in self._set(r.resource_type, r.resource_name)
-                if n not in given
-            ]
-            resources.append((r.resource_type, r.resource_name, ops))
-        self._alter(request, resources, m.AlterConfigsResponse)
+            ops = [AlterConfigOp(n, OpType.SET, v) for n, v in given.items()]
+            set_before = self._set(r.resource_type, r.resource_name)
+            ops += [AlterConfigOp(n, OpType.DELETE) for n in set_before if n not in given]
+            resources.append((r.resource_type, r.resource_name, tuple(ops)))
+        self._alter(request, resources, unauthorized, m.AlterConfigsResponse)
 
     def _set(self, kind: int, name: str) -> Iterable[str]:
-        """What is set of a resource, and may be taken back."""
+        """The names of the configs that are set on a resource. AlterConfigs resets those that the request omits."""
         if kind == RESOURCE_TOPIC:
             state = self._image().topic_named(name)
             return state.configs if state is not None else ()
@@ -85,31 +105,46 @@ class ConfigsApi:
         return self._groups.set(name) if kind == RESOURCE_GROUP else ()
 
     def _broker(self, name: str) -> int | None:
-        """The broker that a resource's name means: this one or all of them."""
+        """The broker id of a BROKER resource: CLUSTER_WIDE for the empty name, this broker's id for its own name, otherwise None."""
         if name == "":
             return CLUSTER_WIDE
         return self._config.broker_id if name == str(self._config.broker_id) else None
 
-    def _alter(self, request: Request, resources: list[Resource], response: type[Any]) -> None:
-        results: list[Result] = [{}] * len(resources)
-        topics: dict[int, dict[str, Any]] = {}
-        brokers: dict[int, dict[str, Any]] = {}
-        groups: dict[int, dict[str, Any]] = {}
+    def _authorized(self, request: Request, operation: Operation) -> tuple[list[Any], list[Any]]:
+        """(authorized, unauthorized) resources of the request."""
+
+        def resource_of(x: Any) -> tuple[Resource, str]:
+            resource = _authorized_as(x)
+            return resource, CLUSTER_NAME if resource is Resource.CLUSTER else x.resource_name
+
+        return self._auth.partition_by_authorized_resource(request, operation, request.body.resources, resource_of)
+
+    def _alter(
+        self, request: Request, resources: list[ResourceChange], unauthorized: list[Any], response: type[Any]
+    ) -> None:
+        results = [ItemResult()] * len(resources)
+        topics: dict[int, TopicConfigOps] = {}
+        brokers: dict[int, BrokerConfigOps] = {}
+        groups: dict[int, AccessUpdate] = {}
         for place, (kind, name, operations) in enumerate(resources):
             if kind == RESOURCE_TOPIC:
-                topics[place] = {"name": name, "configs": operations}
+                topics[place] = TopicConfigOps(name, operations)
             elif kind == RESOURCE_BROKER:
-                item, results[place] = self._broker_change(name, operations)
-                if item is not None:
-                    brokers[place] = item
+                change = self._broker_change(name, operations)
+                if isinstance(change, BrokerConfigOps):
+                    brokers[place] = change
+                else:
+                    results[place] = change
             elif kind == RESOURCE_BROKER_LOGGER:
                 results[place] = self._alter_loggers(name, operations, request)
             elif kind == RESOURCE_GROUP:
-                item, results[place] = self._groups.change(name, operations)
-                if item is not None:
-                    groups[place] = item
+                update = self._groups.change(name, operations)
+                if isinstance(update, AccessUpdate):
+                    groups[place] = update
+                else:
+                    results[place] = update
             else:
-                results[place] = _no(f"configs of resource type {kind} are not kept here")
+                results[place] = _no(f"configs of resource type {kind} are not supported")
         left = 1
 
         def done() -> None:
@@ -121,66 +156,65 @@ class ConfigsApi:
             request.reply(
                 response(
                     responses=[
-                        result(error_code=r["error"], error_message=r.get("message"), resource_type=k, resource_name=n)
+                        result(error_code=r.error, error_message=r.message, resource_type=k, resource_name=n)
                         for (k, n, _), r in zip(resources, results, strict=True)
                     ]
+                    + [_unauthorized(x, result) for x in unauthorized]
                 )
             )
 
-        def answered(places: Sequence[int], told: Sequence[Result]) -> None:
-            for place, result in zip(places, told, strict=True):
+        def answered(places: Sequence[int], outcomes: Results) -> None:
+            for place, result in zip(places, outcomes, strict=True):
                 results[place] = result
             done()
 
-        for kind_asked, items in (
-            ("alter_topic_configs", topics),
-            ("alter_broker_configs", brokers),
-            ("alter_access", groups),
+        common = {"principal": request.principal, "validate_only": request.body.validate_only}
+        for places, payload in (
+            ([*topics], AlterTopicConfigs(items=(*topics.values(),), **common)),
+            ([*brokers], AlterBrokerConfigs(items=(*brokers.values(),), **common)),
+            ([*groups], AlterAccess(items=(*groups.values(),), **common)),
         ):
-            if items:
+            if places:
                 left += 1
-                heard = partial(answered, [*items])
-                self._forward(
-                    request.principal,
-                    kind_asked,
-                    [*items.values()],
-                    request.body.validate_only,
-                    ALTER_TIMEOUT_MS,
-                    heard,
-                )
+                self._forward(payload, ALTER_TIMEOUT_MS, partial(answered, places))
         done()
 
-    def _broker_change(self, name: str, operations: list[dict[str, Any]]) -> tuple[dict[str, Any] | None, Result]:
+    def _broker_change(self, name: str, operations: Sequence[AlterConfigOp]) -> BrokerConfigOps | ItemResult:
         broker_id = self._broker(name)
         if broker_id is None:
-            return None, _no(f"broker {self._config.broker_id} changes its own settings and those of all, not {name!r}")
+            return _no(
+                f"broker {self._config.broker_id} can alter its own configs and the cluster-wide ones, not those of {name!r}"
+            )
         before = self._image().access_to(BROKER, str(broker_id))[1] or {}
         after, problem = dynamic.altered(BY_NAME, before, operations, broker_id)
         if problem is not None:
-            return None, {"error": ErrorCode.INVALID_REQUEST, "message": problem}
-        # What lists come to is known here alone; the rest is merged where the row is written, with what others ask meanwhile.
-        final = [
-            {"name": n, "op": "set" if n in after else "delete", "value": after.get(n)}
-            for n in dict.fromkeys(op["name"] for op in operations)
-        ]
-        return {"name": name, "configs": final}, {}
+            return _no(problem)
+        # Lists are computed here. The rest is merged where the row is written, with concurrent requests.
+        final = tuple(
+            AlterConfigOp(n, OpType.SET if n in after else OpType.DELETE, after.get(n))
+            for n in dict.fromkeys(op.name for op in operations)
+        )
+        return BrokerConfigOps(name, final)
 
-    def _alter_loggers(self, name: str, operations: list[dict[str, Any]], request: Request) -> Result:
+    def _alter_loggers(self, name: str, operations: Sequence[AlterConfigOp], request: Request) -> ItemResult:
         if name != str(self._config.broker_id) or request.header.api_key != ApiKey.INCREMENTAL_ALTER_CONFIGS:
-            return _no(f"broker {self._config.broker_id} changes the levels of its own log, incrementally")
+            return _no(
+                f"broker {self._config.broker_id} can alter its own log levels only, with IncrementalAlterConfigs"
+            )
         problem = loggers.problem(operations)
         if problem is not None:
             return _no(problem)
         if not request.body.validate_only:
             loggers.alter(operations)
-        return {"error": ErrorCode.NONE}
+        return ItemResult(name)
 
-    # -- telling -------------------------------------------------------------------------------------------------------
+    # -- describe ------------------------------------------------------------------------------------------------------
     def describe(self, request: Request) -> None:
         body: m.DescribeConfigsRequest = request.body
         results = []
-        # Each once: an answer is a hundred times its question.
-        for resource in {(r.resource_type, r.resource_name): r for r in body.resources}.values():
+        # Describe each resource once, because a response is a hundred times as large as its request.
+        authorized, unauthorized = self._authorized(request, Operation.DESCRIBE_CONFIGS)
+        for resource in {(r.resource_type, r.resource_name): r for r in authorized}.values():
             result = m.DescribeConfigsResponse.DescribeConfigsResult(
                 resource_type=resource.resource_type, resource_name=resource.resource_name
             )
@@ -196,13 +230,14 @@ class ConfigsApi:
                     if not body.include_documentation:
                         entry.documentation = None
                     result.configs.append(entry)
+        results += [_unauthorized(x, m.DescribeConfigsResponse.DescribeConfigsResult) for x in unauthorized]
         request.reply(m.DescribeConfigsResponse(results=results))
 
     def _entries(self, kind: int, name: str) -> tuple[list[Entry], tuple[int, str] | None]:
         if kind == RESOURCE_TOPIC:
             topic = self._image().topic_named(name)
             if topic is None or not topic.ready:
-                return [], (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+                return [], (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
             return [self._of_topic(topic, d) for d in configs.TOPIC_CONFIGS.values()], None
         if kind == RESOURCE_BROKER and (broker_id := self._broker(name)) is not None:
             return self._of_broker(broker_id), None
@@ -213,8 +248,10 @@ class ConfigsApi:
             ], None
         if kind == RESOURCE_GROUP:
             return [_named(n, _entry(layers, configs.INT, doc)) for n, layers, doc in self._groups.layers(name)], None
-        told = f"broker {self._config.broker_id} describes topics and itself, not resource type {kind} named {name!r}"
-        return [], (ErrorCode.INVALID_REQUEST, told)
+        reason = (
+            f"broker {self._config.broker_id} can describe topics and itself, not resource type {kind} named {name!r}"
+        )
+        return [], (ErrorCode.INVALID_REQUEST, reason)
 
     def _of_topic(self, topic: TopicState, d: configs.Definition) -> Entry:
         layers: list[Layer] = []
@@ -236,9 +273,15 @@ class ConfigsApi:
         own = {} if broker_id == CLUSTER_WIDE else live.own
 
         def entry(name: str, default: str | None, kind: int, doc: str, *, fixed: bool, secret: bool = False) -> Entry:
-            layers: list[Layer] = [(name, given[name], source) for given, source in (
-                (own, SOURCE_DYNAMIC_BROKER), (live.cluster, SOURCE_DYNAMIC_DEFAULT),
-                (self._config.given, SOURCE_STATIC)) if name in given]  # fmt: skip
+            layers: list[Layer] = [
+                (name, given[name], source)
+                for given, source in (
+                    (own, SOURCE_DYNAMIC_BROKER),
+                    (live.cluster, SOURCE_DYNAMIC_DEFAULT),
+                    (self._config.given, SOURCE_STATIC),
+                )
+                if name in given
+            ]
             if default is not None or not layers:
                 layers.append((name, default, SOURCE_DEFAULT))
             if secret:
@@ -256,13 +299,16 @@ class ConfigsApi:
             if finest or synonym in self._config.given:
                 fixed = not finest or synonym in dynamic.BY_THE_CONTROLLER
                 out.append(entry(synonym, d.default_text if finest else None, d.kafka_type, d.doc, fixed=fixed))
-        if broker_id == CLUSTER_WIDE:  # as in Kafka: what is set for all of them, nothing else
+        if broker_id == CLUSTER_WIDE:  # as in Kafka: only settings that are set cluster-wide
             out = [e for e in out if e.name in live.cluster]
         return out
 
     def list_resources(self, request: Request) -> None:
-        """Of version 0 the subscriptions to clients' metrics (KIP-714): there are none."""
+        """Version 0 lists client metrics subscriptions (KIP-714): there are none."""
         r = m.ListConfigResourcesResponse
+        if not self._auth.authorize(request, Operation.DESCRIBE_CONFIGS, Resource.CLUSTER):
+            request.reply(r(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+            return
         if request.header.api_version == 0:
             request.reply(r())
             return
@@ -281,19 +327,37 @@ class ConfigsApi:
         )
 
 
+def _authorized_as(resource: Any) -> Resource:
+    return AUTHORIZED_BY_NAME.get(resource.resource_type, Resource.CLUSTER)
+
+
+def _unauthorized(resource: Any, result: Callable[..., T]) -> T:
+    return result(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        error_code=AUTHORIZATION_FAILED[_authorized_as(resource)],
+        error_message=MESSAGE,
+    )
+
+
 def _named(name: str, entry: Entry) -> Entry:
     entry.name = name
     return entry
 
 
-def _no(message: str) -> Result:
-    return {"error": ErrorCode.INVALID_REQUEST, "message": message}
+def _no(message: str) -> ItemResult:
+    return ItemResult(None, ErrorCode.INVALID_REQUEST, message)
 
 
 def _entry(layers: Sequence[Layer], kafka_type: int, doc: str | None = None) -> Entry:
     _, value, source = layers[0]
     synonym = m.DescribeConfigsResponse.DescribeConfigsSynonym
     return Entry(
-        name=layers[0][0], value=value, config_source=source, is_default=source == SOURCE_DEFAULT, config_type=kafka_type,
-        documentation=doc, synonyms=[synonym(name=n, value=v, source=s) for n, v, s in layers],
-    )  # fmt: skip
+        name=layers[0][0],
+        value=value,
+        config_source=source,
+        is_default=source == SOURCE_DEFAULT,
+        config_type=kafka_type,
+        documentation=doc,
+        synonyms=[synonym(name=n, value=v, source=s) for n, v, s in layers],
+    )

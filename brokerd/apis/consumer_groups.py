@@ -1,28 +1,28 @@
-"""The doors of the new group protocol (KIP-848): ConsumerGroupHeartbeat and ConsumerGroupDescribe.
+"""The consumer group protocol (KIP-848): ConsumerGroupHeartbeat and ConsumerGroupDescribe.
 
-Laws: what no member of any group could say is refused here; the rest is the group's to judge. A heartbeat is
-answered when what it rests on is replicated. Must not come in: membership.
+Invariants: a request that is invalid for any group is refused here. The group decides about all others. A heartbeat is answered when its
+effects are replicated. Does not contain: membership.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from brokerd.authz.acls import Operation, Resource
+from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.image import Image
-from brokerd.coordinator.assignors import Share
-from brokerd.coordinator.consumer_events import (
-    GROUP_ID_NOT_FOUND,
-    INVALID_REQUEST,
-    JOINS,
-    LEAVES_FOR_A_WHILE,
-    Beat,
-    Beaten,
+from brokerd.coordinator.consumer.assignors import Assignment
+from brokerd.coordinator.consumer.events import (
+    JOIN_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_STATIC_MEMBER_EPOCH,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatReply,
 )
-from brokerd.coordinator.consumer_group import ConsumerGroup
-from brokerd.coordinator.consumer_records import by_topic, share_of
-from brokerd.coordinator.groups import Groups
-from brokerd.dispatch import Handler, Request
+from brokerd.coordinator.consumer.group import ConsumerGroupMachine
+from brokerd.coordinator.consumer.records import assignment_of, by_topic
+from brokerd.coordinator.groups import GroupCoordinator
+from brokerd.net.request import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -30,13 +30,15 @@ from brokerd.wire.errors import ErrorCode
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 """Kafka's member types."""
 ID_OF_ITS_OWN_SINCE = 1
-"""From this version on members draw their ids themselves (KIP-1082)."""
+"""From this version on members create their ids (KIP-1082)."""
 
 
 class ConsumerGroupsApi:
-    def __init__(self, groups: Groups, image: Callable[[], Image], *, enabled: bool) -> None:
-        """`enabled`: not to be so is to be a broker that knows the API and serves no such group."""
-        self._groups, self._image, self._enabled = groups, image, enabled
+    def __init__(
+        self, groups: GroupCoordinator, image: Callable[[], Image], auth: AuthHelper, *, enabled: bool
+    ) -> None:
+        """`enabled` False: the broker responds as a broker that knows the API and has the consumer protocol disabled."""
+        self._groups, self._image, self._auth, self._enabled = groups, image, auth, enabled
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -50,7 +52,7 @@ class ConsumerGroupsApi:
         r = m.ConsumerGroupHeartbeatResponse
 
         def reply(answer: Any) -> None:
-            assert isinstance(answer, Beaten)
+            assert isinstance(answer, ConsumerHeartbeatReply)
             if answer.error:
                 request.reply(r(error_code=answer.error, error_message=answer.message))
                 return
@@ -60,24 +62,33 @@ class ConsumerGroupsApi:
                 assignment = r.Assignment([r.TopicPartitions(topic_id=t, partitions=ps) for t, ps in topics])
             request.reply(
                 r(
-                    member_id=answer.member_id, member_epoch=answer.epoch, heartbeat_interval_ms=answer.heartbeat_ms,
+                    member_id=answer.member_id,
+                    member_epoch=answer.epoch,
+                    heartbeat_interval_ms=answer.heartbeat_ms,
                     assignment=assignment,
                 )
-            )  # fmt: skip
+            )
 
+        denied = self._denied(request)
+        if denied:
+            request.reply(r(error_code=denied))
+            return
         if not self._enabled:
             reply(
-                Beaten(ErrorCode.UNSUPPORTED_VERSION, "group.coordinator.rebalance.protocols leaves this protocol out")
+                ConsumerHeartbeatReply(
+                    ErrorCode.UNSUPPORTED_VERSION,
+                    "the consumer protocol is not in group.coordinator.rebalance.protocols",
+                )
             )
             return
         problem = _problem(body, request.header.api_version)
         if problem is not None:
-            reply(Beaten(INVALID_REQUEST, problem))
+            reply(ConsumerHeartbeatReply(ErrorCode.INVALID_REQUEST, problem))
             return
         names = body.subscribed_topic_names
-        event = Beat(
+        event = ConsumerHeartbeat(
             reply,
-            body.member_id or self._groups.draw_member_id("", None),
+            body.member_id or self._groups.generate_member_id("", None),
             body.member_epoch,
             request.client_id,
             f"/{request.client_host}",
@@ -87,30 +98,67 @@ class ConsumerGroupsApi:
             frozenset(names) if names is not None else None,
             body.subscribed_topic_regex,
             body.server_assignor,
-            share_of(body.topic_partitions) if body.topic_partitions is not None else None,
-            request.sees,
+            assignment_of(body.topic_partitions) if body.topic_partitions is not None else None,
+            self._auth.describable_topics(request),
         )
         error = self._groups.handle(body.group_id, event)
         if error:
-            reply(Beaten(error))
+            reply(ConsumerHeartbeatReply(error))
+
+    def _denied(self, request: Request) -> ErrorCode:
+        """The authorization error of a heartbeat, or NONE. A heartbeat requires READ on the group and DESCRIBE on each topic that the member
+        subscribes to by name."""
+        body: m.ConsumerGroupHeartbeatRequest = request.body
+        if not self._auth.authorize(request, Operation.READ, Resource.GROUP, body.group_id):
+            return ErrorCode.GROUP_AUTHORIZATION_FAILED
+        if self._may_not_describe(request, body.subscribed_topic_names or ()):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return ErrorCode.NONE
+
+    def _may_not_describe(self, request: Request, topics: Iterable[str]) -> bool:
+        """Whether the client may not describe one of these topics."""
+        _, unauthorized = self._auth.partition_by_authorized(
+            request, Operation.DESCRIBE, Resource.TOPIC, topics, lambda name: name
+        )
+        return bool(unauthorized)
 
     # -- administration ------------------------------------------------------------------------------------------------------
     def describe(self, request: Request) -> None:
         body: m.ConsumerGroupDescribeRequest = request.body
+        authorized, unauthorized = self._auth.partition_by_authorized(
+            request, Operation.DESCRIBE, Resource.GROUP, body.group_ids, lambda group_id: group_id
+        )
         shown = []
-        for group_id in dict.fromkeys(body.group_ids):
+        for group_id in dict.fromkeys(authorized):
             group, error = self._groups.existing(group_id)
-            if isinstance(group, ConsumerGroup) and not error:
-                shown.append(self._described(group))
+            if isinstance(group, ConsumerGroupMachine) and not error:
+                shown.append(self._as_authorized(request, self._described(group)))
                 continue
-            told = f"there is no consumer group {group_id!r}" if not error else None
+            text = f"consumer group {group_id!r} does not exist" if not error else None
             refused = m.ConsumerGroupDescribeResponse.DescribedGroup(
-                group_id=group_id, error_code=error or GROUP_ID_NOT_FOUND, error_message=told
+                group_id=group_id, error_code=error or ErrorCode.GROUP_ID_NOT_FOUND, error_message=text
             )
             shown.append(refused)
+        described, denied = m.ConsumerGroupDescribeResponse.DescribedGroup, ErrorCode.GROUP_AUTHORIZATION_FAILED
+        shown += [described(group_id=group_id, error_code=denied) for group_id in unauthorized]
         request.reply(m.ConsumerGroupDescribeResponse(groups=shown))
 
-    def _described(self, group: ConsumerGroup) -> m.ConsumerGroupDescribeResponse.DescribedGroup:
+    def _as_authorized(
+        self, request: Request, group: m.ConsumerGroupDescribeResponse.DescribedGroup
+    ) -> m.ConsumerGroupDescribeResponse.DescribedGroup:
+        """The group, or an error if the client may not describe each topic that is assigned in it."""
+        topics = {
+            t.topic_name for x in group.members for y in (x.assignment, x.target_assignment) for t in y.topic_partitions
+        }
+        if self._may_not_describe(request, topics):
+            return m.ConsumerGroupDescribeResponse.DescribedGroup(
+                group_id=group.group_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            )
+        if request.body.include_authorized_operations:
+            group.authorized_operations = self._auth.authorized_operations(request, Resource.GROUP, group.group_id)
+        return group
+
+    def _described(self, group: ConsumerGroupMachine) -> m.ConsumerGroupDescribeResponse.DescribedGroup:
         r = m.ConsumerGroupDescribeResponse
         return r.DescribedGroup(
             group_id=group.group_id,
@@ -123,12 +171,12 @@ class ConsumerGroupsApi:
                     member_id=member_id,
                     instance_id=profile.instance_id,
                     rack_id=profile.rack_id,
-                    member_epoch=group.standings[member_id].epoch,
+                    member_epoch=group.current_assignments[member_id].epoch,
                     client_id=profile.client_id,
                     client_host=profile.client_host,
                     subscribed_topic_names=sorted(profile.topics),
                     subscribed_topic_regex=profile.pattern,
-                    assignment=self._assignment(group.standings[member_id].assigned),
+                    assignment=self._assignment(group.current_assignments[member_id].assigned),
                     target_assignment=self._assignment(group.targets.get(member_id, frozenset())),
                     member_type=CONSUMER_MEMBER if profile.classic is None else CLASSIC_MEMBER,
                 )
@@ -136,8 +184,8 @@ class ConsumerGroupsApi:
             ],
         )
 
-    def _assignment(self, share: Share) -> m.ConsumerGroupDescribeResponse.Assignment:
-        """Without topics that are no more."""
+    def _assignment(self, share: Assignment) -> m.ConsumerGroupDescribeResponse.Assignment:
+        """The assignment without deleted topics."""
         r = m.ConsumerGroupDescribeResponse
         topics = self._image().topics
         return r.Assignment(
@@ -150,24 +198,24 @@ class ConsumerGroupsApi:
 
 
 def _problem(body: m.ConsumerGroupHeartbeatRequest, version: int) -> str | None:
-    """Why nobody could say this, or None."""
+    """Why the request is invalid, or None."""
     if not body.group_id:
-        return "a heartbeat names a group"
+        return "GroupId must not be empty"
     if body.instance_id is not None and not body.instance_id.strip():
-        return "an instance id has at least one character"
+        return "InstanceId must not be empty"
     if body.rack_id is not None and not body.rack_id.strip():
-        return "a rack id has at least one character"
-    if body.member_epoch < LEAVES_FOR_A_WHILE:
-        return "a member epoch is -2 at least"
-    if not body.member_id and (version >= ID_OF_ITS_OWN_SINCE or body.member_epoch != JOINS):
-        return "a heartbeat names a member"
-    if body.member_epoch == LEAVES_FOR_A_WHILE and body.instance_id is None:
-        return "only a member with an instance id leaves with -2"
-    if body.member_epoch == JOINS:
+        return "RackId must not be empty"
+    if body.member_epoch < LEAVE_GROUP_STATIC_MEMBER_EPOCH:
+        return "MemberEpoch must be -2 or greater"
+    if not body.member_id and (version >= ID_OF_ITS_OWN_SINCE or body.member_epoch != JOIN_GROUP_MEMBER_EPOCH):
+        return "MemberId must not be empty"
+    if body.member_epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH and body.instance_id is None:
+        return "MemberEpoch -2 needs an InstanceId"
+    if body.member_epoch == JOIN_GROUP_MEMBER_EPOCH:
         if body.rebalance_timeout_ms < 0:
-            return "who joins says its rebalance timeout"
+            return "RebalanceTimeoutMs is required to join"
         if body.topic_partitions is None or body.topic_partitions:
-            return "who joins owns nothing, and says so"
+            return "TopicPartitions must be empty to join"
         if not body.subscribed_topic_names and body.subscribed_topic_regex is None:
-            return "who joins says what it is subscribed to"
+            return "SubscribedTopicNames or SubscribedTopicRegex is required to join"
     return None

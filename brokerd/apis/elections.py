@@ -1,40 +1,45 @@
-"""ElectLeaders (KIP-460): asked of the controller, which alone elects.
+"""ElectLeaders (KIP-460), forwarded to the controller.
 
-Law: each partition that was named gets a verdict; where all are meant, only those that need one. Must not come in: who may lead (the controller's `elections`).
+Invariant: each partition in the request gets a result. A request without partitions means all partitions. Its response contains only the
+partitions that need an election. Does not contain: the election rules (`cluster/election`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
 
-from brokerd.apis.forwarding import Ask, Forwarding
+from brokerd.apis.forwarding import Ask, Forwarding, Results
+from brokerd.authz.acls import Operation, Resource
+from brokerd.authz.auth_helper import MESSAGE, AuthHelper
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import PartitionState
-from brokerd.cluster.znodes import ELECT
-from brokerd.dispatch import Handler, Request
+from brokerd.cluster.requests import ElectionResult, ElectLeaders, ItemResult, PartitionsToElect
+from brokerd.net.request import Handler, Request
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import ElectLeadersRequest, ElectLeadersResponse
 
 PREFERRED, UNCLEAN = 0, 1
-SENTENCES = {
-    ErrorCode.ELECTION_NOT_NEEDED: "the partition is led as it was asked for already",
-    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "the first of its replicas is not alive and in sync",
-    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "none of its replicas is alive",
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such partition",
+SENTENCES: dict[int, str] = {
+    ErrorCode.ELECTION_NOT_NEEDED: "the election is not needed: the partition has this leader already",
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "the preferred leader is not alive and in sync",
+    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "no eligible leader is available",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the partition does not exist",
 }
 
 
 class ElectionsApi:
-    def __init__(self, image: Callable[[], Image], ask: Ask) -> None:
-        self._image, self._forward = image, Forwarding(ask)
+    def __init__(self, image: Callable[[], Image], ask: Ask, auth: AuthHelper) -> None:
+        self._image, self._forward, self._auth = image, Forwarding(ask), auth
 
     def handlers(self) -> dict[int, Handler]:
         return {ApiKey.ELECT_LEADERS: self.elect}
 
     def elect(self, request: Request) -> None:
         body: ElectLeadersRequest = request.body
+        if not self._auth.authorize(request, Operation.ALTER, Resource.CLUSTER):
+            request.reply(_unauthorized(body))
+            return
         unclean = request.header.api_version >= 1 and body.election_type == UNCLEAN
         if request.header.api_version >= 1 and body.election_type not in (PREFERRED, UNCLEAN):
             request.reply(ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
@@ -42,24 +47,23 @@ class ElectionsApi:
         wanted: dict[str, list[int]] = {}
         for t in self._everywhere(unclean) if body.topic_partitions is None else body.topic_partitions:
             wanted.setdefault(t.topic, []).extend(t.partitions)
-        items: list[dict[str, Any]] = [
-            {"name": topic, "partitions": sorted(set(indexes))} for topic, indexes in wanted.items()
-        ]
+        items = tuple(PartitionsToElect(topic, tuple(sorted(set(indexes)))) for topic, indexes in wanted.items())
 
-        def answered(results: Sequence[Mapping[str, Any]]) -> None:
+        def answered(results: Results) -> None:
             request.reply(
                 ElectLeadersResponse(
                     replica_election_results=[
-                        ElectLeadersResponse.ReplicaElectionResult(topic=i["name"], partition_result=_told(i, r))
+                        ElectLeadersResponse.ReplicaElectionResult(
+                            topic=i.name, partition_result=_partition_results(i, r)
+                        )
                         for i, r in zip(items, results, strict=True)
                     ]
                 )
             )
 
         count = sum(len(indexes) for indexes in wanted.values())
-        self._forward(
-            request.principal, ELECT, items, False, body.timeout_ms, answered, count, more={"unclean": unclean}
-        )
+        payload = ElectLeaders(principal=request.principal, items=items, unclean=unclean)
+        self._forward(payload, body.timeout_ms, answered, count)
 
     def _everywhere(self, unclean: bool) -> list[ElectLeadersRequest.TopicPartitions]:
         image = self._image()
@@ -74,11 +78,28 @@ class ElectionsApi:
         return found
 
 
-def _told(item: Mapping[str, Any], result: Mapping[str, Any]) -> list[ElectLeadersResponse.PartitionResult]:
-    if result["error"]:
-        verdicts = [(i, result["error"], result.get("message")) for i in item["partitions"]]
+def _unauthorized(body: ElectLeadersRequest) -> ElectLeadersResponse:
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    result = ElectLeadersResponse.PartitionResult
+    return ElectLeadersResponse(
+        error_code=denied,
+        replica_election_results=[
+            ElectLeadersResponse.ReplicaElectionResult(
+                topic=t.topic,
+                partition_result=[
+                    result(partition_id=i, error_code=denied, error_message=MESSAGE) for i in t.partitions
+                ],
+            )
+            for t in body.topic_partitions or ()
+        ],
+    )
+
+
+def _partition_results(item: PartitionsToElect, result: ItemResult) -> list[ElectLeadersResponse.PartitionResult]:
+    if isinstance(result, ElectionResult) and not result.error:
+        verdicts = [(i, error, SENTENCES.get(error) if error else None) for i, error in result.partitions]
     else:
-        verdicts = [(i, error, SENTENCES.get(error) if error else None) for i, error in result["partitions"]]
+        verdicts = [(i, result.error, result.message) for i in item.partitions]
     return [
         ElectLeadersResponse.PartitionResult(partition_id=i, error_code=error, error_message=message)
         for i, error, message in verdicts

@@ -1,57 +1,62 @@
-"""UpdateFeatures (KIP-584), and what ApiVersions says of features.
+"""UpdateFeatures (KIP-584), and the features of ApiVersions.
 
-Law: the controller decides, all of a request or nothing of it. Until `transaction.version` is finalised in the metadata log a broker offers what its file says.
+Invariant: the controller applies all of a request or nothing. Until `transaction.version` is finalized in the metadata log, a broker offers
+the value of its configuration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
 
-from brokerd.apis.forwarding import Ask, Forwarding
+from brokerd.apis.forwarding import Ask, Forwarding, Results
+from brokerd.authz.acls import Operation, Resource
+from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.features import FEATURES, SAFE_DOWNGRADE, TRANSACTION_VERSION, UPGRADE, supported
 from brokerd.cluster.image import Image
 from brokerd.cluster.levels import FEATURE
-from brokerd.cluster.znodes import UPDATE_FEATURES
-from brokerd.config import BrokerConfig
-from brokerd.dispatch import Handler, Request
+from brokerd.cluster.requests import FeatureUpdate, UpdateFeatures
+from brokerd.config.broker import BrokerConfig
+from brokerd.net.request import Handler, Request
 from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import ApiVersionsResponse, UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
 class FeaturesApi:
-    def __init__(self, image: Callable[[], Image], ask: Ask) -> None:
-        self._image, self._forward = image, Forwarding(ask)
+    def __init__(self, image: Callable[[], Image], ask: Ask, auth: AuthHelper) -> None:
+        self._image, self._forward, self._auth = image, Forwarding(ask), auth
 
     def handlers(self) -> dict[int, Handler]:
         return {ApiKey.UPDATE_FEATURES: self.update}
 
     def update(self, request: Request) -> None:
         body: UpdateFeaturesRequest = request.body
+        if not self._auth.authorize(request, Operation.ALTER, Resource.CLUSTER):
+            request.reply(UpdateFeaturesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+            return
         version = request.header.api_version
         items = []
         for u in {u.feature: u for u in body.feature_updates}.values():
             kind = u.upgrade_type if version >= 1 else SAFE_DOWNGRADE if u.allow_downgrade else UPGRADE
-            items.append({"name": u.feature, "level": u.max_version_level, "upgrade_type": kind})
+            items.append(FeatureUpdate(u.feature, u.max_version_level, kind))
 
-        def answered(results: Sequence[Mapping[str, Any]]) -> None:
+        def answered(results: Results) -> None:
             result = UpdateFeaturesResponse.UpdatableFeatureResult
             answer = UpdateFeaturesResponse(
-                results=[
-                    result(feature=r["name"], error_code=r["error"], error_message=r.get("message")) for r in results
-                ]
+                results=[result(feature=r.name or "", error_code=r.error, error_message=r.message) for r in results]
             )
-            failed = [r for r in results if r["error"]]
-            if failed and version >= 2:  # has one verdict for all
-                answer.error_code = failed[0]["error"]
-                answer.error_message = "; ".join(str(r.get("message")) for r in failed)
+            failed = [r for r in results if r.error]
+            if failed and version >= 2:  # these versions have one result for all features
+                answer.error_code = failed[0].error
+                answer.error_message = "; ".join(str(r.message) for r in failed)
             request.reply(answer)
 
-        self._forward(request.principal, UPDATE_FEATURES, items, body.validate_only, body.timeout_ms, answered)
+        payload = UpdateFeatures(principal=request.principal, items=tuple(items), validate_only=body.validate_only)
+        self._forward(payload, body.timeout_ms, answered)
 
 
 def offer(answer: ApiVersionsResponse, image: Image, config: BrokerConfig) -> None:
-    """What is served, and what is in force: clients use transactions of the second kind where that is finalised (KIP-890)."""
+    """Add the supported and the finalized features to an ApiVersions response. Clients use transactions V2 (KIP-890) if `transaction.version` is 2."""
     answer.supported_features = [
         ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
         for name, (low, high) in supported().items()

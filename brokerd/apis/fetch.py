@@ -1,67 +1,106 @@
-"""Fetch: consumers and followers read here.
+"""The Fetch API for consumers and followers.
 
-Laws: a consumer never sees beyond the high watermark (a follower's own, where it reads from one), with read_committed not beyond the last
-stable offset; a follower counts only with its current incarnation and epoch; the first batch goes out whole even above the byte limits (KIP-74). Answers are file regions, sent by sendfile.
+Invariant: the fetch of a follower is accepted only with the follower's current broker epoch and the current leader epoch. Does not contain: reading
+records (`fetch_reader`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from uuid import UUID
 
-from brokerd import partition_events as core
-from brokerd.apis.closest import closest, serves
-from brokerd.apis.fetchanswers import Read, regions_of, response, settle
-from brokerd.apis.fetchsessions import FULL_EPOCH, LAST_EPOCH, NO_SESSION, Ask, Key, Session, Sessions
-from brokerd.apis.held import Below, Holder
-from brokerd.archives import Archives
-from brokerd.cluster.model import Seat, TopicState
-from brokerd.dispatch import Request
+from brokerd.apis.fetch_conditions import diverging, epoch_error
+from brokerd.apis.fetch_reader import FetchReader
+from brokerd.apis.fetch_response import (
+    FetchRead,
+    response,
+    settle,
+    unauthorized_partition,
+    unauthorized_topics,
+)
+from brokerd.apis.fetch_sessions import (
+    FULL_EPOCH,
+    LAST_EPOCH,
+    NO_SESSION,
+    FetchSession,
+    Key,
+    PartitionRequest,
+    Sessions,
+)
+from brokerd.apis.history_reads import HistoryReader, HistoryReadServer
+from brokerd.apis.key_lookups import KeyLookupServer
+from brokerd.authz.acls import Operation, Resource
+from brokerd.authz.auth_helper import AuthHelper
+from brokerd.cluster.model import ReplicaIncarnation, TopicState
 from brokerd.net.loop import Loop
-from brokerd.partition_events import Pulse
-from brokerd.partitions import Partitions
-from brokerd.replica import Replica
-from brokerd.storage.disk import DiskFailed
-from brokerd.throttles import Bucket, Throttles
-from brokerd.waiters import Waiter
+from brokerd.net.request import Request
+from brokerd.replication import partition_events as core
+from brokerd.replication.history_reads import HistoryReads
+from brokerd.replication.partition_events import SessionLiveness
+from brokerd.replication.purgatory import DelayedOperation, WaitingFetches
+from brokerd.replication.replica import Replica
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.replication.throttles import Throttles
+from brokerd.server.background_work import BackgroundWork
+from brokerd.storage.cold import NotInPageCache
+from brokerd.storage.warming import Warming
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.framing import FileRegion
 from brokerd.wire.messages import FetchRequest, FetchResponse
 
-READ_COMMITTED = 1
 WAIT_MS_MAX = 60_000
-"""A client may ask to wait longer; a promise older than this is more likely forgotten than kept."""
+"""The longest wait of a fetch. A client that asks for more gets its response after this time."""
 
 
 FIRST_WITH_RACK = 11
-"""Who sends this knows preferred read replicas."""
+"""Clients from this version on know preferred read replicas."""
 FIRST_BY_ID = 13
-"""Fetch names topics by id from here on."""
+"""From this version on, topics are named by id."""
+Topics = Sequence[FetchRequest.FetchTopic]
+NO_TOPICS: Topics = ()
 
 
 class FetchApi:
     def __init__(
         self,
         loop: Loop,
-        partitions: Partitions,
+        partitions: ReplicaManager,
         sessions: Sessions,
         *,
         bytes_max: int,
         throttles: Throttles,
-        archives: Archives | None = None,
+        background_work: BackgroundWork,
+        waiting: WaitingFetches,
+        auth: AuthHelper,
+        history_reads: HistoryReads | None = None,
         by_rack: bool = False,
+        warming: Warming | None = None,
     ) -> None:
-        """`by_rack`: consumers are told of a closer replica."""
-        self._by_rack = by_rack
-        self._below = Below(partitions, archives, bytes_max)
-        self._holder = Holder(partitions, lambda: loop.now.wall_ms, self._diverging)
-        self._loop, self._partitions, self._bytes_max, self._throttles = loop, partitions, bytes_max, throttles
-        self.sessions = sessions
+        """`by_rack`: consumers are redirected to a closer replica (KIP-392). `warming`: loads data that is not in the page cache. With None, the
+        event loop reads the data and blocks."""
+        self._auth = auth
+        self._reader = FetchReader(
+            loop,
+            partitions,
+            HistoryReader(partitions, history_reads, bytes_max),
+            bytes_max=bytes_max,
+            throttles=throttles,
+            by_rack=by_rack,
+            warming=warming,
+        )
+        self._holder = HistoryReadServer(partitions, lambda: loop.now.wall_ms, diverging)
+        self._key_lookups = KeyLookupServer(partitions, lambda: loop.now.mono_ms)
+        self._loop, self._partitions = loop, partitions
+        self.sessions, self._background_work, self._waiting = sessions, background_work, waiting
 
     def handle(self, request: Request) -> None:
         body: FetchRequest = request.body
         version = request.header.api_version
         follower = self._follower(body, version)
+        if follower is not None and not self._auth.authorize(request, Operation.CLUSTER_ACTION, Resource.CLUSTER):
+            request.reply(FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+            return
+        topics, unauthorized = self._authorized_topics(request) if follower is None else (body.topics, NO_TOPICS)
         if body.session_epoch not in (FULL_EPOCH, LAST_EPOCH):
             session = self.sessions.find(body.session_id, body.session_epoch, follower, version >= FIRST_BY_ID)
             if isinstance(session, ErrorCode):
@@ -69,52 +108,97 @@ class FetchApi:
                 return
         else:
             session = None
-        if follower is not None and self._partitions.image.incarnation(follower.broker_id) != follower.incarnation:
+        if follower is not None and self._partitions.image.broker_epoch(follower.broker_id) != follower.broker_epoch:
             request.reply(FetchResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
             return
+        if follower is not None:
+            request.from_broker()
         if session is not None:
-            self._incremental(request, session)
+            self._incremental(request, session, topics, unauthorized)
             return
-        if follower is not None and any(p.held for t in body.topics for p in t.partitions):
-            request.reply(self._holder.answer(body))
+        if follower is not None and any(p.history_read or p.held for t in body.topics for p in t.partitions):
+            self._background_work.start(request, self._holder.answer(body), request.reply)
             return
         if body.session_id != NO_SESSION:
             self.sessions.end(body.session_id)
-        asks = self._look_up(body, version)
-        pulse = Pulse(self._loop.now.mono_ms) if follower is not None and body.session_epoch == FULL_EPOCH else None
+        asks = self._look_up(topics, body, version)
+        if follower is None and any(p.key_lookup for t in body.topics for p in t.partitions):
+            answer = self._key_lookups.answer(body, asks.values(), unauthorized)
+            self._background_work.start(request, answer, request.reply)
+            return
+        session_liveness = (
+            SessionLiveness(self._loop.now.mono_ms)
+            if follower is not None and body.session_epoch == FULL_EPOCH
+            else None
+        )
         if follower is not None:
-            self._heard_from(follower, asks.values(), pulse)
+            self._record_follower_fetch(follower, asks.values(), session_liveness)
 
-        def complete(expired: bool) -> None:
+        def tell(lookups: int = 0) -> None:
             if request.abandoned:
+                return
+            read = self._reader.read(
+                body, asks, follower, version, lambda n: request.attempt(partial(tell, n)), lookups
+            )
+            if read is None:
                 return
             session = None
             if body.session_epoch == FULL_EPOCH:
-                session = self.sessions.begin(asks, follower, version >= FIRST_BY_ID, self._loop.now.mono_ms, pulse)
-            read = self._read(body, asks, follower, version)
+                session = self.sessions.begin(
+                    asks, follower, version >= FIRST_BY_ID, self._loop.now.mono_ms, session_liveness
+                )
             if session is not None:
                 settle(session, read)
-            request.reply(response(read, session.session_id if session is not None else NO_SESSION))
+            self._reply(request, read, session.session_id if session is not None else NO_SESSION, unauthorized)
 
         key = Replica.end_key if follower is not None else Replica.hw_key
         keys = tuple(key(a.replica) for a in asks.values() if a.replica is not None)
-        self._wait(body, request, keys, lambda: asks, follower, complete)
+        if unauthorized:
+            tell()
+        else:
+            self._wait(body, request, keys, lambda: asks, follower, lambda expired: tell(), by_log=True)
 
-    def _incremental(self, request: Request, session: Session) -> None:
-        """What the request names takes effect now; then whatever there is to tell of the whole session is waited for, and told."""
+    def _authorized_topics(self, request: Request) -> tuple[Topics, Topics]:
+        """(authorized, unauthorized) topics that a consumer requests."""
+        body: FetchRequest = request.body
+        if not self._auth.enabled:
+            return body.topics, NO_TOPICS
+
+        def name_of(topic: FetchRequest.FetchTopic) -> str | None:
+            if request.header.api_version < FIRST_BY_ID:
+                return topic.topic
+            state = self._partitions.image.topics.get(topic.topic_id)
+            return state.name if state is not None else None
+
+        return self._auth.partition_by_authorized(request, Operation.READ, Resource.TOPIC, body.topics, name_of)
+
+    def _reply(self, request: Request, read: list[FetchRead], session_id: int, unauthorized: Topics) -> None:
+        """Send the response. A consumer is authorized again, so that a removed ACL also applies to a delayed fetch. Followers are not authorized
+        again."""
+        if self._auth.enabled and self._follower(request.body, request.header.api_version) is None:
+            for r in read:
+                name = r.ask.topic_name  # empty: no topic has the id
+                if name and not self._auth.authorize(request, Operation.READ, Resource.TOPIC, name):
+                    r.data = unauthorized_partition(r.ask.wanted.partition)
+        answer = response(read, session_id)
+        answer.responses.extend(unauthorized_topics(unauthorized))
+        request.reply(answer)
+
+    def _incremental(self, request: Request, session: FetchSession, topics: Topics, unauthorized: Topics) -> None:
+        """Apply the partitions in the request to the session. Then wait for changes of any partition in the session, and send them."""
         body: FetchRequest = request.body
         version = request.header.api_version
         follower = session.follower
         self.sessions.used(session, self._loop.now.mono_ms)
         epoch = session.epoch
-        named = self._look_up(body, version)
+        named = self._look_up(topics, body, version)
         forgotten: dict[Key, None] = {
             (t.topic_id if session.by_id else t.topic, p): None
             for t in body.forgotten_topics_data
             for p in t.partitions
         }
-        # What could not be served before is looked up again: it may be by now.
-        for key, ask in [(k, session.asks[k]) for k in session.unheard if session.asks[k].error]:
+        # Look up failed partitions again: they may be available by now.
+        for key, ask in [(k, session.asks[k]) for k in session.dirty_partitions if session.asks[k].error]:
             if key not in named:
                 named[key] = self._looked_up(ask.topic_name, ask.topic_id, ask.wanted, body, version)
         if follower is not None:
@@ -122,127 +206,105 @@ class FetchApi:
                 old = session.asks.get(key)
                 replica = old.replica if old is not None else None
                 if replica is not None and self._partitions.hosted.get(replica.tp) is replica:
-                    self._partitions.run(replica, core.Unheard(follower), self._loop.now)
+                    self._partitions.run(replica, core.FetchSessionDropped(follower), self._loop.now)
         for key in forgotten:
             session.drop(key)
-            named.pop(key, None)  # named as well: Kafka forgets it
+            named.pop(key, None)  # fetched and forgotten in one request: as in Kafka it is forgotten
         for key, ask in named.items():
             session.put(key, ask)
-        if session.pulse is not None:
-            session.pulse.ms = self._loop.now.mono_ms
+        if session.session_liveness is not None:
+            session.session_liveness.ms = self._loop.now.mono_ms
         if follower is not None:
-            self._heard_from(follower, named.values(), session.pulse)
+            self._record_follower_fetch(follower, named.values(), session.session_liveness)
         if not session.asks:
             self.sessions.end(session.session_id)
-            request.reply(FetchResponse())
+            self._reply(request, [], NO_SESSION, unauthorized)
             return
 
-        def complete(expired: bool) -> None:
+        def tell(lookups: int = 0) -> None:
             if request.abandoned:
                 return
             if session.epoch != epoch:
                 request.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
                 return
-            read = self._read(body, unheard(), follower, version)
-            request.reply(response(settle(session, read), session.session_id))
+            read = self._reader.read(
+                body, dirty_partitions(), follower, version, lambda n: request.attempt(partial(tell, n)), lookups
+            )
+            if read is not None:
+                self._reply(request, settle(session, read), session.session_id, unauthorized)
 
-        def unheard() -> dict[Key, Ask]:
-            return {key: session.asks[key] for key in session.unheard}
+        def dirty_partitions() -> dict[Key, PartitionRequest]:
+            return {key: session.asks[key] for key in session.dirty_partitions}
 
-        self._wait(body, request, (session,), unheard, follower, complete)
+        if unauthorized:
+            tell()
+        else:
+            self._wait(body, request, (session,), dirty_partitions, follower, lambda expired: tell(), by_log=False)
 
     def _wait(
         self,
         body: FetchRequest,
         request: Request,
         keys: tuple[Hashable, ...],
-        asks: Callable[[], Mapping[Key, Ask]],
-        follower: Seat | None,
+        asks: Callable[[], Mapping[Key, PartitionRequest]],
+        follower: ReplicaIncarnation | None,
         complete: Callable[[bool], None],
+        *,
+        by_log: bool,
     ) -> None:
-        def try_complete() -> bool:
-            return request.abandoned or self._enough(body, asks().values(), follower)
-
+        """Delay the fetch until enough data is available or its deadline has passed. `keys`: purgatory keys. `by_log` True: the keys of partition logs.
+        False: the key of a fetch session, which watches its partitions."""
         if body.max_wait_ms <= 0 or body.min_bytes <= 0 or not keys:
             complete(False)
             return
-        deadline = self._loop.now.mono_ms + min(body.max_wait_ms, WAIT_MS_MAX)
-        self._partitions.waiters.add(Waiter(keys, try_complete, complete), deadline)
+        purgatory, client = self._partitions.purgatory, follower is None
+        counted = client and self._waiting.acquire(request.principal, request.client_host)
 
-    def _enough(self, body: FetchRequest, asks: Iterable[Ask], follower: Seat | None) -> bool:
-        """Whether there is something to tell at once: records enough, or anything that is not as it was asked for."""
-        total, limit_of = 0, self._limit(body, follower)
-        for ask in asks:
-            replica = ask.replica
-            if ask.error or replica is None or replica.core.leader_epoch != ask.epoch:
-                return True
-            if not serves(replica, ask.may_follow) or self._elsewhere(body, ask, follower) is not None:
-                return True
-            if ask.wanted.unseeded or _stranger(replica, follower):
-                return True
-            limit = limit_of(replica)
-            offset = ask.wanted.fetch_offset
-            if offset < replica.asks_below:
-                if self._below.held(replica, ask, limit) is not None:
-                    return True
-                continue
-            if offset < replica.log.start_offset or offset > replica.log.end_offset:
-                return True
-            if offset < limit:
-                bucket = self._bucket(replica, follower)
-                if bucket is not None and not bucket.room(self._loop.now.mono_ms):
-                    continue  # there is more, and it has to wait: for the rest of this fetch's time at most
-                if body.min_bytes <= 1:
-                    return True
-                total += self._size(replica, offset, limit, ask.wanted.partition_max_bytes)
-                if total >= body.min_bytes:
-                    return True
-            elif self._diverging(replica, ask.wanted) is not None:
-                return True
-        return False
+        def try_complete() -> bool:
+            return request.abandoned or bool(request.attempt(enough))
 
-    def _bucket(self, replica: Replica, follower: Seat | None) -> Bucket | None:
-        """What an answer to this follower draws from; None: it is not held back. Never in the ISR, nor where this leader counts on it."""
-        if follower is None or not self._throttles.active:
-            return None
-        bucket = self._throttles.leading(replica.tp)
-        return None if bucket is None or follower in replica.core.maximal_isr() else bucket
+        def enough() -> bool:
+            try:
+                with self._reader.reading(0):
+                    if self._reader.enough(body, asks().values(), follower):
+                        return True
+                    waiter.needs = self._reader.needs(body, asks().values()) if client and by_log else None
+            except NotInPageCache:
+                return True  # data is available and already delayed
+            return False
 
-    def _elsewhere(self, body: FetchRequest, ask: Ask, follower: Seat | None) -> int | None:
-        """The broker that the asker had better ask."""
-        if (
-            not (self._by_rack and ask.may_follow)
-            or follower is not None
-            or ask.replica is None
-            or not ask.replica.leads
-        ):
-            return None
-        return closest(ask.replica, body.rack_id, ask.wanted.fetch_offset, self._partitions.image)
+        def completed(expired: bool) -> None:
+            if counted:
+                self._waiting.release(request.principal, request.client_host)
+            request.attempt(lambda: complete(expired))
 
+        # A fetch above the limit is answered at its deadline, and no append evaluates it. An immediate answer would lead to a busy loop.
+        waiter = DelayedOperation(
+            keys if counted or not client else (),
+            try_complete,
+            completed,
+            client=client,
+            owner=request.owner if client else None,
+        )
+        purgatory.add(waiter, self._loop.now.mono_ms + min(body.max_wait_ms, WAIT_MS_MAX))
+        if client and not waiter.done:
+            request.block(needs_client=True, gone=lambda: purgatory.abandon(waiter))
+
+    # -- lookup ------------------------------------------------------------------------------------------------------
     @staticmethod
-    def _limit(body: FetchRequest, follower: Seat | None) -> Callable[[Replica], int]:
-        """Where the asker's reading ends."""
-        if follower is not None:
-            return lambda replica: replica.log.end_offset
-        if body.isolation_level == READ_COMMITTED:
-            return Replica.last_stable
-        return lambda replica: replica.core.high_watermark
-
-    # -- looking up --------------------------------------------------------------------------------------------------
-    @staticmethod
-    def _follower(body: FetchRequest, version: int) -> Seat | None:
+    def _follower(body: FetchRequest, version: int) -> ReplicaIncarnation | None:
         if version >= 15:
             state = body.replica_state
             if state is not None and state.replica_id >= 0:
-                return Seat(state.replica_id, state.replica_epoch)
+                return ReplicaIncarnation(state.replica_id, state.replica_epoch)
         elif body.replica_id >= 0:
-            # A follower that cannot name its incarnation cannot prove that it is the one in the ISR.
-            return Seat(body.replica_id, -1)
+            # A follower without a broker epoch cannot prove that it is the incarnation in the ISR.
+            return ReplicaIncarnation(body.replica_id, -1)
         return None
 
-    def _look_up(self, body: FetchRequest, version: int) -> dict[Key, Ask]:
-        asks: dict[Key, Ask] = {}  # a partition named twice is read once, as it was named last
-        for topic in body.topics:
+    def _look_up(self, topics: Topics, body: FetchRequest, version: int) -> dict[Key, PartitionRequest]:
+        asks: dict[Key, PartitionRequest] = {}  # if a request contains a partition twice, the last one counts
+        for topic in topics:
             for wanted in topic.partitions:
                 key = (topic.topic_id if version >= FIRST_BY_ID else topic.topic, wanted.partition)
                 asks[key] = self._looked_up(topic.topic, topic.topic_id, wanted, body, version)
@@ -250,7 +312,7 @@ class FetchApi:
 
     def _looked_up(
         self, name: str, topic_id: UUID, wanted: FetchRequest.FetchPartition, body: FetchRequest, version: int
-    ) -> Ask:
+    ) -> PartitionRequest:
         image = self._partitions.image
         state: TopicState | None
         if version >= FIRST_BY_ID:
@@ -258,175 +320,29 @@ class FetchApi:
         else:
             state, missing = image.topic_named(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if state is None or not state.ready:
-            return Ask(name, topic_id, wanted, None, missing)
+            return PartitionRequest(name, topic_id, wanted, None, missing)
         if wanted.partition not in state.partitions:
-            return Ask(state.name, state.topic_id, wanted, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return PartitionRequest(state.name, state.topic_id, wanted, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         replica = self._partitions.find(state, wanted.partition)
         may_follow = version >= FIRST_WITH_RACK and bool(body.rack_id) and self._follower(body, version) is None
         error = epoch_error(replica, wanted.current_leader_epoch, from_follower=may_follow)
         if error or replica is None:
-            return Ask(state.name, state.topic_id, wanted, None, error)
-        return Ask(state.name, state.topic_id, wanted, replica, error, replica.core.leader_epoch, may_follow=may_follow)
+            return PartitionRequest(state.name, state.topic_id, wanted, None, error)
+        return PartitionRequest(
+            state.name, state.topic_id, wanted, replica, error, replica.core.leader_epoch, may_follow=may_follow
+        )
 
-    def _heard_from(self, follower: Seat, asks: Iterable[Ask], pulse: Pulse | None) -> None:
+    def _record_follower_fetch(
+        self, follower: ReplicaIncarnation, asks: Iterable[PartitionRequest], session_liveness: SessionLiveness | None
+    ) -> None:
         now = self._loop.now
         for ask in asks:
-            if ask.replica is None or ask.wanted.unseeded or self._diverging(ask.replica, ask.wanted) is not None:
+            if ask.replica is None or ask.wanted.unseeded or diverging(ask.replica, ask.wanted) is not None:
                 continue
             if ask.wanted.fetch_offset > ask.replica.log.end_offset:
                 continue
             self._partitions.run(
                 ask.replica,
-                core.FollowerFetched(follower, ask.wanted.fetch_offset, ask.wanted.log_start_offset, pulse),
+                core.FollowerFetched(follower, ask.wanted.fetch_offset, ask.wanted.log_start_offset, session_liveness),
                 now,
             )
-
-    @staticmethod
-    def _diverging(replica: Replica, wanted: FetchRequest.FetchPartition) -> tuple[int, int] | None:
-        """(epoch, end offset) when the asker's last epoch ends elsewhere in this log than at its fetch offset."""
-        last = wanted.last_fetched_epoch
-        if last < 0 or (last == replica.log.last_epoch and wanted.fetch_offset <= replica.log.end_offset):
-            return None
-        epoch, end = replica.log.epochs.end_offset_for(last)
-        if epoch == last and wanted.fetch_offset <= end:
-            return None
-        if epoch < 0:
-            if wanted.fetch_offset <= replica.log.start_offset:
-                return (
-                    None  # older than all that is kept: OFFSET_OUT_OF_RANGE or a read from the start, not a divergence
-                )
-            # Nothing here is that old: a leader that was emptied. An epoch of -1 would say "no divergence" on the wire.
-            return 0, replica.log.start_offset
-        return epoch, end
-
-    @staticmethod
-    def _size(replica: Replica, offset: int, limit: int, bytes_max: int) -> int:
-        return sum(r.length for r in replica.log.read(offset, bytes_max, limit).regions)
-
-    @staticmethod
-    def _aborted(replica: Replica, offset: int, limit: int, last: FileRegion) -> list[FetchResponse.AbortedTransaction]:
-        if not replica.log.aborted.counts:
-            return []
-        upto = min(limit, replica.log.bound_after(offset, last))
-        found = replica.log.aborted.between(offset, upto)
-        return [FetchResponse.AbortedTransaction(producer_id=e.producer_id, first_offset=e.first_offset) for e in found]
-
-    # -- answering -----------------------------------------------------------------------------------------------------
-    def _read(self, body: FetchRequest, asks: Mapping[Key, Ask], follower: Seat | None, version: int) -> list[Read]:
-        left = min(body.max_bytes, self._bytes_max) if follower is None else body.max_bytes
-        nothing_yet, limit_of = True, self._limit(body, follower)
-        committed = body.isolation_level == READ_COMMITTED and follower is None
-        out: list[Read] = []
-        for key, ask in asks.items():
-            data = FetchResponse.PartitionData(
-                partition_index=ask.wanted.partition,
-                error_code=ask.error,
-                high_watermark=-1,
-                last_stable_offset=-1,
-                log_start_offset=-1,
-                aborted_transactions=[] if committed else None,
-                preferred_read_replica=-1,
-                records=b"",
-            )
-            read = Read(key, ask, data)
-            out.append(read)
-            replica = ask.replica
-            if replica is None:
-                continue
-            if error := epoch_error(replica, ask.wanted.current_leader_epoch, from_follower=ask.may_follow):
-                data.error_code = error
-                continue
-            if _stranger(replica, follower):
-                data.error_code = ErrorCode.UNKNOWN_LEADER_EPOCH
-                continue
-            ask.epoch = replica.core.leader_epoch
-            offset = ask.wanted.fetch_offset
-            data.high_watermark = replica.core.high_watermark
-            data.last_stable_offset = replica.last_stable()
-            data.log_start_offset = replica.start_offset
-            if ask.wanted.unseeded:
-                self._seed(replica, data, follower)
-                nothing_yet = nothing_yet and not data.seed
-                continue
-            if offset < replica.asks_below:
-                left -= self._below.read(replica, read, limit_of(replica), left, nothing_yet)
-                nothing_yet = nothing_yet and not read.served
-                continue
-            parted = self._diverging(replica, ask.wanted)
-            if parted is not None and version >= 12:
-                data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=parted[0], end_offset=parted[1])
-                continue
-            if offset < replica.log.start_offset or offset > replica.log.end_offset:
-                data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-                continue
-            if (elsewhere := self._elsewhere(body, ask, follower)) is not None:
-                data.preferred_read_replica, read.more = elsewhere, True
-                continue
-            limit = limit_of(replica)
-            if offset >= limit:
-                continue
-            read.more = True
-            if left <= 0 and not nothing_yet:
-                continue
-            bytes_max = min(left, ask.wanted.partition_max_bytes)
-            bucket = self._bucket(replica, follower)
-            if bucket is not None:
-                if not (room := bucket.room(self._loop.now.mono_ms)):
-                    continue
-                bytes_max = min(bytes_max, room)
-            try:
-                whole = (
-                    nothing_yet or bucket is not None
-                )  # a batch above what is left makes a debt, or it would never go
-                regions = replica.log.read(offset, bytes_max, limit, at_least_one=whole).regions
-            except DiskFailed as e:
-                self._partitions.fail(replica, e)
-                data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-                continue
-            if regions:
-                data.records = regions_of(regions)
-                if committed:
-                    data.aborted_transactions = self._aborted(replica, offset, limit, regions[-1])
-                count = sum(r.length for r in regions)
-                left -= count
-                if bucket is not None:
-                    bucket.spend(count, self._loop.now.mono_ms)
-                nothing_yet, read.served = False, True
-        return out
-
-    def _seed(self, replica: Replica, data: FetchResponse.PartitionData, follower: Seat | None) -> None:
-        """What an observer's copy begins with, once it may."""
-        state = replica.core.state
-        if follower is None or state is None or follower.broker_id not in state.observers:
-            data.error_code = ErrorCode.INVALID_REQUEST  # it has not read yet that it is an observer no more
-            return
-        try:
-            data.seed = self._partitions.seeds.asked(replica, self._loop.now) or b""
-        except DiskFailed as e:
-            self._partitions.fail(replica, e)
-            data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            return
-        if not data.seed:
-            data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
-
-
-def epoch_error(replica: Replica | None, epoch: int, *, from_follower: bool = False) -> ErrorCode:
-    """What a request that carries `epoch` (-1: none) hears from a replica that may not lead, or leads in another epoch; `from_follower`: it
-    may be answered by one that follows."""
-    if replica is None:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if replica.offline_reason is not None:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    if epoch >= 0:
-        if epoch < replica.core.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        if epoch > replica.core.leader_epoch:
-            return ErrorCode.UNKNOWN_LEADER_EPOCH
-    return ErrorCode.NONE if serves(replica, from_follower) else ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-def _stranger(replica: Replica, follower: Seat | None) -> bool:
-    """A follower that this leader has not read of yet, or no more. It has to come again: what it said would not be remembered, and in its
-    session it would not say it twice (Kafka answers with the same code)."""
-    state = replica.core.state
-    return follower is not None and state is not None and follower.broker_id not in state.hosts

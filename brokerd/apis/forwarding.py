@@ -1,33 +1,47 @@
-"""What clients ask about topics, on its way to the controller and back: cut into pieces, each answered by the metadata log.
+"""Forwarding of client requests to the controller, in pieces, each answered by the metadata log.
 
-Law: one result per topic, in the order asked, whatever the controller said; what cannot be carried is refused with a sentence before
-it is sent. Called by `admin`. Must not come in: what a change means (the controller's `requests`).
+Invariants: every item gets one result, in the order of the request, for any response of the controller. An item that cannot be forwarded is
+rejected with a message before anything is sent. Does not contain: the validation of changes (the controller's `request_validation`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
+from brokerd.cluster import typed_json
 from brokerd.cluster.metadata import RequestAnswered
+from brokerd.cluster.requests import (
+    AnyPayload,
+    ElectLeaders,
+    Item,
+    ItemResult,
+    RowsPayload,
+    UpdateFeatures,
+    results_from_json,
+)
+from brokerd.cluster.typed_json import MalformedJson
 from brokerd.wire.errors import ErrorCode
 
-Ask = Callable[[str, dict[str, Any], int, Callable[[RequestAnswered | None], None]], None]
-Results = Sequence[Mapping[str, Any]]
+Ask = Callable[[AnyPayload, int, Callable[[RequestAnswered | None], None]], None]
+"""(payload, timeout in ms, callback with the answer, or None after the timeout)"""
+ForwardedPayload = RowsPayload | ElectLeaders | UpdateFeatures
+Results = Sequence[ItemResult]
 
 ASK_TIMEOUT_MS_MAX = 60_000
-TOPICS_PER_REQUEST_MAX = 2_000
+ITEMS_PER_REQUEST_MAX = 2_000
 PARTITIONS_PER_REQUEST_MAX = 10_000
-"""What one request may ask for (Kafka's own bound for partitions): the controller works through it before it looks at anything else."""
+"""The limit of one request (for partitions Kafka's own): the controller handles it before anything else."""
 PIECE_BYTES_MAX = 16 * 1024
-"""Of one forwarded piece: the answer to all its topics has to fit one entry of the metadata log (64 KiB)."""
-TOPIC_BYTES_MAX = 512 * 1024
-"""Of one topic's change, a manual assignment above all; ZooKeeper closes the connection over a node of 1 MiB."""
+"""Bytes per forwarded piece: the result for all its items must fit into one entry of the metadata log (64 KiB)."""
+ITEM_BYTES_MAX = 512 * 1024
+"""Bytes per item, mainly for a manual assignment. ZooKeeper closes the connection for a node of 1 MiB."""
 MESSAGE_CHARACTERS_MAX = 1_000
-"""A sentence may quote what a client sent, which may be longer than a string of the protocol."""
-NOT_ANSWERED = "the controller did not answer in time; ask again, and see whether the change took place"
+"""A message may quote a client's text, which may be longer than a string of the protocol."""
+NOT_ANSWERED = "the controller did not respond in time; check whether the change was made and retry"
+NO_RESULT = "the controller's response has no result for this item"
 
 
 class Forwarding:
@@ -35,36 +49,28 @@ class Forwarding:
         self._ask = ask
 
     def __call__(
-        self,
-        principal: str,
-        kind: str,
-        topics: Sequence[Mapping[str, Any]],
-        validate_only: bool,
-        timeout_ms: int,
-        done: Callable[[Results], None],
-        partitions: int = 0,
-        more: Mapping[str, Any] | None = None,
+        self, payload: ForwardedPayload, timeout_ms: int, done: Callable[[Results], None], partitions: int = 0
     ) -> None:
-        """Ask on behalf of `principal` (`User:alice`) for every topic; `done` hears one result per topic, in order, once all are there.
-        `more` goes with each piece."""
-        results: list[Mapping[str, Any]] = [{}] * len(topics)
-        told = None
-        if len(topics) > TOPICS_PER_REQUEST_MAX:
-            told = f"{len(topics)} topics in one request; at most {TOPICS_PER_REQUEST_MAX} may be: send it in parts"
+        """Forward every item. `done` receives one result per item, in order, when all are there."""
+        items: Sequence[Item] = payload.items
+        results = [ItemResult()] * len(items)
+        problem = None
+        if len(items) > ITEMS_PER_REQUEST_MAX:
+            problem = f"{len(items)} items in one request; the limit is {ITEMS_PER_REQUEST_MAX}: split the request"
         elif partitions > PARTITIONS_PER_REQUEST_MAX:
-            told = (
-                f"{partitions} partitions in one request; at most {PARTITIONS_PER_REQUEST_MAX} may be: send it in parts"
+            problem = (
+                f"{partitions} partitions in one request; the limit is {PARTITIONS_PER_REQUEST_MAX}: split the request"
             )
-        if told is not None or not topics:
-            done([{"name": t["name"], "error": ErrorCode.POLICY_VIOLATION, "message": told} for t in topics])
+        if problem is not None or not items:
+            done([ItemResult(i.name, ErrorCode.POLICY_VIOLATION, problem) for i in items])
             return
         pieces: list[list[int]] = []
         room = 0
-        for place, topic in enumerate(topics):
-            size = len(json.dumps(topic))
-            if size > TOPIC_BYTES_MAX:
-                told = f"{size} bytes for one topic; at most {TOPIC_BYTES_MAX} can be forwarded"
-                results[place] = {"name": topic["name"], "error": ErrorCode.POLICY_VIOLATION, "message": told}
+        for place, item in enumerate(items):
+            size = len(json.dumps(typed_json.encode(item)))
+            if size > ITEM_BYTES_MAX:
+                problem = f"{size} bytes for one item; the limit is {ITEM_BYTES_MAX}"
+                results[place] = ItemResult(item.name, ErrorCode.POLICY_VIOLATION, problem)
                 continue
             if size > room:
                 pieces.append([])
@@ -75,7 +81,8 @@ class Forwarding:
 
         def answered(piece: list[int], answer: RequestAnswered | None) -> None:
             nonlocal left
-            for place, result in zip(piece, _results(answer, [topics[i]["name"] for i in piece]), strict=True):
+            piece_results = _results(answer, [items[i].name for i in piece], payload.RESULT)
+            for place, result in zip(piece, piece_results, strict=True):
                 results[place] = result
             left -= 1
             if left == 0:
@@ -84,37 +91,36 @@ class Forwarding:
         if not pieces:
             done(results)
         for piece in pieces:
-            payload: dict[str, Any] = {
-                "topics": [topics[i] for i in piece],
-                "validate_only": validate_only,
-                "principal": principal,
-            }
-            payload.update(more or {})
-            self._ask(kind, payload, _timeout(timeout_ms), partial(answered, piece))
+            self._ask(payload.only(piece), _timeout(timeout_ms), partial(answered, piece))
 
 
 def _timeout(timeout_ms: int) -> int:
     return max(1, min(timeout_ms, ASK_TIMEOUT_MS_MAX))
 
 
-def _results(answer: RequestAnswered | None, names: Sequence[str | None]) -> list[dict[str, Any]]:
-    """One result per name, in order, whatever the controller said."""
-    results = _results_at_length(answer, names)
-    for result in results:
-        message = result.get("message")
-        if message is not None and len(message) > MESSAGE_CHARACTERS_MAX:
-            result["message"] = message[:MESSAGE_CHARACTERS_MAX] + " ..."
-    return results
+def _results(answer: RequestAnswered | None, names: Sequence[str | None], kind: type[ItemResult]) -> list[ItemResult]:
+    """One result per name, in order, for any answer of the controller."""
+    return [
+        replace(r, message=r.message[:MESSAGE_CHARACTERS_MAX] + " ...")
+        if r.message is not None and len(r.message) > MESSAGE_CHARACTERS_MAX
+        else r
+        for r in _results_at_length(answer, names, kind)
+    ]
 
 
-def _results_at_length(answer: RequestAnswered | None, names: Sequence[str | None]) -> list[dict[str, Any]]:
+def _results_at_length(
+    answer: RequestAnswered | None, names: Sequence[str | None], kind: type[ItemResult]
+) -> list[ItemResult]:
     if answer is None:
-        return [{"name": n, "error": ErrorCode.REQUEST_TIMED_OUT, "message": NOT_ANSWERED} for n in names]
+        return [ItemResult(n, ErrorCode.REQUEST_TIMED_OUT, NOT_ANSWERED) for n in names]
     if answer.error:
-        return [{"name": n, "error": answer.error, "message": answer.message} for n in names]
-    given = list(answer.result.get("results", ()))
+        return [ItemResult(n, answer.error, answer.message) for n in names]
+    try:
+        given = results_from_json(answer.result, kind)
+    except MalformedJson as e:
+        text = f"the controller's response cannot be read: {e}"
+        return [ItemResult(n, ErrorCode.UNKNOWN_SERVER_ERROR, text) for n in names]
     if len(given) == len(names):
-        return [{**g, "name": g.get("name", n)} for g, n in zip(given, names, strict=True)]
-    by_name = {g.get("name"): g for g in given}
-    lost = {"error": ErrorCode.UNKNOWN_SERVER_ERROR, "message": "the controller's answer does not name this topic"}
-    return [{**by_name.get(n, lost), "name": n} for n in names]
+        return [g if g.name is not None else replace(g, name=n) for g, n in zip(given, names, strict=True)]
+    by_name = {g.name: g for g in given}
+    return [by_name.get(n) or ItemResult(n, ErrorCode.UNKNOWN_SERVER_ERROR, NO_RESULT) for n in names]

@@ -1,7 +1,7 @@
-"""Settings of single groups of the new protocol (KIP-848): Kafka's resource type GROUP. Part of the doors to settings (`configs`).
+"""Group settings of the consumer protocol (KIP-848): Kafka's resource type GROUP.
 
-Laws: a group's settings lie between what the brokers allow; they are wanted in a row, carried by the metadata log, and beat the brokers'
-own. Whether the group exists does not matter, as in Kafka. Must not come in: what a setting does (`coordinator.settings`).
+Invariants: a group's settings are within the brokers' limits. They are a row in the database and a record of the metadata log, and override the
+brokers' settings. As in Kafka, the group need not exist. Does not contain: the effect of a setting (`config/groups`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import GROUP
-from brokerd.coordinator.settings import GROUP_CONFIGS, group_problem
+from brokerd.cluster.requests import AccessUpdate, AlterConfigOp, ItemResult, OpType
+from brokerd.config.groups import GROUP_CONFIGS, group_problem
 from brokerd.wire.errors import ErrorCode
 
 RESOURCE_GROUP = 32
@@ -24,11 +25,11 @@ class GroupConfigs:
         self._values, self._image = values, image
 
     def set(self, group_id: str) -> dict[str, str]:
-        """What is set of this group."""
+        """The settings of this group."""
         return dict(self._image().access_to(GROUP, group_id)[1] or {})
 
     def layers(self, group_id: str) -> list[tuple[str, list[tuple[str, str, int]], str]]:
-        """(setting, its values with their sources, the one in force first, a sentence) for each there is."""
+        """(setting, its values with sources, the effective one first, its description) for each setting."""
         own = self.set(group_id)
         out = []
         for name, c in GROUP_CONFIGS.items():
@@ -36,21 +37,19 @@ class GroupConfigs:
             out.append((name, [*layers, (c.broker, str(self._values[c.broker]), 5)], c.doc))
         return out
 
-    def change(
-        self, group_id: str, operations: Sequence[Mapping[str, Any]]
-    ) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-        """(what is to be written, nothing), or (None, a refusal)."""
+    def change(self, group_id: str, operations: Sequence[AlterConfigOp]) -> AccessUpdate | ItemResult:
+        """The change to write, or the refusal."""
         after = self.set(group_id)
         if not 0 < len(group_id) <= NAME_CHARACTERS_MAX:
-            return None, {"error": ErrorCode.INVALID_REQUEST, "message": "a group's name is empty or too long"}
+            return ItemResult(group_id, ErrorCode.INVALID_REQUEST, "the group id is empty or too long")
         for op in operations:
-            if op["op"] == "delete":
-                after.pop(op["name"], None)
-            elif op["op"] == "set":
-                after[op["name"]] = op["value"] or ""
+            if op.op is OpType.DELETE:
+                after.pop(op.name, None)
+            elif op.op is OpType.SET:
+                after[op.name] = op.value or ""
             else:
-                return None, {"error": ErrorCode.INVALID_CONFIG, "message": f"{op['name']} is not a list"}
+                return ItemResult(group_id, ErrorCode.INVALID_CONFIG, f"{op.name} is not a list")
         problem = group_problem(after, self._values)
         if problem is not None:
-            return None, {"error": ErrorCode.INVALID_CONFIG, "message": problem}
-        return {"name": group_id, "kind": GROUP, "value": after or None}, {}
+            return ItemResult(group_id, ErrorCode.INVALID_CONFIG, problem)
+        return AccessUpdate(group_id, GROUP, after or None)

@@ -1,6 +1,7 @@
-"""The doors of groups' offsets: committed, fetched, deleted. Parse, ask `groups`, shape the answer.
+"""OffsetCommit, OffsetFetch and OffsetDelete.
 
-Law: who names a member is answered as that member's epoch allows. Must not come in: transactions (`participants`).
+Invariant: a request that names a member is answered as that member's epoch allows. Does not contain: transactions
+(`transaction_participants`).
 """
 
 from __future__ import annotations
@@ -8,25 +9,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from brokerd.apis.committed import answered, offsets_of
+from brokerd.apis.offset_commits import all_failed, answered, no_partition_exists, offsets_of
+from brokerd.authz.acls import Operation, Resource
+from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.model import Now
-from brokerd.coordinator import events, retention
-from brokerd.coordinator.consumer_events import GROUP_ID_NOT_FOUND
-from brokerd.coordinator.consumer_group import ConsumerGroup
-from brokerd.coordinator.embedded import PROTOCOL_TYPE
-from brokerd.coordinator.events import Offset
-from brokerd.coordinator.groups import NON_EMPTY_GROUP, Groups
-from brokerd.dispatch import Handler, Request
+from brokerd.coordinator import offset_expiration
+from brokerd.coordinator.classic import events
+from brokerd.coordinator.classic.events import Offset
+from brokerd.coordinator.consumer.consumer_protocol import PROTOCOL_TYPE
+from brokerd.coordinator.consumer.group import ConsumerGroupMachine
+from brokerd.coordinator.groups import GroupCoordinator
+from brokerd.net.request import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 
+NO_GROUP_SINCE = 9
+"""In older versions of OffsetCommit clients do not know GROUP_ID_NOT_FOUND."""
 NOTHING = Offset(-1, -1, "", 0)
+NO_GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
+Found = dict[str, list[tuple[int, Offset, int]]]
+"""{topic: (partition, offset, error)}"""
 
 
 class GroupOffsetsApi:
-    def __init__(self, groups: Groups, clock: Callable[[], Now]) -> None:
-        self._groups, self._clock = groups, clock
+    def __init__(self, groups: GroupCoordinator, clock: Callable[[], Now], auth: AuthHelper) -> None:
+        self._groups, self._clock, self._auth = groups, clock, auth
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -37,19 +45,32 @@ class GroupOffsetsApi:
 
     def commit(self, request: Request) -> None:
         body: m.OffsetCommitRequest = request.body
-        offsets, refused = offsets_of(body.topics, self._groups.metadata_bytes_max, self._clock().wall_ms)
+        r = m.OffsetCommitResponse
+        shapes = r.OffsetCommitResponseTopic, r.OffsetCommitResponsePartition
+        if not self._auth.authorize(request, Operation.READ, Resource.GROUP, body.group_id):
+            request.reply(r(topics=all_failed(body.topics, ErrorCode.GROUP_AUTHORIZATION_FAILED, *shapes)))
+            return
+        authorized, unauthorized = self._auth.partition_by_authorized(
+            request, Operation.READ, Resource.TOPIC, body.topics, lambda t: t.name
+        )
+        denied = all_failed(unauthorized, ErrorCode.TOPIC_AUTHORIZATION_FAILED, *shapes)
+        if denied and not authorized:
+            request.reply(r(topics=denied))
+            return
+        offsets, refused = offsets_of(authorized, self._groups, self._clock().wall_ms)
 
         def reply(answer: Any) -> None:
-            r = m.OffsetCommitResponse
-            topics = answered(
-                body.topics, answer, refused, r.OffsetCommitResponseTopic, r.OffsetCommitResponsePartition
-            )
-            request.reply(r(topics=topics))
+            request.reply(r(topics=answered(authorized, answer, refused, *shapes) + denied))
 
+        if no_partition_exists(offsets, refused):
+            reply(events.Answered(ErrorCode.NONE))
+            return
         event = events.Commit(
             reply, body.member_id, body.group_instance_id, body.generation_id_or_member_epoch, offsets
         )
         error = self._groups.handle(body.group_id, event)
+        if error == ErrorCode.GROUP_ID_NOT_FOUND and request.header.api_version < NO_GROUP_SINCE:
+            error = ErrorCode.ILLEGAL_GENERATION
         if error:
             reply(events.Answered(error))
 
@@ -57,34 +78,47 @@ class GroupOffsetsApi:
         body: m.OffsetFetchRequest = request.body
         r = m.OffsetFetchResponse
         if request.header.api_version >= 8:
+            authorized, unauthorized = self._auth.partition_by_authorized(
+                request, Operation.DESCRIBE, Resource.GROUP, body.groups, lambda g: g.group_id
+            )
             answered = []
-            for asked in {g.group_id: g for g in body.groups}.values():
+            for asked in {g.group_id: g for g in authorized}.values():
                 wanted = None if asked.topics is None else {t.name: t.partition_indexes for t in asked.topics}
                 found, error = self._found(
                     asked.group_id, wanted, body.require_stable, asked.member_id, asked.member_epoch
                 )
+                found = self._describable(request, found, named=wanted is not None)
                 topics = [
                     r.OffsetFetchResponseTopics(
                         name=name,
                         partitions=[
                             r.OffsetFetchResponsePartitions(
-                                partition_index=i, committed_offset=o.offset, committed_leader_epoch=o.leader_epoch,
-                                metadata=o.metadata, error_code=unstable,
+                                partition_index=i,
+                                committed_offset=o.offset,
+                                committed_leader_epoch=o.leader_epoch,
+                                metadata=o.metadata,
+                                error_code=unstable,
                             )
                             for i, o, unstable in parts
                         ],
                     )
                     for name, parts in found.items()
-                ]  # fmt: skip
+                ]
                 answered.append(
                     r.OffsetFetchResponseGroup(
                         group_id=asked.group_id, error_code=error, topics=[] if error else topics
                     )
                 )
+            answered += [r.OffsetFetchResponseGroup(group_id=g.group_id, error_code=NO_GROUP) for g in unauthorized]
             request.reply(r(groups=answered))
+            return
+        if not self._auth.authorize(request, Operation.DESCRIBE, Resource.GROUP, body.group_id):
+            request.reply(_unfetched(body))
             return
         wanted = None if body.topics is None else {t.name: t.partition_indexes for t in body.topics}
         found, error = self._found(body.group_id, wanted, body.require_stable)
+        found = {name: [(i, o, error or unstable) for i, o, unstable in parts] for name, parts in found.items()}
+        found = self._describable(request, found, named=wanted is not None)
         request.reply(
             r(
                 error_code=error,
@@ -93,16 +127,30 @@ class GroupOffsetsApi:
                         name=name,
                         partitions=[
                             r.OffsetFetchResponsePartition(
-                                partition_index=i, committed_offset=o.offset, committed_leader_epoch=o.leader_epoch,
-                                metadata=o.metadata, error_code=error or unstable,
+                                partition_index=i,
+                                committed_offset=o.offset,
+                                committed_leader_epoch=o.leader_epoch,
+                                metadata=o.metadata,
+                                error_code=failed,
                             )
-                            for i, o, unstable in parts
+                            for i, o, failed in parts
                         ],
                     )
                     for name, parts in found.items()
                 ],
             )
-        )  # fmt: skip
+        )
+
+    def _describable(self, request: Request, found: Found, *, named: bool) -> Found:
+        """Topics that the client may not describe have an error, or are omitted if the request did not name them."""
+        _, unauthorized = self._auth.partition_by_authorized(
+            request, Operation.DESCRIBE, Resource.TOPIC, found, lambda name: name
+        )
+        hidden = {
+            name: [(i, NOTHING, int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)) for i, _, _ in found[name]]
+            for name in unauthorized
+        }
+        return {name: hidden.get(name, parts) for name, parts in found.items() if named or name not in hidden}
 
     def _found(
         self,
@@ -111,10 +159,10 @@ class GroupOffsetsApi:
         stable: bool,
         member_id: str | None = None,
         epoch: int = -1,
-    ) -> tuple[dict[str, list[tuple[int, Offset, int]]], int]:
-        """({topic: (partition, offset, error)}, error of the group). Wanted None is all there are; -1 stands where nothing was committed."""
+    ) -> tuple[Found, int]:
+        """(offsets, error of the group). `wanted` None: all committed offsets. Offset -1: nothing committed."""
         group, error = self._groups.existing(group_id)
-        if isinstance(group, ConsumerGroup) and (member_id is not None or epoch >= 0):
+        if isinstance(group, ConsumerGroupMachine) and (member_id is not None or epoch >= 0):
             error = group.epoch_error(member_id or "", epoch)
         offsets = group.commits.offsets if group is not None else {}
         unstable = group.commits.unstable() if stable and group is not None else frozenset()
@@ -134,40 +182,69 @@ class GroupOffsetsApi:
 
     def delete_offsets(self, request: Request) -> None:
         body: m.OffsetDeleteRequest = request.body
+        r = m.OffsetDeleteResponse
+        if not self._auth.authorize(request, Operation.DELETE, Resource.GROUP, body.group_id):
+            request.reply(r(error_code=NO_GROUP))
+            return
+        authorized, unauthorized = self._auth.partition_by_authorized(
+            request, Operation.READ, Resource.TOPIC, body.topics, lambda t: t.name
+        )
+        no_topic = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        denied = [_deleted(t, no_topic) for t in unauthorized]
         group, error = self._groups.existing(body.group_id)
         if not error and group is None:
-            error = GROUP_ID_NOT_FOUND
+            error = ErrorCode.GROUP_ID_NOT_FOUND
         if error or group is None:
-            request.reply(m.OffsetDeleteResponse(error_code=error))
+            request.reply(r(error_code=error, topics=denied))
             return
-        read = retention.subscribed(group)
-        names = {t.name for t in body.topics}
-        if read is None and not isinstance(group, ConsumerGroup) and group.protocol_type != PROTOCOL_TYPE:
-            request.reply(m.OffsetDeleteResponse(error_code=NON_EMPTY_GROUP))
+        read = offset_expiration.subscribed(group)
+        names = {t.name for t in authorized}
+        if read is None and not isinstance(group, ConsumerGroupMachine) and group.protocol_type != PROTOCOL_TYPE:
+            request.reply(r(error_code=ErrorCode.NON_EMPTY_GROUP, topics=denied))
             return
-        keys = [(t.name, p.partition_index) for t in body.topics for p in t.partitions]
+        keys = [(t.name, p.partition_index) for t in authorized for p in t.partitions]
         busy = names if read is None else names & read
 
         def done(error: int) -> None:
-            part = m.OffsetDeleteResponse.OffsetDeleteResponsePartition
-            request.reply(
-                m.OffsetDeleteResponse(
-                    error_code=error,
-                    topics=[
-                        m.OffsetDeleteResponse.OffsetDeleteResponseTopic(
-                            name=t.name,
-                            partitions=[
-                                part(
-                                    partition_index=p.partition_index,
-                                    error_code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if t.name in busy else 0,
-                                )
-                                for p in t.partitions
-                            ],
-                        )
-                        for t in body.topics
-                    ],
-                )
-            )
+            subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            topics = [_deleted(t, subscribed if t.name in busy else ErrorCode.NONE) for t in authorized]
+            request.reply(r(error_code=error, topics=topics + denied))
 
-        gone = [k for k in keys if k in group.commits.offsets and k[0] not in busy]
+        known = group.commits.known()
+        gone = [k for k in dict.fromkeys(keys) if k in known and k[0] not in busy]
         self._groups.tombstones(body.group_id, group, gone, False, done)
+
+
+def _unfetched(body: m.OffsetFetchRequest) -> m.OffsetFetchResponse:
+    """The response of the versions before 8 if the client may not describe the group."""
+    r = m.OffsetFetchResponse
+    part = r.OffsetFetchResponsePartition
+    return r(
+        error_code=NO_GROUP,
+        topics=[
+            r.OffsetFetchResponseTopic(
+                name=t.name,
+                partitions=[
+                    part(
+                        partition_index=i,
+                        committed_offset=-1,
+                        committed_leader_epoch=-1,
+                        metadata="",
+                        error_code=NO_GROUP,
+                    )
+                    for i in t.partition_indexes
+                ],
+            )
+            for t in body.topics or ()
+        ],
+    )
+
+
+def _deleted(
+    topic: m.OffsetDeleteRequest.OffsetDeleteRequestTopic, error: int
+) -> m.OffsetDeleteResponse.OffsetDeleteResponseTopic:
+    part = m.OffsetDeleteResponse.OffsetDeleteResponsePartition
+    return m.OffsetDeleteResponse.OffsetDeleteResponseTopic(
+        name=topic.name,
+        partitions=[part(partition_index=p.partition_index, error_code=error) for p in topic.partitions],
+    )

@@ -1,6 +1,6 @@
-"""The groups' doors: where one is, its members by the classic protocol, and administration. Parse, ask `groups`, shape the answer.
+"""FindCoordinator, the classic group protocol, and group administration.
 
-Law: each waits on one promise at most. Beside it: `group_offsets`, and `consumer_groups` for the new protocol (KIP-848).
+Invariant: a request waits for at most one event. Related: `group_offsets`, and `consumer_groups` for the consumer protocol (KIP-848).
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from brokerd.authz.acls import Operation, Resource
+from brokerd.authz.auth_helper import AUTHORIZATION_FAILED, AuthHelper
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from brokerd.coordinator import events
-from brokerd.coordinator.consumer_events import GROUP_ID_NOT_FOUND
-from brokerd.coordinator.events import State
-from brokerd.coordinator.group import Group
-from brokerd.coordinator.groups import INVALID_GROUP_ID, NON_EMPTY_GROUP, Groups
-from brokerd.coordinator.leading import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE
-from brokerd.dispatch import Handler, Request
+from brokerd.coordinator.classic import events
+from brokerd.coordinator.classic.events import State
+from brokerd.coordinator.classic.group import Group
+from brokerd.coordinator.groups import GroupCoordinator
+from brokerd.net.request import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -23,21 +23,23 @@ from brokerd.wire.errors import ErrorCode
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 COORDINATED_BY = {GROUP_KEY: GROUP_OFFSETS_TOPIC, TRANSACTION_KEY: TRANSACTION_STATE_TOPIC}
 CLASSIC, CONSUMER = "classic", "consumer"
+DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 class GroupsApi:
-    """`find_leader(topic, key, listener)` gives (broker id, host, port) of the coordinator whose partition of `topic` has the group or the
-    transactional id `key`, or None while there is none."""
+    """`find_leader(topic, key, listener)` returns (broker id, host, port) of the coordinator of the group or transactional id `key`: the leader of
+    its partition of `topic`. None: no leader."""
 
     def __init__(
         self,
-        groups: Groups,
+        groups: GroupCoordinator,
         find_leader: Callable[[str, str, str], tuple[int, str, int] | None],
         *,
         session_ms_min: int,
         session_ms_max: int,
+        auth: AuthHelper,
     ) -> None:
-        self._groups, self._find_leader = groups, find_leader
+        self._groups, self._find_leader, self._auth = groups, find_leader, auth
         self._session_ms_min, self._session_ms_max = session_ms_min, session_ms_max
 
     def handlers(self) -> dict[int, Handler]:
@@ -52,22 +54,38 @@ class GroupsApi:
             ApiKey.DELETE_GROUPS: self.delete,
         }
 
-    # -- where ---------------------------------------------------------------------------------------------------------
+    # -- coordinator lookup --------------------------------------------------------------------------------------------
     def find_coordinator(self, request: Request) -> None:
         body: m.FindCoordinatorRequest = request.body
+        resource = Resource.GROUP if body.key_type == GROUP_KEY else Resource.TRANSACTIONAL_ID
+        denied = AUTHORIZATION_FAILED[resource]
         if request.header.api_version >= 4:
+            authorized, unauthorized = self._auth.partition_by_authorized(
+                request, Operation.DESCRIBE, resource, body.coordinator_keys, lambda key: key
+            )
+            coordinator = m.FindCoordinatorResponse.Coordinator
             request.reply(
                 m.FindCoordinatorResponse(
                     coordinators=[
-                        m.FindCoordinatorResponse.Coordinator(
-                            key=key, node_id=node, host=host, port=port, error_code=error,
+                        coordinator(
+                            key=key,
+                            node_id=node,
+                            host=host,
+                            port=port,
+                            error_code=error,
                             error_message=message,
                         )
-                        for key in body.coordinator_keys
-                        for node, host, port, error, message in [self._coordinator(body.key_type, key, request.listener)]
+                        for key in authorized
+                        for node, host, port, error, message in [
+                            self._coordinator(body.key_type, key, request.listener)
+                        ]
                     ]
+                    + [coordinator(key=k, node_id=-1, host="", port=-1, error_code=denied) for k in unauthorized]
                 )
-            )  # fmt: skip
+            )
+            return
+        if not self._auth.authorize(request, Operation.DESCRIBE, resource, body.key):
+            request.reply(m.FindCoordinatorResponse(error_code=denied, node_id=-1, host="", port=-1))
             return
         node, host, port, error, message = self._coordinator(body.key_type, body.key, request.listener)
         request.reply(
@@ -75,20 +93,32 @@ class GroupsApi:
         )
 
     def _coordinator(self, key_type: int, key: str, listener: str) -> tuple[int, str, int, int, str | None]:
-        """(broker id, host, port, error, sentence)."""
+        """(broker id, host, port, error, error message)."""
         topic = COORDINATED_BY.get(key_type)
         if topic is None:
-            return -1, "", -1, ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not known"
+            return -1, "", -1, ErrorCode.INVALID_REQUEST, f"unknown coordinator key type {key_type}"
         if key_type == TRANSACTION_KEY and not key:
-            return -1, "", -1, ErrorCode.INVALID_REQUEST, "an empty transactional id has no coordinator"
+            return -1, "", -1, ErrorCode.INVALID_REQUEST, "the transactional id must not be empty"
         found = self._find_leader(topic, key, listener)
         if found is None:
-            return -1, "", -1, COORDINATOR_NOT_AVAILABLE, f"its partition of {topic} has no leader"
+            return (
+                -1,
+                "",
+                -1,
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"the coordinator's partition of {topic} has no leader",
+            )
         return (*found, 0, None)
+
+    def _may_read(self, request: Request) -> bool:
+        return self._auth.authorize(request, Operation.READ, Resource.GROUP, request.body.group_id)
 
     # -- membership ------------------------------------------------------------------------------------------------------
     def join(self, request: Request) -> None:
         body: m.JoinGroupRequest = request.body
+        if not self._may_read(request):
+            request.reply(m.JoinGroupResponse(error_code=DENIED))
+            return
         version = request.header.api_version
 
         def reply(answer: Any) -> None:
@@ -113,16 +143,16 @@ class GroupsApi:
             )
 
         if not body.group_id:
-            reply(events.Joined(INVALID_GROUP_ID))
+            reply(events.Joined(ErrorCode.INVALID_GROUP_ID))
             return
         if not self._session_ms_min <= body.session_timeout_ms <= self._session_ms_max:
-            reply(events.Joined(events.INVALID_SESSION_TIMEOUT, member_id=body.member_id))
+            reply(events.Joined(ErrorCode.INVALID_SESSION_TIMEOUT, member_id=body.member_id))
             return
         rebalance = body.rebalance_timeout_ms if version >= 1 else body.session_timeout_ms
         event = events.Join(
             reply,
             body.member_id,
-            self._groups.draw_member_id(request.client_id, body.group_instance_id),
+            self._groups.generate_member_id(request.client_id, body.group_instance_id),
             body.group_instance_id,
             request.client_id,
             f"/{request.client_host}",
@@ -131,7 +161,7 @@ class GroupsApi:
             body.protocol_type,
             tuple((p.name, bytes(p.metadata)) for p in body.protocols),
             version >= 4,
-            request.sees,
+            self._auth.describable_topics(request),
         )
         error = self._groups.handle(body.group_id, event)
         if error:
@@ -139,6 +169,9 @@ class GroupsApi:
 
     def sync(self, request: Request) -> None:
         body: m.SyncGroupRequest = request.body
+        if not self._may_read(request):
+            request.reply(m.SyncGroupResponse(error_code=DENIED))
+            return
 
         def reply(answer: Any) -> None:
             request.reply(
@@ -161,11 +194,18 @@ class GroupsApi:
         )
         error = self._groups.handle(body.group_id, event)
         if error:
-            # What was under way when the coordinator changed is lost: the member joins again, and needs to look for nobody.
-            reply(events.Synced(events.REBALANCE_IN_PROGRESS if error == COORDINATOR_LOAD_IN_PROGRESS else error))
+            # The rebalance of the old coordinator is lost: the member must join again, and needs no coordinator lookup.
+            reply(
+                events.Synced(
+                    ErrorCode.REBALANCE_IN_PROGRESS if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error
+                )
+            )
 
     def heartbeat(self, request: Request) -> None:
         body: m.HeartbeatRequest = request.body
+        if not self._may_read(request):
+            request.reply(m.HeartbeatResponse(error_code=DENIED))
+            return
 
         def reply(answer: Any) -> None:
             request.reply(m.HeartbeatResponse(error_code=answer.error))
@@ -173,11 +213,14 @@ class GroupsApi:
         event = events.Heartbeat(reply, body.member_id, body.group_instance_id, body.generation_id)
         error = self._groups.handle(body.group_id, event)
         if error:
-            # Of a group that is still read from the log nobody knows better, as in Kafka: aiokafka's consumer ends at any other word.
-            reply(events.Answered(0 if error == COORDINATOR_LOAD_IN_PROGRESS else error))
+            # As in Kafka, a heartbeat succeeds while the group is being loaded. An error would stop the consumer of aiokafka.
+            reply(events.Answered(ErrorCode.NONE if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error))
 
     def leave(self, request: Request) -> None:
         body: m.LeaveGroupRequest = request.body
+        if not self._may_read(request):
+            request.reply(m.LeaveGroupResponse(error_code=DENIED))
+            return
         many = request.header.api_version >= 3
         members = tuple((x.member_id, x.group_instance_id) for x in body.members) if many else ((body.member_id, None),)
 
@@ -204,13 +247,16 @@ class GroupsApi:
     # -- administration ------------------------------------------------------------------------------------------------------
     def describe(self, request: Request) -> None:
         body: m.DescribeGroupsRequest = request.body
+        authorized, unauthorized = self._auth.partition_by_authorized(
+            request, Operation.DESCRIBE, Resource.GROUP, body.groups, lambda group_id: group_id
+        )
         out = []
-        for group_id in dict.fromkeys(body.groups):
+        for group_id in dict.fromkeys(authorized):
             group, error = self._groups.existing(group_id)
             shown = m.DescribeGroupsResponse.DescribedGroup(
                 group_id=group_id, error_code=error, group_state="" if error else State.DEAD.value
             )
-            if isinstance(group, Group):  # of the new protocol this API knows nothing, as in Kafka
+            if isinstance(group, Group):  # as in Kafka this API does not describe consumer groups of KIP-848
                 shown.group_state = group.state.value
                 shown.protocol_type = group.protocol_type or ""
                 stable = group.state is State.STABLE
@@ -226,14 +272,18 @@ class GroupsApi:
                     )
                     for x in group.members.values()
                 ]
+            if request.header.api_version >= 3 and body.include_authorized_operations:
+                shown.authorized_operations = self._auth.authorized_operations(request, Resource.GROUP, group_id)
             out.append(shown)
+        described = m.DescribeGroupsResponse.DescribedGroup
+        out += [described(group_id=g, error_code=DENIED, group_state="") for g in unauthorized]
         request.reply(m.DescribeGroupsResponse(groups=out))
 
     def list(self, request: Request) -> None:
         body: m.ListGroupsRequest = request.body
         states = {s.lower() for s in body.states_filter}
         types = {t.lower() for t in body.types_filter}
-        loading = any(not led.loaded for led in self._groups.led.values())
+        loading = any(not led.loaded for led in self._groups.shards.values())
         groups = [
             m.ListGroupsResponse.ListedGroup(
                 group_id=g.group_id,
@@ -241,19 +291,30 @@ class GroupsApi:
                 group_state=g.state.value,
                 group_type=kind,
             )
-            for led in self._groups.led.values()
+            for led in self._groups.shards.values()
             for g in led.groups.values()
             for kind in [CLASSIC if isinstance(g, Group) else CONSUMER]
             if (not states or g.state.value.lower() in states) and (not types or kind in types)
         ]
+        all_groups = self._auth.authorize(request, Operation.DESCRIBE, Resource.CLUSTER)
+        groups = self._auth.filter_by_authorized(
+            request, Operation.DESCRIBE, Resource.GROUP, groups, lambda g: None if all_groups else g.group_id
+        )
         request.reply(
-            m.ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else 0, groups=groups)
+            m.ListGroupsResponse(
+                error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NONE, groups=groups
+            )
         )
 
     def delete(self, request: Request) -> None:
         body: m.DeleteGroupsRequest = request.body
+        authorized, unauthorized = self._auth.partition_by_authorized(
+            request, Operation.DELETE, Resource.GROUP, body.groups_names, lambda group_id: group_id
+        )
+        result = m.DeleteGroupsResponse.DeletableGroupResult
+        denied = [result(group_id=g, error_code=DENIED) for g in unauthorized]
         results: dict[str, int] = {}
-        names = list(dict.fromkeys(body.groups_names))
+        names = list(dict.fromkeys(authorized))
         left = len(names)
 
         def one(group_id: str, error: int) -> None:
@@ -261,28 +322,22 @@ class GroupsApi:
             results[group_id] = error
             left -= 1
             if left == 0:
-                request.reply(
-                    m.DeleteGroupsResponse(
-                        results=[
-                            m.DeleteGroupsResponse.DeletableGroupResult(group_id=g, error_code=e)
-                            for g, e in results.items()
-                        ]
-                    )
-                )
+                answers = [result(group_id=g, error_code=e) for g, e in results.items()]
+                request.reply(m.DeleteGroupsResponse(results=answers + denied))
 
         if not names:
-            request.reply(m.DeleteGroupsResponse())
+            request.reply(m.DeleteGroupsResponse(results=denied))
         for group_id in names:
             group, error = self._groups.existing(group_id)
             if error or group is None:
-                one(group_id, error or GROUP_ID_NOT_FOUND)
+                one(group_id, error or ErrorCode.GROUP_ID_NOT_FOUND)
             elif group.members:
-                one(group_id, NON_EMPTY_GROUP)
+                one(group_id, ErrorCode.NON_EMPTY_GROUP)
             else:
                 self._groups.tombstones(
                     group_id,
                     group,
-                    list(group.commits.offsets),
+                    sorted(group.commits.known()),
                     True,
                     lambda e, group_id=group_id: one(group_id, e),  # type: ignore[misc]
                 )

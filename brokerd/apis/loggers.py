@@ -1,48 +1,50 @@
-"""The levels of this broker's own log, as Kafka's resource BROKER_LOGGER (KIP-412): changed at once, forgotten at its end.
+"""The log levels of this broker, as Kafka's resource BROKER_LOGGER (KIP-412). A change is effective immediately, until the
+process ends.
 
-Law: Kafka's words for levels. Called by `configs`. Must not come in: where the log goes.
+Level names are Kafka's. Does not contain: where the log is written.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+
+from brokerd.cluster.requests import AlterConfigOp, OpType
 
 ROOT = "root"
 LEVELS = {"FATAL": 50, "ERROR": 40, "WARN": 30, "INFO": 20, "DEBUG": 10, "TRACE": 5}
 
 
 def loggers() -> dict[str, str]:
-    """The level in force of every logger there is."""
+    """The effective level of every logger."""
     known = [n for n, it in logging.root.manager.loggerDict.items() if isinstance(it, logging.Logger)]
     return {ROOT: _word(logging.root)} | {n: _word(logging.getLogger(n)) for n in sorted(known)}
 
 
 def own(name: str) -> bool:
-    """Whether its level is its own, not one inherited."""
+    """Whether the logger has its own level, not an inherited one."""
     return name == ROOT or logging.getLogger(name).level != logging.NOTSET
 
 
-def problem(operations: Iterable[Mapping[str, Any]]) -> str | None:
+def problem(operations: Iterable[AlterConfigOp]) -> str | None:
     known = loggers()
     for op in operations:
-        name, value = op["name"], op.get("value")
+        name, value = op.name, op.value
         if name not in known:
             return f"Logger {name} does not exist!"
-        if op["op"] not in ("set", "delete"):
-            return f"{op['op']} is not allowed for the logger {name}"
-        if op["op"] == "delete" and name == ROOT:
+        if op.op not in (OpType.SET, OpType.DELETE):
+            return f"{op.op} is not allowed for the logger {name}"
+        if op.op is OpType.DELETE and name == ROOT:
             return f"Removing the log level of the {ROOT} logger is not allowed"
-        if op["op"] == "set" and (value or "").upper() not in LEVELS:
+        if op.op is OpType.SET and (value or "").upper() not in LEVELS:
             return f"Cannot set the log level of logger {name} to {value}, which is none of {', '.join(LEVELS)}"
     return None
 
 
-def alter(operations: Iterable[Mapping[str, Any]]) -> None:
+def alter(operations: Iterable[AlterConfigOp]) -> None:
     for op in operations:
-        logger = logging.root if op["name"] == ROOT else logging.getLogger(op["name"])
-        logger.setLevel(LEVELS[op["value"].upper()] if op["op"] == "set" else logging.NOTSET)
+        logger = logging.root if op.name == ROOT else logging.getLogger(op.name)
+        logger.setLevel(LEVELS[(op.value or "").upper()] if op.op is OpType.SET else logging.NOTSET)
 
 
 def _word(logger: logging.Logger) -> str:

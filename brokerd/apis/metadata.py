@@ -1,6 +1,7 @@
-"""ApiVersions, Metadata and DescribeCluster: what there is and where.
+"""ApiVersions, Metadata and DescribeCluster.
 
-Law: answered from the image alone; liveness is what the metadata log says, but of the broker that answers. Topics not yet ready are hidden.
+Invariant: responses come from the image alone. Brokers are alive as the metadata log says, except for the responding one. Topics that are not
+ready are hidden.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from brokerd.apis import features
+from brokerd.apis.forwarding import Ask
+from brokerd.authz.acls import Operation, Resource
+from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import RequestAnswered
 from brokerd.cluster.model import (
-    NO_INCARNATION,
+    NO_BROKER_EPOCH,
     NO_LEADER,
     BrokerState,
     Endpoint,
@@ -21,9 +24,10 @@ from brokerd.cluster.model import (
     TopicState,
     topic_name_problem,
 )
-from brokerd.config import BrokerConfig
-from brokerd.dispatch import Request
+from brokerd.cluster.requests import CreateTopics, NewTopic
+from brokerd.config.broker import BrokerConfig
 from brokerd.net.loop import Loop
+from brokerd.net.request import Request
 from brokerd.wire import apis
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import (
@@ -34,31 +38,38 @@ from brokerd.wire.messages import (
 )
 
 SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-"""What KIP-511 allows as a client's name and version; another is refused, and the client asks again in version 0."""
+"""Client names and versions that KIP-511 allows. With any other the request is refused, and the client retries in version 0."""
 NO_ID = UUID(int=0)
+DESCRIBE, TOPIC = Operation.DESCRIBE, Resource.TOPIC
+RequestTopic = MetadataRequest.MetadataRequestTopic
 BROKERS = 1
-"""The endpoints that DescribeCluster is asked for (KIP-919); 2 are controllers."""
+"""The endpoint type of DescribeCluster (KIP-919); 2 means controllers."""
 AUTHORIZED_OPERATIONS_UNKNOWN = -(2**31)
 NEGATIVE_CACHE_MS = 2_000
-"""A topic whose creation was refused is not asked for again sooner: a storm of clients asks once."""
+"""A topic whose creation was refused is not requested again for this time, so many clients cause one request."""
 NEGATIVE_CACHE_MAX = 10_000
+AUTO_CREATION_TIMEOUT_MS = 30_000
 AUTO_CREATIONS_PER_SECOND = 50
-"""Topics this broker asks the controller for unbidden; whoever names more hears "no leader yet" and asks again, as for any new topic."""
-
-Ask = Callable[[str, dict[str, object], int, Callable[[RequestAnswered | None], None]], None]
+"""Automatic topic creations per second that this broker requests. Above it a client receives LEADER_NOT_AVAILABLE and retries."""
 
 
 class MetadataApi:
-    """`ask(kind, payload, timeout_ms, done)` forwards to the controller. `endpoints` are this broker's own."""
+    """`ask` forwards to the controller. `endpoints`: this broker's own."""
 
     def __init__(
-        self, loop: Loop, config: BrokerConfig, endpoints: Sequence[Endpoint], image: Callable[[], Image], ask: Ask
+        self,
+        loop: Loop,
+        config: BrokerConfig,
+        endpoints: Sequence[Endpoint],
+        image: Callable[[], Image],
+        ask: Ask,
+        auth: AuthHelper,
     ) -> None:
-        self._loop, self._config, self._image, self._ask = loop, config, image, ask
+        self._loop, self._config, self._image, self._ask, self._auth = loop, config, image, ask, auth
         first = endpoints[0]
         self._me = BrokerState(
             config.broker_id,
-            NO_INCARNATION,
+            NO_BROKER_EPOCH,
             "",
             first.host,
             first.port,
@@ -82,14 +93,26 @@ class MetadataApi:
     def metadata(self, request: Request) -> None:
         body: MetadataRequest = request.body
         image, version = self._image(), request.header.api_version
-        wanted = body.topics
         listener = request.listener
-        if wanted is None or (version == 0 and not wanted):
-            topics = [self._topic(image, t, version, listener) for t in image.topics.values() if t.ready]
+        if body.topics is None or (version == 0 and not body.topics):
+            ready = (t for t in image.topics.values() if t.ready)
+            seen = self._auth.filter_by_authorized(request, DESCRIBE, TOPIC, ready, lambda t: t.name)
+            topics = [self._topic(image, t, version, listener) for t in seen]
         else:
             allow = body.allow_auto_topic_creation if version >= 4 else True
-            once = {(w.topic_id, w.name): w for w in wanted}  # an answer may be a thousand times its question
+            wanted, unauthorized = self._authorized(request, image, body.topics, allow)
+            once = {
+                (w.topic_id, w.name): w for w in wanted
+            }  # each topic one time: a response may be 1,000 times as large as its request
             topics = [self._wanted(image, w, version, allow, request) for w in once.values()]
+            topics += [_unauthorized(w, version) for w in unauthorized]
+        if version >= 8 and body.include_topic_authorized_operations:
+            for t in topics:
+                if not t.error_code:
+                    t.topic_authorized_operations = self._auth.authorized_operations(request, TOPIC, t.name or "")
+        cluster_operations = AUTHORIZED_OPERATIONS_UNKNOWN
+        if 8 <= version <= 10 and body.include_cluster_authorized_operations:
+            cluster_operations = self._cluster_operations(request)
         request.reply(
             MetadataResponse(
                 brokers=[
@@ -97,22 +120,51 @@ class MetadataApi:
                     for b, host, port in self._reachable(image, listener)
                 ],
                 cluster_id=image.cluster_id or None,
-                # Any live broker forwards admin requests to the controller; clients need one they can reach.
+                # Any live broker forwards admin requests to the controller, so name one that the client can reach.
                 controller_id=self._config.broker_id,
                 topics=topics,
-                cluster_authorized_operations=AUTHORIZED_OPERATIONS_UNKNOWN,
+                cluster_authorized_operations=cluster_operations,
             )
         )
+
+    def _authorized(
+        self, request: Request, image: Image, topics: Sequence[RequestTopic], create: bool
+    ) -> tuple[list[RequestTopic], list[RequestTopic]]:
+        """(authorized, unauthorized) topics. A topic that would be created also needs CREATE on the cluster or on its name."""
+
+        version = request.header.api_version
+
+        def name_of(place: int) -> str | None:
+            topic = topics[place]
+            if not _by_id(topic, version):
+                return topic.name
+            state = image.topics.get(topic.topic_id)
+            return state.name if state is not None else None
+
+        auth = self._auth
+        shown, unauthorized = auth.partition_by_authorized(request, DESCRIBE, TOPIC, range(len(topics)), name_of)
+        if auth.enabled and create:
+            absent = [i for i in shown if (name := name_of(i)) is not None and image.topic_named(name) is None]
+            if absent and not auth.authorize(request, Operation.CREATE, Resource.CLUSTER):
+                unauthorized += auth.partition_by_authorized(request, Operation.CREATE, TOPIC, absent, name_of)[1]
+        refused = frozenset(unauthorized)
+        return [topics[i] for i in shown if i not in refused], [topics[i] for i in sorted(refused)]
+
+    def _cluster_operations(self, request: Request) -> int:
+        """0 for a client that may not describe the cluster."""
+        if not self._auth.authorize(request, DESCRIBE, Resource.CLUSTER):
+            return 0
+        return self._auth.authorized_operations(request, Resource.CLUSTER)
 
     def _wanted(
         self,
         image: Image,
-        wanted: MetadataRequest.MetadataRequestTopic,
+        wanted: RequestTopic,
         version: int,
         allow_create: bool,
         request: Request,
     ) -> MetadataResponse.MetadataResponseTopic:
-        if version >= 10 and wanted.topic_id != NO_ID:
+        if _by_id(wanted, version):
             topic = image.topics.get(wanted.topic_id)
             if topic is None or not topic.ready:
                 return MetadataResponse.MetadataResponseTopic(
@@ -142,17 +194,9 @@ class MetadataApi:
             if len(self._asked) >= NEGATIVE_CACHE_MAX:
                 self._asked.clear()
             self._asked[name] = now + NEGATIVE_CACHE_MS
-            topic = {
-                "name": name,
-                "partitions": self._config["num.partitions"],
-                "replication_factor": self._config["default.replication.factor"],
-                "assignment": None,
-                "configs": {},
-            }
-            payload: dict[str, object] = {
-                "topics": [topic], "validate_only": False, "auto": True, "principal": principal,
-            }  # fmt: skip
-            self._ask("create_topics", payload, 30_000, lambda answer: None)
+            topic = NewTopic(name, self._config["num.partitions"], self._config["default.replication.factor"])
+            payload = CreateTopics(principal=principal, items=(topic,), auto=True)
+            self._ask(payload, AUTO_CREATION_TIMEOUT_MS, lambda answer: None)
         return ErrorCode.LEADER_NOT_AVAILABLE
 
     @staticmethod
@@ -184,10 +228,20 @@ class MetadataApi:
 
     def describe_cluster(self, request: Request) -> None:
         image = self._image()
+        operations = AUTHORIZED_OPERATIONS_UNKNOWN
+        if request.body.include_cluster_authorized_operations:
+            operations = self._cluster_operations(request)
         if request.header.api_version >= 1 and request.body.endpoint_type != BROKERS:
-            told = "this is a broker; the controllers have no endpoints of their own here"
-            request.reply(DescribeClusterResponse(error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message=told))
+            message = "controllers have no endpoints of their own in this cluster; query endpoint type 1 (brokers)"
+            request.reply(
+                DescribeClusterResponse(
+                    error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+                    error_message=message,
+                    cluster_authorized_operations=operations,
+                )
+            )
             return
+        fenced = request.header.api_version >= 2 and request.body.include_fenced_brokers
         request.reply(
             DescribeClusterResponse(
                 error_code=ErrorCode.NONE,
@@ -195,20 +249,36 @@ class MetadataApi:
                 controller_id=self._config.broker_id,
                 brokers=[
                     DescribeClusterResponse.DescribeClusterBroker(
-                        broker_id=b.broker_id, host=host, port=port, rack=b.rack
+                        broker_id=b.broker_id, host=host, port=port, rack=b.rack, is_fenced=not b.alive
                     )
-                    for b, host, port in self._reachable(image, request.listener)
+                    for b, host, port in self._reachable(image, request.listener, fenced=fenced)
                 ],
-                cluster_authorized_operations=AUTHORIZED_OPERATIONS_UNKNOWN,
+                cluster_authorized_operations=operations,
             )
         )
 
-    def _reachable(self, image: Image, listener: str) -> list[tuple[BrokerState, str, int]]:
-        """The live brokers that have this listener, with its host and port: whoever came by it can reach the others by it too.
+    def _reachable(self, image: Image, listener: str, *, fenced: bool = False) -> list[tuple[BrokerState, str, int]]:
+        """(broker, host, port) of the live brokers that have this listener. A client of a listener can reach the other brokers on the same listener.
 
-        Whoever answers is one of them, seated or not: it is named as the one to send admin requests to, and librdkafka waits for a controller
-        that is not among the brokers until it reads the metadata anew, five minutes later.
+        `fenced`: the result also contains known brokers that are not alive. Kafka returns registered inactive brokers in this case (KIP-1073).
+
+        The result always contains the responding broker, even if it is not registered, because the response names this broker as the controller. If
+        the controller were not among the brokers, librdkafka would wait for it until its next metadata refresh, five minutes later.
         """
-        brokers = {b.broker_id: b for b in image.live_brokers()}
-        brokers.setdefault(self._me.broker_id, self._me)
+        brokers = {b.broker_id: b for b in (image.brokers.values() if fenced else image.live_brokers())}
+        if not image.alive(self._me.broker_id):
+            brokers[self._me.broker_id] = self._me
         return [(b, *at) for _, b in sorted(brokers.items()) if (at := b.address(listener)) is not None]
+
+
+def _by_id(topic: RequestTopic, version: int) -> bool:
+    """Whether the request identifies the topic by its id. A name in addition to the id is ignored, also for authorization."""
+    return version >= 10 and topic.topic_id != NO_ID
+
+
+def _unauthorized(topic: RequestTopic, version: int) -> MetadataResponse.MetadataResponseTopic:
+    """A topic that was requested by its id is answered without its name."""
+    name = topic.name if not _by_id(topic, version) else None if version >= 12 else ""
+    return MetadataResponse.MetadataResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, topic_id=topic.topic_id
+    )

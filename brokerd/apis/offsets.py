@@ -1,20 +1,27 @@
-"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords: where a partition's log begins, ends and parts.
+"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords.
 
-Law: an answer never shows more than the high watermark to a consumer (with read_committed: the last stable offset), and the visible end never goes back (KIP-207).
+Invariant: no consumer is shown an offset above the high watermark (with read_committed: the last stable offset), and the visible end never goes
+back (KIP-207).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from brokerd import partition_events as core
-from brokerd.apis.fetch import READ_COMMITTED, WAIT_MS_MAX, epoch_error
-from brokerd.archives import EPOCH, TIME, Archives, Held
-from brokerd.dispatch import Request
+from brokerd.apis.fetch import WAIT_MS_MAX
+from brokerd.apis.fetch_conditions import epoch_error
+from brokerd.apis.fetch_reader import READ_COMMITTED
+from brokerd.authz.acls import Operation, Resource
+from brokerd.authz.auth_helper import AuthHelper
 from brokerd.net.loop import Loop
-from brokerd.partitions import Partitions
-from brokerd.replica import Replica
-from brokerd.waiters import Waiter
+from brokerd.net.request import Request
+from brokerd.replication import partition_events as core
+from brokerd.replication.history_reads import HistoryOperation, HistoryReadResult, HistoryReads
+from brokerd.replication.purgatory import DelayedOperation
+from brokerd.replication.replica import Replica
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.server.background_work import BackgroundWork
+from brokerd.storage.disk import DiskFailed
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import (
     DeleteRecordsRequest,
@@ -24,37 +31,106 @@ from brokerd.wire.messages import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from brokerd.wire.records import Room
+from brokerd.wire.records import UnpackBudget
+from brokerd.wire.steps import Steps
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
-"""The version of the request that brought each; below it, and of a negative time that is none of them, nobody can know what is meant."""
+"""The request version that introduced each. An older version, or another negative timestamp, is an error."""
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-class Together:
-    """An answer of several parts, some of which come later: `done` is called when all of them are there."""
+class CombinedResponse:
+    """A response of several parts, some of them later. `done` is called when all are complete."""
 
     def __init__(self, done: Callable[[], None]) -> None:
         self._left, self._done = 1, done
 
-    def later(self, put: Callable[[Held], None]) -> Callable[[Held], None]:
+    def expect(self) -> None:
+        """Increase the number of parts that the response waits for. The part calls `part_done` when it is complete."""
         self._left += 1
 
-        def told(held: Held) -> None:
+    def deferred(self, put: Callable[[HistoryReadResult], None]) -> Callable[[HistoryReadResult], None]:
+        self.expect()
+
+        def answered(held: HistoryReadResult) -> None:
             put(held)
-            self.here()
+            self.part_done()
 
-        return told
+        return answered
 
-    def here(self) -> None:
+    def part_done(self) -> None:
         self._left -= 1
         if not self._left:
             self._done()
 
 
+class Lookup:
+    """The request for one partition, and its response."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        wanted: ListOffsetsRequest.ListOffsetsPartition,
+        version: int,
+        committed: bool,
+        answer: ListOffsetsResponse.ListOffsetsPartitionResponse,
+    ) -> None:
+        self.replica, self.wanted, self.version, self._committed, self.answer = (
+            replica,
+            wanted,
+            version,
+            committed,
+            answer,
+        )
+
+    def end(self) -> int:
+        """The upper bound (exclusive) of the offsets that this consumer may read."""
+        return self.replica.last_stable() if self._committed else self.replica.core.high_watermark
+
+    def answer_edge(self) -> None:
+        """Set the response for a request of the start or the end of the log, which needs no search."""
+        log, machine, answer, timestamp = self.replica.log, self.replica.core, self.answer, self.wanted.timestamp
+        if timestamp in (EARLIEST, EARLIEST_LOCAL):
+            answer.offset = log.start_offset
+            answer.leader_epoch = log.epochs.epoch_at(log.start_offset)
+        elif timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            pass  # nothing is tiered, so the offset is -1
+        elif not machine.serves_latest:
+            # Until the high watermark reaches the epoch's start, the end that clients saw before might go back.
+            answer.error_code = _passing(self.version)
+        else:
+            answer.offset, answer.leader_epoch = self.end(), machine.leader_epoch
+
+    def search(self, room: UnpackBudget) -> Steps[None]:
+        """Search by timestamp. The result is valid only if this broker was the leader throughout and the log was not truncated."""
+        replica, log, answer = self.replica, self.replica.log, self.answer
+        if not replica.core.serves_latest:
+            answer.error_code = _passing(self.version)
+            return
+        epoch, cuts, end = replica.core.leader_epoch, log.flushing.cuts, self.end()
+        if self.wanted.timestamp == MAX_TIMESTAMP:
+            newest = yield from log.max_timestamp(room)
+            found = (*newest, log.epochs.epoch_at(newest[0])) if newest is not None and newest[0] < end else None
+        else:
+            found = yield from log.offset_for_timestamp(self.wanted.timestamp, end, room)
+        if (replica.core.leader_epoch, log.flushing.cuts) != (epoch, cuts) or not replica.leads:
+            answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        elif found is not None:
+            answer.offset, answer.timestamp, answer.leader_epoch = found
+
+
 class OffsetsApi:
-    def __init__(self, loop: Loop, partitions: Partitions, archives: Archives) -> None:
-        self._loop, self._partitions, self._archives = loop, partitions, archives
+    def __init__(
+        self,
+        loop: Loop,
+        partitions: ReplicaManager,
+        history_reads: HistoryReads,
+        background_work: BackgroundWork,
+        auth: AuthHelper,
+    ) -> None:
+        self._loop, self._partitions, self._auth = loop, partitions, auth
+        self._history_reads, self._background_work = history_reads, background_work
 
     def _replica(self, topic: str, index: int, epoch: int) -> tuple[Replica | None, ErrorCode]:
         state = self._partitions.image.topic_named(topic)
@@ -67,10 +143,14 @@ class OffsetsApi:
         body: ListOffsetsRequest = request.body
         version = request.header.api_version
         topics: list[ListOffsetsResponse.ListOffsetsTopicResponse] = []
-        room = Room()
+        lookups: list[Lookup] = []
         seen: set[tuple[str, int]] = set()
-        together = Together(lambda: request.reply(ListOffsetsResponse(topics=topics)))
-        for topic in body.topics:
+
+        authorized, unauthorized = self._auth.partition_by_authorized(
+            request, Operation.DESCRIBE, Resource.TOPIC, body.topics, lambda t: t.name
+        )
+        combined = CombinedResponse(lambda: request.reply(ListOffsetsResponse(topics=topics)))
+        for topic in authorized:
             parts = []
             for wanted in topic.partitions:
                 answer = ListOffsetsResponse.ListOffsetsPartitionResponse(
@@ -78,7 +158,7 @@ class OffsetsApi:
                 )
                 parts.append(answer)
                 if (topic.name, wanted.partition_index) in seen:
-                    answer.error_code = ErrorCode.INVALID_REQUEST  # as in Kafka; each costs a search
+                    answer.error_code = ErrorCode.INVALID_REQUEST  # as in Kafka; every one costs a search
                     continue
                 seen.add((topic.name, wanted.partition_index))
                 if wanted.timestamp < 0 and version < SINCE.get(wanted.timestamp, version + 1):
@@ -89,81 +169,86 @@ class OffsetsApi:
                     answer.error_code = error
                     continue
                 committed = body.isolation_level == READ_COMMITTED
-                if replica.asks_below and (wanted.timestamp >= 0 or wanted.timestamp in (EARLIEST, MAX_TIMESTAMP)):
-                    self._ask_below(replica, wanted, version, committed, answer, room, together)
+                lookup = Lookup(replica, wanted, version, committed, answer)
+                if replica.local_log_start_offset and (
+                    wanted.timestamp >= 0 or wanted.timestamp in (EARLIEST, MAX_TIMESTAMP)
+                ):
+                    self._ask_below(request, lookup, combined)
+                elif wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP:
+                    lookups.append(lookup)
                 else:
-                    self._answer(replica, wanted.timestamp, version, committed, answer, room)
+                    lookup.answer_edge()
             topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=parts))
-        together.here()
+        topics += [_unlisted(t) for t in unauthorized]
+        if lookups:
+            self._look_up(request, lookups, combined.part_done)
+        else:
+            combined.part_done()
 
-    def _ask_below(
-        self,
-        replica: Replica,
-        wanted: ListOffsetsRequest.ListOffsetsPartition,
-        version: int,
-        committed: bool,
-        answer: ListOffsetsResponse.ListOffsetsPartitionResponse,
-        room: Room,
-        together: Together,
-    ) -> None:
-        """What lies below is asked first: the first record at or after a time may be there, and so may the newest."""
+    def _look_up(self, request: Request, lookups: list[Lookup], done: Callable[[], None]) -> None:
+        """Search batches for timestamps, in steps: a batch of a few bytes may have a million records."""
+        answered = False
 
-        def told(held: Held) -> None:
+        def searched(_: object) -> None:
+            nonlocal answered
+            answered = True
+            done()
+
+        def steps() -> Steps[None]:
+            room = UnpackBudget.for_lookups()
+            for lookup in lookups:
+                room.next_partition()
+                try:
+                    yield from lookup.search(room)
+                except DiskFailed as e:
+                    self._partitions.fail(lookup.replica, e)
+                    lookup.answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+
+        self._background_work.start(request, steps(), searched)
+        if not answered:
+            request.block(needs_client=True)
+
+    def _ask_below(self, request: Request, lookup: Lookup, combined: CombinedResponse) -> None:
+        """Search the records on history replicas first. The first record at or after the timestamp, or the record with the maximum timestamp, may be
+        below the local log start offset."""
+        replica, wanted, answer = lookup.replica, lookup.wanted, lookup.answer
+
+        def answered(held: HistoryReadResult) -> None:
             error = epoch_error(replica, wanted.current_leader_epoch)
             if error or held.error:
-                answer.error_code = error or _passing(version)
+                answer.error_code = error or _passing(lookup.version)
+                combined.part_done()
                 return
-            end = replica.last_stable() if committed else replica.core.high_watermark
             found = held.found
-            if wanted.timestamp != EARLIEST and found is not None and found[0] >= end:
+            if wanted.timestamp != EARLIEST and found is not None and found[0] >= lookup.end():
                 found = None
-            if found is None or wanted.timestamp == MAX_TIMESTAMP:
-                self._answer(replica, wanted.timestamp, version, committed, answer, room)
-            if found is not None and not answer.error_code and found[1] >= answer.timestamp:
-                answer.offset, answer.timestamp, answer.leader_epoch = found
 
-        self._archives.ask(replica, TIME, wanted.timestamp, together.later(told))
+            def compared() -> None:
+                if found is not None and not answer.error_code and found[1] >= answer.timestamp:
+                    answer.offset, answer.timestamp, answer.leader_epoch = found
+                combined.part_done()
 
-    @staticmethod
-    def _answer(
-        replica: Replica,
-        timestamp: int,
-        version: int,
-        committed: bool,
-        answer: ListOffsetsResponse.ListOffsetsPartitionResponse,
-        room: Room,
-    ) -> None:
-        log, machine = replica.log, replica.core
-        end = replica.last_stable() if committed else machine.high_watermark
-        if timestamp in (EARLIEST, EARLIEST_LOCAL):
-            answer.offset = log.start_offset
-            answer.leader_epoch = log.epochs.epoch_at(log.start_offset)
-            return
-        if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-            return  # nothing is tiered: -1 says so
-        if not machine.serves_latest:
-            # Until HW reaches the epoch's start, the end that clients saw before might seem to go back.
-            answer.error_code = _passing(version)
-            return
-        if timestamp == LATEST:
-            answer.offset = end
-            answer.leader_epoch = machine.leader_epoch
-            return
-        if timestamp == MAX_TIMESTAMP:
-            newest = log.max_timestamp(room)
-            if newest is not None and newest[0] < end:
-                answer.offset, answer.timestamp = newest
-                answer.leader_epoch = log.epochs.epoch_at(answer.offset)
-            return
-        found = log.offset_for_timestamp(timestamp, end, room)
-        if found is not None:
-            answer.offset, answer.timestamp, answer.leader_epoch = found
+            if found is not None and wanted.timestamp != MAX_TIMESTAMP:
+                compared()
+            elif wanted.timestamp == EARLIEST:
+                lookup.answer_edge()
+                compared()
+            else:
+                self._look_up(request, [lookup], compared)
+
+        combined.expect()
+        self._history_reads.ask(replica, HistoryOperation.TIME, wanted.timestamp, answered)
 
     def offset_for_leader_epoch(self, request: Request) -> None:
         body: OffsetForLeaderEpochRequest = request.body
+        broker = self._auth.authorize(request, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+        # A broker needs no permission on topics. `partition_by_authorized` authorizes every item without a name.
+        authorized, unauthorized = self._auth.partition_by_authorized(
+            request, Operation.DESCRIBE, Resource.TOPIC, body.topics, lambda t: None if broker else t.topic
+        )
         topics: list[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult] = []
-        together = Together(lambda: request.reply(OffsetForLeaderEpochResponse(topics=topics)))
-        for topic in body.topics:
+        combined = CombinedResponse(lambda: request.reply(OffsetForLeaderEpochResponse(topics=topics)))
+        for topic in authorized:
             parts = []
             for wanted in topic.partitions:
                 answer = OffsetForLeaderEpochResponse.EpochEndOffset(
@@ -175,21 +260,26 @@ class OffsetsApi:
                     answer.error_code = error
                     continue
                 answer.leader_epoch, answer.end_offset = replica.log.epochs.end_offset_for(wanted.leader_epoch)
-                if wanted.leader_epoch >= 0 and replica.asks_below and answer.end_offset <= replica.asks_below:
-                    self._ask_epoch(replica, wanted, answer, together)
+                if (
+                    wanted.leader_epoch >= 0
+                    and replica.local_log_start_offset
+                    and answer.end_offset <= replica.local_log_start_offset
+                ):
+                    self._ask_epoch(replica, wanted, answer, combined)
             topics.append(OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic, partitions=parts))
-        together.here()
+        topics += [_without_epochs(t) for t in unauthorized]
+        combined.part_done()
 
     def _ask_epoch(
         self,
         replica: Replica,
         wanted: OffsetForLeaderEpochRequest.OffsetForLeaderPartition,
         answer: OffsetForLeaderEpochResponse.EpochEndOffset,
-        together: Together,
+        combined: CombinedResponse,
     ) -> None:
-        """An epoch that ends at or below where this log begins."""
+        """Look up the end offset of an epoch on the history replicas, because the epoch ends at or below the local log start offset."""
 
-        def told(held: Held) -> None:
+        def answered(held: HistoryReadResult) -> None:
             answer.error_code = epoch_error(replica, wanted.current_leader_epoch) or held.error
             if answer.error_code or held.found is None:
                 answer.leader_epoch = answer.end_offset = -1
@@ -197,15 +287,19 @@ class OffsetsApi:
             else:
                 answer.end_offset, _, answer.leader_epoch = held.found
 
-        self._archives.ask(replica, EPOCH, wanted.leader_epoch, together.later(told))
+        self._history_reads.ask(replica, HistoryOperation.EPOCH, wanted.leader_epoch, combined.deferred(answered))
 
     def delete_records(self, request: Request) -> None:
-        """Raise the log's start; answered once everybody in sync has raised theirs, so that what is said to be deleted stays so whoever of them leads next. What lies
-        with others goes once the metadata log says so."""
+        """Raise the log start offset. The request is answered when every in-sync replica has raised and flushed its log start offset. So deleted
+        records stay deleted after a leader election and after a power failure. Records on history replicas are deleted when the metadata log
+        contains the new log start offset."""
         body: DeleteRecordsRequest = request.body
+        authorized, unauthorized = self._auth.partition_by_authorized(
+            request, Operation.DELETE, Resource.TOPIC, body.topics, lambda t: t.name
+        )
         topics = []
         waiting: list[tuple[Replica, int, DeleteRecordsResponse.DeleteRecordsPartitionResult]] = []
-        for topic in body.topics:
+        for topic in authorized:
             parts = []
             for wanted in topic.partitions:
                 answer = DeleteRecordsResponse.DeleteRecordsPartitionResult(
@@ -219,30 +313,33 @@ class OffsetsApi:
                 upto = replica.core.high_watermark if wanted.offset == -1 else wanted.offset
                 if not 0 <= upto <= replica.core.high_watermark:
                     answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-                elif not replica.config.deletes:
+                elif replica.config.compacts and not replica.config.deletes:
                     answer.error_code = ErrorCode.POLICY_VIOLATION
-                elif upto > replica.start_offset and replica.goes_on:
-                    # Others hold old records, too: first the metadata log says so, then everybody lets go.
-                    self._archives.begins_at(replica, upto)
+                elif upto > replica.start_offset and replica.is_contiguous:
+                    # History replicas have old records too: first the metadata log gets the new log start, then every replica deletes.
+                    self._history_reads.propose_log_start(replica, upto)
                     answer.error_code = ErrorCode.REQUEST_TIMED_OUT
                     waiting.append((replica, upto, answer))
                 else:
-                    replica.log.raise_start(upto)
-                    self._partitions.run(replica, core.LogStartRaised(replica.log.start_offset), self._loop.now)
-                    if replica.core.state is not None and replica.core.state.archive_start >= 0:
-                        answer.low_watermark = replica.start_offset
+                    try:
+                        self._partitions.delete_below(replica, upto)
+                    except DiskFailed as e:
+                        self._partitions.fail(replica, e)
+                        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
                         continue
+                    self._partitions.run(replica, core.LogStartRaised(replica.log.start_offset), self._loop.now)
                     answer.error_code = ErrorCode.REQUEST_TIMED_OUT
                     waiting.append((replica, upto, answer))
             topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=parts))
+        topics += [_undeleted(t) for t in unauthorized]
 
         def granted() -> bool:
-            return all(_begins_at(replica) >= upto or not replica.leads for replica, upto, _ in waiting)
+            return all(_deleted_below(replica) >= upto or not replica.leads for replica, upto, _ in waiting)
 
         def complete(expired: bool) -> None:
             for replica, upto, answer in waiting:
-                if _begins_at(replica) >= upto:
-                    answer.error_code, answer.low_watermark = ErrorCode.NONE, _begins_at(replica)
+                if (start := _deleted_below(replica)) >= upto:
+                    answer.error_code, answer.low_watermark = ErrorCode.NONE, start
                 elif not replica.leads:
                     answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             request.reply(DeleteRecordsResponse(topics=topics))
@@ -252,18 +349,63 @@ class OffsetsApi:
             return
         keys = tuple(replica.hw_key() for replica, _, _ in waiting)
         wait_ms = min(max(body.timeout_ms, 0), WAIT_MS_MAX)
-        self._partitions.waiters.add(Waiter(keys, granted, complete), self._loop.now.mono_ms + wait_ms)
+        self._partitions.purgatory.add(DelayedOperation(keys, granted, complete), self._loop.now.mono_ms + wait_ms)
 
 
-def _begins_at(replica: Replica) -> int:
-    """Below it nothing is shown any more, whoever leads next: by the metadata log, and where nothing lies apart by all who are in sync."""
+def _deleted_below(replica: Replica) -> int:
+    """The offset below which deleted records stay deleted after a leader election and after a power failure. It comes from the metadata log, or
+    else from the log start offsets that this leader and all in-sync replicas have flushed. -1: none."""
     state = replica.core.state
     floor = state.log_start_floor if state is not None else -1
-    if state is None or state.archive_start >= 0 or not replica.leads:
+    if state is None or not replica.leads:
         return floor
-    return max(floor, replica.core.low_watermark)
+    flushed = replica.log.stored_start.flushed
+    if state.handover_offset >= 0:
+        return max(floor, min(flushed, replica.start_offset))
+    return max(floor, min(flushed, replica.core.low_watermark))
 
 
 def _passing(version: int) -> ErrorCode:
-    """For a while it cannot be said."""
+    """The retriable error of this request version."""
     return ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def _unlisted(topic: ListOffsetsRequest.ListOffsetsTopic) -> ListOffsetsResponse.ListOffsetsTopicResponse:
+    """The answer for an unauthorized topic."""
+    return ListOffsetsResponse.ListOffsetsTopicResponse(
+        name=topic.name,
+        partitions=[
+            ListOffsetsResponse.ListOffsetsPartitionResponse(
+                partition_index=p.partition_index, error_code=DENIED, timestamp=-1, offset=-1, leader_epoch=-1
+            )
+            for p in topic.partitions
+        ],
+    )
+
+
+def _without_epochs(
+    topic: OffsetForLeaderEpochRequest.OffsetForLeaderTopic,
+) -> OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult:
+    """The answer for an unauthorized topic."""
+    return OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
+        topic=topic.topic,
+        partitions=[
+            OffsetForLeaderEpochResponse.EpochEndOffset(
+                partition=p.partition, error_code=DENIED, leader_epoch=-1, end_offset=-1
+            )
+            for p in topic.partitions
+        ],
+    )
+
+
+def _undeleted(topic: DeleteRecordsRequest.DeleteRecordsTopic) -> DeleteRecordsResponse.DeleteRecordsTopicResult:
+    """The answer for an unauthorized topic."""
+    return DeleteRecordsResponse.DeleteRecordsTopicResult(
+        name=topic.name,
+        partitions=[
+            DeleteRecordsResponse.DeleteRecordsPartitionResult(
+                partition_index=p.partition_index, low_watermark=-1, error_code=DENIED
+            )
+            for p in topic.partitions
+        ],
+    )

@@ -1,29 +1,39 @@
-"""DescribeClientQuotas and AlterClientQuotas: read from what is in force, changes forwarded to the controller.
+"""DescribeClientQuotas and AlterClientQuotas: reads use the image, changes are forwarded to the controller.
 
-Law: Kafka's verdicts; one entry is changed as a whole or not at all. Must not come in: how quotas are counted (`access/quotas`).
+Invariant: Kafka's error codes. An entity is changed as a whole or not at all. Does not contain: quota accounting (`authz/quotas`).
 """
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from brokerd.access.quotas import CLIENT, CONNECTIONS, IP, KEYS, USER, Quotas, entity_key, entity_of
-from brokerd.apis.forwarding import Ask, Forwarding
-from brokerd.dispatch import Handler, Request
+from brokerd.apis.forwarding import Ask, Forwarding, Results
+from brokerd.authz.acls import Operation, Resource
+from brokerd.authz.auth_helper import AuthHelper
+from brokerd.authz.quotas import Quotas
+from brokerd.cluster.metadata import AccessKind
+from brokerd.cluster.quota_entities import (
+    CLIENT,
+    IP,
+    USER,
+    entity_key,
+    entity_of,
+    entity_problem,
+    value_problem,
+)
+from brokerd.cluster.requests import AccessUpdate, AlterAccess
+from brokerd.net.request import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 
 EXACT, DEFAULT, ANY = 0, 1, 2
-NAME_CHARACTERS_MAX = 400
 ALTER_TIMEOUT_MS = 30_000
 
 
 class QuotasApi:
-    def __init__(self, quotas: Quotas, ask: Ask) -> None:
-        self._quotas, self._forward = quotas, Forwarding(ask)
+    def __init__(self, quotas: Quotas, ask: Ask, auth: AuthHelper) -> None:
+        self._quotas, self._forward, self._auth = quotas, Forwarding(ask), auth
 
     def handlers(self) -> dict[int, Handler]:
         return {ApiKey.DESCRIBE_CLIENT_QUOTAS: self.describe, ApiKey.ALTER_CLIENT_QUOTAS: self.alter}
@@ -31,16 +41,19 @@ class QuotasApi:
     def describe(self, request: Request) -> None:
         body: m.DescribeClientQuotasRequest = request.body
         r = m.DescribeClientQuotasResponse
+        if not self._auth.authorize(request, Operation.DESCRIBE_CONFIGS, Resource.CLUSTER):
+            request.reply(r(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, entries=None))
+            return
         kinds = [c.entity_type for c in body.components]
         problem = None
         if len(set(kinds)) != len(kinds):
-            problem = "an entity type stands twice in the filter"
+            problem = "the filter names an entity type twice"
         elif not set(kinds) <= {USER, CLIENT, IP}:
-            problem = f"there are no entity types but {USER}, {CLIENT} and {IP}"
+            problem = f"unknown entity type; the entity types are {USER}, {CLIENT} and {IP}"
         elif IP in kinds and len(kinds) > 1:
-            problem = f"a filter for {IP} stands alone"
+            problem = f"a filter for {IP} cannot be combined with others"
         elif any(c.match_type not in (EXACT, DEFAULT, ANY) for c in body.components):
-            problem = "a match type is not known"
+            problem = "unknown match type"
         if problem is not None:
             request.reply(r(error_code=ErrorCode.INVALID_REQUEST, error_message=problem, entries=None))
             return
@@ -58,9 +71,12 @@ class QuotasApi:
 
     def alter(self, request: Request) -> None:
         body: m.AlterClientQuotasRequest = request.body
-        r = m.AlterClientQuotasResponse
         verdicts: list[tuple[int, str | None]] = []
-        items: list[dict[str, Any]] = []
+        if not self._auth.authorize(request, Operation.ALTER_CONFIGS, Resource.CLUSTER):
+            verdicts = [(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)] * len(body.entries)
+            request.reply(_altered(body, verdicts))
+            return
+        items: list[AccessUpdate] = []
         places: list[int] = []
         seen: set[str] = set()
         for place, entry in enumerate(body.entries):
@@ -68,7 +84,7 @@ class QuotasApi:
             key = entity_key(entity)
             problem = _problem(entry, entity)
             if problem is None and key in seen:
-                problem = "an entity stands twice in the request"
+                problem = "the request names an entity twice"
             seen.add(key)
             verdicts.append((ErrorCode.INVALID_REQUEST if problem is not None else 0, problem))
             if problem is not None:
@@ -79,25 +95,33 @@ class QuotasApi:
                     values.pop(op.key, None)
                 else:
                     values[op.key] = op.value
-            items.append({"name": key, "kind": "quota", "value": values or None})
+            items.append(AccessUpdate(key, AccessKind.QUOTA, values or None))
             places.append(place)
 
-        def answered(told: Sequence[Mapping[str, Any]]) -> None:
-            for place, result in zip(places, told, strict=True):
-                verdicts[place] = (result["error"], result.get("message"))
-            request.reply(
-                r(
-                    entries=[
-                        r.EntryData(
-                            error_code=error, error_message=message,
-                            entity=[r.EntityData(entity_type=e.entity_type, entity_name=e.entity_name) for e in entry.entity],
-                        )
-                        for entry, (error, message) in zip(body.entries, verdicts, strict=True)
-                    ]
-                )
-            )  # fmt: skip
+        def answered(results: Results) -> None:
+            for place, result in zip(places, results, strict=True):
+                verdicts[place] = (result.error, result.message)
+            request.reply(_altered(body, verdicts))
 
-        self._forward(request.principal, "alter_access", items, body.validate_only, ALTER_TIMEOUT_MS, answered)
+        payload = AlterAccess(principal=request.principal, items=tuple(items), validate_only=body.validate_only)
+        self._forward(payload, ALTER_TIMEOUT_MS, answered)
+
+
+def _altered(
+    body: m.AlterClientQuotasRequest, verdicts: Sequence[tuple[int, str | None]]
+) -> m.AlterClientQuotasResponse:
+    """The response with the (error, message) of each entry."""
+    r = m.AlterClientQuotasResponse
+    return r(
+        entries=[
+            r.EntryData(
+                error_code=error,
+                error_message=message,
+                entity=[r.EntityData(entity_type=e.entity_type, entity_name=e.entity_name) for e in entry.entity],
+            )
+            for entry, (error, message) in zip(body.entries, verdicts, strict=True)
+        ]
+    )
 
 
 def _fits(c: m.DescribeClientQuotasRequest.ComponentData, entity: Mapping[str, str | None]) -> bool:
@@ -108,24 +132,9 @@ def _fits(c: m.DescribeClientQuotasRequest.ComponentData, entity: Mapping[str, s
 
 
 def _problem(entry: m.AlterClientQuotasRequest.EntryData, entity: Mapping[str, str | None]) -> str | None:
-    by_address = set(entity) == {IP}
-    if not entity or len(entity) != len(entry.entity) or not (by_address or set(entity) <= {USER, CLIENT}):
-        return f"an entity is made of {USER}, {CLIENT} or both, each once, or of {IP} alone"
-    if by_address and (address := entity[IP]) is not None and not _is_address(address):
-        return f"{address!r} is not an IP address"
-    if any(name is not None and not 0 < len(name) <= NAME_CHARACTERS_MAX for name in entity.values()):
-        return "an entity's name is empty or too long"
+    if len(entity) != len(entry.entity):
+        return "the entity names an entity type twice"
+    problem = entity_problem(entity)
     for op in entry.ops:
-        if op.key not in ((CONNECTIONS,) if by_address else KEYS):
-            return f"Invalid configuration key {op.key}"
-        if not op.remove and not 0 < op.value < 1e18:
-            return f"{op.key} must be greater than 0"
-    return None
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
+        problem = problem or value_problem(entity, op.key, None if op.remove else op.value)
+    return problem

@@ -1,18 +1,20 @@
-"""Reassignments, as Kafka's tools and clients ask for them (KIP-455): where partitions shall be, what is under way, and back again.
+"""AlterPartitionReassignments and ListPartitionReassignments (KIP-455).
 
-Laws: nothing is decided here: each partition is forwarded to the controller and answered when the metadata log holds its order; what is
-under way is read from the image. Called by `dispatch`. Must not come in: moves, which the control plane makes of them.
+Invariants: each partition is forwarded to the controller and answered when the metadata log has the result. Reassignments in progress come
+from the image. Does not contain: the control plane's moves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from brokerd.apis.forwarding import Ask, Forwarding
+from brokerd.apis.forwarding import Ask, Forwarding, Results
+from brokerd.authz.acls import Operation, Resource
+from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import TopicState
-from brokerd.dispatch import Handler, Request
+from brokerd.cluster.requests import AlterReassignments, NewReassignment
+from brokerd.net.request import Handler, Request
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import (
@@ -22,19 +24,22 @@ from brokerd.wire.messages import (
     ListPartitionReassignmentsResponse,
 )
 
-NO_FACTOR_CHANGE = "allow_replication_factor_change is false, and this would change it"
+NO_FACTOR_CHANGE = "the replication factor would change, and allow_replication_factor_change is false"
 
 
 class ReassignmentsApi:
-    def __init__(self, image: Callable[[], Image], ask: Ask) -> None:
-        self._image, self._forward = image, Forwarding(ask)
+    def __init__(self, image: Callable[[], Image], ask: Ask, auth: AuthHelper) -> None:
+        self._image, self._forward, self._auth = image, Forwarding(ask), auth
 
     def handlers(self) -> dict[int, Handler]:
         return {ApiKey.ALTER_PARTITION_REASSIGNMENTS: self.alter, ApiKey.LIST_PARTITION_REASSIGNMENTS: self.list}
 
     def alter(self, request: Request) -> None:
         body: AlterPartitionReassignmentsRequest = request.body
-        items: list[dict[str, Any]] = []
+        if not self._auth.authorize(request, Operation.ALTER, Resource.CLUSTER):
+            request.reply(AlterPartitionReassignmentsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+            return
+        items: list[NewReassignment] = []
         refused: dict[tuple[str, int], tuple[int, str]] = {}
         for t in body.topics:
             for p in t.partitions:
@@ -43,20 +48,11 @@ class ReassignmentsApi:
                 ):
                     refused[t.name, p.partition_index] = (ErrorCode.INVALID_REPLICATION_FACTOR, NO_FACTOR_CHANGE)
                     continue
-                items.append(
-                    {
-                        "name": f"{t.name}-{p.partition_index}",
-                        "topic": t.name,
-                        "partition": p.partition_index,
-                        "replicas": None if p.replicas is None else list(p.replicas),
-                    }
-                )
+                replicas = None if p.replicas is None else tuple(p.replicas)
+                items.append(NewReassignment(f"{t.name}-{p.partition_index}", t.name, p.partition_index, replicas))
 
-        def answered(results: Sequence[Mapping[str, Any]]) -> None:
-            told = {
-                (i["topic"], i["partition"]): (r["error"], r.get("message"))
-                for i, r in zip(items, results, strict=True)
-            }
+        def answered(results: Results) -> None:
+            outcome_of = {(i.topic, i.partition): (r.error, r.message) for i, r in zip(items, results, strict=True)}
             r = AlterPartitionReassignmentsResponse
             request.reply(
                 r(
@@ -69,7 +65,7 @@ class ReassignmentsApi:
                                     partition_index=p.partition_index, error_code=code, error_message=text or None
                                 )
                                 for p in t.partitions
-                                for code, text in [{**told, **refused}[t.name, p.partition_index]]
+                                for code, text in [{**outcome_of, **refused}[t.name, p.partition_index]]
                             ],
                         )
                         for t in body.topics
@@ -77,7 +73,8 @@ class ReassignmentsApi:
                 )
             )
 
-        self._forward(request.principal, "alter_reassignments", items, False, body.timeout_ms, answered)
+        payload = AlterReassignments(principal=request.principal, items=tuple(items))
+        self._forward(payload, body.timeout_ms, answered)
 
     def _changes_factor(self, topic: str, index: int, replicas: Sequence[int] | None) -> bool:
         state = self._image().topic_named(topic)
@@ -86,17 +83,20 @@ class ReassignmentsApi:
 
     def list(self, request: Request) -> None:
         body: ListPartitionReassignmentsRequest = request.body
+        if not self._auth.authorize(request, Operation.DESCRIBE, Resource.CLUSTER):
+            request.reply(ListPartitionReassignmentsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+            return
         image = self._image()
         if body.topics is None:
             wanted: dict[str, list[int]] = {t.name: list(t.partitions) for t in image.topics.values() if t.ready}
         else:
             wanted = {t.name: list(t.partition_indexes) for t in body.topics}
-        found = [(name, _under_way(image.topic_named(name), indexes)) for name, indexes in sorted(wanted.items())]
+        found = [(name, _in_progress(image.topic_named(name), indexes)) for name, indexes in sorted(wanted.items())]
         r = ListPartitionReassignmentsResponse
         request.reply(r(topics=[r.OngoingTopicReassignment(name=n, partitions=parts) for n, parts in found if parts]))
 
 
-def _under_way(
+def _in_progress(
     topic: TopicState | None, indexes: Sequence[int]
 ) -> list[ListPartitionReassignmentsResponse.OngoingPartitionReassignment]:
     states = [(i, topic.partitions[i]) for i in sorted(set(indexes)) if i in topic.partitions] if topic else []

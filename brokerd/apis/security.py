@@ -1,31 +1,34 @@
-"""The doors of security: SASL and its credentials. What changes is forwarded to the controller, what is asked is read from the image.
+"""SASL, SCRAM credentials and ACLs. Changes are forwarded to the controller, reads use the image.
 
-Law: of a password only the keys leave this file. Must not come in: who may call (the guards).
+Invariant: only the derived keys of a password are forwarded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from brokerd.access import scram
-from brokerd.access.acls import CLUSTER_NAME, SUPPORTED, Acl, Filter, Operation, Pattern, Permission, Resource
-from brokerd.access.authorizer import Authorizer
-from brokerd.apis.forwarding import Ask, Forwarding
+from brokerd.apis.forwarding import Ask, Forwarding, Results
+from brokerd.authz.acls import CLUSTER_NAME, SUPPORTED, AclEntry, Filter, Operation, PatternType, Permission, Resource
+from brokerd.authz.auth_helper import AuthHelper
+from brokerd.authz.authorizer import Authorizer
 from brokerd.cluster.image import Image
-from brokerd.dispatch import Handler, Request
+from brokerd.cluster.metadata import AccessKind
+from brokerd.cluster.requests import AccessUpdate, AlterAccess
+from brokerd.net.request import Handler, Request
+from brokerd.security import scram
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 
-RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE, UNACCEPTABLE_CREDENTIAL = 91, 92, 93
 ALTER_TIMEOUT_MS = 30_000
+DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 NO_AUTHORIZER = "No Authorizer is configured on the broker"
 
 
 class SecurityApi:
-    def __init__(self, image: Callable[[], Image], ask: Ask, authorizer: Authorizer) -> None:
-        self._image, self._authorizer = image, authorizer
+    def __init__(self, image: Callable[[], Image], ask: Ask, authorizer: Authorizer, auth: AuthHelper) -> None:
+        self._image, self._authorizer, self._auth = image, authorizer, auth
         self._forward = Forwarding(ask)
 
     def handlers(self) -> dict[int, Handler]:
@@ -40,23 +43,36 @@ class SecurityApi:
         }
 
     def handshake(self, request: Request) -> None:
-        if request.session.talk is None:
+        if request.session.sasl is None:
             request.reply(m.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
         else:
-            request.session.talk.handshake(request)
+            request.session.sasl.handshake(request)
 
     def authenticate(self, request: Request) -> None:
-        if request.session.talk is None:
-            told = "SaslAuthenticate on a listener without SASL"
-            request.reply(m.SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=told))
+        if request.session.sasl is None:
+            message = "SaslAuthenticate on a listener without SASL"
+            request.reply(m.SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=message))
         else:
-            request.session.talk.authenticate(request)
+            request.session.sasl.authenticate(request)
+
+    def _may(self, request: Request, operation: Operation) -> bool:
+        return self._auth.authorize(request, operation, Resource.CLUSTER)
 
     # -- ACLs ----------------------------------------------------------------------------------------------------------
     def describe_acls(self, request: Request) -> None:
         b: m.DescribeAclsRequest = request.body
-        wanted = Filter(b.resource_type_filter, b.pattern_type_filter, b.resource_name_filter, b.principal_filter,
-                        b.host_filter, b.operation, b.permission_type)  # fmt: skip
+        if not self._may(request, Operation.DESCRIBE):
+            request.reply(m.DescribeAclsResponse(error_code=DENIED))
+            return
+        wanted = Filter(
+            b.resource_type_filter,
+            b.pattern_type_filter,
+            b.resource_name_filter,
+            b.principal_filter,
+            b.host_filter,
+            b.operation,
+            b.permission_type,
+        )
         problem = wanted.problem()
         if not self._authorizer.enabled:
             request.reply(m.DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER))
@@ -81,45 +97,65 @@ class SecurityApi:
     def create_acls(self, request: Request) -> None:
         body: m.CreateAclsRequest = request.body
         result = m.CreateAclsResponse.AclCreationResult
+        if not self._may(request, Operation.ALTER):
+            request.reply(m.CreateAclsResponse(results=[result(error_code=DENIED) for _ in body.creations]))
+            return
         results: list[Any] = []
-        items: list[dict[str, Any]] = []
+        items: list[AccessUpdate] = []
         places: list[int] = []
         for place, c in enumerate(body.creations):
             problem = NO_AUTHORIZER if not self._authorizer.enabled else _acl_problem(c)
             error = ErrorCode.INVALID_REQUEST if self._authorizer.enabled else ErrorCode.SECURITY_DISABLED
             results.append(result(error_code=error, error_message=problem) if problem is not None else None)
             if problem is None:
-                acl = Acl(Resource(c.resource_type), Pattern(c.resource_pattern_type), c.resource_name, c.principal, c.host,
-                          Operation(c.operation), Permission(c.permission_type))  # fmt: skip
-                items.append({"name": acl.key, "kind": "acl", "value": acl.to_json()})
+                acl = AclEntry(
+                    Resource(c.resource_type),
+                    PatternType(c.resource_pattern_type),
+                    c.resource_name,
+                    c.principal,
+                    c.host,
+                    Operation(c.operation),
+                    Permission(c.permission_type),
+                )
+                items.append(AccessUpdate(acl.key, AccessKind.ACL, acl.to_json()))
                 places.append(place)
 
-        def answered(told: Sequence[Mapping[str, Any]]) -> None:
-            by_name = {item["name"]: r for item, r in zip(once, told, strict=True)}
+        def answered(outcomes: Results) -> None:
+            by_name = {item.name: r for item, r in zip(once, outcomes, strict=True)}
             for place, item in zip(places, items, strict=True):
-                r = by_name[item["name"]]
-                results[place] = result(error_code=r["error"], error_message=r.get("message"))
+                r = by_name[item.name]
+                results[place] = result(error_code=r.error, error_message=r.message)
             request.reply(m.CreateAclsResponse(results=results))
 
-        once = list({i["name"]: i for i in items}.values())
-        self._forward(request.principal, "alter_access", once, False, ALTER_TIMEOUT_MS, answered)
+        once = tuple({i.name: i for i in items}.values())
+        self._forward(AlterAccess(principal=request.principal, items=once), ALTER_TIMEOUT_MS, answered)
 
     def delete_acls(self, request: Request) -> None:
         body: m.DeleteAclsRequest = request.body
         r = m.DeleteAclsResponse
-        matches: list[list[Acl] | str] = []
+        if not self._may(request, Operation.ALTER):
+            request.reply(r(filter_results=[r.DeleteAclsFilterResult(error_code=DENIED) for _ in body.filters]))
+            return
+        matches: list[list[AclEntry] | str] = []
         for f in body.filters:
-            wanted = Filter(f.resource_type_filter, f.pattern_type_filter, f.resource_name_filter, f.principal_filter,
-                            f.host_filter, f.operation, f.permission_type)  # fmt: skip
+            wanted = Filter(
+                f.resource_type_filter,
+                f.pattern_type_filter,
+                f.resource_name_filter,
+                f.principal_filter,
+                f.host_filter,
+                f.operation,
+                f.permission_type,
+            )
             problem = NO_AUTHORIZER if not self._authorizer.enabled else wanted.problem()
             matches.append(
                 problem if problem is not None else [a for a in self._authorizer.acls().all if wanted.fits(a)]
             )
         gone = list(dict.fromkeys(a for found in matches if not isinstance(found, str) for a in found))
-        items = [{"name": a.key, "kind": "acl", "value": None} for a in gone]
+        items = tuple(AccessUpdate(a.key, AccessKind.ACL, None) for a in gone)
 
-        def answered(told: Sequence[Mapping[str, Any]]) -> None:
-            verdicts = dict(zip(gone, told, strict=True))
+        def answered(outcomes: Results) -> None:
+            verdicts = dict(zip(gone, outcomes, strict=True))
             out = []
             for found in matches:
                 if isinstance(found, str):
@@ -128,23 +164,32 @@ class SecurityApi:
                     continue
                 shown = [
                     r.DeleteAclsMatchingAcl(
-                        error_code=verdicts[a]["error"], error_message=verdicts[a].get("message"), resource_type=a.resource,
-                        resource_name=a.name, pattern_type=a.pattern, principal=a.principal, host=a.host, operation=a.operation,
+                        error_code=verdicts[a].error,
+                        error_message=verdicts[a].message,
+                        resource_type=a.resource,
+                        resource_name=a.name,
+                        pattern_type=a.pattern,
+                        principal=a.principal,
+                        host=a.host,
+                        operation=a.operation,
                         permission_type=a.permission,
                     )
                     for a in found
-                ]  # fmt: skip
+                ]
                 out.append(r.DeleteAclsFilterResult(matching_acls=shown))
             request.reply(r(filter_results=out))
 
-        self._forward(request.principal, "alter_access", items, False, ALTER_TIMEOUT_MS, answered)
+        self._forward(AlterAccess(principal=request.principal, items=items), ALTER_TIMEOUT_MS, answered)
 
     # -- credentials ---------------------------------------------------------------------------------------------------
     def describe_credentials(self, request: Request) -> None:
         body: m.DescribeUserScramCredentialsRequest = request.body
+        if not self._may(request, Operation.DESCRIBE):
+            request.reply(m.DescribeUserScramCredentialsResponse(error_code=DENIED))
+            return
         by_user: dict[str, list[tuple[int, int]]] = {}
         for code, mechanism in scram.CODES.items():
-            for key, (_, value) in self._image().access.get("scram", {}).items():
+            for key, (_, value) in self._image().access.get(AccessKind.SCRAM, {}).items():
                 name, _, user = key.partition(":")
                 if name == mechanism and value is not None:
                     by_user.setdefault(user, []).append((code, int(value["iterations"])))
@@ -154,11 +199,11 @@ class SecurityApi:
         out = []
         for user in dict.fromkeys(asked):
             if asked.count(user) > 1:
-                told = "Cannot describe SCRAM credentials for the same user twice in a single request"
-                out.append(result(user=user, error_code=DUPLICATE_RESOURCE, error_message=told))
+                message = "Cannot describe SCRAM credentials for the same user twice in a single request"
+                out.append(result(user=user, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=message))
             elif user not in by_user:
-                told = "Attempt to describe a user credential that does not exist"
-                out.append(result(user=user, error_code=RESOURCE_NOT_FOUND, error_message=told))
+                message = "Attempt to describe a user credential that does not exist"
+                out.append(result(user=user, error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=message))
             else:
                 infos = [info(mechanism=c, iterations=i) for c, i in by_user[user]]
                 out.append(result(user=user, credential_infos=infos))
@@ -166,11 +211,17 @@ class SecurityApi:
 
     def alter_credentials(self, request: Request) -> None:
         body: m.AlterUserScramCredentialsRequest = request.body
-        known = self._image().access.get("scram", {})
-        problems: dict[str, tuple[int, str]] = {}
-        items: list[dict[str, Any]] = []
-        seen: set[tuple[str, int]] = set()
         changes: list[Any] = [*body.deletions, *body.upsertions]
+        users = list(dict.fromkeys(c.name for c in changes))
+        shape = m.AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
+        if not self._may(request, Operation.ALTER):
+            denied = [shape(user=user, error_code=DENIED) for user in users]
+            request.reply(m.AlterUserScramCredentialsResponse(results=denied))
+            return
+        known = self._image().access.get(AccessKind.SCRAM, {})
+        problems: dict[str, tuple[int, str]] = {}
+        updates: list[tuple[str, AccessUpdate]] = []
+        seen: set[tuple[str, int]] = set()
         for change in changes:
             problem = self._problem(change, known, (change.name, change.mechanism) in seen)
             seen.add((change.name, change.mechanism))
@@ -182,50 +233,49 @@ class SecurityApi:
             if isinstance(change, m.AlterUserScramCredentialsRequest.ScramCredentialUpsertion):
                 made = scram.credential(mechanism, bytes(change.salted_password), bytes(change.salt), change.iterations)
                 value = made.to_json()
-            items.append({"name": f"{mechanism}:{change.name}", "kind": "scram", "value": value, "user": change.name})
-        users = list(dict.fromkeys(c.name for c in changes))
-        items = [i for i in items if i["user"] not in problems]  # a user's changes are one: all or none
+            updates.append((change.name, AccessUpdate(f"{mechanism}:{change.name}", AccessKind.SCRAM, value)))
+        updates = [(user, u) for user, u in updates if user not in problems]  # apply all changes of a user or none
 
-        def answered(results: Sequence[Mapping[str, Any]]) -> None:
-            for item, r in zip(items, results, strict=True):
-                if r["error"]:
-                    problems.setdefault(item["user"], (r["error"], r.get("message") or ""))
-            shape = m.AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
+        def answered(results: Results) -> None:
+            for (user, _), r in zip(updates, results, strict=True):
+                if r.error:
+                    problems.setdefault(user, (r.error, r.message or ""))
             out = []
             for user in users:
-                error, told = problems.get(user, (0, None))
-                out.append(shape(user=user, error_code=error, error_message=told))
+                error, message = problems.get(user, (0, None))
+                out.append(shape(user=user, error_code=error, error_message=message))
             request.reply(m.AlterUserScramCredentialsResponse(results=out))
 
-        sent = [{k: v for k, v in i.items() if k != "user"} for i in items]
-        self._forward(request.principal, "alter_access", sent, False, ALTER_TIMEOUT_MS, answered)
+        payload = AlterAccess(principal=request.principal, items=tuple(u for _, u in updates))
+        self._forward(payload, ALTER_TIMEOUT_MS, answered)
 
     @staticmethod
     def _problem(change: Any, known: Mapping[str, Any], again: bool) -> tuple[int, str] | None:
-        """Kafka's verdicts, in Kafka's order."""
+        """(error code, message) of an invalid credential change, None for a valid one. The checks have the same order as in Kafka. `known`: the current
+        credentials. `again`: the request has already changed this credential."""
         if not change.name:
-            return UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
+            return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
         if change.mechanism not in scram.CODES:
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
         if again:
-            return DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+            return ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
         if isinstance(change, m.AlterUserScramCredentialsRequest.ScramCredentialDeletion):
             if known.get(f"{scram.CODES[change.mechanism]}:{change.name}", (0, None))[1] is None:
-                return RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
+                return ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
             return None
         if change.iterations < scram.ITERATIONS_MIN:
-            return UNACCEPTABLE_CREDENTIAL, "Too few iterations"
+            return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
         if change.iterations > scram.ITERATIONS_MAX:
-            return UNACCEPTABLE_CREDENTIAL, "Too many iterations"
+            return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
         if not change.salt or not change.salted_password:
-            return UNACCEPTABLE_CREDENTIAL, "salt and password must not be empty"
+            return ErrorCode.UNACCEPTABLE_CREDENTIAL, "salt and password must not be empty"
         return None
 
 
 def _acl_problem(c: m.CreateAclsRequest.AclCreation) -> str | None:
-    """Why this cannot be an ACL."""
-    if c.resource_type not in SUPPORTED or c.resource_pattern_type not in (Pattern.LITERAL, Pattern.PREFIXED):
-        return f"no ACL can be on resource type {c.resource_type} with pattern type {c.resource_pattern_type}"
+    """Why this is not a valid ACL."""
+    if c.resource_type not in SUPPORTED or c.resource_pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+        return f"ACLs are not supported for resource type {c.resource_type} with pattern type {c.resource_pattern_type}"
     if c.permission_type not in (Permission.ALLOW, Permission.DENY):
         return f"permission type {c.permission_type} is neither allow nor deny"
     if c.operation != Operation.ALL and c.operation not in SUPPORTED[Resource(c.resource_type)]:

@@ -1,16 +1,46 @@
-"""Delegation tokens (KIP-48): refused, as Kafka refuses them where `delegation.token.secret.key` is not set.
+"""Delegation tokens (KIP-48) are not supported. Responses are those of a Kafka broker without `delegation.token.secret.key`.
 
-They would let a job's many workers in without the password of its owner; SCRAM users of their own do that here.
+In Kafka, tokens give the workers of a job access without the password of the job's owner. Here, use SCRAM users for this purpose.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from brokerd.dispatch import Handler, Request
+from brokerd.authz.acls import Operation, Resource
+from brokerd.authz.auth_helper import AuthHelper
+from brokerd.net.request import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
+
+OWNER_SINCE = 3
+"""From this version on, a token may be for another user than the requester (KIP-373)."""
+
+
+class TokensApi:
+    def __init__(self, auth: AuthHelper) -> None:
+        self._auth = auth
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            ApiKey.CREATE_DELEGATION_TOKEN: self.create,
+            ApiKey.RENEW_DELEGATION_TOKEN: _refuse(m.RenewDelegationTokenResponse),
+            ApiKey.EXPIRE_DELEGATION_TOKEN: _refuse(m.ExpireDelegationTokenResponse),
+            ApiKey.DESCRIBE_DELEGATION_TOKEN: _refuse(m.DescribeDelegationTokenResponse),
+        }
+
+    def create(self, request: Request) -> None:
+        """As in Kafka, only a token for another user requires a permission. The other token APIs are rejected before any ACL is checked."""
+        body: m.CreateDelegationTokenRequest = request.body
+        error = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+        if request.header.api_version >= OWNER_SINCE and body.owner_principal_name:
+            owner = f"{body.owner_principal_type}:{body.owner_principal_name}"
+            if owner != request.principal and not self._auth.authorize(
+                request, Operation.CREATE_TOKENS, Resource.USER, owner
+            ):
+                error = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+        request.reply(m.CreateDelegationTokenResponse(error_code=error))
 
 
 def _refuse(response: type[Any]) -> Handler:
@@ -18,11 +48,3 @@ def _refuse(response: type[Any]) -> Handler:
         request.reply(response(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
 
     return handler
-
-
-HANDLERS: dict[int, Handler] = {
-    ApiKey.CREATE_DELEGATION_TOKEN: _refuse(m.CreateDelegationTokenResponse),
-    ApiKey.RENEW_DELEGATION_TOKEN: _refuse(m.RenewDelegationTokenResponse),
-    ApiKey.EXPIRE_DELEGATION_TOKEN: _refuse(m.ExpireDelegationTokenResponse),
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: _refuse(m.DescribeDelegationTokenResponse),
-}

@@ -1,7 +1,7 @@
-"""The transaction coordinator's doors: producer ids, partitions and offsets of a transaction, its end, and what can be seen of it.
+"""The APIs of the transaction coordinator.
 
-Laws: ids of producers are random 62-bit numbers; nothing is coordinated, and none repeats after a loss of ZooKeeper (safety.md section 5).
-Older versions of a request are told INVALID_PRODUCER_EPOCH where newer ones hear PRODUCER_FENCED.
+Invariants: producer ids are random 62-bit numbers. They need no coordination, and none repeats after a loss of ZooKeeper (safety.md section
+5). Older versions of a request receive INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.
 """
 
 from __future__ import annotations
@@ -9,34 +9,48 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from brokerd.authz.acls import Operation, Resource
+from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Now
-from brokerd.coordinator import transaction as core
-from brokerd.coordinator.leading import partition_of
-from brokerd.coordinator.transaction import Answered, State, TopicIndex, Transaction
-from brokerd.coordinator.transactions import Transactions
-from brokerd.dispatch import Handler, Request
+from brokerd.coordinator.shard import partition_of
+from brokerd.coordinator.transactions import transaction_events as core
+from brokerd.coordinator.transactions.manager import TransactionCoordinator
+from brokerd.coordinator.transactions.transaction import (
+    Transaction,
+)
+from brokerd.coordinator.transactions.transaction_events import (
+    TopicIndex,
+    TransactionAnswered,
+    TransactionMachineState,
+)
+from brokerd.net.request import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 
 EPOCH_MAX = core.EPOCH_MAX
-LISTED = {s.value: s for s in State}
+BROKERS_SINCE = 4
+"""From this version on, brokers send AddPartitionsToTxn to the coordinator (KIP-890)."""
+DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+LISTED = {s.value: s for s in TransactionMachineState}
 
 
 class TransactionsApi:
-    """`draw` gives a producer id never given before; `image` what the cluster looks like."""
+    """`draw` returns a new producer id. `image` returns the image of the metadata log."""
 
     def __init__(
         self,
-        transactions: Transactions,
+        transactions: TransactionCoordinator,
         image: Callable[[], Image],
         clock: Callable[[], Now],
         draw: Callable[[], int],
+        auth: AuthHelper,
         *,
         timeout_ms_max: int,
     ) -> None:
         self._transactions, self._image, self._clock, self._draw = transactions, image, clock, draw
+        self._auth = auth
         self._timeout_ms_max = timeout_ms_max
 
     def handlers(self) -> dict[int, Handler]:
@@ -49,54 +63,82 @@ class TransactionsApi:
             ApiKey.LIST_TRANSACTIONS: self.list,
         }
 
+    def _may_write(self, request: Request, transactional_id: str) -> bool:
+        return self._auth.authorize(request, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
+
     # -- producer ids ----------------------------------------------------------------------------------------------------
     def init_producer_id(self, request: Request) -> None:
         body: m.InitProducerIdRequest = request.body
         version = request.header.api_version
 
-        def reply(answer: Answered) -> None:
+        def reply(answer: TransactionAnswered) -> None:
             request.reply(
                 m.InitProducerIdResponse(
-                    error_code=told(answer.error, version >= 4),
+                    error_code=map_transaction_error(answer.error, version >= 4),
                     producer_id=answer.producer_id,
                     producer_epoch=answer.epoch,
                 )
             )
 
+        denied = self._producer_denied(request)
+        if denied:
+            request.reply(m.InitProducerIdResponse(error_code=denied, producer_id=-1, producer_epoch=-1))
+            return
         known = body.producer_id >= 0
         if known != (body.producer_epoch >= 0):
-            reply(Answered(ErrorCode.INVALID_REQUEST))
+            reply(TransactionAnswered(ErrorCode.INVALID_REQUEST))
         elif body.transactional_id is None:
             if known and body.producer_epoch < EPOCH_MAX - 1:
-                # KIP-360: the producer asks to go on under a higher epoch.
-                reply(Answered(0, body.producer_id, body.producer_epoch + 1))
+                # KIP-360: the producer asks to continue with a higher epoch.
+                reply(TransactionAnswered(ErrorCode.NONE, body.producer_id, body.producer_epoch + 1))
             else:
-                reply(Answered(0, self._draw(), 0))
+                reply(TransactionAnswered(ErrorCode.NONE, self._draw(), 0))
         elif not body.transactional_id:
-            reply(Answered(ErrorCode.INVALID_REQUEST))
+            reply(TransactionAnswered(ErrorCode.INVALID_REQUEST))
         elif not 0 < body.transaction_timeout_ms <= self._timeout_ms_max:
-            reply(Answered(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
+            reply(TransactionAnswered(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
         else:
-            drawn = self._draw()
-            event = core.Init(reply, body.transaction_timeout_ms, drawn, body.producer_id, body.producer_epoch)
-            error = self._transactions.handle(body.transactional_id, event, drawn_id=drawn)
+            new_id = self._draw()
+            event = core.Init(reply, body.transaction_timeout_ms, new_id, body.producer_id, body.producer_epoch)
+            error = self._transactions.handle(body.transactional_id, event, new_producer_id=new_id)
             if error:
-                reply(Answered(error))
+                reply(TransactionAnswered(error))
 
-    # -- what a transaction touches ----------------------------------------------------------------------------------------
+    def _producer_denied(self, request: Request) -> ErrorCode:
+        """The authorization error of InitProducerId, or NONE. A transactional producer needs WRITE on its transactional id. An idempotent producer
+        needs IDEMPOTENT_WRITE on the cluster or, as in Kafka, WRITE on any topic."""
+        transactional_id = request.body.transactional_id
+        if transactional_id is not None:
+            return ErrorCode.NONE if self._may_write(request, transactional_id) else DENIED
+        fine = self._auth.authorize(request, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER)
+        fine = fine or self._auth.authorize_by_resource_type(request, Operation.WRITE, Resource.TOPIC)
+        return ErrorCode.NONE if fine else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+    # -- partitions of a transaction ---------------------------------------------------------------------------------------
     def add_partitions(self, request: Request) -> None:
         body: m.AddPartitionsToTxnRequest = request.body
         version = request.header.api_version
-        if version < 4:
+        if version < BROKERS_SINCE:
+            denied = self._partitions_denied(request)
+            if denied is not None:
+                request.reply(denied)
+                return
             asked = m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
                 transactional_id=body.v3_and_below_transactional_id,
                 producer_id=body.v3_and_below_producer_id,
                 producer_epoch=body.v3_and_below_producer_epoch,
                 topics=body.v3_and_below_topics,
             )
-            self._add(asked, 0, lambda errors: request.reply(
-                m.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topics(errors, version)))
-            )  # fmt: skip
+            self._add(
+                asked,
+                0,
+                lambda errors: request.reply(
+                    m.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topics(errors, version))
+                ),
+            )
+            return
+        if not self._auth.authorize(request, Operation.CLUSTER_ACTION, Resource.CLUSTER):
+            request.reply(m.AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
             return
         results: dict[int, dict[TopicIndex, int]] = {}
 
@@ -122,11 +164,40 @@ class TransactionsApi:
             else:
                 self._add(asked, 2, partial(one, i))
 
+    def _partitions_denied(self, request: Request) -> m.AddPartitionsToTxnResponse | None:
+        """All or nothing: with one unauthorized topic no partition is added. None: all are authorized."""
+        body: m.AddPartitionsToTxnRequest = request.body
+        topics = body.v3_and_below_topics
+        errors: dict[str, ErrorCode] = {}
+        if not self._may_write(request, body.v3_and_below_transactional_id):
+            errors = {t.name: DENIED for t in topics}
+        else:
+            _, unauthorized = self._auth.partition_by_authorized(
+                request, Operation.WRITE, Resource.TOPIC, topics, lambda t: t.name
+            )
+            if not unauthorized:
+                return None
+            errors = {t.name: ErrorCode.TOPIC_AUTHORIZATION_FAILED for t in unauthorized}
+        r = m.AddPartitionsToTxnResponse
+        part = r.AddPartitionsToTxnPartitionResult
+        return r(
+            results_by_topic_v3_and_below=[
+                r.AddPartitionsToTxnTopicResult(
+                    name=t.name,
+                    results_by_partition=[
+                        part(partition_index=i, partition_error_code=errors.get(t.name, NOT_ATTEMPTED))
+                        for i in t.partitions
+                    ],
+                )
+                for t in topics
+            ]
+        )
+
     def _verified(self, asked: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction) -> dict[TopicIndex, int]:
         places = _places(asked)
         transaction, error = self._transactions.existing(asked.transactional_id)
         if not error and transaction is None:
-            error = core.INVALID_PRODUCER_ID_MAPPING
+            error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if error or transaction is None:
             return dict.fromkeys(places, error)
         return transaction.verify(asked.producer_id, asked.producer_epoch, places)
@@ -137,74 +208,94 @@ class TransactionsApi:
         kind: int,
         done: Callable[[dict[TopicIndex, int]], None],
     ) -> None:
-        """All of them or none."""
+        """Adds all of the partitions to the transaction or none."""
         places = _places(asked)
         refused = {p: UNKNOWN for p in places if not self._exists(*p)}
-        refused |= {
-            p: FORBIDDEN for p in places if p[0] == TRANSACTION_STATE_TOPIC
-        }  # no markers among the coordinators' own words
+        # The topic __transaction_state gets no markers.
+        refused |= {p: FORBIDDEN for p in places if p[0] == TRANSACTION_STATE_TOPIC}
         if refused:
             done({p: refused.get(p, NOT_ATTEMPTED) for p in places})
             return
 
-        def reply(answer: Answered) -> None:
+        def reply(answer: TransactionAnswered) -> None:
             done(dict.fromkeys(places, answer.error))
 
         event = core.Add(reply, asked.producer_id, asked.producer_epoch, frozenset(places), kind)
         error = self._transactions.handle(asked.transactional_id, event)
         if error:
-            reply(Answered(error))
+            reply(TransactionAnswered(error))
 
     def _exists(self, topic: str, index: int) -> bool:
         state = self._image().topic_named(topic)
         return state is not None and state.ready and index in state.partitions
 
     def add_offsets(self, request: Request) -> None:
-        """The partition of __consumer_offsets in which the group lives joins the transaction."""
+        """Add the group's partition of __consumer_offsets to the transaction."""
         body: m.AddOffsetsToTxnRequest = request.body
         version = request.header.api_version
+        if not self._may_write(request, body.transactional_id):
+            request.reply(m.AddOffsetsToTxnResponse(error_code=DENIED))
+            return
+        if not self._auth.authorize(request, Operation.READ, Resource.GROUP, body.group_id):
+            request.reply(m.AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            return
 
-        def reply(answer: Answered) -> None:
-            request.reply(m.AddOffsetsToTxnResponse(error_code=told(answer.error, version >= 2)))
+        def reply(answer: TransactionAnswered) -> None:
+            request.reply(m.AddOffsetsToTxnResponse(error_code=map_transaction_error(answer.error, version >= 2)))
 
         topic = self._image().topic_named(GROUP_OFFSETS_TOPIC)
         if topic is None or not topic.ready:
-            reply(Answered(core.COORDINATOR_NOT_AVAILABLE))
+            reply(TransactionAnswered(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return
         place = (GROUP_OFFSETS_TOPIC, partition_of(body.group_id, topic.partition_count))
         event = core.Add(reply, body.producer_id, body.producer_epoch, frozenset({place}))
         error = self._transactions.handle(body.transactional_id, event)
         if error:
-            reply(Answered(error))
+            reply(TransactionAnswered(error))
 
-    # -- its end -----------------------------------------------------------------------------------------------------------
+    # -- end of a transaction ----------------------------------------------------------------------------------------------
     def end(self, request: Request) -> None:
         body: m.EndTxnRequest = request.body
         version = request.header.api_version
+        if not self._may_write(request, body.transactional_id):
+            request.reply(m.EndTxnResponse(error_code=DENIED))
+            return
 
-        def reply(answer: Answered) -> None:
+        def reply(answer: TransactionAnswered) -> None:
             request.reply(
                 m.EndTxnResponse(
-                    error_code=told(answer.error, version >= 2),
+                    error_code=map_transaction_error(answer.error, version >= 2),
                     producer_id=answer.producer_id,
                     producer_epoch=answer.epoch,
                 )
             )
 
         event = core.End(
-            reply, body.producer_id, body.producer_epoch, body.committed, self._draw() if version >= 5 else core.NO_ID,
+            reply,
+            body.producer_id,
+            body.producer_epoch,
+            body.committed,
+            self._draw() if version >= 5 else core.NO_ID,
             2 if version >= 5 else 0,
-        )  # fmt: skip
+        )
         error = self._transactions.handle(body.transactional_id, event)
         if error:
-            reply(Answered(error))
+            reply(TransactionAnswered(error))
 
     # -- administration ----------------------------------------------------------------------------------------------------
     def describe(self, request: Request) -> None:
         body: m.DescribeTransactionsRequest = request.body
-        request.reply(
-            m.DescribeTransactionsResponse(transaction_states=[self._described(i) for i in body.transactional_ids])
+        authorized, unauthorized = self._auth.partition_by_authorized(
+            request, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, body.transactional_ids, lambda i: i
         )
+        states = [self._described(i) for i in authorized]
+        for state in states:
+            state.topics = self._auth.filter_by_authorized(
+                request, Operation.DESCRIBE, Resource.TOPIC, state.topics, lambda t: t.topic
+            )
+        denied = m.DescribeTransactionsResponse.TransactionState
+        states += [denied(error_code=DENIED, transactional_id=i) for i in unauthorized]
+        request.reply(m.DescribeTransactionsResponse(transaction_states=states))
 
     def _described(self, transactional_id: str) -> m.DescribeTransactionsResponse.TransactionState:
         transaction, error = self._transactions.existing(transactional_id)
@@ -227,7 +318,7 @@ class TransactionsApi:
 
     def list(self, request: Request) -> None:
         body: m.ListTransactionsRequest = request.body
-        loading = any(not led.loaded for led in self._transactions.led.values())
+        loading = any(not led.loaded for led in self._transactions.shards.values())
         states = {LISTED[s] for s in body.state_filters if s in LISTED}
         now = self._clock().wall_ms
 
@@ -244,29 +335,36 @@ class TransactionsApi:
 
         request.reply(
             m.ListTransactionsResponse(
-                error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else 0,
+                error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NONE,
                 unknown_state_filters=[s for s in body.state_filters if s not in LISTED],
                 transaction_states=[]
                 if loading
                 else [
                     m.ListTransactionsResponse.TransactionState(
-                        transactional_id=t.transactional_id, producer_id=t.record.producer_id,
+                        transactional_id=t.transactional_id,
+                        producer_id=t.record.producer_id,
                         transaction_state=t.state.value,
                     )
-                    for t in self._transactions.each()
+                    for t in self._auth.filter_by_authorized(
+                        request,
+                        Operation.DESCRIBE,
+                        Resource.TRANSACTIONAL_ID,
+                        self._transactions.each(),
+                        lambda t: t.transactional_id,
+                    )
                     if wanted(t)
                 ],
             )
-        )  # fmt: skip
+        )
 
 
 UNKNOWN, NOT_ATTEMPTED = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), int(ErrorCode.OPERATION_NOT_ATTEMPTED)
 FORBIDDEN = int(ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
-def told(error: int, knows_fenced: bool) -> int:
-    """In the words of the asker's version."""
-    return error if knows_fenced or error != core.PRODUCER_FENCED else int(ErrorCode.INVALID_PRODUCER_EPOCH)
+def map_transaction_error(error: int, knows_fenced: bool) -> int:
+    """The error code for the version of the request."""
+    return error if knows_fenced or error != ErrorCode.PRODUCER_FENCED else int(ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
 def _places(asked: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction) -> list[TopicIndex]:
@@ -278,11 +376,11 @@ def _topics(
 ) -> list[m.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]:
     topics: dict[str, list[m.AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult]] = {}
     for (topic, index), error in errors.items():
-        if version >= 5 and error == core.INVALID_TXN_STATE:
+        if version >= 5 and error == ErrorCode.INVALID_TXN_STATE:
             error = int(ErrorCode.TRANSACTION_ABORTABLE)
         topics.setdefault(topic, []).append(
             m.AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult(
-                partition_index=index, partition_error_code=told(error, version >= 2)
+                partition_index=index, partition_error_code=map_transaction_error(error, version >= 2)
             )
         )
     return [

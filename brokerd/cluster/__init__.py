@@ -1,6 +1,4 @@
-"""What the brokers and the control plane agree on: nouns, znodes, metadata records, election, placement.
+"""Shared by brokers and control plane: data model, znodes, metadata records, leader election, replica placement.
 
-Law: nothing here performs I/O but `zookeeper.py`, the only file in the house that imports kazoo.
-Called by brokerd (everything above the ground floor) and by controlplane. Must not come in: the wire, Django, policy of one
-side only.
+Only `zookeeper.py` performs I/O. Does not contain the Kafka wire protocol, Django, or policy of one side only.
 """

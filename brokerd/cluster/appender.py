@@ -1,7 +1,8 @@
-"""Writes the metadata log: one multi in flight, unknown outcomes settled by token.
+"""Writes the metadata log. One multi is in flight at a time.
 
-Laws (safety.md section 2): every write checks the version of /controller_epoch; an unknown outcome is settled by reading, never by
-trying again blindly; a foreign entry means step down. What is submitted at once counts at once, however many entries it takes. Called by the controller's runner. Must not come in: what is written.
+Invariants (safety.md section 2): every write checks the version of /controller_epoch. After an unknown outcome the entry is read and its
+token is compared; the write is never retried without this check. If the entry is from another controller, this controller resigns. The
+records of one `submit` take effect together, even if they need several entries. Does not contain decisions about the records.
 """
 
 from __future__ import annotations
@@ -15,27 +16,28 @@ from uuid import uuid4
 from brokerd.cluster import znodes
 from brokerd.cluster.image import Image
 from brokerd.cluster.levels import level_of, too_new
-from brokerd.cluster.metadata import ENTRY_BYTES_MAX, Entry, MetadataError, Record, entry_hash
+from brokerd.cluster.metadata import ENTRY_BYTES_MAX, Entry, MetadataError, MetadataRecord, entry_hash
 from brokerd.cluster.store import Check, Code, Create, Delete, Operation, Result, Set, Store
 
 log = logging.getLogger(__name__)
 
 RECORDS_PER_ENTRY = 500
-"""A first guess at what fits an entry; an entry too large is halved."""
+"""An estimate of what fits into one entry. An entry that is too large is split in halves."""
 DELETES_PER_ENTRY = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One entry's records in order; with the last entry of what was submitted go znodes (answered requests)."""
+    """The records of one entry, in order. `deletes` are znodes of answered requests, deleted with the last entry of a `submit`."""
 
-    records: tuple[Record, ...]
+    records: tuple[MetadataRecord, ...]
     deletes: tuple[str, ...] = ()
     unfinished: bool = False
 
 
 class Appender:
-    """For one term of one controller. `applied(records)` after all of what was submitted; `deposed(reason)` at most once, then silence."""
+    """The writer of one controller term. Calls `applied(records)` when all entries of a `submit` are written. Calls `deposed(reason)` at most
+    once; no other call follows it."""
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class Appender:
         controller_epoch: int,
         epoch_version: int,
         *,
-        applied: Callable[[tuple[Record, ...]], None],
+        applied: Callable[[tuple[MetadataRecord, ...]], None],
         deposed: Callable[[str], None],
         new_token: Callable[[], str] = lambda: uuid4().hex,
         records_per_entry: int = RECORDS_PER_ENTRY,
@@ -54,11 +56,11 @@ class Appender:
         self._applied, self._deposed, self._new_token = applied, deposed, new_token
         self._records_per_entry = records_per_entry
         self._queue: deque[Write] = deque()
-        self._written: list[Record] = []
+        self._written: list[MetadataRecord] = []
         self._entry: tuple[Entry, bytes, tuple[str, ...]] | None = None
         self._unknown = False
         self._attempt = 0
-        """Of settling and writing: answers to an earlier one are void, a later one finds out what became of it."""
+        """Number of the current write or check. Results of an earlier attempt are ignored: the current attempt determines the outcome."""
         self._head_version = -1
         self._stopped = False
         self.appended_bytes = 0
@@ -67,13 +69,13 @@ class Appender:
     def idle(self) -> bool:
         return self._entry is None and not self._queue
 
-    def submit(self, records: Sequence[Record], deletes: Sequence[str] = ()) -> None:
-        """Raises MetadataError for a record that some reader of the log's present level would not know."""
-        strange = too_new(records, self._image.metadata_version)
-        if strange is not None:
+    def submit(self, records: Sequence[MetadataRecord], deletes: Sequence[str] = ()) -> None:
+        """Raises MetadataError for a record that is not allowed at the current level of the log."""
+        unsupported = too_new(records, self._image.metadata_version)
+        if unsupported is not None:
             raise MetadataError(
-                f"{type(strange).__name__} is written from level {level_of(strange)} on, "
-                f"the log is at {self._image.metadata_version}"
+                f"{type(unsupported).__name__} requires metadata level {level_of(unsupported)}, "
+                f"the metadata log is at level {self._image.metadata_version}"
             )
         step = self._records_per_entry
         for start in range(0, max(1, len(records)), step):
@@ -86,13 +88,14 @@ class Appender:
         self._stopped = True
 
     def reconnected(self) -> None:
-        """The store is connected again: settle what is unknown."""
+        """The store is connected again: determine the outcome of the last write if it is unknown."""
         if self._unknown and not self._stopped:
             self._attempt += 1
             self._store.sync("/", self._now(lambda r: self._settle() if r.ok else None))
 
     def tick(self) -> None:
-        """Now and then: a loss may be told after the connection is back already, and then nobody else comes back to it."""
+        """Called periodically, because a connection loss can be reported after the connection is restored. In this case no `reconnected` call
+        follows."""
         if self._unknown and self._store.zk_session:
             self.reconnected()
 
@@ -111,7 +114,7 @@ class Appender:
         if len(data) > ENTRY_BYTES_MAX:
             half = len(write.records) // 2
             if half == 0:
-                raise MetadataError(f"one {type(write.records[0]).__name__} does not fit an entry of the metadata log")
+                raise MetadataError(f"record {type(write.records[0]).__name__} is larger than a metadata log entry")
             self._queue.appendleft(replace(write, records=write.records[half:]))
             self._queue.appendleft(Write(write.records[:half], unfinished=True))
             self._next()
@@ -157,15 +160,15 @@ class Appender:
             if self._store.zk_session:
                 self.reconnected()
         elif len(result.codes) > 3 and all(c in (Code.OK, Code.ROLLED_BACK) for c in result.codes[:3]):
-            # A request's author has died and its node with it: write without that deletion.
+            # The broker of a request has died and its ephemeral node is deleted: write without that deletion.
             entry, data, deletes = self._entry
             gone = {i for i, c in enumerate(result.codes[3:]) if c is Code.NO_NODE}
             self._entry = (entry, data, tuple(d for i, d in enumerate(deletes) if i not in gone))
             self._send()
         elif result.codes and result.codes[0] in (Code.OK, Code.ROLLED_BACK):
-            self._settle()  # the entry or the head was in the way: whose is it?
+            self._settle()  # the entry or the head exists already: read which controller wrote it
         else:
-            self._step_down(f"the controller epoch has moved on ({result.code.value})")
+            self._step_down(f"the controller epoch has changed ({result.code.value})")
 
     def _settle(self) -> None:
         if self._entry is not None and not self._stopped:
@@ -180,7 +183,7 @@ class Appender:
             self._unknown = False
             self._store.exists(znodes.HEAD, self._now(self._head_known))
         elif not result.ok:
-            return  # reconnected() comes back to it
+            return  # reconnected() tries again
         elif result.data == data:
             self._unknown = False
             self._done()
@@ -192,7 +195,7 @@ class Appender:
         entry, data, _ = self._entry
         self._entry = None
         self.appended_bytes += len(data)
-        if self._image.seq < entry.seq:  # else the tailer was faster
+        if self._image.seq < entry.seq:  # else the tailer has applied it already
             self._image.validate_partitions(self._image.apply_entry(entry, entry_hash(data)))
         self._written += entry.records
         if not entry.unfinished:
@@ -203,5 +206,5 @@ class Appender:
     def _step_down(self, reason: str) -> None:
         self._stopped = True
         self._queue.clear()
-        log.warning("stepping down: %s", reason)
+        log.warning("controller steps down reason=%s", reason)
         self._deposed(reason)

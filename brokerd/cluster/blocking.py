@@ -1,7 +1,6 @@
-"""A store that waits: for commands that a person runs, one step after the other.
+"""A blocking ZooKeeper client for management commands.
 
-Law: an answer that does not come in time, or a lost connection, is an error and never a guess; nothing is tried twice. Called by the
-control plane's commands. Must not come in: loops that serve somebody.
+A time-out or a lost connection raises an error. Nothing is retried. Not for use in event loops.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from brokerd.cluster.store import Code, Create, Delete, Done, Operation, Result,
 
 WAIT_SECONDS = 20.0
 MULTI_BYTES_MAX = 512 * 1024
-"""Of one multi: ZooKeeper refuses 1 MiB."""
+"""Maximum size of one multi. ZooKeeper rejects 1 MiB."""
 MULTI_OPERATIONS_MAX = 200
 
 
 class Unreachable(Exception):
-    """ZooKeeper did not answer; what was asked may have happened or not."""
+    """ZooKeeper did not answer. The outcome of the operation is unknown."""
 
 
 class BlockingStore:
@@ -29,7 +28,7 @@ class BlockingStore:
 
     def _turn(self, deadline: float, what: str) -> None:
         if not select.select([self._store.fileno()], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            raise Unreachable(f"ZooKeeper did not answer in {self._seconds:.0f} s ({what})")
+            raise Unreachable(f"ZooKeeper did not answer within {self._seconds:.0f} s ({what})")
         self._store.pump()
 
     def connect(self) -> None:
@@ -54,7 +53,7 @@ class BlockingStore:
         return self._ask(path, lambda done: self._store.get(path, done))
 
     def children(self, path: str) -> tuple[str, ...]:
-        """Empty also where there is no such node."""
+        """Names of the children. Empty also if the node does not exist."""
         return self._ask(path, lambda done: self._store.children(path, done)).children
 
     def create(self, path: str, data: bytes, *, ephemeral: bool = False) -> Result:
@@ -67,7 +66,7 @@ class BlockingStore:
         return self._ask("multi", lambda done: self._store.multi(operations, done))
 
     def in_pieces(self, operations: Sequence[Operation]) -> None:
-        """Many operations in as many multis as they need, in their order. Raises Unreachable also when one of them is refused."""
+        """Run the operations in order, in as many multis as necessary. Raises Unreachable also if ZooKeeper rejects a multi."""
         piece: list[Operation] = []
         size = 0
         for op in [*operations, None]:
@@ -75,20 +74,22 @@ class BlockingStore:
             if piece and (op is None or len(piece) >= MULTI_OPERATIONS_MAX or size + bytes_ > MULTI_BYTES_MAX):
                 result = self.multi(piece)
                 if not result.ok:
-                    raise Unreachable(f"ZooKeeper refused a step ({result.code.value}): somebody else writes there")
+                    raise Unreachable(
+                        f"ZooKeeper rejected a write ({result.code.value}): another process writes the same znodes"
+                    )
                 piece, size = [], 0
             if op is not None:
                 piece.append(op)
                 size += bytes_
 
     def remove_tree(self, path: str) -> None:
-        """`path` and all below it; nothing where there is nothing."""
+        """Delete `path` with all descendants. Does nothing if it does not exist."""
         for name in self.children(path):
             self.remove_tree(f"{path}/{name}")
         self.delete(path)
 
     def remove_leaves(self, path: str) -> None:
-        """The children of `path`, which have none themselves: many at once."""
+        """Delete the children of `path` in batches. They must not have children."""
         self.in_pieces([Delete(f"{path}/{name}") for name in self.children(path)])
 
     def close(self) -> None:

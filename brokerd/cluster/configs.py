@@ -1,26 +1,25 @@
-"""Topic settings: Kafka's names, types, defaults and bounds, in one table.
+"""Topic configs: Kafka's names, types, defaults and bounds in one table.
 
-Law: a name or value that is not in the table is refused with a sentence. Called by the controller (validation), the log
-(typed values) and DescribeConfigs. Must not come in: the broker's own settings (brokerd/config).
+An unknown name or an invalid value is rejected with a message. Does not contain broker settings (brokerd/config/broker).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
 BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = 1, 2, 3, 5, 6, 7
-"""Kafka's config types on the wire (SHORT 4, CLASS 8, PASSWORD 9 are not needed here)."""
+"""Kafka's config types on the wire. SHORT 4, CLASS 8 and PASSWORD 9 are not used here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One setting. `low` and `high` bound numbers, `choices` closes strings and lists. `acts` is false for what is only stored and
-    shown; its doc says why."""
+    """One topic config. `low` and `high` bound numbers, `choices` lists the valid strings. `acts` is false for a config that is stored and
+    shown but has no effect; `doc` gives the reason."""
 
     name: str
     kafka_type: int
@@ -35,59 +34,67 @@ class Definition:
 
 _DAY = 86_400_000
 _CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
-"""In the order of the codec numbers in a batch's attributes."""
+"""In the order of the compression codec numbers in a batch's attributes."""
 
 TOPIC_CONFIGS: dict[str, Definition] = {
     d.name: d
     for d in (
-        Definition("cleanup.policy", LIST, "delete", "delete: old segments go; compact: the newest record per key stays; both may be given.",
+        Definition("cleanup.policy", LIST, "delete", "delete: old segments are deleted. compact: the latest record per key is kept. Both are possible. Empty: everything is kept.",
                    "log.cleanup.policy", choices=("delete", "compact")),
-        Definition("compression.type", STRING, "producer", "producer keeps each batch as it came; a codec's name packs it anew, which costs CPU.",
+        Definition("compression.gzip.level", INT, "-1", "Level for compression.type gzip, 1 (fast) to 9 (small). -1: the library's default. Batches that are gzip already are not compressed again.",
+                   "compression.gzip.level", -1, 9),
+        Definition("compression.lz4.level", INT, "9", "Level for compression.type lz4, 1 to 17. 9, the default: the fast compressor, as in Kafka. Any other level: the slower one of high compression; above 12 as 12.",
+                   "compression.lz4.level", 1, 17),
+        Definition("compression.type", STRING, "producer", "producer: batches keep the producer's compression. A codec: the broker recompresses batches, which costs CPU time.",
                    "compression.type", choices=("producer", *_CODECS)),
+        Definition("compression.zstd.level", INT, "3", "Level for compression.type zstd, -131072 (fast) to 22 (small).",
+                   "compression.zstd.level", -131_072, 22),
         Definition("delete.retention.ms", LONG, str(_DAY), "How long a tombstone stays readable after its first compaction.",
                    "log.cleaner.delete.retention.ms", 0),
-        Definition("file.delete.delay.ms", LONG, "60000", "Not needed: a file being read stays readable after its removal.",
+        Definition("file.delete.delay.ms", LONG, "60000", "No effect: open files stay readable after they are deleted.",
                    "log.segment.delete.delay.ms", 0, acts=False),
-        Definition("flush.messages", LONG, str(LONG_MAX), "Of acknowledged records a power cut takes fewer than this many; at 1, acknowledgements wait for the disk.",
+        Definition("flush.messages", LONG, str(LONG_MAX), "Maximum number of unflushed records. A power failure loses fewer acknowledged records than this. 1: acknowledgements wait for the flush.",
                    "log.flush.interval.messages", 1),
-        Definition("flush.ms", LONG, str(LONG_MAX), "Records older than this many milliseconds are flushed; at 0, acknowledgements wait for the disk.", "log.flush.interval.ms", 0),
-        Definition("follower.replication.throttled.replicas", LIST, "", "partition:broker pairs (or *) throttled where they are copied to."),
-        Definition("index.interval.bytes", INT, "4096", "Bytes of log per index entry.", "log.index.interval.bytes", 0),
-        Definition("leader.replication.throttled.replicas", LIST, "", "partition:broker pairs (or *) throttled where they are copied from."),
-        Definition("local.retention.bytes", LONG, "-2", "With tiers: bytes kept on the broker; -2 follows retention.bytes.",
+        Definition("flush.ms", LONG, str(LONG_MAX), "Maximum time in milliseconds that a record stays unflushed. 0: acknowledgements wait for the flush.", "log.flush.interval.ms", 0),
+        Definition("follower.replication.throttled.replicas", LIST, "", "Replicas throttled on the follower: partition:broker pairs, or *."),
+        Definition("index.interval.bytes", INT, "4096", "Bytes of log between two index entries.", "log.index.interval.bytes", 0),
+        Definition("leader.replication.throttled.replicas", LIST, "", "Replicas throttled on the leader: partition:broker pairs, or *."),
+        Definition("local.retention.bytes", LONG, "-2", "No effect without tiered storage: bytes kept on the broker. -2: as retention.bytes.",
                    "log.local.retention.bytes", -2, acts=False),
-        Definition("local.retention.ms", LONG, "-2", "With tiers: milliseconds kept on the broker; -2 follows retention.ms.",
+        Definition("local.retention.ms", LONG, "-2", "No effect without tiered storage: milliseconds kept on the broker. -2: as retention.ms.",
                    "log.local.retention.ms", -2, acts=False),
-        Definition("max.compaction.lag.ms", LONG, str(LONG_MAX), "Longest time a record may stay uncompacted.",
+        Definition("max.compaction.lag.ms", LONG, str(LONG_MAX), "Maximum time that a record stays uncompacted.",
                    "log.cleaner.max.compaction.lag.ms", 1),
-        Definition("max.message.bytes", INT, "1048588", "Largest batch accepted, in bytes after compression.", "message.max.bytes", 0),
-        Definition("message.timestamp.after.max.ms", LONG, str(LONG_MAX), "How far ahead of the broker's clock a timestamp may lie.",
+        Definition("max.message.bytes", INT, "1048588", "Maximum size of a record batch in bytes, after compression.", "message.max.bytes", 0),
+        Definition("message.timestamp.after.max.ms", LONG, str(LONG_MAX), "Maximum time by which a record timestamp may be ahead of the broker's clock.",
                    "log.message.timestamp.after.max.ms", 0),
-        Definition("message.timestamp.before.max.ms", LONG, str(LONG_MAX), "How far behind the broker's clock a timestamp may lie.",
+        Definition("message.timestamp.before.max.ms", LONG, str(LONG_MAX), "Maximum time by which a record timestamp may be behind the broker's clock.",
                    "log.message.timestamp.before.max.ms", 0),
-        Definition("message.timestamp.type", STRING, "CreateTime", "Whose clock stamps records: the producer's or the broker's.",
+        Definition("message.timestamp.type", STRING, "CreateTime", "CreateTime: timestamps of the producer. LogAppendTime: timestamps of the broker.",
                    "log.message.timestamp.type", choices=("CreateTime", "LogAppendTime")),
-        Definition("min.cleanable.dirty.ratio", DOUBLE, "0.5", "Share of uncompacted bytes that starts compaction.",
+        Definition("min.cleanable.dirty.ratio", DOUBLE, "0.5", "Ratio of uncompacted bytes to all bytes at which compaction starts.",
                    "log.cleaner.min.cleanable.ratio", 0, high=1),
-        Definition("min.compaction.lag.ms", LONG, "0", "Shortest time a record stays uncompacted.",
+        Definition("min.compaction.lag.ms", LONG, "0", "Minimum time that a record stays uncompacted.",
                    "log.cleaner.min.compaction.lag.ms", 0),
-        Definition("min.insync.replicas", INT, "1", "With acks=all, the replicas that must hold a record.",
+        Definition("min.insync.replicas", INT, "1", "Minimum number of in-sync replicas for a write with acks=all.",
                    "min.insync.replicas", 1),
-        Definition("preallocate", BOOLEAN, "false", "Not needed: the file systems in use allocate late.", "log.preallocate",
+        Definition("preallocate", BOOLEAN, "false", "No effect: common file systems allocate blocks when data is written.", "log.preallocate",
                    acts=False),
-        Definition("remote.storage.enable", BOOLEAN, "false", "Keep old segments in a remote tier: not offered yet.", acts=False),
-        Definition("retention.bytes", LONG, "-1", "Bytes per partition kept; -1 is no bound.", "log.retention.bytes", -1),
-        Definition("retention.ms", LONG, str(7 * _DAY), "Milliseconds records are kept; -1 is for ever.", "log.retention.ms",
+        Definition("remote.storage.enable", BOOLEAN, "false", "No effect: tiered storage is not supported.", acts=False),
+        Definition("retention.bytes", LONG, "-1", "Maximum size of a partition in bytes. -1: unlimited.", "log.retention.bytes", -1),
+        Definition("retention.ms", LONG, str(7 * _DAY), "Milliseconds that records are kept. -1: unlimited.", "log.retention.ms",
                    -1),
-        Definition("segment.bytes", INT, str(1 << 30), "Largest segment file.", "log.segment.bytes", 14),
-        Definition("segment.index.bytes", INT, str(10 << 20), "Largest offset index; a segment is closed when it is reached.",
+        Definition("segment.bytes", INT, str(1 << 30), "Maximum size of a segment file.", "log.segment.bytes", 14),
+        Definition("segment.index.bytes", INT, str(10 << 20), "Maximum size of an offset index. The segment is rolled when it is reached.",
                    "log.index.size.max.bytes", 4),
-        Definition("segment.jitter.ms", LONG, "0", "Up to this is taken off segment.ms, so that not all segments close at once.",
+        Definition("segment.jitter.ms", LONG, "0", "Maximum random time that is subtracted from segment.ms, so that segments do not roll at the same time.",
                    "log.roll.jitter.ms", 0),
-        Definition("segment.ms", LONG, str(7 * _DAY), "Age after which a segment is closed.", "log.roll.ms", 1),
+        Definition("segment.ms", LONG, str(7 * _DAY), "Age at which a segment is rolled.", "log.roll.ms", 1),
         Definition("unclean.leader.election.enable", BOOLEAN, "false",
-                   "Elect a replica outside the ISR rather than stay offline: acknowledged records may be lost.",
+                   "Elect a replica outside the ISR if no in-sync replica is available. Acknowledged records may be lost.",
                    "unclean.leader.election.enable"),
+        Definition("weir.index.header", STRING, "", "With weir.index.keys: the name of a record header whose values are indexed like keys. Empty: none."),
+        Definition("weir.index.keys", BOOLEAN, "false", "Build an index of the record keys of each closed segment, for look-ups by key. Kafka has no such config."),
     )
 }  # fmt: skip
 
@@ -96,7 +103,7 @@ UNIT_SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
     "segment.ms": (("log.roll.hours", 3_600_000),),
     "segment.jitter.ms": (("log.roll.jitter.hours", 3_600_000),),
 }
-"""Kafka's older broker names for the same setting, in other units; the finer one wins."""
+"""Kafka's broker settings for the same config in other units. The finer unit has precedence."""
 
 BROKER_SYNONYMS = {d.broker_synonym: d.name for d in TOPIC_CONFIGS.values() if d.broker_synonym} | {
     synonym: name for name, others in UNIT_SYNONYMS.items() for synonym, _ in others
@@ -104,7 +111,7 @@ BROKER_SYNONYMS = {d.broker_synonym: d.name for d in TOPIC_CONFIGS.values() if d
 
 
 def broker_value(definition: Definition, broker_defaults: Mapping[str, str]) -> str | None:
-    """What the broker's settings give as a topic's default, in the topic's unit; None when they are silent."""
+    """The default of a topic config from the broker settings, in the unit of the topic config. None if it is not set."""
     if definition.broker_synonym is not None and definition.broker_synonym in broker_defaults:
         return broker_defaults[definition.broker_synonym]
     for synonym, unit in UNIT_SYNONYMS.get(definition.name, ()):
@@ -114,37 +121,51 @@ def broker_value(definition: Definition, broker_defaults: Mapping[str, str]) -> 
     return None
 
 
+ALL_BROKERS = -1
+"""Broker id of the cluster-wide settings in the metadata log. Kafka uses an empty broker name."""
+CONTROLLER_DEFAULTS = ("min.insync.replicas",)
+"""Topic configs that the controller uses and whose default may be a dynamic cluster-wide setting."""
+
+
+def controller_defaults(broker_configs: Mapping[int, tuple[int, Mapping[str, str]]]) -> dict[str, str]:
+    """The topic defaults that the controller uses: those in the metadata log. Settings files of brokers do not apply to the controller."""
+    _, given = broker_configs.get(ALL_BROKERS, (0, {}))
+    return {name: given[name] for name in CONTROLLER_DEFAULTS if name in given}
+
+
 _NUMBER: dict[int, Callable[[str], float]] = {INT: int, LONG: int, DOUBLE: float}
 _HIGH = {INT: INT_MAX, LONG: LONG_MAX}
 _THROTTLED = re.compile(r"\*|\d+:\d+")
-MESSAGE_TOO_LARGE, INVALID_TIMESTAMP = 10, 32
 VALUE_CHARACTERS_MAX = 8_192
-"""Of one setting: all settings of a topic stand in one record, and a record has to fit an entry of the metadata log."""
+"""Maximum length of one value. All configs of a topic are stored in one record, which must fit into an entry of the metadata log."""
 NUMBER_CHARACTERS_MAX = 40
 
 
 def topic_config_problem(name: str, value: str | None) -> str | None:
-    """Why `name=value` cannot be set on a topic, or None. The text goes to the client."""
+    """Why `name=value` is invalid for a topic, or None. The client receives the text."""
     d = TOPIC_CONFIGS.get(name)
     if d is None:
         return f"Unknown topic config name: {name}"
     if value is None:
-        return f"{name} needs a value; delete it to go back to the default {d.default_text!r}"
+        return f"{name} requires a value; delete the config to use the default {d.default_text!r}"
     if len(value) > VALUE_CHARACTERS_MAX:
-        return f"{name} has {len(value)} characters; at most {VALUE_CHARACTERS_MAX} may be"
+        return f"{name} has {len(value)} characters, more than the maximum {VALUE_CHARACTERS_MAX}"
     if d.kafka_type in _NUMBER:
         return _number_problem(d, value)
     if d.kafka_type == BOOLEAN:
         if value.lower() not in ("true", "false"):
-            return f"{name}={value!r} is neither true nor false"
+            return f"{name}={value!r} is invalid: expected true or false"
     elif name.endswith(".replication.throttled.replicas"):
         wrong = [v for v in _list(value) if not _THROTTLED.fullmatch(v)]
         if wrong:
-            return f"{name}={value!r} is not possible; give * or partition:broker,partition:broker,..."
+            return f"{name}={value!r} is invalid: expected * or partition:broker,partition:broker,..."
     elif d.choices is not None:
         listed = _list(value) if d.kafka_type == LIST else [value]
-        if not listed or any(v not in d.choices for v in listed):
-            return f"{name}={value!r} is not possible; choose from {', '.join(d.choices)}"
+        empty = (
+            d.kafka_type == LIST and not value.strip()
+        )  # Kafka 4.2 (KIP-1161): neither delete nor compact, so all is kept
+        if not (listed or empty) or any(v not in d.choices for v in listed):
+            return f"{name}={value!r} is invalid: expected {', '.join(d.choices)}"
     return None
 
 
@@ -152,20 +173,22 @@ def _number_problem(d: Definition, value: str) -> str | None:
     name = d.name
     try:
         if len(value) > NUMBER_CHARACTERS_MAX or "_" in value or not value.isascii():
-            raise ValueError  # Python would read these, Kafka's own tools would not
+            raise ValueError  # Python accepts these, Kafka's tools do not
         number = _NUMBER[d.kafka_type](value)
     except ValueError:
         return f"{name}={value!r} is not a number"
     if d.low is not None and not number >= d.low:
-        return f"{name}={value} is below its least value {d.low:g}"
+        return f"{name}={value} is below the minimum {d.low:g}"
     high = d.high if d.high is not None else _HIGH.get(d.kafka_type, number)
     if number > high:
-        return f"{name}={value} is above its greatest value {high}"
+        return f"{name}={value} is above the maximum {high}"
+    if name == "compression.gzip.level" and number == 0:
+        return f"{name}=0 is invalid: expected -1 or 1 to 9"  # level 0 of the format stores without compression
     return None
 
 
 def contradiction(configs: Mapping[str, str]) -> str | None:
-    """Why a topic's settings, each possible in itself, cannot stand together, or None."""
+    """Why valid topic configs contradict each other, or None."""
     topic = TopicConfig.from_overrides({k: v for k, v in configs.items() if k in TOPIC_CONFIGS})
     if topic.min_compaction_lag_ms > topic.max_compaction_lag_ms:
         return "min.compaction.lag.ms is larger than max.compaction.lag.ms"
@@ -178,7 +201,7 @@ def _list(value: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """A topic's settings, typed: bytes, milliseconds, counts."""
+    """Typed configs of a topic: bytes, milliseconds, counts."""
 
     cleanup_policy: frozenset[str]
     retention_ms: int
@@ -194,7 +217,9 @@ class TopicConfig:
     segment_jitter_ms: int = 0
     segment_index_bytes: int = 10 << 20
     compression: int | None = None
-    """The codec's number in a batch's attributes; None keeps the producer's."""
+    """Codec number in a batch's attributes. None: keep the producer's compression."""
+    compression_level: int | None = None
+    """Level of that codec. None: the default of its library."""
     flush_messages: int = LONG_MAX
     flush_ms: int = LONG_MAX
     min_cleanable_ratio: float = 0.5
@@ -202,10 +227,17 @@ class TopicConfig:
     max_compaction_lag_ms: int = LONG_MAX
     timestamp_before_max_ms: int = LONG_MAX
     timestamp_after_max_ms: int = LONG_MAX
+    index_keys: bool = False
+    index_header: str = ""
+    """Name of the record header whose values are indexed too. Empty: none."""
+    compacts: bool = field(init=False)
+    bounds_timestamps: bool = field(init=False)
+    """Records whose timestamps are too far from the clock are rejected. Computed once, because it is read for each batch."""
 
-    @property
-    def compacts(self) -> bool:
-        return "compact" in self.cleanup_policy
+    def __post_init__(self) -> None:
+        bounded = self.timestamp_before_max_ms != LONG_MAX or self.timestamp_after_max_ms != LONG_MAX
+        object.__setattr__(self, "compacts", "compact" in self.cleanup_policy)
+        object.__setattr__(self, "bounds_timestamps", bounded and self.message_timestamp_type == "CreateTime")
 
     @property
     def deletes(self) -> bool:
@@ -213,32 +245,21 @@ class TopicConfig:
 
     @property
     def unflushed_max(self) -> int:
-        """Records that may be acknowledged before they are flushed (decision 015)."""
+        """Maximum number of acknowledged records that are not flushed (decision 015)."""
         return 0 if self.flush_ms == 0 else self.flush_messages - 1
 
     @staticmethod
     def from_overrides(overrides: Mapping[str, str], broker_defaults: Mapping[str, str] | None = None) -> TopicConfig:
-        """The topic's own overrides win over the broker's defaults (under their synonyms), those over the table's.
+        """Precedence: overrides of the topic, broker defaults (under their synonyms), defaults of the table.
 
-        Equal settings give the same object: thousands of topics have few different ones.
+        Equal configs return the same object: thousands of topics have few different configs.
         """
         return _resolved(tuple(overrides.items()), tuple((broker_defaults or {}).items()))
 
-    def batch_problem(self, size: int, max_timestamp: int, wall_ms: int) -> tuple[int, str] | None:
-        """(Kafka's error code, sentence) when a producer's batch of `size` bytes may not stand in this topic, or None."""
+    def size_problem(self, size: int) -> str | None:
+        """Why a batch of `size` bytes is too large for this topic, or None."""
         if size > self.max_message_bytes:
-            return MESSAGE_TOO_LARGE, f"a batch of {size} bytes; max.message.bytes is {self.max_message_bytes}"
-        if self.message_timestamp_type == "CreateTime" and max_timestamp >= 0:
-            if wall_ms - max_timestamp > self.timestamp_before_max_ms:
-                return (
-                    INVALID_TIMESTAMP,
-                    f"timestamp {max_timestamp} lies too far back (message.timestamp.before.max.ms)",
-                )
-            if max_timestamp - wall_ms > self.timestamp_after_max_ms:
-                return (
-                    INVALID_TIMESTAMP,
-                    f"timestamp {max_timestamp} lies too far ahead (message.timestamp.after.max.ms)",
-                )
+            return f"batch of {size} bytes is too large: max.message.bytes is {self.max_message_bytes}"
         return None
 
 
@@ -257,6 +278,8 @@ def _resolved(own: tuple[tuple[str, str], ...], broker: tuple[tuple[str, str], .
         return d.default_text
 
     codec = text("compression.type")
+    level = f"compression.{codec}.level"
+    levelled = level in TOPIC_CONFIGS and int(text(level)) != int(TOPIC_CONFIGS[level].default_text)
     return TopicConfig(
         cleanup_policy=frozenset(_list(text("cleanup.policy"))),
         retention_ms=int(text("retention.ms")),
@@ -272,6 +295,7 @@ def _resolved(own: tuple[tuple[str, str], ...], broker: tuple[tuple[str, str], .
         segment_jitter_ms=int(text("segment.jitter.ms")),
         segment_index_bytes=int(text("segment.index.bytes")),
         compression=_CODECS.index(codec) if codec in _CODECS else None,
+        compression_level=int(text(level)) if levelled else None,
         flush_messages=int(text("flush.messages")),
         flush_ms=int(text("flush.ms")),
         min_cleanable_ratio=float(text("min.cleanable.dirty.ratio")),
@@ -279,6 +303,8 @@ def _resolved(own: tuple[tuple[str, str], ...], broker: tuple[tuple[str, str], .
         max_compaction_lag_ms=int(text("max.compaction.lag.ms")),
         timestamp_before_max_ms=int(text("message.timestamp.before.max.ms")),
         timestamp_after_max_ms=int(text("message.timestamp.after.max.ms")),
+        index_keys=text("weir.index.keys").lower() == "true",
+        index_header=text("weir.index.header"),
     )
 
 
@@ -287,7 +313,7 @@ LEADER_REPLICAS, FOLLOWER_REPLICAS = "leader.replication.throttled.replicas", "f
 
 
 def throttled_replicas(text: str) -> frozenset[tuple[int, int]] | None:
-    """(partition, broker) pairs of a list of throttled replicas; None is all of them."""
+    """(partition, broker) pairs of a list of throttled replicas. None: all replicas."""
     pairs = set()
     for item in _list(text):
         if item == "*":

@@ -1,8 +1,7 @@
-"""Brokers that an operator has set aside: two settings of a broker that the controller obeys. Pure.
+"""Cordoned and demoted brokers: two broker settings that the controller applies. Pure functions.
 
-Laws: a cordoned broker gets no new replica and keeps what it has; one that is not eligible gives leadership away wherever another replica is in
-sync, and keeps it where none is. Both stand in the metadata log as settings of that broker (`BrokerConfigChanged`), so that they outlive every
-process. Called by the controller's core, the brokers' tables of settings, the control plane. Must not come in: who asked, and why.
+A cordoned broker gets no new replicas and keeps its replicas. A demoted broker gives up leadership of each partition that has another
+in-sync replica, and keeps the others. Both settings are in the metadata log (`BrokerConfigChanged`), so they survive restarts.
 """
 
 from __future__ import annotations
@@ -10,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 CORDONED = "cordoned.log.dirs"
-"""Kafka's own name (KIP-1066); here all directories of a broker or none: `*` or nothing."""
+"""Kafka's name (KIP-1066). Only `*` (all log directories) and empty are supported."""
 LEADERSHIP = "leader.eligible"
-"""false: it leads only what nobody else can. Kafka has no such setting."""
+"""false: the broker leads only partitions without another candidate. Kafka has no such setting."""
 SET_ASIDE = (CORDONED, LEADERSHIP)
 ALL_DIRECTORIES = "*"
 
 
 def cordoned(configs: Mapping[str, str]) -> bool:
-    """No new replica may be placed on a broker with these settings."""
+    """Whether the settings forbid new replicas on the broker."""
     return configs.get(CORDONED) == ALL_DIRECTORIES
 
 
-def shunned(configs: Mapping[str, str]) -> bool:
-    """A broker with these settings leads only what nobody else can."""
+def leadership_disabled(configs: Mapping[str, str]) -> bool:
+    """Whether the settings demote the broker."""
     return configs.get(LEADERSHIP) == "false"

@@ -1,8 +1,9 @@
-"""Who leads: pure functions from a partition's state to its next one.
+"""Leader election: pure functions from one partition state to the next.
 
-Laws (safety.md section 3, KIP-966): a leader comes from the ISR, else from the ELR, else (all of the last ISR back) from it, else only
-uncleanly; every election raises the leader epoch; the ISR is never emptied while somebody could still prove to hold the data.
-Called by the controller's core. Must not come in: clocks, brokers' data beyond what is passed.
+Invariants (safety.md section 3, KIP-966): a leader is elected from the ISR; else from the ELR; else from the last known ISR if all its
+members are back; else by an unclean election. Every election increments the leader epoch. The ISR is not emptied while a member may
+still have all committed records. `min_insync` is the topic's min.insync.replicas; the functions use the effective minimum, which is never
+larger than the number of replicas.
 """
 
 from __future__ import annotations
@@ -10,60 +11,67 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from brokerd.cluster.model import NO_INCARNATION, NO_LEADER, PartitionState, Seat
+from brokerd.cluster.model import NO_BROKER_EPOCH, NO_LEADER, REPLACED, PartitionState, ReplicaIncarnation
 
-Incarnation = Callable[[int], int | None]
-"""The current incarnation of a broker that may lead, None when it is away (or about to leave)."""
+BrokerEpochs = Callable[[int], int | None]
+"""The current broker epoch of a broker that may lead. None if the broker is offline or shutting down."""
 
 
 def elected(
-    state: PartitionState, incarnation: Incarnation, *, min_insync: int, unclean: bool = False
+    state: PartitionState, broker_epoch: BrokerEpochs, *, min_insync: int, unclean: bool = False
 ) -> PartitionState | None:
-    """The state under a new leader, or None when nobody may lead. The first of `replicas` that qualifies wins. Who is away leaves the ISR:
-    its seat was kept for this moment only."""
-    live_isr = tuple(s for s in state.isr if incarnation(s.broker_id) == s.incarnation)
+    """The state with a new leader, or None if no replica may lead. The first eligible replica in the order of `replicas` is elected. Offline
+    members leave the ISR."""
+    live_isr = tuple(s for s in state.isr if broker_epoch(s.broker_id) == s.broker_epoch)
     if live_isr:
-        # While a hand-over is under way, one that holds the old records too: who holds the rest only has to ask for them.
-        partly = state.reassigning and state.archive_start >= 0
+        # During a hand-over prefer a leader with the full history: a leader without it reads old records from other brokers.
+        handing_over = state.reassigning and state.handover_offset >= 0
         leader = min(
-            live_isr, key=lambda s: (partly and s.broker_id not in state.holders, state.replicas.index(s.broker_id))
+            live_isr,
+            key=lambda s: (
+                handing_over and s.broker_id not in state.history_replicas,
+                state.replicas.index(s.broker_id),
+            ),
         )
         return _led(state, leader, live_isr, min_insync)
-    if not any(incarnation(s.broker_id) is not None for s in state.isr):
+    if not any(broker_epoch(s.broker_id) is not None for s in state.isr):
         for broker_id in state.replicas:
-            now = incarnation(broker_id)
+            now = broker_epoch(broker_id)
             if broker_id in state.elr and now is not None:
-                # Whoever leaves the ISR for it is away, and holds all as well: it stays electable.
-                seat = Seat(broker_id, now)
-                return _led(state, seat, (seat,), min_insync)
+                # The ISR members that leave are offline but complete. They stay electable (ELR).
+                isr_member = ReplicaIncarnation(broker_id, now)
+                return _led(state, isr_member, (isr_member,), min_insync)
     if not state.isr and not state.elr and state.last_isr:
-        back = [b for b in state.last_isr if incarnation(b) is not None]
+        back = [b for b in state.last_isr if broker_epoch(b) is not None]
         if len(back) == len(state.last_isr) == 1:
-            # The last one that led is back. Its log is the longest that anybody can prove to have.
-            seat = Seat(back[0], incarnation(back[0]) or 0)
-            return _led(_unproven(state, back[0]), seat, (seat,), min_insync)
+            # The last ISR member is back. Its log is the longest known log.
+            isr_member = ReplicaIncarnation(back[0], broker_epoch(back[0]) or 0)
+            return _led(_unproven(state, back[0]), isr_member, (isr_member,), min_insync)
     if unclean:
-        # Who is still being added last: its copy may hold next to nothing.
+        # Replicas that are being added come last: they may be almost empty.
         for broker_id in sorted(state.replicas, key=lambda b: b in state.adding):
-            now = incarnation(broker_id)
+            now = broker_epoch(broker_id)
             if now is not None:
-                seat = Seat(broker_id, now)
-                return _led(replace(_unproven(state, broker_id), isr=(), elr=()), seat, (seat,), min_insync)
+                isr_member = ReplicaIncarnation(broker_id, now)
+                return _led(replace(_unproven(state, broker_id), isr=(), elr=()), isr_member, (isr_member,), min_insync)
     return None
 
 
 def _unproven(state: PartitionState, leader: int) -> PartitionState:
-    """Before `leader` leads, who may lack what was committed: where a tail began there, and what was to be deleted below, are void. An archive stays,
-    it was committed long before; but it does not rest on this copy while there is another."""
-    holders = tuple(b for b in state.holders if b != leader) or state.holders
-    return replace(state, tail_start=-1, log_start_floor=-1, holders=holders)
+    """The state before the election of a leader that may lack committed records. The start offset of the observers and the log start floor
+    become invalid. History below the hand-over offset was committed long before and stays valid, but `leader` is removed from the history
+    replicas if there is another one."""
+    history_replicas = tuple(b for b in state.history_replicas if b != leader) or state.history_replicas
+    return replace(state, tail_start=-1, log_start_floor=-1, history_replicas=history_replicas)
 
 
-def _led(state: PartitionState, leader: Seat, isr: tuple[Seat, ...], min_insync: int) -> PartitionState:
+def _led(
+    state: PartitionState, leader: ReplicaIncarnation, isr: tuple[ReplicaIncarnation, ...], min_insync: int
+) -> PartitionState:
     return replace(
         with_isr(state, isr, min_insync=min_insync),
         leader=leader.broker_id,
-        leader_incarnation=leader.incarnation,
+        leader_broker_epoch=leader.broker_epoch,
         leader_epoch=state.leader_epoch + 1,
         last_isr=(),
     )
@@ -73,65 +81,77 @@ def without(
     state: PartitionState,
     away: Collection[int],
     lost: Collection[int],
-    incarnation: Incarnation,
+    broker_epoch: BrokerEpochs,
     *,
     min_insync: int,
     unclean: bool,
+    replaced: Collection[int] = (),
 ) -> PartitionState | None:
-    """The state once the brokers `away` are gone and those of `lost` are here with a tail that may be lost. None: nothing changes.
+    """The state after the brokers `away` went offline and the brokers `lost` came back with a tail that may be lost. None: no change.
 
-    All of them leave at once, from the ISR as it stands in the log: nothing was acknowledged by fewer than all of it, so whoever is away holds what
-    any of them holds. Who leaves below min.insync.replicas goes to the ELR, unless its tail is lost. If nobody stays, those who are away keep
-    their seats, all of them; with all tails lost the ISR empties and `last_isr` remembers the leader, for the time when nobody of the ELR can prove
-    anything either. Deaths of two records are another matter: between them who was left may have acknowledged alone.
+    All of them leave the ISR in one step. No record was acknowledged by fewer than all ISR members, so each offline member has all
+    acknowledged records. A member that leaves below min.insync.replicas joins the ELR, unless its tail is lost. If no member stays, all
+    offline members remain in the ISR. If all tails are lost, the ISR becomes empty and `last_isr` stores the leader, for the case that the
+    ELR becomes empty too. `replaced` are the brokers of `lost` whose directory is an older copy. Another directory may have all records, so
+    such a broker is not elected cleanly, even as the last one. Failures in separate records are handled separately: between them the
+    remaining members may have acknowledged records alone.
     """
     left = [s for s in state.isr if s.broker_id in away or s.broker_id in lost]
     whole = tuple(s for s in left if s.broker_id not in lost)
     rest = tuple(s for s in state.isr if s not in left)
     elr = tuple(e for e in state.elr if e not in lost)
     if left and rest:
-        # In sync in number, the watermark may rise without those who left.
-        elr = () if len(rest) >= min_insync else (*elr, *(s.broker_id for s in whole))
-    isr = rest or whole  # (never an empty ISR for brokers that may come back whole)
+        # With enough in-sync replicas the high watermark may advance without the members that left.
+        elr = () if len(rest) >= state.effective_min_insync(min_insync) else (*elr, *(s.broker_id for s in whole))
+    isr = rest or whole  # the ISR is not emptied while members may return with complete logs
     last_isr = state.last_isr
     if left and not isr:
         last_isr = (state.leader if any(s.broker_id == state.leader for s in left) else left[-1].broker_id,)
     elif not isr and not elr and state.elr and not last_isr:
         last_isr = (state.elr[-1],)
+    if not isr and not elr and REPLACED not in last_isr and any(b in replaced for b in last_isr):
+        last_isr = (*last_isr, REPLACED)
     leads = any(s.broker_id == state.leader for s in rest)
     if (isr, elr, last_isr) == (state.isr, state.elr, state.last_isr) and (leads or state.leader == NO_LEADER):
         return None
     shrunk = replace(state, isr=isr, elr=elr, last_isr=last_isr, partition_epoch=state.partition_epoch + 1)
     if leads or not left:
         return shrunk
-    found = elected(shrunk, incarnation, min_insync=min_insync, unclean=unclean) or replace(
-        shrunk, leader=NO_LEADER, leader_incarnation=NO_INCARNATION
+    found = elected(shrunk, broker_epoch, min_insync=min_insync, unclean=unclean) or replace(
+        shrunk, leader=NO_LEADER, leader_broker_epoch=NO_BROKER_EPOCH
     )
-    return replace(found, partition_epoch=shrunk.partition_epoch)  # one record, one step
+    return replace(found, partition_epoch=shrunk.partition_epoch)  # one record increments the partition epoch by one
 
 
-def seated_anew(state: PartitionState, seat: Seat) -> PartitionState | None:
-    """A broker came back whole under a new incarnation: its seat goes on, and the leader epoch moves if it led."""
-    if seat.broker_id not in state.isr_ids:
+def with_new_broker_epoch(state: PartitionState, isr_member: ReplicaIncarnation) -> PartitionState | None:
+    """The state after a broker restarted with an intact log. The broker stays in the ISR with its new broker epoch. If the broker is the leader, the
+    leader epoch is incremented. None: the broker is not in the ISR."""
+    if isr_member.broker_id not in state.isr_ids:
         return None
-    isr = tuple(seat if s.broker_id == seat.broker_id else s for s in state.isr)
+    isr = tuple(isr_member if s.broker_id == isr_member.broker_id else s for s in state.isr)
     after = replace(state, isr=isr, partition_epoch=state.partition_epoch + 1)
-    if state.leader == seat.broker_id:
-        after = replace(after, leader_incarnation=seat.incarnation, leader_epoch=state.leader_epoch + 1)
+    if state.leader == isr_member.broker_id:
+        after = replace(after, leader_broker_epoch=isr_member.broker_epoch, leader_epoch=state.leader_epoch + 1)
     return after
 
 
-def led_anew(state: PartitionState) -> PartitionState:
-    """The same leader in a new epoch: it forgets what its followers said of copies that are gone by then."""
+def with_new_leader_epoch(state: PartitionState) -> PartitionState:
+    """The same leader with a new leader epoch. The leader resets the state of its followers, which may describe deleted replicas."""
     return replace(state, leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1)
 
 
-def with_isr(state: PartitionState, isr: tuple[Seat, ...], *, min_insync: int) -> PartitionState:
-    """The state with an ISR that its leader proposed: who leaves below min.insync.replicas stays electable (ELR)."""
+def with_isr(state: PartitionState, isr: tuple[ReplicaIncarnation, ...], *, min_insync: int) -> PartitionState:
+    """The state with an ISR proposed by the leader. Members that leave below min.insync.replicas join the ELR."""
     inside = {s.broker_id for s in isr}
-    if len(isr) >= min_insync:
+    if len(isr) >= state.effective_min_insync(min_insync):
         elr: tuple[int, ...] = ()
     else:
         left = [b for b in state.isr_ids if b not in inside]
         elr = tuple(dict.fromkeys([*(e for e in state.elr if e not in inside), *left]))
     return replace(state, isr=isr, elr=elr, partition_epoch=state.partition_epoch + 1)
+
+
+def without_needless_elr(state: PartitionState, *, min_insync: int) -> PartitionState:
+    """The state after the effective minimum was lowered (a config or fewer replicas). An ISR that reaches the minimum commits without the ELR,
+    so ELR members may lack records."""
+    return replace(state, elr=()) if state.elr and len(state.isr) >= state.effective_min_insync(min_insync) else state

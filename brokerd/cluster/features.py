@@ -1,7 +1,8 @@
-"""What the cluster as a whole has agreed to (KIP-584): features by name and level, finalised in the metadata log.
+"""Features of the cluster (KIP-584): name and level, finalised in the metadata log.
 
-Laws: a feature is finalised only in a log whose level every registered broker reads, and whose programs know it; nothing is lowered unless that was asked for in so many words.
-The log's own level is shown beside them and raised the same way (`levels`). Called by the controller's core and by ApiVersions. Must not come in: what a feature does.
+A feature is finalised only if every registered broker can read the log and knows the feature. A level is lowered only by an explicit
+downgrade. The level of the metadata log is listed with the features and raised in the same way (`levels`). Does not contain the effect of
+a feature.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from brokerd.cluster.levels import FEATURE, LEVEL_MAX, LEVEL_MIN, Range
 
 TRANSACTION_VERSION = "transaction.version"
 FEATURES: dict[str, Range] = {TRANSACTION_VERSION: (0, 2)}
-"""By name the levels that this program serves; 0 is "not finalised". A later range needs a later level of the log, so that nobody is left behind."""
+"""{name: (lowest, highest level)} that this program supports. 0 is "not finalised". A new range requires a new level of the metadata log, so that
+every broker knows it."""
 FEATURES_LEVEL = 4
-"""Of the log: from here on it may say what is finalised."""
+"""Lowest level of the metadata log that can store finalised features."""
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
@@ -21,17 +23,18 @@ def supported() -> dict[str, Range]:
 
 
 def problem(name: str, level: int, upgrade_type: int, current: int, metadata_level: int) -> str | None:
-    """Why feature `name`, at `current`, cannot be finalised at `level` in a log of `metadata_level`, or None. (Not for the log's own level.)"""
+    """Why feature `name`, now at level `current`, cannot be finalised at `level` in a metadata log of level `metadata_level`, or None. Not for
+    the level of the log itself."""
     if name not in FEATURES:
         known = ", ".join(supported())
-        return f"there is no feature {name!r} here; there are {known}"
+        return f"unknown feature {name!r}; known are {known}"
     low, high = FEATURES[name]
     if not low <= level <= high:
-        return f"{name} has levels {low} to {high}, not {level}"
+        return f"{name} supports levels {low} to {high}, not {level}"
     if metadata_level < FEATURES_LEVEL:
-        return f"{name} needs level {FEATURES_LEVEL} of {FEATURE}, which is at {metadata_level}: raise that first"
+        return f"{name} requires {FEATURE} at level {FEATURES_LEVEL} or higher, it is at {metadata_level}: upgrade {FEATURE} first"
     if level < current and upgrade_type not in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
-        return f"{name} is at {current}; to lower it has to be asked for as a downgrade"
+        return f"{name} is at {current}: a lower level requires a downgrade request"
     if level > current and upgrade_type != UPGRADE:
-        return f"{name} is at {current}; to raise it has to be asked for as an upgrade"
+        return f"{name} is at {current}: a higher level requires an upgrade request"
     return None

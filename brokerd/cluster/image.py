@@ -1,7 +1,7 @@
-"""What the metadata log has built: brokers, topics, partitions, configs and access as of one entry.
+"""The metadata image: brokers, topics, partitions, configs and access entries as of one entry of the metadata log.
 
-Law: the image changes by `apply` alone, in log order; after every entry `validate` holds. Absence never deletes (only TopicDeleted does).
-Safety: docs/flows.md. Must not come in: ZooKeeper, sockets, decisions.
+Invariants: only `apply` changes the image, in log order. `validate` succeeds after every entry. Only TopicDeleted deletes a topic; a missing
+record never does. See docs/flows.md. Does not contain ZooKeeper access, sockets or decisions.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from brokerd.cluster.metadata import (
     IsrRefused,
     MetadataError,
     MetadataLevelRaised,
+    MetadataRecord,
     PartitionChanged,
     PartitionsGrown,
-    Record,
     ReplicaReset,
     RequestAnswered,
     TopicConfigChanged,
@@ -35,18 +35,19 @@ from brokerd.cluster.metadata import (
     TopicDeleted,
     TopicReady,
 )
-from brokerd.cluster.model import NO_LEADER, BrokerState, PartitionState, Seat, TopicPartition, TopicState
+from brokerd.cluster.model import NO_LEADER, BrokerState, PartitionState, ReplicaIncarnation, TopicPartition, TopicState
 
 TOMBSTONES_MAX = 100_000
-"""Deleted topic ids remembered, so that a restored database cannot bring a deleted topic back."""
+"""Maximum number of stored ids of deleted topics. They prevent that a restored database recreates a deleted topic."""
 
 
 @dataclass(slots=True)
 class Image:
-    """The state the log has built up to entry `seq`. Mutable, changed by `apply_entry` only; readers never write.
+    """The state as of entry `seq`. Mutable; only `apply_entry` changes it.
 
-    `topics` holds also topics not yet ready. `deleted` remembers tombstones (topic id -> generation). `held` are the records of
-    unfinished entries: they count once the last one is there, and never when their author was deposed before it wrote that.
+    `topics` also contains topics that are not ready. `deleted` contains tombstones {topic id: generation}. `held` are the records of
+    unfinished entries. They are applied with the last entry of the same decision. They are discarded if the controller was deposed before
+    it wrote that entry.
     """
 
     seq: int = 0
@@ -59,11 +60,11 @@ class Image:
     topic_ids: dict[str, UUID] = field(default_factory=dict)
     deleted: dict[UUID, int] = field(default_factory=dict)
     broker_configs: dict[int, tuple[int, dict[str, str]]] = field(default_factory=dict)
-    held: list[Record] = field(default_factory=list)
+    held: list[MetadataRecord] = field(default_factory=list)
     access: dict[str, dict[str, tuple[int, Mapping[str, Any] | None]]] = field(default_factory=dict)
-    """By kind (acl, scram, quota) and key: the generation and the value, None once deleted."""
+    """{kind: {key: (generation, value)}}. Kinds are acl, scram and quota. The value is None after a deletion."""
     features: dict[str, int] = field(default_factory=dict)
-    """Finalised, by name: their levels."""
+    """Finalised features: {name: level}."""
 
     # -- reading ---------------------------------------------------------------------------------------------------
     def topic_named(self, name: str) -> TopicState | None:
@@ -81,13 +82,13 @@ class Image:
     def live_brokers(self) -> list[BrokerState]:
         return [b for _, b in sorted(self.brokers.items()) if b.alive]
 
-    def incarnation(self, broker_id: int) -> int | None:
-        """The current incarnation of a live broker, else None."""
+    def broker_epoch(self, broker_id: int) -> int | None:
+        """The broker epoch of a live broker, else None."""
         broker = self.brokers.get(broker_id)
-        return broker.incarnation if broker is not None and broker.alive else None
+        return broker.broker_epoch if broker is not None and broker.alive else None
 
     def access_to(self, kind: str, key: str) -> tuple[int, Mapping[str, Any] | None]:
-        """(generation, value); 0 and None for what never was. Of kind BROKER: a broker's settings, by its id."""
+        """(generation, value) of an access entry. (0, None) if it never existed. For kind BROKER: the settings of the broker with id `key`."""
         if kind == BROKER:
             return self.broker_configs.get(int(key), (0, None))
         return self.access.get(kind, {}).get(key, (0, None))
@@ -98,23 +99,23 @@ class Image:
                 yield topic, index, state
 
     # -- changing --------------------------------------------------------------------------------------------------
-    def apply_entry(self, entry: Entry, data_hash: str) -> tuple[Record, ...]:
-        """Apply the next entry; the records that count from now on (none of an unfinished one).
+    def apply_entry(self, entry: Entry, data_hash: str) -> tuple[MetadataRecord, ...]:
+        """Apply the next entry. Returns the records that take effect (none for an unfinished entry).
 
-        Raises MetadataError, leaving the image unchanged in seq, when it is not the next one.
+        Raises MetadataError if it is not the next entry. The image is unchanged then.
         """
         if entry.seq != self.seq + 1:
             raise MetadataError(f"entry {entry.seq} does not follow {self.seq}")
         if entry.previous_hash != self.chain_hash:
             raise MetadataError(
-                f"entry {entry.seq} belongs to another log: it follows {entry.previous_hash[:12]}, "
-                f"here is {self.chain_hash[:12]}"
+                f"entry {entry.seq} belongs to another metadata log: its previous hash is {entry.previous_hash[:12]}, "
+                f"expected {self.chain_hash[:12]}"
             )
         if entry.controller_epoch < self.controller_epoch:
             raise MetadataError(f"entry {entry.seq} was written by deposed controller epoch {entry.controller_epoch}")
         if entry.controller_epoch > self.controller_epoch:
             self.held.clear()
-        applied: tuple[Record, ...] = ()
+        applied: tuple[MetadataRecord, ...] = ()
         if entry.unfinished:
             self.held += entry.records
         else:
@@ -125,7 +126,7 @@ class Image:
         self.seq, self.chain_hash, self.controller_epoch = entry.seq, data_hash, entry.controller_epoch
         return applied
 
-    def apply(self, record: Record) -> None:
+    def apply(self, record: MetadataRecord) -> None:
         match record:
             case ClusterCreated():
                 self._reach(record.metadata_version)
@@ -134,12 +135,21 @@ class Image:
                 self._reach(record.level)
             case BrokerUp():
                 self.brokers[record.broker_id] = BrokerState(
-                    record.broker_id, record.incarnation, record.broker_uuid, record.host, record.port,
-                    record.rack, record.failure_domain, True, record.endpoints,
-                )  # fmt: skip
+                    record.broker_id,
+                    record.broker_epoch,
+                    record.broker_uuid,
+                    record.host,
+                    record.port,
+                    record.rack,
+                    record.failure_domain,
+                    True,
+                    record.endpoints,
+                    record.life,
+                    record.tail_doubt,
+                )
             case BrokerDown():
                 old = self.brokers.get(record.broker_id)
-                if old is not None and old.incarnation == record.incarnation:
+                if old is not None and old.broker_epoch == record.broker_epoch:
                     self.brokers[record.broker_id] = replace(old, alive=False)
             case TopicCreated():
                 self.topics[record.topic_id] = TopicState(
@@ -170,9 +180,9 @@ class Image:
             case FeatureFinalised():
                 self.features[record.name] = record.feature_level
             case IsrRefused() | ReplicaReset() | RequestAnswered():
-                pass  # messages to their readers; they leave nothing in the image
+                pass  # notifications to readers of the log, not stored in the image
             case _:
-                raise MetadataError(f"no rule for record {type(record).__name__}")
+                raise MetadataError(f"record type {type(record).__name__} cannot be applied")
 
     def _reach(self, level: int) -> None:
         problem = level_problem(level)
@@ -183,17 +193,17 @@ class Image:
     def _topic(self, topic_id: UUID) -> TopicState:
         topic = self.topics.get(topic_id)
         if topic is None:
-            raise MetadataError(f"record names topic {topic_id}, which the log has not created")
+            raise MetadataError(f"record for unknown topic {topic_id}")
         return topic
 
     def validate(self) -> None:
-        """Every invariant of the image; raises AssertionError with the story."""
+        """Check every invariant of the image. Raises AssertionError."""
         for topic in self.topics.values():
-            assert self.topic_ids.get(topic.name) == topic.topic_id, f"name {topic.name} does not lead to its topic"
+            assert self.topic_ids.get(topic.name) == topic.topic_id, f"name {topic.name} is not mapped to its topic"
             self._validate_topic(topic, topic.partitions)
 
-    def validate_partitions(self, records: Iterable[Record]) -> None:
-        """The invariants of the partitions that `records` changed: what an entry must not break."""
+    def validate_partitions(self, records: Iterable[MetadataRecord]) -> None:
+        """Check the invariants of the partitions that `records` changed. Raises AssertionError."""
         for record in records:
             if isinstance(record, PartitionChanged) and record.topic_id in self.topics:
                 self._validate_topic(self.topics[record.topic_id], (record.partition,))
@@ -203,41 +213,55 @@ class Image:
         for index in indexes:
             p = topic.partitions[index]
             where = f"{topic.name}-{index}: {p}"
-            assert 0 <= index < topic.partition_count, f"partition beyond the count, {where}"
-            assert p.replicas and len(set(p.replicas)) == len(p.replicas), f"replicas empty or doubled, {where}"
-            assert set(p.isr_ids) <= set(p.replicas), f"ISR outside the replicas, {where}"
-            assert len(set(p.isr_ids)) == len(p.isr), f"a broker sits twice in the ISR, {where}"
+            assert 0 <= index < topic.partition_count, f"partition index too large, {where}"
+            assert p.replicas and len(set(p.replicas)) == len(p.replicas), f"replicas empty or duplicate, {where}"
+            assert set(p.isr_ids) <= set(p.replicas), f"ISR member is not a replica, {where}"
+            assert len(set(p.isr_ids)) == len(p.isr), f"duplicate ISR member, {where}"
             assert not set(p.elr) & set(p.isr_ids), f"ELR and ISR overlap, {where}"
-            assert set(p.elr) <= set(p.replicas), f"ELR outside the replicas, {where}"
-            assert set(p.adding) <= set(p.replicas) and set(p.removing) <= set(p.replicas), f"assignment, {where}"
-            assert not set(p.observers) & set(p.replicas), f"an observer is a replica, {where}"
-            assert len(set(p.observers)) == len(p.observers), f"an observer is named twice, {where}"
-            assert p.observers or p.tail_start < 0, f"a tail without an observer, {where}"
-            assert (p.archive_start >= 0) == bool(p.holders), (
-                f"an archive without a holder, or a holder of nothing, {where}"
+            assert set(p.elr) <= set(p.replicas), f"ELR member is not a replica, {where}"
+            assert set(p.adding) <= set(p.replicas) and set(p.removing) <= set(p.replicas), (
+                f"adding or removing broker is not a replica, {where}"
             )
-            assert len(set(p.holders)) == len(p.holders), f"a holder is named twice, {where}"
-            assert not set(p.observers) & set(p.holders), f"a holder observes, {where}"
-            assert p.archive_start >= p.log_start_floor or p.archive_start < 0, (
-                f"an archive of what is deleted, {where}"
+            assert not set(p.observers) & set(p.replicas), f"observer is a replica, {where}"
+            assert len(set(p.observers)) == len(p.observers), f"duplicate observer, {where}"
+            assert p.observers or p.tail_start < 0, f"tail_start without observers, {where}"
+            assert (p.handover_offset >= 0) == bool(p.history_replicas), (
+                f"handover_offset without history_replicas or vice versa, {where}"
+            )
+            assert len(set(p.history_replicas)) == len(p.history_replicas), f"duplicate history replica, {where}"
+            assert not set(p.observers) & set(p.history_replicas), f"history replica is an observer, {where}"
+            assert p.handover_offset >= p.log_start_floor or p.handover_offset < 0, (
+                f"handover_offset below log_start_floor, {where}"
             )
             if p.leader != NO_LEADER:
-                assert Seat(p.leader, p.leader_incarnation) in p.isr, f"leader without its seat in the ISR, {where}"
+                assert ReplicaIncarnation(p.leader, p.leader_broker_epoch) in p.isr, (
+                    f"leader is not in the ISR, {where}"
+                )
             else:
-                assert p.isr or p.elr or p.last_isr, f"nothing left to elect from, {where}"
+                assert p.isr or p.elr or p.last_isr, f"no ISR, ELR or last ISR to elect from, {where}"
 
     # -- snapshots -------------------------------------------------------------------------------------------------
-    def records(self) -> Iterator[Record]:
-        """The shortest list of records that rebuilds this image (without seq, hash and epoch)."""
+    def records(self) -> Iterator[MetadataRecord]:
+        """The records that rebuild this image, without seq, chain hash and controller epoch."""
         yield ClusterCreated(self.cluster_id)
         if self.metadata_version > LEVEL_MIN:
             yield MetadataLevelRaised(self.metadata_version)
         for b in self.brokers.values():
             yield BrokerUp(
-                b.broker_id, b.incarnation, b.broker_uuid, b.host, b.port, b.rack, b.failure_domain, True, b.endpoints
+                b.broker_id,
+                b.broker_epoch,
+                b.broker_uuid,
+                b.host,
+                b.port,
+                b.rack,
+                b.failure_domain,
+                True,
+                b.endpoints,
+                b.life,
+                b.tail_doubt,
             )
             if not b.alive:
-                yield BrokerDown(b.broker_id, b.incarnation)
+                yield BrokerDown(b.broker_id, b.broker_epoch)
         for topic_id, generation in self.deleted.items():
             yield TopicDeleted(topic_id, "", generation)
         for broker_id, (generation, configs) in self.broker_configs.items():
@@ -255,7 +279,7 @@ class Image:
                 yield TopicReady(topic.topic_id)
 
     @staticmethod
-    def from_records(records: Iterable[Record], seq: int, chain_hash: str, controller_epoch: int) -> Image:
+    def from_records(records: Iterable[MetadataRecord], seq: int, chain_hash: str, controller_epoch: int) -> Image:
         image = Image()
         for record in records:
             image.apply(record)

@@ -1,62 +1,75 @@
-"""The metadata log's level: which records may be written, and who can read them (docs/decisions/018).
+"""Levels of the metadata log: which records may be written and which programs can read them (docs/decisions/018).
 
-Laws: a record is written only at the level that knows it; the level is raised by a person, and only once every registered broker has said that
-it reads it; who meets a level, a type, a version or a field that it does not know halts. Called by `metadata`, `appender` and the controller's core.
+A record is written only if the log has reached the level of the record. An operator raises the level. This is possible only if every registered
+broker supports the new level. A program that reads an unknown level, record type, version or field halts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from brokerd.cluster.metadata import Record
+from typing import Any, ClassVar, Protocol, TypeVar
 
 FEATURE = "weir.metadata.version"
-"""The level's name among the features of Kafka's ApiVersions. Not `metadata.version`: tools read that one's numbers as Kafka's own releases."""
+"""Name of the level among the features of ApiVersions. Not `metadata.version`, because tools interpret those levels as Kafka releases."""
 
 LEVELS = {
-    1: "what was written before there were levels; who says nothing reads and writes this",
+    1: "records from before levels were introduced; the level of a program that registers without levels",
     2: "MetadataLevelRaised",
     3: "AccessChanged; the endpoints in BrokerUp",
     4: "FeatureFinalised",
     5: "observers, tail_start and log_start_floor in PartitionChanged",
-    6: "archive_start, archive_epoch and holders in PartitionChanged",
+    6: "archive_start, archive_epoch and holders (handover_offset, handover_epoch, history_replicas) in PartitionChanged",
+    7: "life and tail_doubt in BrokerUp",
 }
 LEVEL_MIN, LEVEL_MAX = min(LEVELS), max(LEVELS)
-"""What this program reads. It writes every one of them."""
+"""The levels that this program reads. It writes all of them."""
 
-ARCHIVE_LEVEL = 6
-"""From there on old records may lie apart."""
+HANDOVER_LEVEL = 6
+"""From this level on a partition may have a hand-over offset: older records are read from the history replicas."""
+LIFE_LEVEL = 7
+"""From this level on the lives of brokers are recorded, so that an older copy of a data directory is detected."""
 
 Range = tuple[int, int]
-SPOKEN: Range = (LEVEL_MIN, LEVEL_MAX)
-UNSAID: Range = (1, 1)
-"""What a registration without a range reads: it is of a program from before there were any."""
+SUPPORTED_LEVELS: Range = (LEVEL_MIN, LEVEL_MAX)
+LEVELS_BY_DEFAULT: Range = (1, 1)
+"""The levels of a registration without levels, which an older program has written."""
 
 
-def level_problem(level: int, spoken: Range = SPOKEN) -> str | None:
-    """Why a program with this range cannot follow a log of this level, or None."""
+def level_problem(level: int, spoken: Range = SUPPORTED_LEVELS) -> str | None:
+    """Why a program that reads the levels `spoken` cannot read a log of this level, or None."""
     low, high = spoken
     if low <= level <= high:
         return None
     newer = "newer" if level > high else "older"
-    return f"the metadata log is at level {level}, {newer} than levels {low} to {high} that can be read; upgrade the older side"
+    return f"the metadata log is at level {level}, {newer} than the supported levels {low} to {high}; upgrade the older side"
 
 
-def version_of(record: Record) -> int:
-    """The lowest version that can hold it: fields that a later version brought are left out while they say nothing new."""
+class Levelled(Protocol):
+    """The part of a metadata record that levels need: a dataclass whose fields may have the metadata keys `version` and `level`."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    LEVEL: ClassVar[int]
+
+    @property
+    def raises_to(self) -> int: ...
+
+
+R = TypeVar("R", bound=Levelled)
+
+
+def version_of(record: Levelled) -> int:
+    """The lowest version that can store the record. Fields of a later version are omitted if they have their default."""
     return max((int(f.metadata.get("version", 1)) for f in _said(record)), default=1)
 
 
-def level_of(record: Record) -> int:
-    """The level that a log must have for this record to be written into it."""
+def level_of(record: Levelled) -> int:
+    """The lowest level of a log that may contain the record."""
     return max([record.LEVEL, *(int(f.metadata.get("level", LEVEL_MIN)) for f in _said(record))])
 
 
-def _said(record: Record) -> Iterator[Field[Any]]:
-    """The fields, also of a state within, whose value is not what their absence means."""
+def _said(record: Levelled) -> Iterator[Field[Any]]:
+    """The fields, including those of a nested state, whose value is not the default."""
     for f in fields(record):
         value = getattr(record, f.name)
         if f.default is MISSING or value != f.default:
@@ -65,8 +78,8 @@ def _said(record: Record) -> Iterator[Field[Any]]:
             yield from (inner for inner in fields(value) if getattr(value, inner.name) != inner.default)
 
 
-def too_new(records: Iterable[Record], level: int) -> Record | None:
-    """The first of `records` that a log of `level` may not hold yet. One that raises the level counts at once."""
+def too_new(records: Iterable[R], level: int) -> R | None:
+    """The first of `records` that a log of `level` may not contain, or None. A record that raises the level applies to the records after it."""
     for record in records:
         level = max(level, record.raises_to)
         if level_of(record) > level:

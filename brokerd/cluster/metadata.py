@@ -1,7 +1,7 @@
-"""The metadata log: its records, its entries, and how they are written down.
+"""The metadata log: records, entries and their encoding.
 
-Law: an unknown type, version, field or level halts the reader (`levels`). Written by the acting controller, read by brokers, standby
-controllers and the console. Must not come in: ZooKeeper, sockets, decisions, what the records build (`image`).
+An unknown type, version, field or level halts the reader (`levels`). The active controller writes the log; brokers, standby controllers
+and the cluster monitor read it. Does not contain ZooKeeper access, sockets, decisions or the image (`image`).
 """
 
 from __future__ import annotations
@@ -10,33 +10,44 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
+from enum import StrEnum
 from typing import Any, ClassVar
 from uuid import UUID
 
 from brokerd.cluster.levels import LEVEL_MIN, version_of
-from brokerd.cluster.model import Endpoint, PartitionState, Seat
+from brokerd.cluster.model import Endpoint, PartitionState, ReplicaIncarnation
 
 ENTRY_BYTES_MAX = 64 * 1024
-"""Bytes, compressed. ZooKeeper keeps hundreds of recent proposals in its heap; larger entries killed small servers."""
+"""Maximum size of an entry in bytes, compressed. ZooKeeper keeps hundreds of recent proposals in its heap: larger entries exhausted small servers."""
 
 BROKER = "broker"
-"""Kind of the rows that want a broker's settings; they are carried as BrokerConfigChanged, everything else of their table as AccessChanged."""
-GROUP = "group"
-"""Kind of the rows that want a group's settings."""
+"""Kind of the database rows with broker settings. They are written as BrokerConfigChanged, all other kinds of that table as AccessChanged."""
+
+
+class AccessKind(StrEnum):
+    """Kind of an AccessChanged record."""
+
+    ACL = "acl"
+    SCRAM = "scram"
+    QUOTA = "quota"
+    GROUP = "group"
+
+
+GROUP = AccessKind.GROUP
 
 GENESIS_HASH = "0" * 64
 
 
 class MetadataError(Exception):
-    """The log cannot be read further: an unknown type, a broken chain, a record that does not fit the image."""
+    """The log cannot be read further: an unknown type, a broken hash chain, or a record that does not apply to the image."""
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """`VERSION` is the highest that is read; a field that a later one brought says so: `field(default=.., metadata={"version": 2, "level": 3})`.
+class MetadataRecord:
+    """`VERSION` is the highest supported version. A field of a later version has metadata: `field(default=.., metadata={"version": 2, "level": 3})`.
 
-    `LEVEL`: from which level of the log on this type is written.
+    `LEVEL` is the lowest level of a log that may contain this type.
     """
 
     VERSION: ClassVar[int] = 1
@@ -48,16 +59,16 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterCreated(Record):
-    """`metadata_version` is the level that the log begins at; what raises it says so to who cannot follow, by its type."""
+class ClusterCreated(MetadataRecord):
+    """`metadata_version` is the initial level of the log. Later levels follow as MetadataLevelRaised."""
 
     cluster_id: str
     metadata_version: int = LEVEL_MIN
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataLevelRaised(Record):
-    """From here on records of `level` may follow. Its type is unknown to programs of level 1: they halt here rather than at the first of those."""
+class MetadataLevelRaised(MetadataRecord):
+    """Records of `level` may follow. Programs of level 1 do not know this type and halt here."""
 
     LEVEL: ClassVar[int] = 2
     level: int
@@ -68,12 +79,16 @@ class MetadataLevelRaised(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerUp(Record):
-    """`tail_intact` is what the broker proved at registration (safety 3); the controller used it for the same entry's elections."""
+class BrokerUp(MetadataRecord):
+    """`tail_intact`: the broker proved at registration that its logs are complete (safety 3). The elections of the same entry use it.
 
-    VERSION: ClassVar[int] = 2
+    `life` is the id of the broker's start, as in its `meta.properties`; the next start is compared with it. `tail_doubt` is the value of a
+    `broker_lives.DirectoryDoubt` if the tail is not intact.
+    """
+
+    VERSION: ClassVar[int] = 3
     broker_id: int
-    incarnation: int
+    broker_epoch: int = field(metadata={"stored": "incarnation"})
     broker_uuid: str
     host: str
     port: int
@@ -81,17 +96,19 @@ class BrokerUp(Record):
     failure_domain: str | None = None
     tail_intact: bool = True
     endpoints: tuple[Endpoint, ...] = field(default=(), metadata={"version": 2, "level": 3})
+    life: str = field(default="", metadata={"version": 3, "level": 7})
+    tail_doubt: str = field(default="", metadata={"version": 3, "level": 7})
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerDown(Record):
+class BrokerDown(MetadataRecord):
     broker_id: int
-    incarnation: int
+    broker_epoch: int = field(metadata={"stored": "incarnation"})
 
 
 @dataclass(frozen=True, slots=True)
-class TopicCreated(Record):
-    """Opens a topic; hidden from clients until TopicReady. Its partitions follow as PartitionChanged, in as many entries as needed."""
+class TopicCreated(MetadataRecord):
+    """A new topic, hidden from clients until TopicReady. Its partitions follow as PartitionChanged, in several entries if necessary."""
 
     topic_id: UUID
     name: str
@@ -101,13 +118,13 @@ class TopicCreated(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicReady(Record):
+class TopicReady(MetadataRecord):
     topic_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
-class TopicDeleted(Record):
-    """The tombstone: the only thing that lets a broker remove this topic's folders."""
+class TopicDeleted(MetadataRecord):
+    """The tombstone of a topic. Only this record allows a broker to delete the topic's directories."""
 
     topic_id: UUID
     name: str
@@ -115,8 +132,8 @@ class TopicDeleted(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionsGrown(Record):
-    """`partition_count` is the new total; the new partitions follow as PartitionChanged in the same entry."""
+class PartitionsGrown(MetadataRecord):
+    """`partition_count` is the new total. The new partitions follow as PartitionChanged in the same entry."""
 
     topic_id: UUID
     generation: int
@@ -124,8 +141,8 @@ class PartitionsGrown(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionChanged(Record):
-    """The whole new state of one partition; `state.partition_epoch` is the old one plus 1 (or 0 for a new partition)."""
+class PartitionChanged(MetadataRecord):
+    """The complete new state of one partition. `state.partition_epoch` is the previous one plus 1, or 0 for a new partition."""
 
     VERSION: ClassVar[int] = 3
     topic_id: UUID
@@ -134,8 +151,8 @@ class PartitionChanged(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicConfigChanged(Record):
-    """`configs` is the whole new map of overrides."""
+class TopicConfigChanged(MetadataRecord):
+    """`configs` is the complete new map of overrides."""
 
     topic_id: UUID
     generation: int
@@ -143,8 +160,8 @@ class TopicConfigChanged(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerConfigChanged(Record):
-    """`broker_id` -1 is the cluster-wide default (Kafka's empty broker name)."""
+class BrokerConfigChanged(MetadataRecord):
+    """`broker_id` -1: cluster-wide settings (Kafka's empty broker name)."""
 
     broker_id: int
     generation: int
@@ -152,8 +169,8 @@ class BrokerConfigChanged(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class AccessChanged(Record):
-    """Who may do what, proves who he is how, and how much of it: one ACL, SCRAM credential or quota as a whole. `value` None: it is no more."""
+class AccessChanged(MetadataRecord):
+    """One ACL, SCRAM credential, quota or group config, as a whole. `value` None: deleted."""
 
     LEVEL: ClassVar[int] = 3
     kind: str
@@ -163,8 +180,8 @@ class AccessChanged(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class FeatureFinalised(Record):
-    """All brokers offer this feature at this level from here on; 0 is none, whatever their files say."""
+class FeatureFinalised(MetadataRecord):
+    """All brokers use this feature at this level. It overrides their settings files. 0: not finalised."""
 
     LEVEL: ClassVar[int] = 4
     name: str
@@ -172,11 +189,11 @@ class FeatureFinalised(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class IsrRefused(Record):
-    """Why an ISR proposal was not accepted. The PartitionChanged after it, the same ISR in the next partition epoch, is what ends it."""
+class IsrRefused(MetadataRecord):
+    """Why an ISR proposal was rejected. A PartitionChanged with the unchanged ISR and the next partition epoch follows and ends the proposal."""
 
     broker_id: int
-    incarnation: int
+    broker_epoch: int = field(metadata={"stored": "incarnation"})
     topic_id: UUID
     partition: int
     leader_epoch: int
@@ -185,8 +202,8 @@ class IsrRefused(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaReset(Record):
-    """Broker `broker_id` (not leader, not in the ISR by now) throws its copy away and fetches it anew: replica recovery."""
+class ReplicaReset(MetadataRecord):
+    """Replica recovery: broker `broker_id`, which is neither leader nor ISR member, deletes its replica and fetches it again."""
 
     topic_id: UUID
     partition: int
@@ -195,8 +212,8 @@ class ReplicaReset(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class RequestAnswered(Record):
-    """The answer to `/requests/<request_id>`. `error` is Kafka's code (0 = done); `result` depends on the request's kind."""
+class RequestAnswered(MetadataRecord):
+    """The response to `/requests/<request_id>`. `error` is Kafka's error code (0: success). `result` depends on the kind of the request."""
 
     request_id: str
     error: int
@@ -204,14 +221,27 @@ class RequestAnswered(Record):
     result: Mapping[str, Any]
 
 
-RECORD_TYPES: dict[str, type[Record]] = {
+RECORD_TYPES: dict[str, type[MetadataRecord]] = {
     cls.__name__: cls
     for cls in (
-        ClusterCreated, BrokerUp, BrokerDown, TopicCreated, TopicReady, TopicDeleted, PartitionsGrown, PartitionChanged,
-        TopicConfigChanged, BrokerConfigChanged, AccessChanged, FeatureFinalised, IsrRefused, ReplicaReset, RequestAnswered,
+        ClusterCreated,
+        BrokerUp,
+        BrokerDown,
+        TopicCreated,
+        TopicReady,
+        TopicDeleted,
+        PartitionsGrown,
+        PartitionChanged,
+        TopicConfigChanged,
+        BrokerConfigChanged,
+        AccessChanged,
+        FeatureFinalised,
+        IsrRefused,
+        ReplicaReset,
+        RequestAnswered,
         MetadataLevelRaised,
     )
-}  # fmt: skip
+}
 
 
 ENTRY_KEYS = frozenset({"seq", "epoch", "batch", "previous", "records", "unfinished"})
@@ -219,24 +249,27 @@ ENTRY_KEYS = frozenset({"seq", "epoch", "batch", "previous", "records", "unfinis
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One znode of the log. (`controller_epoch`, `batch_id`) is the writer's token: it settles unknown outcomes.
+    """One znode of the log. (`controller_epoch`, `batch_id`) is the writer's token, which resolves unknown outcomes.
 
-    `previous_hash` chains entries, so that an older or foreign log is recognised. `encode` gives at most ENTRY_BYTES_MAX.
-    `unfinished`: what was decided at once did not fit; nothing of it counts before its last entry (docs/decisions/014).
+    `previous_hash` chains the entries, so that an older or foreign log is detected. `unfinished`: the decision did not fit into one entry
+    of at most ENTRY_BYTES_MAX. Its records take effect with its last entry (docs/decisions/014).
     """
 
     seq: int
     controller_epoch: int
     batch_id: str
     previous_hash: str
-    records: tuple[Record, ...]
+    records: tuple[MetadataRecord, ...]
     unfinished: bool = False
 
     def encode(self) -> bytes:
         body = {
-            "seq": self.seq, "epoch": self.controller_epoch, "batch": self.batch_id, "previous": self.previous_hash,
+            "seq": self.seq,
+            "epoch": self.controller_epoch,
+            "batch": self.batch_id,
+            "previous": self.previous_hash,
             "records": [record_to_json(r) for r in self.records],
-        }  # fmt: skip
+        }
         if self.unfinished:
             body["unfinished"] = True
         return zlib.compress(json.dumps(body, separators=(",", ":"), sort_keys=True).encode(), 6)
@@ -245,41 +278,55 @@ class Entry:
     def decode(data: bytes) -> Entry:
         try:
             body = json.loads(zlib.decompress(data))
-            if strange := body.keys() - ENTRY_KEYS:
-                raise MetadataError(f"metadata log entry {body['seq']} says {sorted(strange)}: newer than this program")
+            if unknown := body.keys() - ENTRY_KEYS:
+                raise MetadataError(
+                    f"unknown keys {sorted(unknown)} in metadata log entry {body['seq']}: upgrade this program"
+                )
             return Entry(
-                body["seq"], body["epoch"], body["batch"], body["previous"],
-                tuple(record_from_json(r) for r in body["records"]), body.get("unfinished", False),
-            )  # fmt: skip
+                body["seq"],
+                body["epoch"],
+                body["batch"],
+                body["previous"],
+                tuple(record_from_json(r) for r in body["records"]),
+                body.get("unfinished", False),
+            )
         except (ValueError, KeyError, TypeError, zlib.error) as e:
-            raise MetadataError(f"metadata log entry cannot be read: {e}") from e
+            raise MetadataError(f"cannot read metadata log entry: {e}") from e
+
+
+def stored_name(f: Field[Any]) -> str:
+    """The name under which a field is stored in the metadata log. It stays when the Python name changes."""
+    return str(f.metadata.get("stored", f.name))
+
+
+STATE_FIELDS = {stored_name(f): f.name for f in fields(PartitionState)}
+"""Stored name to Python name of the fields of `PartitionState`."""
 
 
 def entry_hash(data: bytes) -> str:
-    """The chain hash an entry leaves behind: over its encoded bytes, which contain the previous hash."""
+    """The chain hash after an entry: SHA-256 of its encoded bytes, which contain the previous hash."""
     return hashlib.sha256(data).hexdigest()
 
 
-def record_to_json(record: Record) -> dict[str, Any]:
+def record_to_json(record: MetadataRecord) -> dict[str, Any]:
     version = version_of(record)
     out: dict[str, Any] = {"type": type(record).__name__, "version": version}
     for f in fields(record):
         if f.metadata.get("version", 1) <= version:
-            out[f.name] = _to_json(getattr(record, f.name), version)
+            out[stored_name(f)] = _to_json(getattr(record, f.name), version)
     return out
 
 
-def record_from_json(data: Mapping[str, Any]) -> Record:
+def record_from_json(data: Mapping[str, Any]) -> MetadataRecord:
     cls = RECORD_TYPES.get(data["type"])
     if cls is None or data["version"] > cls.VERSION:
-        raise MetadataError(
-            f"record type {data['type']!r} version {data['version']} is newer than this program; upgrade it"
-        )
+        raise MetadataError(f"unknown record type {data['type']!r} version {data['version']}: upgrade this program")
     values: dict[str, Any] = {}
     for f in fields(cls):
-        if f.name not in data:
+        name = stored_name(f)
+        if name not in data:
             continue
-        value = data[f.name]
+        value = data[name]
         if f.name == "topic_id":
             value = UUID(value)
         elif f.name == "state":
@@ -288,12 +335,12 @@ def record_from_json(data: Mapping[str, Any]) -> Record:
             value = tuple(Endpoint(*e) for e in value)
         values[f.name] = value
     if len(values) + 2 < len(data):
-        strange = sorted(data.keys() - values.keys() - {"type", "version"})
-        raise MetadataError(f"record {data['type']} says {strange}, which this program does not know; upgrade it")
+        unknown = sorted(data.keys() - {stored_name(f) for f in fields(cls)} - {"type", "version"})
+        raise MetadataError(f"unknown fields {unknown} in record {data['type']}: upgrade this program")
     try:
         return cls(**values)
     except TypeError as e:
-        raise MetadataError(f"record {data['type']} cannot be read: {e}") from e
+        raise MetadataError(f"cannot read record {data['type']}: {e}") from e
 
 
 def _to_json(value: Any, version: int) -> Any:
@@ -307,29 +354,29 @@ def _to_json(value: Any, version: int) -> Any:
 
 
 def partition_state_to_json(state: PartitionState, version: int = PartitionChanged.VERSION) -> dict[str, Any]:
-    """`version` is the record's around it."""
-    out = {f.name: getattr(state, f.name) for f in fields(state) if f.metadata.get("version", 1) <= version}
-    out["isr"] = [list(seat) for seat in state.isr]
+    """`version` is the version of the record that contains the state. Some fields are stored under an older name (metadata key `stored`)."""
+    out = {stored_name(f): getattr(state, f.name) for f in fields(state) if f.metadata.get("version", 1) <= version}
+    out["isr"] = [list(isr_member) for isr_member in state.isr]
     return out
 
 
 def partition_state_from_json(data: Mapping[str, Any]) -> PartitionState:
-    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
     try:
-        values["isr"] = tuple(Seat(*seat) for seat in data["isr"])
+        values: dict[str, Any] = {STATE_FIELDS[k]: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+        values["isr"] = tuple(ReplicaIncarnation(*isr_member) for isr_member in data["isr"])
         return PartitionState(**values)
     except (TypeError, KeyError) as e:
-        raise MetadataError(f"the state of a partition cannot be read: {e}") from e
+        raise MetadataError(f"cannot read partition state: {e}") from e
 
 
-def pack_chunks(records: Iterable[Record], bytes_max: int = ENTRY_BYTES_MAX) -> list[bytes]:
-    """Records as compressed chunks of at most `bytes_max` bytes each, for snapshots and image checkpoints."""
+def pack_chunks(records: Iterable[MetadataRecord], bytes_max: int = ENTRY_BYTES_MAX) -> list[bytes]:
+    """Records as compressed chunks of at most `bytes_max` bytes each, for snapshots."""
     chunks: list[bytes] = []
     batch: list[dict[str, Any]] = []
     size = 0
     for record in records:
         data = record_to_json(record)
-        # JSON text is an upper bound of its compressed size, short of a few bytes of header.
+        # The length of the JSON text plus a few header bytes is an upper bound of the compressed size.
         length = len(json.dumps(data, separators=(",", ":"))) + 1
         if batch and size + length > bytes_max - 64:
             chunks.append(zlib.compress(json.dumps(batch, separators=(",", ":")).encode(), 6))
@@ -341,11 +388,11 @@ def pack_chunks(records: Iterable[Record], bytes_max: int = ENTRY_BYTES_MAX) -> 
     return chunks
 
 
-def unpack_chunks(chunks: Sequence[bytes]) -> Iterator[Record]:
+def unpack_chunks(chunks: Sequence[bytes]) -> Iterator[MetadataRecord]:
     for chunk in chunks:
         try:
             data = json.loads(zlib.decompress(chunk))
         except (ValueError, zlib.error) as e:
-            raise MetadataError(f"snapshot chunk cannot be read: {e}") from e
+            raise MetadataError(f"cannot read snapshot chunk: {e}") from e
         for record in data:
             yield record_from_json(record)

@@ -1,6 +1,6 @@
-"""The nouns both halves share: clocks, seats, brokers, topics, partitions.
+"""Data model of brokers and control plane: clock readings, ISR members, endpoints, brokers, topics, partitions.
 
-Law: values only. No I/O, no clock, no policy (who is elected is `election`, where replicas go is `placement`).
+Values only. Does not contain I/O, clocks or policy (`election` elects leaders, `placement` places replicas).
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from typing import NamedTuple
 from uuid import UUID
 
 NO_LEADER = -1
-NO_INCARNATION = -1
+NO_BROKER_EPOCH = -1
+REPLACED = -1
+"""In `last_isr`, after the last member: the directory of that member was replaced by an older copy. No broker has this id, so it is never elected."""
 
 TOPIC_NAME_LENGTH_MAX = 249
-"""Characters. Kafka's limit: the folder is named `<topic>-<partition>` and file systems stop at 255 bytes."""
+"""Characters. Kafka's limit: the directory is named `<topic>-<partition>`, and file names have at most 255 bytes."""
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
@@ -25,31 +27,28 @@ INTERNAL_TOPICS = frozenset({GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC})
 
 
 class Now(NamedTuple):
-    """The two clocks. Timers use `mono_ms` (never jumps), retention and record timestamps use `wall_ms` (Unix ms)."""
+    """The time of both clocks. Timers use `mono_ms` (monotonic); retention and record timestamps use `wall_ms` (Unix time in ms)."""
 
     mono_ms: int
     wall_ms: int
 
 
 class TopicPartition(NamedTuple):
-    """A partition's name inside the house: by topic *id*, so that a recreated topic is another one."""
+    """Identifies a partition by topic *id*, so that a recreated topic has different partitions."""
 
     topic_id: UUID
     partition: int
 
 
-class Seat(NamedTuple):
-    """A seat in an ISR: it belongs to one incarnation of a broker, not to its number.
-
-    `incarnation` is the czxid of the broker's registration znode, Kafka's "broker epoch".
-    """
+class ReplicaIncarnation(NamedTuple):
+    """An ISR member: one incarnation of a broker (KIP-903). `broker_epoch` is the czxid of the broker's registration znode."""
 
     broker_id: int
-    incarnation: int
+    broker_epoch: int
 
 
 class Endpoint(NamedTuple):
-    """Where a broker is reached by one of its listeners, and how (Kafka's security protocols)."""
+    """Address and security protocol of one listener of a broker."""
 
     listener: str
     host: str
@@ -59,13 +58,14 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """A broker as the metadata log knows it. `alive` is false after BrokerDown; the last endpoint is kept for display.
+    """A broker in the metadata log. `alive` is false after BrokerDown; the last endpoints are kept for display.
 
-    `host` and `port` are of a listener without security where there is one, else of the brokers' own; `endpoints` are all of them (none: an older broker with one).
+    `host` and `port` belong to a PLAINTEXT listener if there is one, else to the inter-broker listener. `endpoints` contains all
+    listeners. It is empty for a broker of an older version, which has one listener.
     """
 
     broker_id: int
-    incarnation: int
+    broker_epoch: int
     broker_uuid: str
     host: str
     port: int
@@ -73,9 +73,13 @@ class BrokerState:
     failure_domain: str | None = None
     alive: bool = True
     endpoints: tuple[Endpoint, ...] = ()
+    life: str = ""
+    """Id of the broker's last registered start. "": an older program. The next start must prove that its directory continues this life."""
+    tail_doubt: str = ""
+    """Why that start may lack records: the value of a `broker_lives.DirectoryDoubt`. Empty: no doubt."""
 
     def address(self, listener: str) -> tuple[str, int] | None:
-        """(host, port) for whoever comes by `listener`; None when this broker has none of that name."""
+        """(host, port) of the broker for clients of `listener`. None if the broker has no listener of that name."""
         if not self.endpoints:
             return self.host, self.port
         return next(((e.host, e.port) for e in self.endpoints if e.listener == listener), None)
@@ -83,27 +87,27 @@ class BrokerState:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """What the metadata log says of one partition (KIP-497 and KIP-966 words).
+    """One partition in the metadata log, with the terms of KIP-497 and KIP-966.
 
-    `replicas` is in preference order and includes `adding`; `removing` is a subset of it. `elr` lists brokers that left
-    the ISR below min.insync.replicas and are still complete; `last_isr` the last of the ISR when both isr and elr
-    ran empty of trustworthy logs. `leader` is NO_LEADER when offline. `leader_epoch` grows with every election,
-    `partition_epoch` with every change. `assignment_generation` grows with every change of `replicas`, `adding` or
-    `removing`: the number a move's step is bound to.
+    `replicas` is in preference order and includes `adding` and `removing`. `elr` are brokers that left the ISR below min.insync.replicas and
+    are still complete. `last_isr` is the last ISR member, stored when ISR and ELR have no complete log left. REPLACED after it: the directory
+    of that member was replaced by an older copy, so that only an unclean election makes the partition available. `leader` is NO_LEADER if the
+    partition is offline. `leader_epoch` increases with every election, `partition_epoch` with every change. `assignment_generation`
+    increases with every change of `replicas`, `adding` or `removing`. The steps of a move refer to it.
 
-    `observers` hold a copy from offset `tail_start` on (-1: their leader has not said where yet) and count for nothing: not in the ISR,
-    no high watermark waits for them, nobody elects them, clients hear nothing of them (safety section 8). Below `log_start_floor`
-    (-1: none) a leader keeps nothing, once it is committed.
+    `observers` replicate from offset `tail_start` on (-1: the leader has not chosen it yet). They are not in the ISR, do not affect the high
+    watermark, are not electable and are not returned to clients (safety section 8). Below `log_start_floor` (-1: none) the leader deletes
+    records as soon as the floor is committed.
 
-    `archive_start` (-1: none): who is no holder need keep nothing below it; the copies of `holders` reach below, down to where the log begins. Who
-    holds and is no replica (any more, once a hand-over is through) takes nothing new and counts for nothing: its leader reads there. `archive_epoch`:
-    records of this leader epoch or a later one lie above `archive_start`.
+    `handover_offset` (-1: none): only `history_replicas` keep records below it, down to the log start offset. A history replica that is not
+    in `replicas` any more gets no new records and has no vote. The leader reads old records from the history replicas. `handover_epoch`:
+    records of this leader epoch or a later one are at or above `handover_offset`.
     """
 
     replicas: tuple[int, ...]
-    isr: tuple[Seat, ...]
+    isr: tuple[ReplicaIncarnation, ...]
     leader: int = NO_LEADER
-    leader_incarnation: int = NO_INCARNATION
+    leader_broker_epoch: int = field(default=NO_BROKER_EPOCH, metadata={"stored": "leader_incarnation"})
     leader_epoch: int = 0
     partition_epoch: int = 0
     elr: tuple[int, ...] = ()
@@ -114,27 +118,31 @@ class PartitionState:
     observers: tuple[int, ...] = field(default=(), metadata={"version": 2, "level": 5})
     tail_start: int = field(default=-1, metadata={"version": 2, "level": 5})
     log_start_floor: int = field(default=-1, metadata={"version": 2, "level": 5})
-    archive_start: int = field(default=-1, metadata={"version": 3, "level": 6})
-    archive_epoch: int = field(default=-1, metadata={"version": 3, "level": 6})
-    holders: tuple[int, ...] = field(default=(), metadata={"version": 3, "level": 6})
+    handover_offset: int = field(default=-1, metadata={"version": 3, "level": 6, "stored": "archive_start"})
+    handover_epoch: int = field(default=-1, metadata={"version": 3, "level": 6, "stored": "archive_epoch"})
+    history_replicas: tuple[int, ...] = field(default=(), metadata={"version": 3, "level": 6, "stored": "holders"})
 
     @property
     def isr_ids(self) -> tuple[int, ...]:
-        return tuple(seat.broker_id for seat in self.isr)
+        return tuple(isr_member.broker_id for isr_member in self.isr)
 
     @property
     def hosts(self) -> tuple[int, ...]:
-        """Every broker with a copy, whether it counts or not."""
-        return (*self.replicas, *self.observers, *(b for b in self.holders if b not in self.replicas))
+        """Every broker that stores the partition: replicas, observers and history replicas."""
+        return (*self.replicas, *self.observers, *(b for b in self.history_replicas if b not in self.replicas))
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas once a running reassignment is through."""
+        """The replicas after a running reassignment."""
         return tuple(r for r in self.replicas if r not in self.removing)
 
     @property
     def reassigning(self) -> bool:
         return bool(self.adding or self.removing)
+
+    def effective_min_insync(self, configured: int) -> int:
+        """`configured` is the topic's min.insync.replicas. See the function `effective_min_insync`."""
+        return effective_min_insync(configured, self.replicas, self.adding, self.removing)
 
     @property
     def under_replicated(self) -> bool:
@@ -142,14 +150,25 @@ class PartitionState:
 
 
 def replicas_owed(replicas: Sequence[int], adding: Sequence[int] = (), removing: Sequence[int] = ()) -> int:
-    """How many replicas a partition is owed in sync. One that is only joining is not owed yet, one that is leaving not any more
-    (KIP-455): a healthy move lacks nothing, one that loses a member does."""
+    """The expected number of in-sync replicas. During a reassignment neither joining nor leaving replicas are expected (KIP-455). So a healthy
+    reassignment is not under-replicated, and one that loses a replica is."""
     return len(replicas) - max(len(adding), len(removing))
+
+
+def effective_min_insync(
+    configured: int, replicas: Sequence[int], adding: Sequence[int] = (), removing: Sequence[int] = ()
+) -> int:
+    """How many replicas must be in sync for acks=all and for the high watermark: min.insync.replicas, but at most the number of replicas
+    (Kafka: Partition.effectiveMinIsr). Leader, controller and console use this function (decision 038).
+
+    During a reassignment the limit is `replicas_owed`. Otherwise a topic with one replica would reject writes during its reassignment.
+    """
+    return max(1, min(configured, replicas_owed(replicas, adding, removing)))
 
 
 @dataclass(slots=True)
 class TopicState:
-    """A topic in the image. `generation` echoes the generation of the database row that the log last applied (safety 1)."""
+    """A topic in the image. `generation` is the generation of the database row that was last written to the log (safety 1)."""
 
     topic_id: UUID
     name: str
@@ -165,11 +184,11 @@ class TopicState:
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Why `name` cannot name a topic (Kafka's rules), or None. The text goes to the client as it stands."""
+    """Why `name` is not a valid topic name (Kafka's rules), or None. The client receives the text unchanged."""
     if not name:
-        return "Topic name is empty; give 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'."
+        return "Topic name is empty; expected 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'."
     if name in (".", ".."):
-        return f"Topic name {name!r} is a folder's name; choose another."
+        return f"Topic name {name!r} is a directory name; choose another."
     if len(name) > TOPIC_NAME_LENGTH_MAX:
         return f"Topic name has {len(name)} characters; at most {TOPIC_NAME_LENGTH_MAX} are allowed."
     if not _TOPIC_NAME.match(name):
@@ -178,5 +197,5 @@ def topic_name_problem(name: str) -> str | None:
 
 
 def topic_names_collide(one: str, other: str) -> bool:
-    """True if the two differ only in '.' and '_' (Kafka: their metric names would be the same)."""
+    """True if the names differ only in '.' and '_' (Kafka: their metric names would be the same)."""
     return one.replace(".", "_") == other.replace(".", "_")

@@ -1,6 +1,7 @@
-"""Where replicas go. Pure and deterministic: the same brokers and topic give the same places.
+"""Replica placement. Pure and deterministic: the same brokers and topic give the same placement.
 
-Laws: replicas of one partition never share a failure domain while enough domains live; racks are spread; the least loaded first.
+Replicas of one partition are in different failure domains if enough domains are alive. Racks are spread. The least loaded brokers are
+preferred.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from brokerd.cluster.model import BrokerState
 
 
 class PlacementError(ValueError):
-    """No placement is possible; the text says why."""
+    """No placement is possible. The message gives the reason."""
 
 
 def place(
@@ -23,11 +24,11 @@ def place(
     brokers: Sequence[BrokerState],
     load: Mapping[int, int],
 ) -> list[tuple[int, ...]]:
-    """Replicas for `count` partitions. `load` is replicas per broker so far. Raises PlacementError."""
+    """Replicas of `count` new partitions, the first is the preferred leader. `load` is the number of replicas per broker. Raises PlacementError."""
     domains = {b.failure_domain or f"broker-{b.broker_id}" for b in brokers}
     if replication_factor > len(brokers):
         raise PlacementError(
-            f"replication factor {replication_factor} is larger than the {len(brokers)} brokers that are alive"
+            f"replication factor {replication_factor} is larger than the number of available brokers, {len(brokers)}"
         )
     spread = replication_factor <= len(domains)
     carried = {b.broker_id: load.get(b.broker_id, 0) for b in brokers}
@@ -49,7 +50,7 @@ def place(
                 if b not in chosen and not (spread and (b.failure_domain or f"broker-{b.broker_id}") in used_domains)
             ]
             if not free:
-                raise PlacementError("no broker outside the failure domains already used")
+                raise PlacementError("no broker is available in another failure domain")
             weight = leads if not chosen else carried
             best = min(
                 range(len(free)),

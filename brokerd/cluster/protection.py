@@ -1,4 +1,4 @@
-"""How ZooKeeper is come to: sealed or not, as whom, and whose the nodes are that are made there. Law: a value; shows no secret."""
+"""ZooKeeper connection security: TLS context, SASL credentials, and the ACL of created znodes. Its repr contains no secret."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """`context` makes what the next connection is sealed with. `user`: by SASL (DIGEST-MD5). `owned`: nodes are made for this user alone."""
+    """`context` creates the TLS context of the next connection; None: no TLS. `user` and `password`: SASL login (DIGEST-MD5). `owned`: created
+    znodes are accessible to this user only."""
 
     context: Callable[[], ssl.SSLContext] | None = None
     user: str | None = None
@@ -18,4 +19,4 @@ class Protection:
 
 
 OPEN = Protection()
-"""In the clear, as nobody, nodes that everybody may change."""
+"""No TLS, no SASL, znodes without access control."""

@@ -1,7 +1,8 @@
-"""Writes the image beside the metadata log and cuts the log below it.
+"""Writes snapshots of the metadata image and deletes older entries of the metadata log.
 
-Laws (safety.md section 2): chunks first, then one fenced multi sets the pointer; readers follow only the pointer; two snapshots are
-kept and the log is cut below the older. Begun by bytes of log, not by count. Called by the controller's runner.
+Invariants (safety.md section 2): the chunks are written first; then one multi with a check of the controller epoch sets the pointer.
+Readers use only the pointer. Two snapshots are kept, and the log is deleted up to the older one. A snapshot is due after a number of bytes
+of log.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 
 LOG_BYTES_PER_SNAPSHOT = 8 * 1024 * 1024
 POINTER_KEYS = frozenset({"seq", "hash", "epoch", "chunks", "folder"})
-"""What the pointer says, and all that it may say: another key wants another reader."""
+"""The keys of the pointer znode. A reader rejects other keys."""
 CUT_AT_ONCE = 200
 """Znodes deleted in one multi."""
 
@@ -31,7 +32,7 @@ class SnapshotWriter:
         self._busy = False
 
     def appended(self, bytes_so_far: int) -> None:
-        """Tell how much log this term has written; begins a snapshot when it is enough."""
+        """Called after an append. `bytes_so_far`: log bytes written in this controller term. Starts a snapshot if it is due."""
         if not self._busy and not self._image.held and bytes_so_far - self._written_at >= self._log_bytes:
             self._written_at = bytes_so_far
             self._begin()
@@ -42,8 +43,12 @@ class SnapshotWriter:
         chunks = pack_chunks(image.records())
         folder = f"{image.seq:020d}-{image.controller_epoch}"
         pointer = {
-            "seq": image.seq, "hash": image.chain_hash, "epoch": image.controller_epoch, "chunks": len(chunks), "folder": folder,
-        }  # fmt: skip
+            "seq": image.seq,
+            "hash": image.chain_hash,
+            "epoch": image.controller_epoch,
+            "chunks": len(chunks),
+            "folder": folder,
+        }
         path = f"{znodes.SNAPSHOTS}/{folder}"
 
         def write(i: int) -> None:
@@ -76,7 +81,7 @@ class SnapshotWriter:
             if not result.ok:
                 self._busy = False
                 return
-            log.info("metadata snapshot at entry %s", pointer["seq"])
+            log.info("metadata snapshot written seq=%s", pointer["seq"])
             if old is not None:
                 self._cut(int(old["seq"]), str(old["folder"]))
             else:
@@ -85,7 +90,7 @@ class SnapshotWriter:
         self._store.multi([Check(znodes.CONTROLLER_EPOCH, self._epoch_version), step], pointed)
 
     def _cut(self, below: int, older: str) -> None:
-        """Delete entries up to `below`, oldest first, so that what is left is always one piece; then snapshots before `older`."""
+        """Delete entries up to `below`, oldest first, so that the remaining log has no gap. Then delete snapshots before `older`."""
 
         def listed(result: Result) -> None:
             names = [n for n in result.children if int(n) <= below][:CUT_AT_ONCE]
@@ -99,7 +104,7 @@ class SnapshotWriter:
         self._store.children(znodes.LOG, listed)
 
     def _tidy(self, older: str) -> None:
-        """Delete what nobody follows any more: snapshots before `older`, chunks first. Who reads one just now looks again."""
+        """Delete snapshots before `older`, chunks first. A reader that loses its snapshot reads the pointer again."""
 
         def listed(result: Result) -> None:
             gone = [n for n in result.children if n < older]

@@ -1,7 +1,7 @@
-"""The small part of ZooKeeper that this house needs, as an interface.
+"""Interface of the ZooKeeper operations that Weir uses. Implemented by `zookeeper` and by the simulation.
 
-Laws: every call is answered exactly once, inside `pump`, on the owner's thread; an outcome that is not known is CONNECTION_LOSS and
-nothing else; answers of an earlier session are CONNECTION_LOSS too. Implemented by `zookeeper` and by the simulation.
+Contract: every call completes exactly once, inside `pump`, on the thread of the store's owner. Calls of one connection complete in order. A call
+with an unknown outcome completes with CONNECTION_LOSS, and so does a call of an earlier session.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class Code(Enum):
     NODE_EXISTS = "node exists"
     BAD_VERSION = "bad version"
     NOT_EMPTY = "not empty"
-    ROLLED_BACK = "rolled back"  # an operation of a multi whose neighbour failed
-    CONNECTION_LOSS = "connection loss"  # unknown whether it happened
+    ROLLED_BACK = "rolled back"  # an operation of a multi in which another operation failed
+    CONNECTION_LOSS = "connection loss"  # the outcome is unknown
     OTHER = "other"
 
 
@@ -44,7 +44,7 @@ class Result:
     stat: Stat | None = None
     children: tuple[str, ...] = ()
     codes: tuple[Code, ...] = ()
-    """Of a multi: one per operation."""
+    """Result codes of a multi, one per operation."""
 
     @property
     def ok(self) -> bool:
@@ -82,10 +82,10 @@ Done = Callable[[Result], None]
 
 
 class Store(Protocol):
-    """`zk_session` is 0 while not connected.
+    """`zk_session` is the session id, 0 while not connected.
 
-    `watch` callbacks carry the path and fire once. While one waits for a path (for its data, or for its children), another for the same adds
-    nothing: who looks again and again is called once.
+    A `watch` callback gets the path and fires once. A second watch of the same kind (data or children) on the same path has no effect while
+    the first is pending.
     """
 
     on_session: Callable[[SessionState], None]

@@ -1,8 +1,8 @@
-"""Follows the metadata log: a loop, not an event.
+"""Reads the metadata log and applies it to the image.
 
-Laws (safety.md section 2): sync before a session's first read; read the head, then every entry up to it, and look again; woken by
-the watch, by each reconnect and every 2 s regardless; a missing entry means the snapshot; a head below what was applied halts, it
-never rolls back. Used by brokers, controllers and the observer alike.
+Invariants (safety.md section 2): the tailer syncs before the first read of a session. It reads the head, then every entry up to the head, then
+the head again. The watch, each reconnect and a timer of 2 s trigger a read. If an entry is missing, the tailer loads the snapshot. A head below
+the last applied entry halts the tailer. The image is never rolled back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 
 from brokerd.cluster import znodes
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import Entry, MetadataError, Record, entry_hash, unpack_chunks
+from brokerd.cluster.metadata import Entry, MetadataError, MetadataRecord, entry_hash, unpack_chunks
 from brokerd.cluster.model import Now
 from brokerd.cluster.snapshots import POINTER_KEYS
 from brokerd.cluster.store import Code, Result, Store
@@ -23,14 +23,16 @@ log = logging.getLogger(__name__)
 
 LOOK_AGAIN_MS = 2_000
 ENTRIES_AT_ONCE = 64
-"""Entries asked for without waiting: bounds memory, hides round trips."""
+"""Number of entries that are read concurrently. Limits memory and hides round trips."""
+
+Confirmed = Callable[[bool], None]
 
 
-class Listener(Protocol):
+class TailerListener(Protocol):
     def image_loaded(self, image: Image, now: Now) -> None: ...
 
-    def entry_applied(self, image: Image, records: Sequence[Record], now: Now) -> None:
-        """`records` count from now on; there are none when the entry is unfinished."""
+    def entry_applied(self, image: Image, records: Sequence[MetadataRecord], now: Now) -> None:
+        """`records` have taken effect. Empty if the entry is unfinished."""
 
     def caught_up(self, image: Image, now: Now) -> None: ...
 
@@ -38,33 +40,48 @@ class Listener(Protocol):
 
 
 class Tailer:
-    def __init__(self, store: Store, listener: Listener, clock: Callable[[], Now], image: Image | None = None) -> None:
+    def __init__(
+        self, store: Store, listener: TailerListener, clock: Callable[[], Now], image: Image | None = None
+    ) -> None:
         self._store, self._listener, self._clock = store, listener, clock
         self.image = image or Image()
         self.halted: str | None = None
         self.current = False
-        """True once the head, read after a sync of this connection, was reached."""
-        self._round = 0  # of connections; callbacks of an earlier one are void
+        """True if the image has reached the head that was read after a sync of this connection."""
+        self._round = 0  # connection number; callbacks of an earlier connection are ignored
         self._busy = False
         self._again = False
         self._looked_ms = 0
+        self._unsynced: list[Confirmed] = []
+        """Confirmations that wait for a sync that starts after their request."""
+        self._confirming: list[Confirmed] = []
+        """Confirmations of the current round, which started with a sync."""
 
     def connected(self) -> None:
         self._round += 1
-        self._busy = True
-        round_ = self._round
-        self._store.sync("/", lambda result: self._synced(round_, result))
+        self._sync()
 
     def disconnected(self) -> None:
         self._round += 1
         self._busy = self._again = self.current = False
+        self._not_confirmed(also_unsynced=True)
+
+    def confirm(self, done: Confirmed) -> None:
+        """Start a sync, read the head, and read the log up to this head. Then call `done(True)`. If a sync is already running, another one follows.
+        `done(False)`: there is no connection, or the log could not be read."""
+        if self._store.zk_session == 0 or self.halted:
+            done(False)
+            return
+        self._unsynced.append(done)
+        if not self._busy:
+            self._sync()
 
     def tick(self, now: Now) -> None:
         if now.mono_ms - self._looked_ms >= LOOK_AGAIN_MS:
             self.look()
 
     def look(self) -> None:
-        """Read the head now, or again when the present round is through."""
+        """Read the head now, or after the current round."""
         if self._store.zk_session == 0 or self.halted:
             return
         if self._busy:
@@ -72,6 +89,20 @@ class Tailer:
             return
         self._busy = True
         self._read_head()
+
+    def _sync(self) -> None:
+        """Start a round with a sync: a ZooKeeper follower may lag."""
+        self._busy = True
+        self._confirming, self._unsynced = [*self._confirming, *self._unsynced], []
+        round_ = self._round
+        self._store.sync("/", lambda result: self._synced(round_, result))
+
+    def _not_confirmed(self, *, also_unsynced: bool = False) -> None:
+        failed, self._confirming = self._confirming, []
+        if also_unsynced:
+            failed, self._unsynced = [*failed, *self._unsynced], []
+        for done in failed:
+            done(False)
 
     # -- one round -----------------------------------------------------------------------------------------------------
     def _synced(self, round_: int, result: Result) -> None:
@@ -92,7 +123,7 @@ class Tailer:
             return
         if result.code is Code.NO_NODE:
             if self.image.seq > 0:
-                self._halt(f"ZooKeeper holds no metadata log, but entry {self.image.seq} was applied here")
+                self._halt(f"ZooKeeper has no metadata log, but entry {self.image.seq} was applied here")
                 return
             # A new cluster: wait for its first entry.
             self._store.exists(znodes.HEAD, lambda r: None, lambda path: self.look())
@@ -104,7 +135,7 @@ class Tailer:
         head = int(result.data)
         if head < self.image.seq:
             self._halt(
-                f"the metadata log ends at {head}, but entry {self.image.seq} was applied here: an older ZooKeeper"
+                f"the metadata log ends at entry {head}, but entry {self.image.seq} was applied here: ZooKeeper has older data"
             )
         elif head == self.image.seq:
             self._reached()
@@ -122,14 +153,14 @@ class Tailer:
         if round_ != self._round or self.halted:
             return
         if result.code is Code.NO_NODE:
-            self._round += 1  # the rest of this batch is void
+            self._round += 1  # ignore the other reads of this batch
             self._load_snapshot()
             return
         if not result.ok:
             self._round += 1
             self._rest()
             return
-        if seq > self.image.seq:  # a controller has applied its own already
+        if seq > self.image.seq:  # a controller has already applied its own entries
             try:
                 entry = Entry.decode(result.data)
                 applied = self.image.apply_entry(entry, entry_hash(result.data))
@@ -142,19 +173,28 @@ class Tailer:
 
     def _reached(self) -> None:
         self.current = True
+        confirmed, self._confirming = self._confirming, []
         self._rest()
         self._listener.caught_up(self.image, self._clock())
+        for done in confirmed:
+            done(self.current and not self.halted)
 
     def _rest(self) -> None:
+        """The round has ended. Confirmations that it has not completed fail."""
         self._busy = False
-        if self._again:
+        self._not_confirmed()
+        if self._unsynced:
+            self._again = False
+            self._sync()
+        elif self._again:
             self._again = False
             self.look()
 
     def _halt(self, reason: str) -> None:
         self.halted = reason
         self.current = False
-        log.error("the metadata log is not followed any further: %s", reason)
+        self._not_confirmed(also_unsynced=True)
+        log.error("metadata log tailer halted reason=%s", reason)
         self._listener.halted(reason)
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
@@ -167,16 +207,16 @@ class Tailer:
             return
         if not result.ok:
             if result.code is Code.NO_NODE:
-                self._halt(f"entry {self.image.seq + 1} of the metadata log is missing and there is no snapshot")
+                self._halt(f"metadata log entry {self.image.seq + 1} is missing and there is no snapshot")
             else:
                 self._rest()
             return
         pointer = json.loads(result.data)
-        if strange := pointer.keys() - POINTER_KEYS:
-            self._halt(f"the snapshot's pointer says {sorted(strange)}: newer than this program; upgrade it")
+        if unknown := pointer.keys() - POINTER_KEYS:
+            self._halt(f"unknown keys {sorted(unknown)} in the snapshot pointer: upgrade this program")
             return
         if pointer["seq"] < self.image.seq:
-            self._halt(f"the snapshot ends at {pointer['seq']}, before entry {self.image.seq} that was applied here")
+            self._halt(f"the snapshot ends at entry {pointer['seq']}, but entry {self.image.seq} was applied here")
             return
         chunks: list[bytes | None] = [None] * pointer["chunks"]
 
@@ -202,11 +242,11 @@ class Tailer:
             )
             loaded.validate()
         except (MetadataError, AssertionError) as e:
-            self._halt(f"the snapshot cannot be used: {e}")
+            self._halt(f"invalid snapshot: {e}")
             return
-        # In place: whoever holds the image keeps holding the current one.
+        # In place, because other objects refer to the image.
         for name in Image.__slots__:
             setattr(self.image, name, getattr(loaded, name))
-        log.info("metadata snapshot at entry %d read: the log no longer reaches back far enough", loaded.seq)
+        log.info("metadata snapshot loaded seq=%d reason=log-truncated", loaded.seq)
         self._listener.image_loaded(self.image, self._clock())
         self._read_head()

@@ -1,23 +1,23 @@
-"""The znodes: paths, and what stands in them. Law: a path is spelled here and nowhere else."""
+"""Paths and content of the znodes. All paths are defined here."""
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from brokerd.cluster.levels import UNSAID, Range
-from brokerd.cluster.model import Endpoint, Seat, TopicPartition
+from brokerd.cluster.levels import LEVELS_BY_DEFAULT, Range
+from brokerd.cluster.model import Endpoint, ReplicaIncarnation, TopicPartition
 
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 BROKERS = "/brokers/ids"
 PROPOSALS = "/isr_proposals"
 OFFLINE = "/offline_replicas"
-FINDINGS = "/replica_findings"
+DAMAGE_REPORTS = "/replica_findings"
 REQUESTS = "/requests"
 METADATA = "/metadata"
 LOG = "/metadata/log"
@@ -25,26 +25,17 @@ HEAD = "/metadata/head"
 SNAPSHOT = "/metadata/snapshot"
 SNAPSHOTS = "/metadata/snapshots"
 
-PERSISTENT = ("/brokers", BROKERS, PROPOSALS, OFFLINE, FINDINGS, REQUESTS, METADATA, LOG, SNAPSHOTS)
-"""Created once, in this order, by whoever comes first."""
-
-RAISE_LEVEL = "raise_metadata_level"
-"""Kind of the request, by a person, to raise the log's level: {"level": n}, or {} for the highest."""
-
-ELECT = "elect_leaders"
-"""Kind of a client's request for elections: {"unclean": .., "topics": [{"name": .., "partitions": [..]}]}; the answer has [partition, Kafka's code] for each."""
-
-UPDATE_FEATURES = "update_features"
-"""Kind of a client's request to finalise features: {"topics": [{"name": .., "level": .., "upgrade_type": ..}]}, all of them or none."""
+PERSISTENT = ("/brokers", BROKERS, PROPOSALS, OFFLINE, DAMAGE_REPORTS, REQUESTS, METADATA, LOG, SNAPSHOTS)
+"""Persistent znodes, created in this order by the first process of the cluster."""
 
 CORRUPT, LOST, DIVERGED = "corrupt", "lost", "diverged"
-"""What a broker finds of its own copies: damaged bytes, a copy that was gone at the start, one that parted from its leader below what was committed."""
+"""Kinds of damage to a replica: corrupt data, a replica that was missing at start-up, a log that diverged from its leader below the high watermark."""
 
-FINDINGS_MAX = 500
-"""Findings in one znode; more than these are no news."""
+DAMAGE_REPORTS_MAX = 500
+"""Maximum number of damage reports in one znode."""
 
 PROPOSALS_MAX = 2_000
-"""ISR proposals in one znode; the rest follows when these are answered. Keeps the node far below ZooKeeper's 1 MB."""
+"""Maximum number of ISR proposals in one znode. The others follow after these are answered. Keeps the znode far below ZooKeeper's limit of 1 MB."""
 
 
 def broker(broker_id: int) -> str:
@@ -59,8 +50,8 @@ def offline(broker_id: int) -> str:
     return f"{OFFLINE}/{broker_id}"
 
 
-def findings(broker_id: int) -> str:
-    return f"{FINDINGS}/{broker_id}"
+def damage_reports(broker_id: int) -> str:
+    return f"{DAMAGE_REPORTS}/{broker_id}"
 
 
 def request(request_id: str) -> str:
@@ -77,9 +68,9 @@ def to_json(value: Any) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a broker says of itself in `/brokers/ids/<id>`; `incarnation` is the node's czxid, filled in by the reader.
+    """The content of `/brokers/ids/<id>`. `broker_epoch` is the broker epoch, the czxid of the znode, set by the reader.
 
-    `metadata_levels`: the lowest and the highest level of the metadata log that it reads.
+    `metadata_levels`: the lowest and the highest level of the metadata log that the broker reads.
     """
 
     broker_id: int
@@ -90,30 +81,54 @@ class Registration:
     failure_domain: str | None
     tail_intact: bool
     cluster_id: str | None = None
-    incarnation: int = -1
-    metadata_levels: Range = UNSAID
+    broker_epoch: int = -1
+    metadata_levels: Range = LEVELS_BY_DEFAULT
     endpoints: tuple[Endpoint, ...] = ()
+    life: str = ""
+    lives_before: tuple[str, ...] = ()
+    """Earlier starts with the same directory, back to the last one that the broker knows to be recorded."""
+    tail_doubt: str = ""
 
     def encode(self) -> bytes:
         return to_json(
             {
-                "broker_id": self.broker_id, "broker_uuid": self.broker_uuid, "host": self.host, "port": self.port,
-                "rack": self.rack, "failure_domain": self.failure_domain, "tail_intact": self.tail_intact,
-                "cluster_id": self.cluster_id, "metadata_levels": list(self.metadata_levels),
+                "broker_id": self.broker_id,
+                "broker_uuid": self.broker_uuid,
+                "host": self.host,
+                "port": self.port,
+                "rack": self.rack,
+                "failure_domain": self.failure_domain,
+                "tail_intact": self.tail_intact,
+                "cluster_id": self.cluster_id,
+                "metadata_levels": list(self.metadata_levels),
                 "endpoints": [list(e) for e in self.endpoints],
+                "life": self.life,
+                "lives_before": list(self.lives_before),
+                "tail_doubt": self.tail_doubt,
             }
-        )  # fmt: skip
+        )
 
     @staticmethod
-    def decode(data: bytes, incarnation: int) -> Registration:
-        """Raises ValueError or KeyError for bytes that no broker of ours wrote. What a newer one says besides is passed over."""
+    def decode(data: bytes, broker_epoch: int) -> Registration:
+        """Raises ValueError or KeyError for invalid bytes. Additional keys of a newer broker are ignored."""
         body = json.loads(data)
-        low, high = body.get("metadata_levels", UNSAID)
+        low, high = body.get("metadata_levels", LEVELS_BY_DEFAULT)
         return Registration(
-            body["broker_id"], body["broker_uuid"], body["host"], body["port"], body["rack"], body["failure_domain"],
-            body["tail_intact"], body.get("cluster_id"), incarnation, (low, high),
+            body["broker_id"],
+            body["broker_uuid"],
+            body["host"],
+            body["port"],
+            body["rack"],
+            body["failure_domain"],
+            body["tail_intact"],
+            body.get("cluster_id"),
+            broker_epoch,
+            (low, high),
             tuple(Endpoint(*e) for e in body.get("endpoints", ())),
-        )  # fmt: skip
+            body.get("life", ""),
+            tuple(body.get("lives_before", ())),
+            body.get("tail_doubt", ""),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +137,12 @@ class IsrProposal:
     partition: int
     leader_epoch: int
     partition_epoch: int
-    isr: tuple[Seat, ...]
+    isr: tuple[ReplicaIncarnation, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SeedProposal:
-    """Where the copies of a partition's observers are to begin: committed, and at the beginning of a segment of its leader's log."""
+    """The offset at which the observers of a partition start to replicate. It is committed and the base offset of a segment of the leader."""
 
     topic_id: UUID
     partition: int
@@ -137,7 +152,7 @@ class SeedProposal:
 
 @dataclass(frozen=True, slots=True)
 class StartProposal:
-    """Where a partition with an archive begins from now on: what lies below was let go by retention or by a client's word."""
+    """The new log start offset of a partition with a hand-over offset, after retention or DeleteRecords."""
 
     topic_id: UUID
     partition: int
@@ -147,17 +162,18 @@ class StartProposal:
 
 @dataclass(frozen=True, slots=True)
 class ResetProposal:
-    """A copy that is to be thrown away and fetched anew: all that keeps it from the ISR is that its log starts above its leader's."""
+    """A replica that must be deleted and fetched again, because its log starts above the leader's log start offset. This is the only reason why the
+    replica cannot join the ISR."""
 
     topic_id: UUID
     partition: int
     leader_epoch: int
-    seat: Seat
+    isr_member: ReplicaIncarnation
 
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
-    """All that a broker asks for of what it leads."""
+    """All proposals of a broker for the partitions that it leads."""
 
     isrs: Sequence[IsrProposal] = ()
     seeds: Sequence[SeedProposal] = ()
@@ -165,11 +181,11 @@ class Proposals:
     resets: Sequence[ResetProposal] = ()
 
 
-def encode_proposals(incarnation: int, wanted: Proposals) -> bytes:
-    """A controller of before there were seeds, or starts, passes over them: it cannot read a log with observers, or archives, either. One of before there
-    were resets leaves such a copy where it is."""
+def encode_proposals(broker_epoch: int, wanted: Proposals) -> bytes:
+    """Older controllers ignore `seeds`, `starts` and `resets`. The first two exist only at metadata levels that such a controller cannot read;
+    without `resets` a replica stays out of sync."""
     body: dict[str, Any] = {
-        "incarnation": incarnation,
+        "incarnation": broker_epoch,
         "proposals": [
             [str(p.topic_id), p.partition, p.leader_epoch, p.partition_epoch, [list(s) for s in p.isr]]
             for p in wanted.isrs[:PROPOSALS_MAX]
@@ -180,7 +196,7 @@ def encode_proposals(incarnation: int, wanted: Proposals) -> bytes:
             body[key] = [[str(s.topic_id), s.partition, s.leader_epoch, s.offset] for s in offsets[:PROPOSALS_MAX]]
     if wanted.resets:
         body["resets"] = [
-            [str(r.topic_id), r.partition, r.leader_epoch, list(r.seat)] for r in wanted.resets[:PROPOSALS_MAX]
+            [str(r.topic_id), r.partition, r.leader_epoch, list(r.isr_member)] for r in wanted.resets[:PROPOSALS_MAX]
         ]
     return to_json(body)
 
@@ -188,24 +204,25 @@ def encode_proposals(incarnation: int, wanted: Proposals) -> bytes:
 def decode_proposals(data: bytes) -> tuple[int, Proposals]:
     body = json.loads(data)
     isrs = tuple(
-        IsrProposal(UUID(t), p, le, pe, tuple(Seat(*s) for s in isr)) for t, p, le, pe, isr in body["proposals"]
+        IsrProposal(UUID(t), p, le, pe, tuple(ReplicaIncarnation(*s) for s in isr))
+        for t, p, le, pe, isr in body["proposals"]
     )
     seeds = tuple(SeedProposal(UUID(t), p, e, o) for t, p, e, o in body.get("seeds", ()))
     starts = tuple(StartProposal(UUID(t), p, e, o) for t, p, e, o in body.get("starts", ()))
-    resets = tuple(ResetProposal(UUID(t), p, e, Seat(*s)) for t, p, e, s in body.get("resets", ()))
+    resets = tuple(ResetProposal(UUID(t), p, e, ReplicaIncarnation(*s)) for t, p, e, s in body.get("resets", ()))
     return body["incarnation"], Proposals(isrs, seeds, starts, resets)
 
 
-def encode_offline(incarnation: int, partitions: Iterable[TopicPartition]) -> bytes:
-    """Compressed: a directory may hold ten thousand copies."""
+def encode_offline(broker_epoch: int, partitions: Iterable[TopicPartition]) -> bytes:
+    """Compressed: a log directory may contain ten thousand replicas."""
     topics: dict[str, list[int]] = {}
     for tp in sorted(partitions):
         topics.setdefault(str(tp.topic_id), []).append(tp.partition)
-    return zlib.compress(to_json({"incarnation": incarnation, "offline": topics}))
+    return zlib.compress(to_json({"incarnation": broker_epoch, "offline": topics}))
 
 
 def decode_offline(data: bytes) -> tuple[int, frozenset[TopicPartition]]:
-    """Raises ValueError, KeyError or zlib.error for bytes that no broker of ours wrote."""
+    """Raises ValueError, KeyError or zlib.error for invalid bytes."""
     body = json.loads(zlib.decompress(data))
     return body["incarnation"], frozenset(
         TopicPartition(UUID(topic), p) for topic, indexes in body["offline"].items() for p in indexes
@@ -213,43 +230,23 @@ def decode_offline(data: bytes) -> tuple[int, frozenset[TopicPartition]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What a broker says of one of its copies; `kind` is CORRUPT, LOST or DIVERGED."""
+class DamageReport:
+    """Damage of one replica, reported by its broker. `kind` is CORRUPT, LOST or DIVERGED; `text` is for operators."""
 
     tp: TopicPartition
     kind: str
     text: str
 
 
-def encode_findings(incarnation: int, found: Iterable[Finding]) -> bytes:
+def encode_damage_reports(broker_epoch: int, found: Iterable[DamageReport]) -> bytes:
     rows = [[str(f.tp.topic_id), f.tp.partition, f.kind, f.text] for f in found]
-    return zlib.compress(to_json({"incarnation": incarnation, "findings": rows}))
+    return zlib.compress(to_json({"incarnation": broker_epoch, "findings": rows}))
 
 
-def decode_findings(data: bytes) -> tuple[int, tuple[Finding, ...]]:
-    """Raises ValueError, KeyError or zlib.error for bytes that no broker of ours wrote."""
+def decode_damage_reports(data: bytes) -> tuple[int, tuple[DamageReport, ...]]:
+    """Raises ValueError, KeyError or zlib.error for invalid bytes."""
     body = json.loads(zlib.decompress(data))
     return body["incarnation"], tuple(
-        Finding(TopicPartition(UUID(topic), partition), kind, text) for topic, partition, kind, text in body["findings"]
+        DamageReport(TopicPartition(UUID(topic), partition), kind, text)
+        for topic, partition, kind, text in body["findings"]
     )
-
-
-@dataclass(frozen=True, slots=True)
-class ForwardedRequest:
-    """What a broker asks the controller on a client's behalf."""
-
-    request_id: str
-    broker_id: int
-    incarnation: int
-    kind: str
-    payload: Mapping[str, Any]
-
-    def encode(self) -> bytes:
-        return to_json(
-            {"broker_id": self.broker_id, "incarnation": self.incarnation, "kind": self.kind, "payload": self.payload}
-        )
-
-    @staticmethod
-    def decode(request_id: str, data: bytes) -> ForwardedRequest:
-        body = json.loads(data)
-        return ForwardedRequest(request_id, body["broker_id"], body["incarnation"], body["kind"], body["payload"])

@@ -1,7 +1,7 @@
-"""The store over kazoo: the only file that imports it.
+"""The ZooKeeper store, based on kazoo.
 
-Laws: raw async calls, no recipes, no retries; kazoo's threads only append to a deque and write an eventfd; each callback carries
-the number of the session it belongs to. Must not come in: znode paths, meaning, how TLS is set up.
+It uses asynchronous calls without recipes and retries. kazoo's threads only append to a deque and write to an eventfd. Each callback has
+the number of its connection. Does not contain znode paths or the TLS configuration.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 def _code(error: BaseException) -> Code:
     if isinstance(error, ke.NoAuthError):
         log.error(
-            "a node of ZooKeeper's is another user's: zookeeper.sasl.jaas.config must be the same for all of a cluster"
+            "ZooKeeper denied access to a znode: all processes of a cluster must use the same zookeeper.sasl.jaas.config"
         )
     for cls, code in _CODES:
         if isinstance(error, cls):
@@ -57,8 +57,8 @@ def _stat(stat: Any) -> Stat:
 
 
 class _Watch:
-    """Kazoo keeps all it is given for a path until the path changes, in a set. Here one is like another of the same connection and path, or
-    whoever looks at a quiet path every second is called as often as it has looked, and looks as often again, at the first change."""
+    """A watch callback. kazoo stores the callbacks of a path in a set until the path changes. Watches of the same connection and path are equal,
+    so a path that is read every second gets one callback, not one per read."""
 
     __slots__ = ("_call", "_number", "_path", "_post")
 
@@ -78,15 +78,16 @@ class _Watch:
             self._post(self._number, lambda: self._call(event.path))
 
 
-class _Ordered(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads, but watches and answers go through one of them: as they came in, a watch before the answer that shows the change."""
+class _OrderedHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo's threads with one queue for watches and results. Both are delivered in the order of arrival, so a watch event precedes the result that
+    contains the change."""
 
     def dispatch_callback(self, callback: Any) -> None:
         self.completion_queue.put(lambda: callback.func(*callback.args))
 
 
-class _Sealed(_Ordered):
-    """kazoo's threads over TLS, with a context of ours: its own trusts every authority that the system knows beside the one given."""
+class _TlsHandler(_OrderedHandler):
+    """kazoo's threads with TLS and our own SSL context. kazoo's context also trusts every CA of the operating system."""
 
     def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
         super().__init__()
@@ -103,24 +104,24 @@ class _Sealed(_Ordered):
         except OSError:
             plain.close()
             raise
-        except Exception as e:  # files that cannot be read: kazoo's thread ends for good over anything but this
+        except Exception as e:  # unreadable files: kazoo's thread terminates for any exception other than OSError
             plain.close()
             raise OSError(str(e)) from e
 
     def select(self, read: Any, *rest: Any) -> Any:
-        """What OpenSSL has opened already is not seen by a poll of its socket: kazoo would look at it with the next ping."""
+        """Data that OpenSSL has already decrypted does not make the socket readable. kazoo would read it only with the next ping."""
         ready = [s for s in read if isinstance(s, ssl.SSLSocket) and s.pending()]
         return (ready, [], []) if ready else super().select(read, *rest)
 
 
 class ZooKeeperStore:
-    """Connects in the background; `on_session` tells. After an expiry kazoo opens a new session by itself."""
+    """Connects in the background and reports state changes with `on_session`. After a session expiry kazoo opens a new session automatically."""
 
     def __init__(self, hosts: str, session_timeout_ms: int, protection: Protection = OPEN) -> None:
         self.on_session: Callable[[SessionState], None] = lambda state: None
         self._events: deque[tuple[int, Callable[[], None], Callable[[], None] | None]] = deque()
         self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._number = 0  # of connections: a callback of an earlier one is stale
+        self._number = 0  # connection number; callbacks of an earlier connection are stale
         self._connected = False
         self._closed = False
         self._client = KazooClient(
@@ -128,9 +129,9 @@ class ZooKeeperStore:
             timeout=session_timeout_ms / 1000,
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=1.5, max_delay=1.0),
             command_retry=KazooRetry(max_tries=0),
-            **_protected(protection),
+            **_connection_options(protection),
         )
-        _persistent(self._client, protection.user)
+        _retry_authentication(self._client, protection.user)
         self._client.add_listener(self._state_changed)
         self._client.start_async()
 
@@ -253,7 +254,7 @@ class ZooKeeperStore:
         return self._eventfd
 
     def pump(self) -> None:
-        """Run what has happened. Never blocks."""
+        """Run pending callbacks. Never blocks."""
         try:
             os.eventfd_read(self._eventfd)
         except BlockingIOError:
@@ -266,51 +267,52 @@ class ZooKeeperStore:
                 stale()
 
     def close(self) -> None:
-        """End the session: ephemeral nodes go at once."""
+        """End the session. Its ephemeral nodes are deleted immediately."""
         self._closed = True
         self._client.stop()
         self._client.close()
         os.close(self._eventfd)
 
 
-def _protected(protection: Protection) -> dict[str, Any]:
-    """kazoo's words for it. SASL wants pure-sasl, which only who asks for it needs to have."""
+def _connection_options(protection: Protection) -> dict[str, Any]:
+    """Arguments of KazooClient for a protection. SASL requires the optional package pure-sasl."""
     out: dict[str, Any] = {
         "default_acl": CREATOR_ALL_ACL if protection.owned else None,
-        "handler": _Sealed(protection.context) if protection.context is not None else _Ordered(),
+        "handler": _TlsHandler(protection.context) if protection.context is not None else _OrderedHandler(),
     }
     if protection.user is not None:
         if importlib.util.find_spec("puresasl") is None:
             raise ValueError(
-                "zookeeper.sasl.jaas.config needs the package pure-sasl: pip install 'weir[zookeeper-sasl]'"
+                "zookeeper.sasl.jaas.config requires the package pure-sasl: pip install 'weir[zookeeper-sasl]'"
             )
         out["sasl_options"] = {
-            "mechanism": "DIGEST-MD5", "username": protection.user, "password": protection.password,
-        }  # fmt: skip
+            "mechanism": "DIGEST-MD5",
+            "username": protection.user,
+            "password": protection.password,
+        }
     return out
 
 
-def _persistent(client: Any, user: str | None) -> None:
-    """A proof that was not taken is a lost connection: tried again, slower and slower, in the same session. kazoo by itself ends its thread for
-    good, over a server that ends in that moment as over a wrong password."""
+def _retry_authentication(client: Any, user: str | None) -> None:
+    """Treat a failed SASL authentication as a lost connection. It is retried with backoff in the same session. kazoo alone terminates its thread,
+    both for a wrong password and for a server that stops during the authentication."""
     connection = client._connection
-    prove = connection._authenticate_with_sasl
+    authenticate = connection._authenticate_with_sasl
 
-    def proved(host: str, timeout: float) -> None:
+    def authenticate_or_reconnect(host: str, timeout: float) -> None:
         try:
-            prove(host, timeout)
+            authenticate(host, timeout)
         except Exception as e:
-            log.error(
-                "ZooKeeper at %s does not take us for %s, or has ended just then (%s)", host, user, type(e).__name__
-            )
-            raise ke.ConnectionDropped("in the middle of a proof") from e
+            log.error("ZooKeeper SASL authentication failed host=%s user=%s error=%s", host, user, type(e).__name__)
+            raise ke.ConnectionDropped("SASL authentication failed") from e
 
-    connection._authenticate_with_sasl = proved
+    connection._authenticate_with_sasl = authenticate_or_reconnect
 
 
 def hand_over(hosts: str, protection: Protection, roots: Iterable[str], *, owned: bool) -> int:
-    """Make all that lies below these paths this user's alone, or everybody's. The number of nodes. Waits; for commands. Raises PermissionError."""
-    client = KazooClient(hosts, timeout=10, **_protected(protection))
+    """Set the ACL of all znodes below `roots`: access for this user only (`owned`), or for all users. Returns the number of znodes. Blocks; for
+    management commands. Raises PermissionError."""
+    client = KazooClient(hosts, timeout=10, **_connection_options(protection))
     client.start(20)
     count, waiting = 0, list(roots)
     try:
@@ -323,7 +325,7 @@ def hand_over(hosts: str, protection: Protection, roots: Iterable[str], *, owned
             except ke.NoNodeError:
                 continue
             except (ke.NoAuthError, ke.InvalidACLError) as e:
-                raise PermissionError(f"{path} is not {protection.user or 'everybody'}'s to hand over") from e
+                raise PermissionError(f"user {protection.user or 'anonymous'} may not change the ACL of {path}") from e
     finally:
         client.stop()
         client.close()

@@ -1,76 +1,46 @@
-"""Where groups live: the partitions of __consumer_offsets that this broker leads.
+"""The group coordinator: the groups of the __consumer_offsets partitions that this broker leads (Kafka: GroupCoordinatorService).
 
-Law: what a group wants persisted is replicated before the group is told so. When a partition is served is the question of `leading`.
-Called by the doors and the broker's tick. Must not come in: sockets.
+Invariant: a group gets `Persisted` for its records only after they are replicated. `shard` decides when a partition may be served. No sockets.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from uuid import uuid4
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now
-from brokerd.coordinator import consumer_records, conversion, events, leading, mixed_group, retention
-from brokerd.coordinator import records as formats
-from brokerd.coordinator.consumer_events import GROUP_ID_NOT_FOUND, JOINS, Beat, PersistChanges, Terms, Topics
-from brokerd.coordinator.events import Reply, State, TopicIndex
-from brokerd.coordinator.group import Group
-from brokerd.coordinator.leading import (
-    COORDINATOR_NOT_AVAILABLE,
-    NONE,
-    NOT_COORDINATOR,
+from brokerd.config.groups import BIDIRECTIONAL, DOWNGRADE, UPGRADE, GroupConfig
+from brokerd.coordinator import offset_expiration
+from brokerd.coordinator.classic import events
+from brokerd.coordinator.classic import records as formats
+from brokerd.coordinator.classic.events import Reply, State, TopicIndex
+from brokerd.coordinator.classic.group import Group
+from brokerd.coordinator.classic.offsets import GroupOffsets
+from brokerd.coordinator.consumer import migration, mixed_group
+from brokerd.coordinator.consumer import records as consumer_records
+from brokerd.coordinator.consumer.events import JOIN_GROUP_MEMBER_EPOCH, ConsumerHeartbeat, PersistChanges, Topics
+from brokerd.coordinator.consumer.mixed_group import MixedGroup
+from brokerd.coordinator.group_replay import AnyGroup, Replay, has_only_tombstones
+from brokerd.coordinator.group_shard import GroupShard
+from brokerd.coordinator.shard import (
+    FOLLOWER_SILENCE_MS_MAX,
     REFUSED_BEFORE_APPEND,
-    SILENT_MS,
     CoordinatorLog,
-    Leading,
+    ShardManager,
 )
-from brokerd.coordinator.mixed_group import MixedGroup
-from brokerd.coordinator.offsets import Commits
-from brokerd.coordinator.replay import AnyGroup, Replay
-from brokerd.coordinator.settings import BIDIRECTIONAL, DOWNGRADE, UPGRADE
-from brokerd.wire.records import BatchHeader, Record, build, marker_of, records_of
+from brokerd.wire.end_transaction_marker import marker_of
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.records import BatchHeader, Record, build, records_of
 
 log = logging.getLogger(__name__)
-
-INVALID_GROUP_ID, NON_EMPTY_GROUP, OFFSET_METADATA_TOO_LARGE = 24, 68, 12
-BATCH_BYTES = 500_000
-"""Of the changes of one step; more are several batches. Their order makes each beginning of them a group that goes on from there."""
 
 Event = events.Event | mixed_group.Event
 Effect = events.Effect | PersistChanges
 
 
-@dataclass(slots=True)
-class Led(leading.Led):
-    groups: dict[str, AnyGroup] = field(default_factory=dict)
-    touched: dict[int, set[str]] = field(default_factory=dict)
-    """{producer id: groups with offsets of its transaction}."""
-    replaced: list[MixedGroup] = field(default_factory=list)
-    """Groups that are no more, with members whose last word is on its way to the log."""
-    unsure: bool = False
-    """At the last tick whoever asked was refused."""
-
-    def replace(self, group: AnyGroup, by: AnyGroup | None) -> None:
-        self.replaced = [x for x in self.replaced if x.waits]
-        if isinstance(group, MixedGroup) and group.waits:
-            self.replaced.append(group)
-        if by is None:
-            del self.groups[group.group_id]
-        else:
-            self.groups[group.group_id] = by
-
-    def ended(self, producer_id: int, committed: bool) -> None:
-        """A transaction's marker stands in the log."""
-        for group_id in sorted(self.touched.pop(producer_id, ())):
-            group = self.groups.get(group_id)
-            if group is not None:
-                group.commits.transaction_ended(producer_id, committed)
-
-
-class Groups(Leading[Led]):
+class GroupCoordinator(ShardManager[GroupShard]):
     def __init__(
         self,
         coordinator_log: CoordinatorLog,
@@ -81,12 +51,12 @@ class Groups(Leading[Led]):
         retention_ms: int,
         metadata_bytes_max: int,
         topics: Topics,
-        terms: Callable[[str], Terms],
+        group_config: Callable[[str], GroupConfig],
         migration: str = BIDIRECTIONAL,
         draw: Callable[[], str] = lambda: str(uuid4()),
     ) -> None:
-        super().__init__(GROUP_OFFSETS_TOPIC, coordinator_log, clock, Led)
-        self._draw, self._topics, self._terms = draw, topics, terms
+        super().__init__(GROUP_OFFSETS_TOPIC, coordinator_log, clock, GroupShard)
+        self._draw, self._topics, self._group_config = draw, topics, group_config
         self._initial_delay_ms, self._size_max = initial_delay_ms, size_max
         self._retention_ms, self.metadata_bytes_max = retention_ms, metadata_bytes_max
         self._upgrades = migration in (BIDIRECTIONAL, UPGRADE)
@@ -94,198 +64,203 @@ class Groups(Leading[Led]):
         self._expired_ms = 0
         self._replayed = Replay(self._classic, self._consumer)
 
-    def _classic(self, group_id: str, commits: Commits) -> Group:
+    def _classic(self, group_id: str, commits: GroupOffsets) -> Group:
         return Group(group_id, self._initial_delay_ms, self._size_max, commits=commits)
 
-    def _consumer(self, group_id: str, commits: Commits) -> MixedGroup:
-        return MixedGroup(group_id, topics=self._topics, terms=self._terms(group_id), commits=commits)
+    def _consumer(self, group_id: str, commits: GroupOffsets) -> MixedGroup:
+        return MixedGroup(group_id, topics=self._topics, group_config=self._group_config(group_id), commits=commits)
 
     # -- time ------------------------------------------------------------------------------------------------------------
     def tick(self, now: Now) -> None:
-        for partition, led in list(self.led.items()):
-            if not led.loaded:
-                self._load(partition, led, now)
+        for partition, shard in list(self.shards.items()):
+            if not shard.loaded:
+                self._load(partition, shard, now)
                 continue
-            if not self._log.sure(partition):
-                led.unsure = True  # whoever beats now is refused: nobody's silence counts
+            if not self._log.leadership_confirmed(partition):
+                shard.was_unavailable = True  # heartbeats are refused now, so no session may expire
                 continue
-            if led.unsure:
-                led.unsure = False
-                self._listen_anew(led, now)
-            for group in list(led.groups.values()):
+            if shard.was_unavailable:
+                shard.was_unavailable = False
+                self._reset_session_timeouts(shard, now)
+            for group in list(shard.groups.values()):
                 deadline = group.deadline_ms()
                 if deadline is not None and deadline <= now.mono_ms:
-                    self._tell(partition, led, group, events.Tick(), now)
+                    self._deliver(partition, shard, group, events.Tick(), now)
         if now.mono_ms - self._expired_ms > 60_000:
             self._expired_ms = now.mono_ms
             self._expire(now)
 
     # -- loading -----------------------------------------------------------------------------------------------------------
-    def _unloaded(self, partition: int, led: Led) -> None:
-        for group in (*led.groups.values(), *led.replaced):
-            self._run(partition, led, group, group.unload())
+    def _unloaded(self, partition: int, shard: GroupShard) -> None:
+        for group in (*shard.groups.values(), *shard.replaced):
+            self._run(partition, shard, group, group.unload())
 
-    def _loaded(self, partition: int, led: Led, now: Now) -> None:
-        for group_id in [g for g, x in led.groups.items() if self._forgotten(x)]:
-            del led.groups[group_id]
-        # Whom its predecessor has answered since, deposed unheard, holds what it has for a session from then on.
-        self._listen_anew(led, now._replace(mono_ms=now.mono_ms + SILENT_MS))
-        log.info("__consumer_offsets-%d loaded: %d groups", partition, len(led.groups))
-
-    @staticmethod
-    def _listen_anew(led: Led, now: Now) -> None:
-        """Nobody could be heard until now."""
-        for group in led.groups.values():
-            group.listen_anew(now)
+    def _loaded(self, partition: int, shard: GroupShard, now: Now) -> None:
+        for group_id in [g for g, x in shard.groups.items() if has_only_tombstones(x)]:
+            del shard.groups[group_id]
+        # A deposed coordinator may answer heartbeats for this long. Its members then keep their partitions for one more session timeout.
+        self._reset_session_timeouts(shard, now._replace(mono_ms=now.mono_ms + FOLLOWER_SILENCE_MS_MAX))
+        log.info("__consumer_offsets-%d loaded: %d groups", partition, len(shard.groups))
 
     @staticmethod
-    def _forgotten(group: AnyGroup) -> bool:
-        """Nothing in the log speaks of it but tombstones. (A classic group that is empty and has no offsets is as good as that.)"""
-        return not group.members and group.commits.none and (isinstance(group, Group) or not group.epoch)
+    def _reset_session_timeouts(shard: GroupShard, now: Now) -> None:
+        """No member could send a heartbeat until now: start every session again."""
+        for group in shard.groups.values():
+            group.reset_session_timeouts(now)
 
-    def _replay(self, led: Led, data: bytes, at: int, header: BatchHeader) -> None:
+    def _replay(self, shard: GroupShard, data: bytes, at: int, header: BatchHeader) -> None:
         if header.is_control:
-            said = marker_of(data, at, header)
-            if said is not None:
-                led.ended(header.producer_id, said.commit)
+            marker = marker_of(data, at, header)
+            if marker is not None:
+                shard.ended(header.producer_id, marker.commit, header.base_offset)
             return
         producer_id = header.producer_id if header.is_transactional else None
         for record in records_of(data, at, header):
-            if record.offset < led.next_offset:
+            if record.offset < shard.next_offset:
                 continue
             try:
-                touched = self._replayed.read(led.groups, record, producer_id)
+                touched = self._replayed.read(shard.groups, record, producer_id)
             except ValueError as e:
-                log.warning("a record of __consumer_offsets at %d is skipped: %s", record.offset, e)
+                log.warning("invalid record skipped: topic=__consumer_offsets offset=%d error=%s", record.offset, e)
                 continue
             if touched is not None and producer_id is not None:
-                led.touched.setdefault(producer_id, set()).add(touched)
+                shard.touched.setdefault(producer_id, set()).add(touched)
 
-    def terms_changed(self, group_id: str) -> None:
-        """Whoever beats next is told; sessions that run end as they would have."""
+    def group_config_changed(self, group_id: str) -> None:
+        """Members receive the new values with their next heartbeat. Running sessions keep their deadlines."""
         group, _ = self.existing(group_id)
         if isinstance(group, MixedGroup):
-            group.terms = self._terms(group_id)
+            group.group_config = self._group_config(group_id)
 
     # -- finding -----------------------------------------------------------------------------------------------------------
     def existing(self, group_id: str) -> tuple[AnyGroup | None, int]:
         """(group or None when there is none, error)."""
-        _, led, error = self.find(group_id)
-        if error or led is None:
+        _, shard, error = self.find(group_id)
+        if error or shard is None:
             return None, error
-        return led.groups.get(group_id), NONE
+        return shard.groups.get(group_id), ErrorCode.NONE
 
-    def draw_member_id(self, client_id: str, instance_id: str | None) -> str:
+    def generate_member_id(self, client_id: str, instance_id: str | None) -> str:
         return f"{instance_id or client_id or 'member'}-{self._draw()}"
 
+    def partition_count(self, topic: str) -> int:
+        """0: the topic does not exist."""
+        found = self._topics.named(topic)
+        return found[1] if found is not None else 0
+
     def handle(self, group_id: str, event: Event) -> int:
-        """Give `event` to the group (made if need be). An error means that it was not given and the caller answers."""
-        partition, led, error = self.find(group_id)
-        if error or led is None:
+        """Pass `event` to the group, which is created if necessary. Returns an error code. If it is not NONE, the group did not get the event, and the
+        caller sends the error."""
+        partition, shard, error = self.find(group_id)
+        if error or shard is None:
             return error
-        group, error = self._fitting(partition, led, group_id, event)
+        group, error = self._group_for(partition, shard, group_id, event)
         if group is None:
             return error
-        self._tell(partition, led, group, event, self._clock())
-        return NONE
+        self._deliver(partition, shard, group, event, self._clock())
+        return ErrorCode.NONE
 
-    def _tell(self, partition: int, led: Led, group: AnyGroup, event: Event, now: Now) -> None:
-        # The machines are given what is theirs by `_fitting`.
-        self._run(partition, led, group, group.handle(event, now))  # type: ignore[arg-type]
-        if isinstance(group, MixedGroup) and group.classic_alone:
-            self._downgrade(partition, led, group)
+    def _deliver(self, partition: int, shard: GroupShard, group: AnyGroup, event: Event, now: Now) -> None:
+        # `_group_for` returns a group that accepts the event.
+        self._run(partition, shard, group, group.handle(event, now))  # type: ignore[arg-type]
+        if isinstance(group, MixedGroup) and group.all_members_classic:
+            self._downgrade(partition, shard, group)
 
-    def _fitting(self, partition: int, led: Led, group_id: str, event: Event) -> tuple[AnyGroup | None, int]:
-        """The group that is to hear the event; with neither group nor error it has been dealt with. An empty group of the other protocol
-        is taken over with its offsets; its generations go on."""
-        group = led.groups.get(group_id)
-        if isinstance(event, Beat):
+    def _group_for(self, partition: int, shard: GroupShard, group_id: str, event: Event) -> tuple[AnyGroup | None, int]:
+        """(group for the event, error). Without group and error the event was handled here. An empty group of the other protocol is
+        replaced by a group that keeps its offsets and continues its generations."""
+        group = shard.groups.get(group_id)
+        if group_id in shard.deleting:
+            return None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # clients retry until the tombstones are written
+        if isinstance(event, ConsumerHeartbeat):
             if isinstance(group, MixedGroup):
-                return group, NONE
-            if event.epoch != JOINS:
-                return None, events.UNKNOWN_MEMBER_ID
+                return group, ErrorCode.NONE
+            if event.epoch != JOIN_GROUP_MEMBER_EPOCH:
+                return None, ErrorCode.UNKNOWN_MEMBER_ID
             if group is not None and group.state is not State.EMPTY:
-                return None, self._upgrade(partition, led, group, event)
-            new = self._consumer(group_id, group.commits if group is not None else Commits())
+                return None, self._upgrade(partition, shard, group, event)
+            new = self._consumer(group_id, group.commits if group is not None else GroupOffsets())
             new.epoch = group.generation if group is not None else 0
             made: AnyGroup = new
         elif isinstance(event, events.Join | events.Sync | events.Heartbeat | events.Leave):
             if isinstance(group, Group):
-                return group, NONE
+                return group, ErrorCode.NONE
             if group is not None and group.members:
-                return group, NONE
+                return group, ErrorCode.NONE
             if group is not None and not isinstance(event, events.Join):
-                return None, events.UNKNOWN_MEMBER_ID
-            made = self._classic(group_id, group.commits if group is not None else Commits())
+                return None, ErrorCode.UNKNOWN_MEMBER_ID
+            made = self._classic(group_id, group.commits if group is not None else GroupOffsets())
             made.generation = group.epoch if group is not None else 0
         elif group is not None:
-            return group, NONE
+            return group, ErrorCode.NONE
+        elif isinstance(event, events.Commit | events.TransactionalCommit) and event.generation >= 0:
+            return None, ErrorCode.GROUP_ID_NOT_FOUND  # a member of a group that does not exist
         else:
-            made = self._classic(group_id, Commits())
+            made = self._classic(group_id, GroupOffsets())
         if group is not None:
-            self._write(partition, led, self._removal(group), lambda error: None)
-            led.replace(group, made)
-        led.groups[group_id] = made
-        return made, NONE
+            self._write(partition, shard, self._group_tombstones(group), lambda error: None)
+            shard.replace(group, made)
+        shard.groups[group_id] = made
+        return made, ErrorCode.NONE
 
-    # -- from one protocol to the other ------------------------------------------------------------------------------------
-    def _upgrade(self, partition: int, led: Led, old: Group, event: Beat) -> int:
-        """A member of the new protocol comes to a living group of the classic one: they are one group of the new protocol from now on."""
+    # -- conversion between the protocols ------------------------------------------------------------------------------------
+    def _upgrade(self, partition: int, shard: GroupShard, old: Group, event: ConsumerHeartbeat) -> int:
+        """Convert a classic group with members because a member of the consumer protocol joins it."""
         if not self._upgrades:
-            return GROUP_ID_NOT_FOUND
+            return ErrorCode.GROUP_ID_NOT_FOUND
         try:
-            brought = conversion.brought(old, self._topics)
+            changes = migration.changes_from_classic(old, self._topics)
         except ValueError as e:
-            log.info("the classic group %r stays one: %s", old.group_id, e)
-            return GROUP_ID_NOT_FOUND
-        new = led.groups[old.group_id] = self._consumer(old.group_id, old.commits)
-        self._run(partition, led, new, new.found(brought, event, self._clock()))
-        if self.led.get(partition) is not led:
-            self._run(partition, led, old, old.unload())
-            return NONE
+            log.info("classic group cannot be converted: group=%r reason=%s", old.group_id, e)
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        new = shard.groups[old.group_id] = self._consumer(old.group_id, old.commits)
+        self._run(partition, shard, new, new.create_from_classic(changes, event, self._clock()))
+        if self.shards.get(partition) is not shard:
+            self._run(partition, shard, old, old.unload())
+            return ErrorCode.NONE
         if not new.members:
-            led.groups[old.group_id] = old  # refused, by its rules or by the log
-            return NONE
-        log.info("the group %r goes over to the new protocol with %d members", old.group_id, len(new.members))
-        new.promised.update(old.promised)
-        told, joins = conversion.released(old)
-        self._run(partition, led, new, told)
+            shard.groups[old.group_id] = old  # the group or the log refused the conversion
+            return ErrorCode.NONE
+        log.info("group converted to the consumer protocol: group=%r members=%d", old.group_id, len(new.members))
+        new.pending_members.update(old.pending_members)
+        replies, joins = migration.detach_waiting(old)
+        self._run(partition, shard, new, replies)
         for join in joins:
             self.handle(old.group_id, join)
-        return NONE
+        return ErrorCode.NONE
 
-    def _downgrade(self, partition: int, led: Led, old: MixedGroup) -> None:
-        """Only members of the classic protocol are left: they are left to themselves."""
-        if not self._downgrades or led.groups.get(old.group_id) is not old or len(old.members) > self._size_max:
+    def _downgrade(self, partition: int, shard: GroupShard, old: MixedGroup) -> None:
+        """Convert the group back: all remaining members use the classic protocol."""
+        if not self._downgrades or shard.groups.get(old.group_id) is not old or len(old.members) > self._size_max:
             return
         new = self._classic(old.group_id, old.commits)
         removal = [(consumer_records.key(old.group_id, c), None) for c in old.tombstones()]
-        conversion.to_classic(old, new, self._clock())
+        migration.convert_to_classic(old, new, self._clock())
         value = formats.group_value(
             new, {m.member_id: m.assignment for m in new.members.values()}, self._clock().wall_ms
         )
-        log.info("the group %r goes back to the classic protocol with %d members", old.group_id, len(new.members))
-        led.groups[old.group_id] = new
+        log.info("group converted to the classic protocol: group=%r members=%d", old.group_id, len(new.members))
+        shard.groups[old.group_id] = new
         appended = 0
 
         def done(error: int) -> None:
-            if not error or self.led.get(partition) is not led:
+            if not error or self.shards.get(partition) is not shard:
                 return
             if error in REFUSED_BEFORE_APPEND and not appended:
-                led.groups[old.group_id] = old  # until the next that is heard of it
+                shard.groups[old.group_id] = old  # the next event of the group retries the conversion
             else:
-                self._unknown(partition, led, error)
+                self._reload(partition, shard, error)
 
-        # The record first: whatever part of the rest a successor finds is of a group that was before.
-        for portion in _portions([(formats.group_key(old.group_id), value), *removal]):
-            if led.groups.get(old.group_id) is new and self.led.get(partition) is led:
-                self._write(partition, led, self._records(portion), done)
+        # The record of the classic group comes first: after it, any part of the tombstones leaves a valid group for the next coordinator.
+        for portion in formats.batches_of([(formats.group_key(old.group_id), value), *removal]):
+            if shard.groups.get(old.group_id) is new and self.shards.get(partition) is shard:
+                self._write(partition, shard, self._records(portion), done)
                 appended += 1
-        if led.groups.get(old.group_id) is new:
+        if shard.groups.get(old.group_id) is new:
             old.end()
 
-    def _removal(self, group: AnyGroup) -> list[Record]:
-        """What takes a group, but not its offsets, out of the log."""
+    def _group_tombstones(self, group: AnyGroup) -> list[Record]:
+        """Tombstones of the group's own records. Its committed offsets stay."""
         if isinstance(group, Group):
             return self._records([(formats.group_key(group.group_id), None)])
         return self._records([(consumer_records.key(group.group_id, c), None) for c in group.tombstones()])
@@ -295,7 +270,7 @@ class Groups(Leading[Led]):
         return [Record(i, wall_ms, key, value) for i, (key, value) in enumerate(pairs)]
 
     # -- effects -----------------------------------------------------------------------------------------------------------
-    def _run(self, partition: int, led: Led, group: AnyGroup, effects: Sequence[Effect]) -> None:
+    def _run(self, partition: int, shard: GroupShard, group: AnyGroup, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Reply():
@@ -306,69 +281,71 @@ class Groups(Leading[Led]):
                         for (t, p), o in effect.offsets.items()
                     ]
                     if effect.producer is not None:
-                        led.touched.setdefault(effect.producer[0], set()).add(group.group_id)
-                    self._persist(partition, led, group, effect.number, self._records(pairs), effect.producer)
+                        shard.touched.setdefault(effect.producer[0], set()).add(group.group_id)
+                    self._persist(partition, shard, group, effect.number, self._records(pairs), effect.producer)
                 case events.PersistGroup():
                     assert isinstance(group, Group)
                     value = formats.group_value(group, effect.assignments, self._clock().wall_ms)
                     records = self._records([(formats.group_key(group.group_id), value)])
-                    self._persist(partition, led, group, effect.number, records)
+                    self._persist(partition, shard, group, effect.number, records)
                 case PersistChanges():
                     facts = [
                         (consumer_records.key(group.group_id, c), consumer_records.value(c)) for c in effect.changes
                     ]
                     if effect.after_classic:
                         facts.append((formats.group_key(group.group_id), None))
-                    *before, last = _portions(facts)
+                    *before, last = formats.batches_of(facts)
                     for portion in before:
-                        self._write(partition, led, self._records(portion), partial(self._part_of_more, partition, led))
-                        if self.led.get(partition) is not led:
-                            return  # loading anew
-                    self._persist(partition, led, group, effect.number, self._records(last), alone=not before)
+                        self._write(
+                            partition, shard, self._records(portion), partial(self._part_written, partition, shard)
+                        )
+                        if self.shards.get(partition) is not shard:
+                            return  # the shard is loaded again
+                    self._persist(partition, shard, group, effect.number, self._records(last), alone=not before)
 
-    def _part_of_more(self, partition: int, led: Led, error: int) -> None:
-        if error and self.led.get(partition) is led:
-            self._unknown(partition, led, error)
+    def _part_written(self, partition: int, shard: GroupShard, error: int) -> None:
+        if error and self.shards.get(partition) is shard:
+            self._reload(partition, shard, error)
 
     def _persist(
         self,
         partition: int,
-        led: Led,
+        shard: GroupShard,
         group: AnyGroup,
         number: int,
         records: Sequence[Record],
         producer: tuple[int, int] | None = None,
         alone: bool = True,
     ) -> None:
-        """`alone`: if this is refused before it is appended, nothing of it stands in the log."""
+        """`alone`: these are all records of the change, so after a rejection before the append no part of the change is in the log."""
         log_offset = self._log.end_offset(partition)
         at_once = True
 
         def done(error: int) -> None:
-            if self.led.get(partition) is not led:
-                return  # resigned since: whoever waited has been told
-            if error == NONE:
-                self._tell(partition, led, group, events.Persisted(number, log_offset), self._clock())
+            if self.shards.get(partition) is not shard:
+                return  # the broker resigned meanwhile: waiting requests were answered then
+            if error == ErrorCode.NONE:
+                self._deliver(partition, shard, group, events.Persisted(number, log_offset), self._clock())
                 return
             refused = error in REFUSED_BEFORE_APPEND
             if refused and not at_once and isinstance(group, MixedGroup):
-                refused = False  # it has moved on since: what it was before is to be read in the log
+                refused = False  # the group has changed since, so its earlier state can only be read from the log
             if refused and alone:
-                failed = events.PersistFailed(number, COORDINATOR_NOT_AVAILABLE)
-                self._run(partition, led, group, group.handle(failed, self._clock()))
+                failed = events.PersistFailed(number, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                self._run(partition, shard, group, group.handle(failed, self._clock()))
                 return
-            failed = events.PersistFailed(number, NOT_COORDINATOR)
+            failed = events.PersistFailed(number, ErrorCode.NOT_COORDINATOR)
             if isinstance(group, Group):
-                self._run(partition, led, group, group.handle(failed, self._clock()))
-            self._unknown(partition, led, error)
+                self._run(partition, shard, group, group.handle(failed, self._clock()))
+            self._reload(partition, shard, error)
 
-        self._write(partition, led, records, done, producer)
+        self._write(partition, shard, records, done, producer)
         at_once = False
 
     def _write(
         self,
         partition: int,
-        led: Led,
+        shard: GroupShard,
         records: Sequence[Record],
         done: Callable[[int], None],
         producer: tuple[int, int] | None = None,
@@ -379,60 +356,95 @@ class Groups(Leading[Led]):
             batch = build(
                 records, producer_id=producer[0], producer_epoch=producer[1], base_sequence=0, transactional=True
             )
-        self._log.append(partition, batch, led.epoch, done)
+        self._log.append(partition, batch, shard.epoch, done)
 
-    def transaction_ended(self, partition: int, producer_id: int, committed: bool) -> None:
-        """Its marker is replicated. A partition that is still loading meets it in the log."""
-        led = self.led.get(partition)
-        if led is not None and led.loaded:
-            led.ended(producer_id, committed)
+    def transaction_ended(self, partition: int, producer_id: int, committed: bool, marker_offset: int) -> None:
+        """A transaction marker is replicated. A shard that is still loading reads it from the log."""
+        shard = self.shards.get(partition)
+        if shard is not None and shard.loaded:
+            shard.ended(producer_id, committed, marker_offset)
 
+    # -- deleting ----------------------------------------------------------------------------------------------------------
     def tombstones(
         self, group_id: str, group: AnyGroup, keys: Sequence[TopicIndex], whole: bool, done: Callable[[int], None]
     ) -> None:
-        """Forget offsets (and, with `whole`, the group itself); `done(error)` once that is replicated."""
-        partition, led, error = self.find(group_id)
-        if error or led is None:
+        """Write tombstones of offsets and, with `whole`, of the group. They are deleted from memory as soon as the tombstones are replicated.
+        Then `done(error)` is called. A refused write deletes nothing."""
+        partition, shard, error = self.find(group_id)
+        if error or shard is None:
             done(error)
             return
-        gone = [(formats.offset_key(group_id, t, p), None) for t, p in keys]
+        gone: list[tuple[bytes, bytes | None]] = [(formats.offset_key(group_id, t, p), None) for t, p in keys]
         if whole:
-            gone += [(record.key or b"", None) for record in self._removal(group)]
+            gone += [(record.key or b"", None) for record in self._group_tombstones(group)]
         if not gone:
-            done(NONE)
+            done(ErrorCode.NONE)
             return
-        for key in keys:
-            group.commits.forget(key)
         if whole:
-            group.end()
-            led.replace(group, None)
-        told = lambda e: done(NONE if e == 0 else COORDINATOR_NOT_AVAILABLE)  # noqa: E731
-        self._write(partition, led, self._records(gone), told)
+            shard.deleting.add(group_id)
+        below = self._log.end_offset(partition)
+
+        def written(error: int, partly: bool) -> None:
+            shard.deleting.discard(group_id)
+            if self.shards.get(partition) is not shard:
+                pass  # the next load reads the outcome from the log
+            elif error == ErrorCode.NONE:
+                for key in keys:
+                    group.commits.forget(key, below)
+                if whole and shard.groups.get(group_id) is group:
+                    group.end()
+                    shard.replace(group, None)
+            elif partly or error not in REFUSED_BEFORE_APPEND:
+                self._reload(partition, shard, error)
+            done(ErrorCode.NONE if error == ErrorCode.NONE else ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+        self._write_all(partition, shard, gone, written)
+
+    def _write_all(
+        self,
+        partition: int,
+        shard: GroupShard,
+        pairs: Sequence[tuple[bytes, bytes | None]],
+        done: Callable[[int, bool], None],
+    ) -> None:
+        """Write the records in one or more batches, then call `done(error, partly)` one time. `partly`: despite the error some batches may be
+        in the log."""
+        portions = list(formats.batches_of(pairs))
+        left, appended = len(portions), 0
+        failed: int = ErrorCode.NONE
+
+        def written(error: int) -> None:
+            nonlocal left, failed
+            left, failed = left - 1, failed or error
+            if not left:
+                done(failed, appended > 0)
+
+        for portion in portions:
+            if failed:
+                written(failed)
+                continue
+            self._write(partition, shard, self._records(portion), written)
+            appended += not failed
 
     def _expire(self, now: Now) -> None:
-        for led in list(self.led.values()):
-            for group_id, group in list(led.groups.items()) if led.loaded else ():
-                old, whole = retention.expired(group, now, self._retention_ms)
+        for shard in list(self.shards.values()):
+            for group_id, group in list(shard.groups.items()) if shard.loaded else ():
+                old, whole = offset_expiration.expired(group, now, self._retention_ms)
                 if old or whole:
                     self.tombstones(group_id, group, old, whole, lambda e: None)
+            for topic in list(shard.deleted_topics) if shard.loaded else ():
+                if not self._delete_topic_offsets(shard, topic):
+                    del shard.deleted_topics[topic]
 
     def topic_deleted(self, name: str) -> None:
-        for led in list(self.led.values()):
-            if led.loaded:
-                for group_id, group in list(led.groups.items()):
-                    keys = [k for k in group.commits.offsets if k[0] == name]
-                    if keys:
-                        self.tombstones(group_id, group, keys, False, lambda e: None)
+        for partition, shard in list(self.shards.items()):
+            shard.deleted_topics[name] = self._log.end_offset(partition)
+            if shard.loaded:
+                self._delete_topic_offsets(shard, name)
 
-
-def _portions(pairs: Iterable[tuple[bytes, bytes | None]]) -> Iterator[list[tuple[bytes, bytes | None]]]:
-    portion: list[tuple[bytes, bytes | None]] = []
-    size = 0
-    for key, value in pairs:
-        portion.append((key, value))
-        size += len(key) + len(value or b"")
-        if size >= BATCH_BYTES:
-            yield portion
-            portion, size = [], 0
-    if portion:
-        yield portion
+    def _delete_topic_offsets(self, shard: GroupShard, topic: str) -> bool:
+        """Whether the shard still had offsets of the topic."""
+        found = shard.offsets_of_deleted(topic)
+        for group_id, keys in found.items():
+            self.tombstones(group_id, shard.groups[group_id], keys, False, lambda e: None)
+        return bool(found)

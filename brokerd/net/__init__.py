@@ -1,1 +1,1 @@
-"""What moves bytes: the loop, the door, peers, fetchers, membership. Law: no decision about data is taken here."""
+"""Networking: event loop, listeners, connections, TLS, connections to other brokers. Does not interpret requests."""

@@ -1,16 +1,16 @@
-"""Memory for frames under way, used again. Law: who gives a buffer back has no view of it left. Called by `listener` and `peers`."""
+"""Pool of receive buffers. After `give` returns a buffer to the pool, the caller must not use a view of the buffer."""
 
 from __future__ import annotations
 
 FRAME_BYTES_FIRST = 64 * 1024
-"""Memory for a frame under way grows with what has arrived, not with what was announced: an announcement costs nothing."""
+"""Initial size of a receive buffer. It grows with the received bytes, not with the announced frame size."""
 SPARE_BUFFERS_MAX = 8
 SPARE_BYTES_MAX = 4 * 1024 * 1024
-"""Buffers of frames are used again: fresh memory costs a page fault per 4 KiB, more than the copy into it. Larger ones are let go."""
+"""Maximum size of pooled buffers. New memory costs a page fault per 4 KiB, more than the copy into it."""
 
 
 class Spares:
-    """Buffers between frames, of sizes that are powers of two."""
+    """Unused buffers, by size in powers of two."""
 
     def __init__(self) -> None:
         self._free: dict[int, list[bytearray]] = {}
@@ -31,4 +31,4 @@ class Spares:
 
 
 spares = Spares()
-"""The broker's one pool: one thread, one loop."""
+"""The pool of the broker, used by its only loop thread."""

@@ -1,7 +1,7 @@
-"""One client's connection: cuts frames, keeps answers in order, sends bytes and file regions.
+"""A client connection: splits frames, orders responses, sends bytes and file regions.
 
-Laws: answers leave strictly in request order; a frame is bounded before anything is allocated for it; a connection that does
-not read its answers is not read from; no connection keeps the loop to itself, however many requests it sends at once. Called by the loop; hands frames to `dispatch`. Must not come in: what a request means.
+Responses are sent in request order. The size of a frame is checked before memory is allocated. While a client does not read its responses, the
+broker does not read its requests. A connection cannot monopolise the loop. Does not interpret requests.
 """
 
 from __future__ import annotations
@@ -11,53 +11,64 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from brokerd.net.buffers import spares
-from brokerd.net.loop import HANGUP, READ, WRITE, Loop
+from brokerd.net.loop import HANGUP, PEER_CLOSED, READ, WRITE, Loop
 from brokerd.wire.framing import FileRegion
 
 if TYPE_CHECKING:
+    from brokerd.storage.warming import WarmingReader
+
     Part = bytes | bytearray | memoryview | FileRegion
 
 log = logging.getLogger(__name__)
 
 RECEIVE_BYTES = 256 * 1024
-"""Bytes read from a socket at once; also the buffer a quiet connection falls back to sharing."""
+"""Bytes per read from a socket, and size of the buffer that idle connections share."""
 REQUESTS_IN_FLIGHT_MAX = 256
-"""Requests of one connection that may wait for answers; beyond it the connection is not read."""
+"""Maximum number of unanswered requests of one connection. Above it the connection is not read."""
 OUTPUT_BYTES_MAX = 64 * 1024 * 1024
-"""Bytes of answers queued for one connection, most of them in files, before it is not read any more."""
+"""Maximum number of queued response bytes of one connection, including file regions. Above it the connection is not read."""
 ANSWER_BYTES_MAX = 1024 * 1024
-"""Of these, bytes in memory, those behind an answer that is still awaited included."""
+"""Maximum number of queued response bytes in memory, including responses that wait for an earlier one."""
 REQUESTS_PER_TURN = 64
-"""Requests of one connection handled before the others have their turn: a buffer full of small questions may ask for much."""
+"""Maximum number of requests of one connection that are handled before other connections of the owner. See also `turns`."""
 SEND_BYTES_PER_TURN = 8 * 1024 * 1024
-"""Bytes one connection may send per loop turn, so that a fast reader does not starve the others."""
+"""Maximum number of bytes that one connection sends per loop turn, so that a fast consumer does not starve others."""
+LOAD_BYTES = 1024 * 1024
+"""Bytes per send if a blocking read from disk cannot be avoided."""
 SEND_PARTS_MAX = 64
-"""Small answers given to the kernel in one call."""
+"""Maximum number of response parts per system call."""
 READ_BYTES_MAX = 16 * 1024
-"""A file region up to this is read and leaves with what stands before it: one copy costs less than a call of sendfile."""
+"""File regions up to this size are read and sent with the preceding bytes, because a copy is cheaper than a sendfile call."""
+LOADS_MAX = 3
+"""Maximum number of loads of the same bytes. If they are evicted again, the send blocks."""
 MUTED_LOOK_MS = 10_000
-"""A pause is waited for in pieces of this."""
+"""Maximum timer of a throttled connection. Longer pauses use several timers."""
 SHORT = "a log segment is shorter than its index says"
 LENGTH = 4
 GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF)
-"""What a send hears when the client has left: nothing to tell of."""
+"""Errors of a send after the client has disconnected. They are not logged."""
 
 _shared = bytearray(RECEIVE_BYTES)
 _shared_view = memoryview(_shared)
 
 
 class Connection:
-    """One client. `on_frame(connection, frame, slot)` must call `answer(slot, parts)` exactly once, now or later."""
+    """One client connection. The handler of a frame must call `answer(slot, parts)` exactly once, now or later."""
 
     session: Any = None
-    """Who is at the other end, for those who handle its frames."""
+    """The session of the client, set by the frame handler."""
     distinguished_name: str | None = None
-    """The name in its certificate, where it showed one that was verified."""
-    _unsent = False  # bytes that have left the output wait for the socket all the same
+    """Distinguished name in the verified client certificate, if any."""
+    reader: WarmingReader | None = None
+    """Loads file data into the page cache. None: sends may block on the disk."""
+    _loads = 0  # loads of the next bytes to send
+    _loading = False
+    _unsent = False  # bytes are removed from the output but not sent yet
+    _sees_peer_close = True  # whether a close by the client is detected without reading
 
     def __init__(
         self,
@@ -72,38 +83,82 @@ class Connection:
         self.fd = sock.fileno()
         self._on_frame, self._on_close = on_frame, on_close
         self.frame_bytes_max = frame_bytes_max
-        self._partial: bytearray | None = None  # a frame under way, its length in front
-        self._filled = self._wanted = 0  # bytes of it that are here, that it takes with its length
+        self._partial: bytearray | None = None  # an incomplete frame with its length prefix
+        self._filled = self._wanted = 0  # received bytes and total bytes of the frame, with its length prefix
         self._corked = False
         self._slots: deque[Slot] = deque()
         self._output: deque[Part] = deque()
         self._output_bytes = self._answer_bytes = 0
         self._events = READ
-        self._backlog: memoryview | None = None  # received and not looked at yet
-        self._resuming = False
-        self._muted = False  # by a quota: its answers go, its requests wait
+        self._backlog: memoryview | None = None  # received and not handled yet
+        self.owner: Hashable = peer.rpartition(":")[0]
+        """Owner of the loop time that this connection uses: the IP address until the principal is known."""
+        self._due = 0  # events that wait for the owner's turn
+        self._blocking = 0  # waiting requests that block later ones
+        self._needs_client = False
+        self._gone: Callable[[], None] | None = None
+        self._muted = False  # throttled by a quota: responses are sent, requests wait
         self._muted_until_ms = 0
         self.closed = False
-        self.on_proved: Callable[[Connection], None] | None = None
+        self.on_authenticated: Callable[[Connection], None] | None = None
         self.since_ms = self.last_active_ms = loop.now.mono_ms
         loop.register(self.fd, READ, self._ready)
 
+    @property
+    def address(self) -> str:
+        return self.peer.rpartition(":")[0]
+
+    @property
+    def has_pending_request(self) -> bool:
+        """Whether a request is not answered yet."""
+        return bool(self._slots)
+
     def proved(self) -> None:
-        """It has been proved who is at the other end: the listener lifts its limits for strangers."""
-        if self.on_proved is not None:
-            self.on_proved(self)
+        """The client is authenticated: the listener removes the limits of unauthenticated connections."""
+        if self.on_authenticated is not None:
+            self.on_authenticated(self)
 
     # -- reading ---------------------------------------------------------------------------------------------------
     def _ready(self, events: int) -> None:
         if events & HANGUP and not events & READ:
             self.close()
             return
+        if events & PEER_CLOSED and not events & READ:
+            self._peer_closed()
+        self._due |= events & (READ | WRITE)
+        if self._due:
+            self.loop.turns.add(self.owner, self)
+
+    def serve(self, until: float) -> bool:
+        """Send queued bytes, then handle requests until time `until`. Returns whether more work is left."""
+        events, self._due = self._due, 0
+        if self.closed:
+            return False
         if events & WRITE:
             self._flush()
-        if events & READ and not self.closed:
-            self._receive()
+        if self._backlog is not None:
+            if not self.closed and self._has_room():
+                self._resume(until)
+        elif events & READ and not self.closed and self._has_room():
+            self._receive(until)
+        return not self.closed and self._backlog is not None and self._has_room()
 
-    def _receive(self) -> None:
+    def _peer_closed(self) -> None:
+        """The client has closed its side while a request waits. Close the connection unless received bytes are still unread."""
+        try:
+            left = self._backlog is not None or bool(self.sock.recv(1, socket.MSG_PEEK))
+        except BlockingIOError:
+            left = True
+        except OSError:
+            left = False
+        if left:
+            # Handled in the connection's turn. If it stayed registered, epoll would report it again and again.
+            self._sees_peer_close = False
+            self._update_events()
+        else:
+            self.close()
+
+    def _receive(self, until: float) -> None:
         self.last_active_ms = self.loop.now.mono_ms
         partial = self._partial
         try:
@@ -119,16 +174,16 @@ class Connection:
         if n == 0:
             self.close()
             return
-        self._corked = True  # what is answered at once leaves at once, in one call
+        self._corked = True  # immediate responses are sent in one call
         if partial is None:
-            self._split(_shared_view[:n])
+            self._split(_shared_view[:n], until)
         else:
             self._filled += n
             if self._filled == self._wanted:
                 self._partial = None
                 whole = memoryview(partial)[: self._wanted]
                 if self._wanted == LENGTH:
-                    self._split(whole)  # only the length was cut off
+                    self._split(whole, until)  # only the length prefix was incomplete
                 else:
                     self._on_frame(self, whole[LENGTH:])
                 spares.give(partial)
@@ -142,9 +197,9 @@ class Connection:
         else:
             self._update_events()
 
-    def _split(self, data: memoryview, *, own: bool = False) -> None:
-        """Hand over the whole frames in `data`; keep the rest. `own`: its memory is this connection's alone."""
-        pos, end = 0, len(data)
+    def _split(self, data: memoryview, until: float, *, own: bool = False) -> None:
+        """Handle the complete frames in `data` until time `until`, at least one. Keep the rest. `own`: the memory belongs to this connection only."""
+        pos, end, clock = 0, len(data), self.loop.turns.clock
         handled = 0
         while not self.closed:
             left = end - pos
@@ -154,14 +209,18 @@ class Connection:
                 return
             length = int.from_bytes(data[pos : pos + LENGTH], "big", signed=True)
             if length < 0 or length > self.frame_bytes_max:
-                log.warning("closed %s: a request of %d bytes (socket.request.max.bytes is %d)",
-                            self.peer, length, self.frame_bytes_max)  # fmt: skip
+                log.warning(
+                    "connection closed, request too large peer=%s bytes=%d socket.request.max.bytes=%d",
+                    self.peer,
+                    length,
+                    self.frame_bytes_max,
+                )
                 self.close()
                 return
             if left < LENGTH + length:
                 self._keep(data[pos:end], LENGTH + length)
                 return
-            if handled == REQUESTS_PER_TURN or not self._has_room():
+            if handled and (handled == REQUESTS_PER_TURN or not self._has_room() or clock() >= until):
                 self._backlog = data[pos:end] if own else memoryview(bytearray(data[pos:end]))
                 return
             self._on_frame(self, data[pos + LENGTH : pos + LENGTH + length])
@@ -169,22 +228,21 @@ class Connection:
             pos += LENGTH + length
 
     def _has_room(self) -> bool:
-        """Whether another request may be handled before answers have left."""
+        """Whether another request may be handled before queued responses are sent."""
         return (
             not self._muted
+            and not self._blocking
             and len(self._slots) < REQUESTS_IN_FLIGHT_MAX
             and self._output_bytes < OUTPUT_BYTES_MAX
             and self._answer_bytes < ANSWER_BYTES_MAX
         )
 
-    def _resume(self) -> None:
-        """Go on with what was left for a later turn."""
-        self._resuming = False
+    def _resume(self, until: float) -> None:
+        """Continue with bytes that were left for a later turn."""
         data, self._backlog = self._backlog, None
-        if data is None or self.closed:
-            return
+        assert data is not None
         self._corked = True
-        self._split(data, own=True)
+        self._split(data, until, own=True)
         self._corked = False
         if self._output and not self.closed:
             self._flush()
@@ -202,8 +260,19 @@ class Connection:
         self._slots.append(slot)
         return slot
 
+    def block(self, slot: Slot, *, needs_client: bool, gone: Callable[[], None] | None = None) -> None:
+        """Handle no further request before `slot` is answered, as in Kafka. Later requests stay in the socket and need no memory. With `needs_client`,
+        a disconnect of the client closes the connection and calls `gone`. Without it, the request is completed first."""
+        if not slot.blocks and not slot.filled:
+            slot.blocks = True
+            self._blocking += 1
+            self._needs_client, self._gone = needs_client, gone
+
     def answer(self, slot: Slot, parts: Sequence[Part] | None) -> None:
-        """Fill `slot`. None says that this request gets no answer (acks=0)."""
+        """Set the response of `slot`. None: the request has no response (acks=0)."""
+        if slot.blocks:
+            slot.blocks, self._gone = False, None
+            self._blocking -= 1
         slot.parts = parts
         slot.filled = True
         if self.closed:
@@ -230,16 +299,21 @@ class Connection:
             while output and budget > 0:
                 part = output[0]
                 if isinstance(part, FileRegion):
-                    n = os.sendfile(self.fd, part.fd, part.position, min(part.length, budget))
+                    size = self._in_memory(part, min(part.length, budget))
+                    if not size:
+                        break
+                    n = os.sendfile(self.fd, part.fd, part.position, size)
                     if n == 0:
                         raise OSError(errno.EIO, SHORT)
                     self._sent(n)
+                    if self.reader:
+                        self.reader.sent(part.file, part.position + n)
                 elif len(output) == 1:
                     n = self.sock.send(part)
                     self._sent(n)
                 else:
                     parts = self._together()
-                    # A header before a file region is held back until it can leave with the first data.
+                    # MSG_MORE: a header before a file region is sent together with the first data.
                     n = self.sock.sendmsg(parts, (), socket.MSG_MORE if len(output) > len(parts) else 0)
                     self._sent(n)
                 budget -= n
@@ -252,13 +326,41 @@ class Connection:
             return
         self._update_events()
 
+    def _in_memory(self, region: FileRegion, size: int) -> int:
+        """How many of the first `size` bytes of `region` can be sent without blocking. 0: they are being loaded and sent later."""
+        reader = self.reader
+        if reader is None or reader.blind:
+            return size
+        if self._loading:
+            return 0
+        ready = region.file.resident(region.position, size)
+        if ready:
+            if self._loads:
+                self._loads = 0
+                reader.found()
+            return ready
+        if self._loads == LOADS_MAX:
+            self._loads = 0
+            reader.missed()
+            return min(size, LOAD_BYTES)
+        self._loads += 1
+        self._loading = True
+        reader.wait(region.file, region.position, region.length, self._loaded)
+        return 0
+
+    def _loaded(self) -> None:
+        self._loading = False
+        if not self.closed:
+            self._due |= WRITE
+            self.loop.turns.add(self.owner, self)
+
     def _together(self) -> list[Any]:
-        """What may leave in one call: parts in memory, and with them file regions so small that to read them costs less than a sendfile of their own."""
+        """The parts for one system call: parts in memory and small file regions."""
         output, parts = self._output, []
         for i in range(min(len(output), SEND_PARTS_MAX)):
             part = output[i]
             if isinstance(part, FileRegion):
-                if part.length > READ_BYTES_MAX:
+                if part.length > READ_BYTES_MAX or self._in_memory(part, part.length) < part.length:
                     break
                 data = os.pread(part.fd, part.length, part.position)
                 if len(data) < part.length:
@@ -269,7 +371,7 @@ class Connection:
         return parts
 
     def _sent(self, n: int) -> None:
-        """`n` bytes of the output have left."""
+        """Remove `n` sent bytes from the output."""
         output = self._output
         self._output_bytes -= n
         while n:
@@ -288,7 +390,7 @@ class Connection:
                 n = 0
 
     def mute(self, ms: int) -> None:
-        """Read nothing for so long, and for as long as any pause that was told before: what is here already waits too."""
+        """Throttle the client: read and handle no requests for `ms` milliseconds. Of several calls the latest end time applies."""
         self._muted_until_ms = max(self._muted_until_ms, self.loop.now.mono_ms + ms)
         if not self._muted and not self.closed:
             self._muted = True
@@ -297,7 +399,7 @@ class Connection:
     def _unmute(self) -> None:
         left_ms = self._muted_until_ms - self.loop.now.mono_ms
         if left_ms > 0 and not self.closed:
-            # In pieces: a timer holds the connection, and who goes away in a long pause must not be remembered to its end.
+            # Short timers: a timer references the connection, and a closed connection must be freed before a long pause ends.
             self.loop.call_later(min(left_ms, MUTED_LOOK_MS), lambda now: self._unmute())
             return
         self._muted = False
@@ -307,11 +409,12 @@ class Connection:
         if self.closed:
             return
         room = self._has_room()
-        if room and self._backlog is not None and not self._resuming:
-            self._resuming = True
-            self.loop.call_later(0, lambda now: self._resume())
-        sending = self._output or self._unsent
+        if room and self._backlog is not None:
+            self.loop.turns.add(self.owner, self)
+        sending = (self._output and not self._loading) or self._unsent
         events = (READ if room and self._backlog is None else 0) | (WRITE if sending else 0)
+        if self._blocking and self._needs_client and self._sees_peer_close:
+            events |= PEER_CLOSED
         if events != self._events:
             self._events = events
             self.loop.modify(self.fd, events)
@@ -325,14 +428,17 @@ class Connection:
         self._slots.clear()
         self._output.clear()
         self._partial = self._backlog = None
+        gone, self._gone = self._gone, None
+        if gone is not None:
+            gone()
         self._on_close(self)
 
 
 class Slot:
-    """A place in the order of answers."""
+    """The position of a response in the request order."""
 
-    __slots__ = ("filled", "parts")
+    __slots__ = ("blocks", "filled", "parts")
 
     def __init__(self) -> None:
-        self.filled = False
+        self.filled = self.blocks = False
         self.parts: Sequence[Part] | None = None

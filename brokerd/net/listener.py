@@ -1,7 +1,6 @@
-"""The door: accepts connections, as many as may be, and knows them until they close.
+"""Accepts connections within the limits and tracks them until they are closed.
 
-Laws: whoever has not yet proved who it is (TLS, SASL) costs a bounded time and a bounded memory, and so do all of them together. Called by the loop.
-Must not come in: frames, what a request means.
+The time and memory of unauthenticated connections (TLS, SASL) are bounded, per connection and in total. Does not contain frames or requests.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable
 
 from brokerd.cluster.model import Now
@@ -16,25 +16,29 @@ from brokerd.net.admission import Admission
 from brokerd.net.connection import Connection
 from brokerd.net.loop import READ, Loop
 from brokerd.net.tls import TlsConnection
+from brokerd.storage.warming import Warming
 
 log = logging.getLogger(__name__)
 
-UNPROVEN_MS_MAX = 30_000
-"""A connection that has not proved who it is by then is closed: as long as clients themselves wait."""
-STRANGERS_LOOK_MS = 1_000
-UNPROVEN_MAX = 512
-"""Such connections at once, per listener. One more closes the oldest: a crowd of silent ones must not keep the others out."""
+UNAUTHENTICATED_MS_MAX = 30_000
+"""Authentication time-out. Clients have the same time-out."""
+UNAUTHENTICATED_CHECK_MS = 1_000
+UNAUTHENTICATED_MAX = 1536
+"""Maximum number of unauthenticated connections per listener: for a thousand reconnecting clients and half as many others. Above it one
+connection of the address with most of them is closed: the oldest one without a request, or the newest one if all wait for a response. So one
+address cannot block the others."""
 WAITING_MAX = 512
-"""Connections kept waiting because their address comes too often: a descriptor each."""
-UNPROVEN_FRAME_BYTES_MAX = 128 * 1024
-"""Their largest frame: a token of SASL, or ApiVersions. Times UNPROVEN_MAX, 64 MiB is the most that strangers may fill."""
+"""Maximum number of delayed connections (connection rate per IP address). Each needs a file descriptor."""
+UNAUTHENTICATED_FRAME_BYTES_MAX = 68 * 1024
+"""Maximum frame size of unauthenticated connections: a SASL token (`TOKEN_BYTES_MAX`) or ApiVersions. With UNAUTHENTICATED_MAX at most 102 MiB in total."""
 
 
 class Listener:
-    """`on_frame(connection, frame)`: the frame's memory is valid during the call only. The port is taken at once, and refuses until `open`.
+    """`on_frame(connection, frame)`: the memory of the frame is valid during the call only. The constructor binds the port; connections are
+    refused until `open`.
 
-    `tls` gives the context for the next connection. `proves`: a connection is a stranger's until somebody calls `connection.proved()` (SASL);
-    with TLS alone the handshake is proof enough.
+    `tls` returns the context for the next connection. `proves`: a connection is unauthenticated until `connection.proved()` is called (SASL).
+    With TLS alone it is authenticated after the handshake.
     """
 
     def __init__(
@@ -48,10 +52,12 @@ class Listener:
         admission: Admission,
         tls: Callable[[], ssl.SSLContext] | None = None,
         proves: bool = False,
+        warming: Warming | None = None,
     ) -> None:
-        self.loop, self._on_frame = loop, on_frame
-        self._tls, self._proves = tls, proves
-        self._unproven: dict[int, Connection] = {}
+        self.loop, self._on_frame, self._warming = loop, on_frame, warming
+        self._tls, self._needs_authentication = tls, proves
+        self._unauthenticated: dict[int, Connection] = {}
+        self._unauthenticated_per_address: Counter[str] = Counter()
         self._frame_bytes_max, self._admission = frame_bytes_max, admission
         self._pausing = self._closed = False
         self.connections: dict[int, Connection] = {}
@@ -64,10 +70,10 @@ class Listener:
         self.port: int = self._sock.getsockname()[1]
         self._open = False
         if tls is not None or proves:
-            loop.every(STRANGERS_LOOK_MS, self.close_strangers)
+            loop.every(UNAUTHENTICATED_CHECK_MS, self.close_unauthenticated)
 
     def open(self) -> None:
-        """Let clients in. Once is enough."""
+        """Start to accept connections. Idempotent."""
         if not self._open:
             self._open = True
             self._sock.listen(1024)
@@ -84,19 +90,19 @@ class Listener:
             except BlockingIOError:
                 return
             except OSError as e:
-                log.warning("cannot accept: %s", e)
+                log.warning("accept failed error=%s", e)
                 return
             problem = self._admission.problem(address[0], self.loop.now.mono_ms)
             if problem is not None:
-                log.warning("refused %s: %s", address[0], problem.why)
-                self._keep_waiting(sock, problem.wait_ms)
+                log.warning("connection rejected address=%s reason=%s", address[0], problem.why)
+                self._delay(sock, problem.wait_ms)
                 continue
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._begin(sock, f"{address[0]}:{address[1]}")
 
-    def _keep_waiting(self, sock: socket.socket, ms: int) -> None:
-        """Neither read nor answered, and closed when its time is over (KIP-612); at once where too many wait already."""
+    def _delay(self, sock: socket.socket, ms: int) -> None:
+        """Close a connection after a delay without reading it (KIP-612). Immediately if too many are delayed."""
         if not ms or len(self._waiting) >= WAITING_MAX:
             sock.close()
             return
@@ -105,12 +111,12 @@ class Listener:
         self.loop.call_later(ms, lambda now: self._waiting.pop(fd).close() if self._waiting.get(fd) is sock else None)
 
     def _pause(self, ms: int) -> None:
-        """Who knocks waits in the system's queue."""
+        """Stop accepting for `ms`. New connections wait in the listen queue."""
         self._pausing = True
         self.loop.unregister(self._sock.fileno())
-        self.loop.call_later(ms, lambda now: self._go_on())
+        self.loop.call_later(ms, lambda now: self._resume())
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if self._pausing and not self._closed:
             self._pausing = False
             self.loop.register(self._sock.fileno(), READ, self._accept)
@@ -121,43 +127,68 @@ class Listener:
             connection = Connection(self.loop, sock, peer, self._on_frame, self._forget, self._frame_bytes_max)
         else:
             connection = TlsConnection(
-                self.loop, sock, peer, self._on_frame, self._forget, self._frame_bytes_max,
-                context=self._tls(), on_secured=self._secured,
-            )  # fmt: skip
+                self.loop,
+                sock,
+                peer,
+                self._on_frame,
+                self._forget,
+                self._frame_bytes_max,
+                context=self._tls(),
+                on_secured=self._secured,
+            )
+        connection.reader = self._warming.reader() if self._warming is not None else None
         self.connections[connection.fd] = connection
-        if self._tls is not None or self._proves:
+        if self._tls is not None or self._needs_authentication:
             self._watch(connection)
 
-    # -- strangers -----------------------------------------------------------------------------------------------------
+    # -- unauthenticated connections -----------------------------------------------------------------------------------------------------
     def _watch(self, connection: Connection) -> None:
-        if len(self._unproven) >= UNPROVEN_MAX:
-            next(iter(self._unproven.values())).close()
-        self._unproven[connection.fd] = connection
-        connection.frame_bytes_max = min(UNPROVEN_FRAME_BYTES_MAX, self._frame_bytes_max)
-        connection.on_proved = self._proved
+        self._unauthenticated[connection.fd] = connection
+        self._unauthenticated_per_address[connection.address] += 1
+        connection.frame_bytes_max = min(UNAUTHENTICATED_FRAME_BYTES_MAX, self._frame_bytes_max)
+        connection.on_authenticated = self._on_authenticated
+        if len(self._unauthenticated) > UNAUTHENTICATED_MAX:
+            self._close_one_unauthenticated()
 
-    def close_strangers(self, now: Now) -> None:
-        """Those who have had their time. One look for all: a timer of each would keep the closed ones alive."""
-        while self._unproven:
-            oldest = next(iter(self._unproven.values()))
-            if now.mono_ms - oldest.since_ms < UNPROVEN_MS_MAX:
+    def _close_one_unauthenticated(self) -> None:
+        address = max(self._unauthenticated_per_address, key=lambda a: self._unauthenticated_per_address[a])
+        connections = [c for c in self._unauthenticated.values() if c.address == address]
+        victim = next((c for c in connections if not c.has_pending_request), connections[-1])
+        log.warning("too many unauthenticated connections: closed connection=%s", victim.peer)
+        victim.close()
+
+    def _remove_unauthenticated(self, connection: Connection) -> None:
+        """The connection is authenticated or closed."""
+        if self._unauthenticated.get(connection.fd) is connection:
+            del self._unauthenticated[connection.fd]
+            self._unauthenticated_per_address[connection.address] -= 1
+            if not self._unauthenticated_per_address[connection.address]:
+                del self._unauthenticated_per_address[connection.address]
+
+    def close_unauthenticated(self, now: Now) -> None:
+        """Close connections after the authentication time-out. Called periodically. A timer per connection would keep closed connections in memory."""
+        while self._unauthenticated:
+            oldest = next(iter(self._unauthenticated.values()))
+            if now.mono_ms - oldest.since_ms < UNAUTHENTICATED_MS_MAX:
                 return
-            log.info("closed %s: it has not proved who it is within %d ms", oldest.peer, UNPROVEN_MS_MAX)
+            log.info(
+                "connection closed, authentication timed out peer=%s timeout_ms=%d", oldest.peer, UNAUTHENTICATED_MS_MAX
+            )
             oldest.close()
 
     def _secured(self, connection: Connection) -> None:
-        if not self._proves:
-            self._proved(connection)
+        if not self._needs_authentication:
+            self._on_authenticated(connection)
 
-    def _proved(self, connection: Connection) -> None:
-        if self._unproven.get(connection.fd) is connection:
-            del self._unproven[connection.fd]
+    def _on_authenticated(self, connection: Connection) -> None:
+        if self._unauthenticated.get(connection.fd) is connection:
+            self._remove_unauthenticated(connection)
             connection.frame_bytes_max = self._frame_bytes_max
 
     def _forget(self, connection: Connection) -> None:
         if self.connections.pop(connection.fd, None) is not None:
-            self._admission.left(connection.peer.rpartition(":")[0])
-        self._unproven.pop(connection.fd, None)
+            self._admission.left(connection.address)
+        self._remove_unauthenticated(connection)
 
     def close_idle(self, idle_ms_max: int) -> None:
         horizon = self.loop.now.mono_ms - idle_ms_max

@@ -1,7 +1,6 @@
-"""One thread, one epoll: readiness, timers and nothing else.
+"""The event loop: one thread, one epoll, file descriptors and timers.
 
-Law: whatever is called back returns soon; nothing here blocks but the poll itself. Called by the broker; listeners, peers
-and membership register with it. Must not come in: the protocol, partitions.
+Callbacks must return soon (`turns` divides the work of clients). Only the poll blocks. Does not contain the protocol or partitions.
 """
 
 from __future__ import annotations
@@ -13,13 +12,16 @@ from collections.abc import Callable
 from itertools import count
 
 from brokerd.cluster.model import Now
+from brokerd.net.turns import Turns
 
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
 HANGUP = select.EPOLLHUP | select.EPOLLERR
+PEER_CLOSED = select.EPOLLRDHUP
+"""The peer has closed its side. Reported only if registered."""
 
 POLL_MS_MAX = 1_000
-"""Milliseconds. The loop turns at least this often, so that its watchdog has something to see."""
+"""Maximum poll time. The loop turns at least this often, for its watchdog."""
 
 
 def read_clocks() -> Now:
@@ -38,9 +40,11 @@ class Timer:
 
 
 class Loop:
-    """`now` is read once per turn. `turned_mono_ms` is what the watchdog looks at."""
+    """`now` is read once per turn. The watchdog compares `progress`."""
 
     def __init__(self) -> None:
+        self.turns = Turns(time.perf_counter)
+        self._callbacks_done = 0
         self._epoll = select.epoll()
         self._callbacks: dict[int, Callable[[int], None]] = {}
         self._timers: list[tuple[int, int, Timer]] = []
@@ -48,13 +52,16 @@ class Loop:
         self._stopping = False
         self.now = read_clocks()
         self.after_turn: list[Callable[[], None]] = []
-        self.gap_ms_max = 1 << 62
-        self.stood_still: Callable[[int], None] = lambda gap_ms: None
-        """Called with the milliseconds when more than `gap_ms_max` have passed since the last turn, before anything else is done."""
+        self.watch_gaps(1 << 62, lambda gap_ms: None)
 
     @property
-    def turned_mono_ms(self) -> int:
-        return self.now.mono_ms
+    def progress(self) -> int:
+        """A number that changes with every callback and every portion of work."""
+        return self._callbacks_done + self.turns.portions
+
+    def watch_gaps(self, gap_ms_max: int, on_gap: Callable[[int], None]) -> None:
+        """Call `on_gap` with the gap in ms, first in a turn, if more than `gap_ms_max` have passed since the last turn."""
+        self._gap_ms_max, self._on_gap = gap_ms_max, on_gap
 
     def register(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
         self._callbacks[fd] = callback
@@ -89,18 +96,24 @@ class Loop:
         while not self._stopping:
             self.turn()
 
+    def begin(self) -> None:
+        """The first turn starts. The time since the creation of the loop (imports, settings) is not a gap between turns."""
+        self.now = read_clocks()
+
     def wake(self, now: Now) -> Now:
         gap_ms, self.now = now.mono_ms - self.now.mono_ms, now
-        if gap_ms > self.gap_ms_max:
-            self.stood_still(gap_ms)
+        if gap_ms > self._gap_ms_max:
+            self._on_gap(gap_ms)
         return now
 
     def turn(self) -> None:
         timeout = POLL_MS_MAX
         while self._timers and self._timers[0][2].cancelled:
             heapq.heappop(self._timers)
-        if self._timers:
-            # Clocks are read again: the last turn may have taken its time.
+        if self.turns.pending:
+            timeout = 0
+        elif self._timers:
+            # Read the clock again, because the last turn may have taken long.
             timeout = max(0, min(timeout, self._timers[0][0] - read_clocks().mono_ms))
         ready = self._epoll.poll(timeout / 1000)
         now = self.wake(read_clocks())
@@ -108,14 +121,18 @@ class Loop:
             callback = self._callbacks.get(fd)
             if callback is not None:
                 callback(events)
+                self._callbacks_done += 1
+        self.turns.run()
         due: list[Timer] = []
         while self._timers and self._timers[0][0] <= now.mono_ms:
             due.append(heapq.heappop(self._timers)[2])
-        for timer in due:  # what these set for now has its turn after the sockets
+        for timer in due:  # timers that these callbacks set for the current time run after the sockets
             if not timer.cancelled:
                 timer.callback(now)
+                self._callbacks_done += 1
         for hook in self.after_turn:
             hook()
+        self._callbacks_done += 1
 
     def close(self) -> None:
         self._epoll.close()

@@ -1,32 +1,35 @@
-"""A connection from this broker to another one: requests out, answers in, one at a time in order.
+"""A connection from this broker to another one: sends requests and receives responses in order.
 
-Law: every request is answered exactly once: by its answer, or by None when the connection is lost or too slow. Called by
-`fetcher`. Must not come in: what is asked.
+Every request completes exactly once: with its response, or with None after a connection loss or a time-out. If the other broker limits the
+lifetime of an authentication (KIP-368), the connection re-authenticates between two requests before it expires. Does not interpret requests.
 """
 
 from __future__ import annotations
 
 import errno
 import logging
+import random
 import socket
 import ssl
 import struct
 from collections import deque
 from collections.abc import Callable
 
-from brokerd.access.client import Introduction, NotIntroduced
 from brokerd.cluster.model import Now
 from brokerd.net.buffers import SPARE_BYTES_MAX, spares
 from brokerd.net.loop import HANGUP, READ, WRITE, Loop, Timer
 from brokerd.net.tls import TlsSocket
+from brokerd.security.sasl_client import SaslClientError, SaslClientExchange
 
 log = logging.getLogger(__name__)
 
 LENGTH = 4
+RENEWED_FROM, RENEWED_BY = 0.85, 0.95
+"""Re-authentication is at a random fraction of the lifetime between these bounds, as in Kafka's clients, so that connections do not do it together."""
 
 
 class Peer:
-    """Lazily connected. `ask(request, done)`: `done(frame | None)`; the frame's memory is valid during the call only."""
+    """A connection that is opened on demand. `ask(request, done)` calls `done(frame | None)`; the memory of the frame is valid during the call only."""
 
     def __init__(
         self,
@@ -37,32 +40,39 @@ class Peer:
         timeout_ms: int,
         frame_bytes_max: int,
         tls: Callable[[], ssl.SSLContext] | None = None,
-        introduce: Callable[[], Introduction] | None = None,
+        introduce: Callable[[], SaslClientExchange] | None = None,
         abortive: bool = False,
     ) -> None:
-        """`abortive`: what was not delivered when the connection is given up is not to be delivered later either."""
+        """`abortive`: close with a reset, so that the kernel does not deliver buffered requests after the close. `introduce` returns the SASL exchange
+        of a new connection. `timeout_ms` applies to each request."""
         self.loop, self.host, self.port, self._abortive = loop, host, port, abortive
         self._timeout_ms, self._frame_bytes_max = timeout_ms, frame_bytes_max
         self._tls = tls
         self._sock: socket.socket | TlsSocket | None = None
         self._secured = tls is None
         self._introduce = introduce
-        self._introduction: Introduction | None = None  # while it is under way
-        self._held = bytearray()  # what was asked before it was over
+        self._introduction: SaslClientExchange | None = None  # set during the authentication
+        self._held = bytearray()  # requests that wait for the authentication
+        self._held_count = 0  # number of requests in it
+        self._renew_at_ms: int | None = None
+        self._draining = False  # waits for open responses before the re-authentication
         self._connected, self._secured = False, self._tls is None
         self._output = bytearray()
-        self._input = bytearray()  # frames under way; kept between them
+        self._input = bytearray()  # receive buffer, kept between frames
         self._filled = 0
         self._waiting: deque[Callable[[memoryview | None], None]] = deque()
         self._events = 0
         self._timer: Timer | None = None
         self._answer_by_ms = 0
-        """When the answer that is awaited first is overdue; one timer looks, however many questions there are a second."""
+        """Time-out of the oldest open request. One timer checks it for all requests."""
 
     def ask(self, request: bytes, done: Callable[[memoryview | None], None]) -> None:
         self._waiting.append(done)
-        if self._introduction is not None or (self._sock is None and self._introduce is not None):
+        if self._renew_at_ms is not None and self.loop.now.mono_ms >= self._renew_at_ms:
+            self._renew_at_ms, self._draining = None, True
+        if self._introduction is not None or self._draining or (self._sock is None and self._introduce is not None):
             self._held += request
+            self._held_count += 1
         else:
             self._output += request
         if len(self._waiting) == 1:
@@ -71,7 +81,17 @@ class Peer:
             self._timer = self.loop.call_at(self._answer_by_ms, self._overdue)
         if self._sock is None:
             self._connect()
+        elif self._draining:
+            self._renew()
         elif self._connected and self._secured:
+            self._flush()
+
+    def _renew(self) -> None:
+        """Re-authenticate as soon as all sent requests are answered. New requests are queued until the re-authentication is complete."""
+        if self._draining and self._introduce is not None and len(self._waiting) == self._held_count:
+            self._draining = False
+            self._introduction = self._introduce()
+            self._output += self._introduction.begin()
             self._flush()
 
     def _overdue(self, now: Now) -> None:
@@ -88,7 +108,7 @@ class Peer:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._abortive:
-            # Closed by a reset: else the kernel goes on sending what it has, for minutes, to a receiver that was asked anew since.
+            # Close with a reset: otherwise the kernel could deliver buffered requests minutes later, after a retry.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._sock, self._connected = sock, False
         if self._introduce is not None:
@@ -98,7 +118,7 @@ class Peer:
             self._sock, self._secured = TlsSocket(sock, self._tls(), server_side=False, hostname=self.host), False
         code = sock.connect_ex((self.host, self.port))
         if code not in (0, errno.EINPROGRESS):
-            # Told later: nobody expects an answer while asking.
+            # Asynchronously: callers do not expect a result during `ask`.
             self.loop.call_later(0, lambda now: self.close())
             return
         self._events = READ | WRITE
@@ -128,14 +148,14 @@ class Peer:
         if events & READ and self._sock is not None:
             self._receive()
             while isinstance(sock, TlsSocket) and self._sock is sock and not sock.drained:
-                self._receive()  # opened or not, it is here already: the poll will not speak of it
+                self._receive()  # data may already be decrypted, so epoll does not report it
 
     def _handshake(self, sock: socket.socket | TlsSocket) -> None:
         assert isinstance(sock, TlsSocket)
         try:
             self._secured = sock.handshake()
         except OSError as e:
-            log.warning("no TLS with %s:%d: %s", self.host, self.port, e)
+            log.warning("TLS handshake failed peer=%s:%d error=%s", self.host, self.port, e)
             self.close()
             return
         if not self._secured:
@@ -181,7 +201,7 @@ class Peer:
         self._split(sock)
 
     def _split(self, sock: socket.socket | TlsSocket) -> None:
-        """Hand over the whole frames that are here; what is left of the next moves to the front."""
+        """Deliver the complete frames. An incomplete frame moves to the start of the buffer."""
         data, filled = self._input, self._filled
         pos, wanted = 0, LENGTH
         while filled - pos >= LENGTH:
@@ -194,7 +214,7 @@ class Peer:
                 break
             self._hand_over(memoryview(data)[pos + LENGTH : pos + wanted])
             if self._sock is not sock:
-                return  # closed meanwhile, perhaps connected anew
+                return  # closed meanwhile, perhaps connected again
             pos, wanted = pos + wanted, LENGTH
         left = filled - pos
         if wanted > len(data) or (not left and len(data) > SPARE_BYTES_MAX):
@@ -205,19 +225,22 @@ class Peer:
             data[:left] = data[pos:filled]
         self._filled = left
 
-    def _introduced(self, frame: memoryview, introduction: Introduction) -> None:
+    def _introduced(self, frame: memoryview, introduction: SaslClientExchange) -> None:
         try:
             more = introduction.heard(frame)
-        except NotIntroduced as e:
-            log.warning("%s:%d does not take us for who we are: %s", self.host, self.port, e)
+        except SaslClientError as e:
+            log.warning("SASL authentication failed peer=%s:%d error=%s", self.host, self.port, e)
             self.close()
             return
         if more is not None:
             self._output += more
         else:
             self._introduction = None
+            if introduction.lifetime_ms > 0:
+                share = random.uniform(RENEWED_FROM, RENEWED_BY)
+                self._renew_at_ms = self.loop.now.mono_ms + int(introduction.lifetime_ms * share)
             self._output += self._held
-            self._held = bytearray()
+            self._held, self._held_count = bytearray(), 0
         self._flush()
 
     def _hand_over(self, frame: memoryview) -> None:
@@ -226,10 +249,13 @@ class Peer:
             return
         done = self._waiting.popleft()
         self._answer_by_ms = self.loop.now.mono_ms + self._timeout_ms
+        sock = self._sock
         done(frame)
+        if self._draining and self._sock is sock:
+            self._renew()
 
     def close(self) -> None:
-        """Give up the connection; whoever waits hears None. The next `ask` connects anew."""
+        """Close the connection. Open requests complete with None. The next `ask` connects again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -239,7 +265,8 @@ class Peer:
             self._sock = None
         self._connected = False
         self._output, self._held, self._introduction = bytearray(), bytearray(), None
-        # Not given back: a frame out of it may be in somebody's hands right now.
+        self._held_count, self._renew_at_ms, self._draining = 0, None, False
+        # Not returned to the pool: a caller may be using a frame in it.
         self._input, self._filled = bytearray(), 0
         waiting, self._waiting = self._waiting, deque()
         for done in waiting:

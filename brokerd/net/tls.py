@@ -1,8 +1,8 @@
-"""TLS on a non-blocking socket: the same calls as a socket's, bytes sealed and opened on the way.
+"""TLS on a non-blocking socket, with the interface of a socket.
 
-Laws: nothing waits; what is sealed and not yet sent is bounded (SEAL_BYTES), so is what was received and not yet opened. Memory BIOs rather than
-SSLSocket: receiving cost 0.7 to 1.0 s of CPU per GB against 1.3 (OpenSSL reads a socket twice per record of 16 KiB), sending the same 0.45
-(docs/decisions/022-tls-in-the-loop.md). Called by `listener` and `peers`. Must not come in: frames, who is trusted.
+Nothing blocks. The number of encrypted unsent bytes (SEAL_BYTES) and of received undecrypted bytes is bounded. It uses memory BIOs instead of
+SSLSocket: receiving costs 0.7 to 1.0 s of CPU time per GB instead of 1.3 (OpenSSL reads a socket twice per TLS record of 16 KiB); sending
+costs 0.45 s with both (docs/decisions/022-tls-over-memory-bios-in-event-loop.md). Does not contain frames or trust decisions.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from brokerd.access.principals import distinguished_name
 from brokerd.net.connection import GONE, RECEIVE_BYTES, SEND_BYTES_PER_TURN, SEND_PARTS_MAX, Connection
 from brokerd.net.loop import HANGUP, READ, WRITE, Loop
+from brokerd.security.principals import distinguished_name
 from brokerd.wire.framing import FileRegion
 
 log = logging.getLogger(__name__)
 
 SEAL_BYTES = 128 * 1024
-"""Plain bytes sealed at once: eight records of TLS. No more are sealed before these have left."""
+"""Plaintext bytes encrypted at a time: eight TLS records. No more are encrypted before these are sent."""
 GATHER_BYTES = 16 * 1024
-"""Small answers are joined up to this, the size of a record of TLS."""
+"""Small responses are joined up to this size, one TLS record."""
 
 _shared = memoryview(bytearray(RECEIVE_BYTES))
 
 
 class TlsSocket:
-    """`handshake` until it says True; then `recv_into` and `send`, which raise BlockingIOError where a socket would, and OSError for what cannot go on."""
+    """Call `handshake` until it returns True; then `recv_into` and `send`. They raise BlockingIOError as a socket, and OSError for fatal errors."""
 
     def __init__(
         self, sock: socket.socket, context: ssl.SSLContext, *, server_side: bool, hostname: str | None = None
@@ -45,11 +45,11 @@ class TlsSocket:
         self._sealed = memoryview(b"")
         self._ended = False
         self.drained = True
-        """Nothing that has been received can be read: only the socket may have more."""
+        """No decrypted data is available; only the socket may have more."""
 
     @property
     def unsent(self) -> bool:
-        """Sealed bytes still wait for the socket."""
+        """Whether encrypted bytes wait to be sent."""
         return bool(self._sealed) or self._out.pending > 0
 
     def fileno(self) -> int:
@@ -59,7 +59,7 @@ class TlsSocket:
         self.sock.close()
 
     def handshake(self) -> bool:
-        """One step further; False while the other end has to say something. Raises OSError (ssl.SSLError is one)."""
+        """Continue the handshake. False while it waits for the peer. Raises OSError (including ssl.SSLError)."""
         if not self._ended and not self._fill():
             raise ConnectionResetError("closed during the handshake")
         try:
@@ -69,19 +69,19 @@ class TlsSocket:
             return False
         except ssl.SSLError:
             with suppress(OSError):
-                self.push()  # the alert that says why
+                self.push()  # the TLS alert
             raise
         self.push()
-        self.drained = False  # the first request may have come with the last step
+        self.drained = False  # the first request may have arrived with the last handshake message
         return True
 
     def subject(self) -> str | None:
-        """The name in the certificate that the other end has shown and that was verified; None without one."""
+        """Distinguished name of the verified peer certificate. None without one."""
         shown: Any = self._ssl.getpeercert()
         return distinguished_name(shown["subject"]) if shown and shown.get("subject") else None
 
     def _fill(self) -> bool:
-        """Take what the socket has. False at its end."""
+        """Receive from the socket. False at the end of the stream."""
         try:
             n = self.sock.recv_into(_shared)
         except BlockingIOError:
@@ -107,7 +107,7 @@ class TlsSocket:
                 continue
             except ssl.SSLError:
                 if filled:
-                    break  # it will say so again
+                    break  # the next receive raises the error again
                 raise
             if not n:
                 self._ended = self.drained = True
@@ -120,7 +120,7 @@ class TlsSocket:
         return filled
 
     def send(self, data: Any) -> int:
-        """Seal and send; the number of plain bytes taken, at most SEAL_BYTES. Raises BlockingIOError while earlier ones wait."""
+        """Encrypt and send. Returns the number of plaintext bytes, at most SEAL_BYTES. Raises BlockingIOError while earlier bytes wait."""
         if self.unsent:
             self.push()
             if self.unsent:
@@ -130,7 +130,7 @@ class TlsSocket:
         return n
 
     def push(self) -> None:
-        """Send what is sealed, as far as the socket takes it."""
+        """Send encrypted bytes as far as the socket accepts them."""
         with suppress(BlockingIOError):
             while True:
                 if not self._sealed:
@@ -141,7 +141,9 @@ class TlsSocket:
 
 
 class TlsConnection(Connection):
-    """A connection whose bytes are sealed. `on_secured(connection)` once the handshake is through."""
+    """A TLS connection. Calls `on_secured(connection)` after the handshake."""
+
+    _sees_peer_close = False  # the last bytes are a TLS alert, which must be read first
 
     def __init__(
         self,
@@ -157,7 +159,7 @@ class TlsConnection(Connection):
     ) -> None:
         self._tls = TlsSocket(sock, context, server_side=True)
         self._secured, self._on_secured = False, on_secured
-        self._looking_again = False
+        self._read_scheduled = False
         super().__init__(loop, self._tls, peer, on_frame, on_close, frame_bytes_max)  # type: ignore[arg-type]
 
     def _ready(self, events: int) -> None:
@@ -169,7 +171,7 @@ class TlsConnection(Connection):
             return
         try:
             self._secured = self._tls.handshake()
-        except OSError:  # strangers' mistakes, not worth a line each; the listener counts them
+        except OSError:  # errors of unauthenticated clients are not logged; the listener counts them
             self.close()
             return
         if not self._secured:
@@ -190,7 +192,12 @@ class TlsConnection(Connection):
         try:
             tls.push()
             while output and budget > 0 and not tls.unsent:
-                n = tls.send(self._gathered(output))
+                first, size = output[0], 0
+                if isinstance(first, FileRegion):
+                    size = self._in_memory(first, min(first.length, SEAL_BYTES))
+                    if not size:
+                        break
+                n = tls.send(self._gathered(output, size))
                 self._sent(n)
                 budget -= n
         except BlockingIOError:
@@ -203,14 +210,15 @@ class TlsConnection(Connection):
         self._unsent = tls.unsent
         self._update_events()
 
-    def _gathered(self, output: deque[Any]) -> Any:
-        """The next bytes to seal, in memory: a piece of a file region is read, small answers are joined."""
+    def _gathered(self, output: deque[Any], size: int) -> Any:
+        """The next bytes to encrypt: `size` bytes of a file region, or joined small responses."""
         first = output[0]
         if isinstance(first, FileRegion):
-            size = min(first.length, SEAL_BYTES)
             data = os.pread(first.fd, size, first.position)
             if not data:
                 raise OSError(errno.EIO, "a log segment is shorter than its index says")
+            if self.reader:
+                self.reader.sent(first.file, first.position + len(data))
             if len(data) < first.length:
                 output[0] = first.advanced(len(data))
             else:
@@ -236,12 +244,13 @@ class TlsConnection(Connection):
         if self.closed or not self._secured:
             return
         super()._update_events()
-        if self._events & READ and not self._tls.drained and not self._looking_again:
-            # Opened or not, it is here already: the poll will not speak of it.
-            self._looking_again = True
-            self.loop.call_later(0, lambda now: self._look_again())
+        if self._events & READ and not self._tls.drained and not self._read_scheduled:
+            # Data may already be decrypted, so epoll does not report it.
+            self._read_scheduled = True
+            self.loop.call_later(0, lambda now: self._read_buffered())
 
-    def _look_again(self) -> None:
-        self._looking_again = False
+    def _read_buffered(self) -> None:
+        self._read_scheduled = False
         if not self.closed and self._events & READ and not self._tls.drained:
-            self._receive()
+            self._due |= READ
+            self.loop.turns.add(self.owner, self)

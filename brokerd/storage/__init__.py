@@ -1,5 +1,5 @@
 """Kafka's log on disk: segments, sparse indexes, epochs, producer states, checkpoints.
 
-Law: what was acknowledged is never changed; what cannot be trusted is rebuilt from the segments or cut. Called by `partitions`.
-Must not come in: roles, networks, the metadata log.
+Acknowledged records are never changed. Data that cannot be trusted is rebuilt from the segments or truncated.
+Does not contain replica roles, networking or the metadata log.
 """

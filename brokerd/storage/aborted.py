@@ -1,9 +1,9 @@
-"""Which transactions of a log were aborted, segment by segment: what read_committed readers are told to skip.
+"""The transaction index: aborted transactions of a log, per segment. read_committed consumers skip their records.
 
-Laws: an entry belongs to the segment of its marker, and lives and goes with it; the files (`<base>.txnindex`, Kafka's format: 34 bytes
-each, version, producer id, first and last offset, last stable offset, big-endian, growing by last offset) are shortcuts without a
-checksum of their own: each snapshot says how many entries there were and their CRC-32C, and where a file does not fit that, all are
-found anew from the log's headers and markers (`aborted_in`), and from what was known where the log begins. Called by `log` and `recovery`. Must not come in: which transactions are undecided (`producers`).
+An entry belongs to the segment of its abort marker and is deleted with it. The files (`<base>.txnindex`) have Kafka's format: entries of 34
+bytes with version, producer id, first offset, last offset and last stable offset, big-endian, sorted by last offset. They have no checksum.
+Each snapshot contains the number of entries and their CRC-32C. If a file does not match, all entries are rebuilt from batch headers,
+markers and the producer state at the log start (`aborted_in`). Does not contain ongoing transactions (`producers`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from brokerd.storage import cold
 from brokerd.storage.disk import Disk
 from brokerd.storage.producers import Producers
 from brokerd.storage.segment import Segment
 from brokerd.storage.snapshots import Snapshot, Snapshots
-from brokerd.wire.records import BatchHeader, Marker, marker_of
+from brokerd.wire.end_transaction_marker import Marker, marker_of
+from brokerd.wire.records import BatchHeader
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +32,7 @@ VERSION = 0
 
 
 class Aborted(NamedTuple):
-    """`last_offset` is the marker's; below `stable` everything was decided when it was written."""
+    """One aborted transaction. `last_offset` is the offset of the abort marker. `stable` is the last stable offset when the marker was written."""
 
     producer_id: int
     first_offset: int
@@ -38,32 +40,32 @@ class Aborted(NamedTuple):
     stable: int
 
 
-class Misfit(Exception):
-    """A .txnindex cannot be true."""
+class InvalidIndex(Exception):
+    """A .txnindex file is invalid."""
 
 
 def parse(data: bytes, base: int, end: int) -> list[Aborted]:
-    """Raises Misfit. Markers must lie in [base, end) and grow."""
+    """The entries of a file. Marker offsets must be in [base, end) and increase. Raises InvalidIndex."""
     if len(data) % ENTRY.size:
-        raise Misfit(f"{len(data)} bytes are no whole entries")
+        raise InvalidIndex(f"{len(data)} bytes are not a multiple of the entry size")
     out: list[Aborted] = []
     for version, *fields in ENTRY.iter_unpack(data):
         entry = Aborted(*fields)
         after = out[-1].last_offset if out else base - 1
         if version != VERSION or not after < entry.last_offset < end or entry.first_offset >= entry.last_offset:
-            raise Misfit(f"{entry} cannot be")
+            raise InvalidIndex(f"invalid entry {entry}")
         out.append(entry)
     return out
 
 
 class AbortedIndex:
-    """Of one log. `counts` is {segment's base offset: entries}, only where there are any. `segments` is the log's own list."""
+    """The transaction index of one log. `counts` is {segment base offset: number of entries}, without zeros. `segments` is the list of the log."""
 
     def __init__(self, folder: Path, disk: Disk, segments: list[Segment], snapshots: Snapshots) -> None:
         self.folder, self.disk, self.segments, self.snapshots = folder, disk, segments, snapshots
         self.counts: dict[int, int] = {}
         self._checksums: dict[int, int] = {}
-        """Of the files as they were saved."""
+        """{segment base offset: CRC-32C} of the saved files."""
         self._held: dict[int, list[Aborted]] = {}
         self._unsaved: set[int] = set()
 
@@ -72,13 +74,13 @@ class AbortedIndex:
 
     # -- reading -----------------------------------------------------------------------------------------------------------
     def between(self, offset: int, upto: int) -> list[Aborted]:
-        """Every aborted transaction that touches [offset, upto)."""
+        """Every aborted transaction that overlaps [offset, upto)."""
         if not self.counts:
             return []
         try:
             return self._between(offset, upto)
-        except Misfit as e:
-            self.find_anew(why=str(e))
+        except InvalidIndex as e:
+            self.rebuild(why=str(e))
             return self._between(offset, upto)
 
     def _between(self, offset: int, upto: int) -> list[Aborted]:
@@ -93,28 +95,28 @@ class AbortedIndex:
         return out
 
     def _of(self, segment: Segment) -> list[Aborted]:
-        """Raises Misfit."""
+        """Raises InvalidIndex."""
         base = segment.base_offset
         held = self._held.get(base)
         if held is None:
             data = (self.disk.read(self.path(base)) or b"") if base in self.counts else b""
             if data and crc32c(data) != self._checksums.get(base):
-                raise Misfit(f"{len(data)} bytes are not what was saved")
+                raise InvalidIndex(f"{len(data)} bytes with a wrong checksum")
             held = parse(data, base, segment.end_offset)
             if len(held) != self.counts.get(base, 0):
-                raise Misfit(f"{len(held)} entries where {self.counts.get(base, 0)} were")
+                raise InvalidIndex(f"{len(held)} entries, expected {self.counts.get(base, 0)}")
             if held:
                 self._held[base] = held
         return held
 
     # -- changing ----------------------------------------------------------------------------------------------------------
     def add(self, entry: Aborted) -> None:
-        """The last segment has got a marker."""
+        """Add an entry for an abort marker in the last segment."""
         segment = self.segments[-1]
         try:
             self._of(segment)
-        except Misfit as e:
-            self.find_anew(why=str(e))  # this one among them
+        except InvalidIndex as e:
+            self.rebuild(why=str(e))  # includes this entry
             return
         held = self._held.setdefault(segment.base_offset, [])
         held.append(entry)
@@ -130,7 +132,7 @@ class AbortedIndex:
             self._held.pop(base, None)
 
     def save(self) -> None:
-        """Raises DiskFull: it is tried again with the next snapshot."""
+        """Write the files. Raises DiskFull; the next snapshot tries again."""
         for base in sorted(self._unsaved):
             entries = self._held.get(base)
             if entries:
@@ -146,19 +148,19 @@ class AbortedIndex:
         return [[base, count, self._checksums.get(base, -1)] for base, count in sorted(self.counts.items())]
 
     def cut(self, offset: int) -> None:
-        """Before the log is cut at `offset`. What is no more must not stand in a file that a later snapshot counts."""
+        """Called before the log is truncated to `offset`. Removes entries that a later snapshot must not count."""
         try:
             for segment in self.segments:
                 if segment.end_offset > offset and segment.base_offset in self.counts:
                     kept = [e for e in self._of(segment) if e.last_offset < offset]
                     self.disk.unlink(self.path(segment.base_offset))
                     self.put(segment.base_offset, kept)
-        except Misfit as e:
-            self.find_anew(why=str(e))
+        except InvalidIndex as e:
+            self.rebuild(why=str(e))
             self.cut(offset)
 
     def drop(self, bases: Iterable[int]) -> None:
-        """These segments are no more."""
+        """Delete the entries of deleted segments."""
         for base in bases:
             if self.counts.pop(base, 0) or base in self._unsaved:
                 self._held.pop(base, None)
@@ -169,12 +171,12 @@ class AbortedIndex:
         self.drop(list(self.counts))
 
     def rest(self, active: int) -> None:
-        """Closed segments' entries are given back."""
+        """Free the memory of the entries of closed segments."""
         for base in [b for b in self._held if b != active and b not in self._unsaved]:
             del self._held[base]
 
     def adopt(self, names: Sequence[str], bases: Sequence[int], snapshot: Snapshot | None) -> bool:
-        """Take over the files that a snapshot vouches for; False when one does not fit what it says. Closed segments' are read later."""
+        """Use the files that the snapshot lists. False if one does not match. Files of closed segments are read later."""
         last = snapshot.segment if snapshot is not None else -1
         files = {int(n[: -len(SUFFIX)]) for n in names if n.endswith(SUFFIX) and n[: -len(SUFFIX)].isdigit()}
         for base in sorted(files):
@@ -189,7 +191,7 @@ class AbortedIndex:
             count, crc = wanted.pop(base, (0, 0))
             size = self.disk.size(self.path(base))
             if base == last:
-                # It was written on, perhaps, after the snapshot: what came then is met again.
+                # Entries may have been appended after the snapshot. Recovery finds them again.
                 data = (self.disk.read(self.path(base)) or b"")[: count * ENTRY.size]
                 if len(data) != count * ENTRY.size or (count and crc32c(data) != crc):
                     return False
@@ -201,15 +203,16 @@ class AbortedIndex:
         return not wanted
 
     def _known_at_start(self) -> Producers:
-        """A log that begins in the middle of another knows which transactions were under way there: their spans begin below it."""
+        """The producer state at the log start. A log that starts at a later offset than its leader knows the ongoing transactions of that offset."""
         base = self.segments[0].base_offset if self.segments else 0
         known = self.snapshots.read(base) if base in self.snapshots.offsets else None
         return Producers() if known is None else Producers.from_json(known.producers, known.closing)
 
-    def find_anew(self, below: int = 1 << 62, why: str = "not what the snapshot counted") -> None:
-        """What stands here with markers below `below` is doubtful: the log is read from its beginning."""
-        log.warning("%s: a %s does not fit its log (%s); all are found anew", self.folder, SUFFIX, why)
-        entries = aborted_in(walk(self.segments, 0, below), self._known_at_start())
+    def rebuild(self, below: int = 1 << 62, why: str = "the snapshot does not match") -> None:
+        """Rebuild the entries with markers below `below` by reading the log from its start."""
+        log.warning("transaction index rebuilt path=%s file=%s reason=%s", self.folder, SUFFIX, why)
+        with cold.waiting():  # reads the complete log, once
+            entries = aborted_in(walk(self.segments, 0, below), self._known_at_start())
         newer = {b: [e for e in held if e.last_offset >= below] for b, held in self._held.items()}
         self.drop([b for b in self.counts if b not in entries and not newer.get(b)])
         for base in sorted({*entries, *newer}):
@@ -217,11 +220,11 @@ class AbortedIndex:
 
 
 Walk = Iterator[tuple[int, BatchHeader, Marker | None]]
-"""(base offset of its segment, header, what it says if it is a control batch) of each batch."""
+"""(base offset of the segment, header, marker if it is a control batch) of each batch."""
 
 
 def walk(segments: Sequence[Segment], since: int, upto: int) -> Walk:
-    """From the batch that contains `since`, to those that begin below `upto`."""
+    """Batches from the one that contains `since` up to the last one that starts below `upto`."""
     for segment in segments:
         if segment.end_offset > since:
             position = segment.position_of(since) if since > segment.base_offset else 0
@@ -232,12 +235,12 @@ def walk(segments: Sequence[Segment], since: int, upto: int) -> Walk:
 
 
 def marker_at(segment: Segment, position: int, header: BatchHeader) -> Marker | None:
-    """What the batch at `position` says, if it is a control batch."""
+    """The marker in the batch at `position` if it is a control batch, else None."""
     return marker_of(segment.file.pread(header.size, position), 0, header) if header.is_control else None
 
 
 def aborted_in(batches: Walk, state: Producers) -> dict[int, list[Aborted]]:
-    """{segment's base: its entries}, out of every batch of a log from its beginning. `state`: what was known there; it is used up."""
+    """{segment base offset: entries} from all batches of a log. `state` is the producer state at the log start; it is modified."""
     out: dict[int, list[Aborted]] = {}
     for base, header, said in batches:
         ended = state.appended(header, header.base_offset, 0, said)

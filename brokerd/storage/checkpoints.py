@@ -1,6 +1,6 @@
-"""Small files that are replaced whole: offsets per partition (Kafka's text format), a folder's topic id.
+"""Small files that are replaced as a whole: offsets per partition (Kafka's text format), the topic id of a partition directory.
 
-Law: a checkpoint that cannot be read counts as absent and says so in the log; nothing depends on it for safety.
+An unreadable checkpoint is treated as missing and logged. Safety does not depend on checkpoints.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ Offsets = dict[tuple[str, int], int]
 
 
 def read_offsets(disk: Disk, path: Path) -> Offsets:
-    """{(topic, partition): offset}; empty when the file is absent or broken."""
+    """{(topic, partition): offset}. Empty if the file is missing or unreadable."""
     data = disk.read(path)
     if data is None:
         return {}
     try:
         return parse_offsets(data)
     except (ValueError, IndexError) as e:
-        log.warning("%s cannot be read (%s) and is begun anew", path, e)
+        log.warning("unreadable checkpoint ignored path=%s error=%s", path, e)
         return {}
 
 
 def parse_offsets(data: bytes) -> Offsets:
-    """Raises ValueError or IndexError for bytes that are no such checkpoint."""
+    """Raises ValueError or IndexError for an invalid checkpoint."""
     lines = data.decode().splitlines()
     if lines[0] != "0" or len(lines) < 2 or len(lines) - 2 < int(lines[1]):
         raise ValueError("header")
@@ -54,27 +54,27 @@ def write_offsets(disk: Disk, path: Path, offsets: Mapping[tuple[str, int], int]
 
 
 def lost_copies(disk: Disk, log_dirs: Sequence[Path]) -> list[str]:
-    """Partition folders that held committed records when the last checkpoint was written and are gone: wiped by hand, or a lost mount.
+    """Names of missing partition directories that had committed records at the last checkpoint: deleted manually or on an unmounted volume.
 
-    Deletion drops a partition from the checkpoint before it drops the folder, so a killed broker raises no false alarm here.
+    A regular deletion removes the partition from the checkpoint before the directory, so a killed broker causes no false alarm.
     """
     held = [read_offsets(disk, log_dir / HIGH_WATERMARKS) for log_dir in log_dirs]
     lost = [
         (topic, partition)
         for offsets in held
         for (topic, partition), offset in offsets.items()
-        # In any directory: a copy may have moved to another since the checkpoint was written.
+        # In any log directory: the replica may have moved since the checkpoint was written.
         if offset > 0 and not any(disk.exists(log_dir / f"{topic}-{partition}") for log_dir in log_dirs)
     ]
     if lost and len(log_dirs) > 1:
-        # Or have been about to take its name there (`logdirs`).
+        # The move may not have renamed the directory yet (`log_dirs`).
         moving = [name for d in log_dirs for name in disk.listdir(d) if name.endswith("-future")]
         lost = [(t, p) for t, p in lost if not any(name.startswith(f"{t[:200]}-{p}.") for name in moving)]
     return [f"{topic}-{partition}" for topic, partition in lost]
 
 
 def read_partition_metadata(disk: Disk, folder: Path) -> UUID | None:
-    """The topic id that a partition's folder belongs to; None when it names none."""
+    """The topic id of a partition directory, None if it has none."""
     data = disk.read(folder / PARTITION_METADATA)
     if data is None:
         return None

@@ -1,14 +1,14 @@
-"""Compaction: of each key the newest record stays, in closed segments in which every transaction is decided.
+"""The log cleaner: keeps the latest record of each key, in closed segments without ongoing transactions.
 
-Laws: offsets stay as they are; a tombstone stays readable for `delete.retention.ms` after the pass that removed what it deletes
-(the time is written into its batch, KIP-534); the last batch of a rewritten file and the last of each live producer stay, if need
-be without records, so that ends and sequences are not forgotten; files change places so that a crash at any step leaves one whole
-truth (`.cleaned` -> `.swap` -> `.log`, see `recovery`). Records without a key go. What was aborted goes, and hides nothing. A marker
-stays while a pass meets a batch of its transaction, and then for `delete.retention.ms` more: a slow reader may hold what it decides;
-an entry of the .txnindex stays exactly as long as its marker, or later records of that producer would pass for aborted.
+Invariants: offsets do not change. A tombstone stays readable for `delete.retention.ms` after the pass that removed the records that it
+deletes; the time is stored in its batch (KIP-534). The last batch of a rewritten file and the last batch of each live producer are kept,
+without records if necessary, so that end offsets and sequences are preserved. A crash at any step leaves one complete version of the files
+(`.cleaned` -> `.swap` -> `.log`, see `recovery`). Records without a key are removed. Aborted records are removed and do not replace older
+records. A marker is kept while a pass finds a batch of its transaction, and then for `delete.retention.ms`, because slow consumers may
+have read the transaction. An entry of the transaction index is kept exactly as long as its marker; otherwise later records of the producer would
+be taken for aborted.
 
-`plan` and `finish` belong to the log's thread; `Cleaning.run` (or `steps`, in slices) touches nothing of the log and may run on
-another. Must not come in: when to look (the broker's upkeep).
+`plan` and `finish` run on the log's thread. `Cleaning.run` (or `steps`, in slices) does not access the log and may run on another thread.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from brokerd.wire.records import BatchHeader, CorruptBatch, Record
 log = logging.getLogger(__name__)
 
 KEYS_MAX = 1_000_000
-"""Keys held in memory in one pass (about 100 MB); what lies beyond waits for the next pass."""
+"""Maximum number of keys in memory in one pass (about 100 MB). The next pass cleans the remaining records."""
 DIGEST_BYTES = 16
-"""A longer key is remembered by its digest: keys may be large, and a clash of 128 bits is not met."""
+"""Longer keys are replaced by their digest. Collisions of 128 bits are negligible."""
 COPY_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A segment to be rewritten, as it was when the pass was planned. Its file stays readable if retention removes it."""
+    """A segment to rewrite, in its state when the pass was planned. Its file stays readable even if retention deletes the segment."""
 
     segment: Segment
     file: File
@@ -52,8 +52,8 @@ class Source:
 
 
 @dataclass(slots=True)
-class Group:
-    """Neighbours that become one file."""
+class SegmentGroup:
+    """Adjacent segments that are merged into one file."""
 
     sources: list[Source]
     result: Segment
@@ -66,7 +66,7 @@ class Group:
 
 @dataclass(slots=True)
 class Cleaning:
-    """One pass. Counts are for the broker's log and the tests."""
+    """One cleaning pass. The counters are for log lines and tests."""
 
     disk: Disk
     folder: Path
@@ -80,26 +80,26 @@ class Cleaning:
     truncations: int
     last_of_producer: dict[int, int]
     aborted: list[Aborted]
-    groups: list[Group] = field(default_factory=list)
+    groups: list[SegmentGroup] = field(default_factory=list)
     upto: int = 0
-    """Everything below this offset is clean when the pass is finished."""
+    """All records below this offset are clean after the pass."""
     records_kept: int = 0
     records_dropped: int = 0
     _newest: dict[bytes, int] = field(default_factory=dict)
     _aborted: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
-    """{producer id: (first offsets, last offsets)} of its aborted transactions, growing."""
+    """{producer id: (first offsets, last offsets)} of its aborted transactions, ascending."""
     _entries: dict[int, list[Aborted]] = field(default_factory=dict)
-    """{offset of a marker: its entry}."""
+    """{marker offset: entry of the transaction index}."""
     _met: set[int] = field(default_factory=set)
-    """Producers of which a batch was met since their last marker."""
+    """Producers with a batch since their last marker."""
 
     def run(self) -> None:
-        """Raises DiskFull, DiskFailed, CorruptBatch; nothing of the log has changed then."""
+        """Raises DiskFull, DiskFailed, CorruptBatch. The log is unchanged then."""
         for _ in self.steps():
             pass
 
     def steps(self) -> Iterator[None]:
-        """The same in slices of about a megabyte read."""
+        """As `run`, in slices of about a megabyte."""
         for entry in self.aborted:
             firsts, lasts = self._aborted.setdefault(entry.producer_id, ([], []))
             firsts.append(entry.first_offset)
@@ -140,20 +140,20 @@ class Cleaning:
                 break
             group = self.groups[-1].sources if self.groups else None
             if group is None or size + source.size > self.segment_bytes or source.end - group[0].base > RELATIVE_MAX:
-                self.groups.append(Group([source], Segment(self.folder, source.base, self.disk, self.interval)))
+                self.groups.append(SegmentGroup([source], Segment(self.folder, source.base, self.disk, self.interval)))
                 size = source.size
             else:
                 group.append(source)
                 size += source.size
 
-    # -- second pass: write what stays ---------------------------------------------------------------------------------------
-    def _rewrite(self, group: Group) -> Iterator[None]:
+    # -- second pass: write the remaining records -----------------------------------------------------------------------------
+    def _rewrite(self, group: SegmentGroup) -> Iterator[None]:
         path = self.folder / (group.stem + CLEANED)
         file = self.disk.open(path, create=True)
         file.truncate(0)
         out = bytearray()
         result = group.result
-        # Each batch waits for the next, so that the last one is known when its turn comes.
+        # Each batch is written when the next one is read, so that the last batch is known.
         waiting: tuple[bytes, int, BatchHeader] | None = None
         for item in chain.from_iterable(_batches(source) for source in group.sources):
             if waiting is not None:
@@ -170,7 +170,9 @@ class Cleaning:
             file.pwrite(out, result.size - len(out))
         file.fsync()
 
-    def _into(self, group: Group, data: bytes, pos: int, header: BatchHeader, *, must_stay: bool = False) -> bytes:
+    def _into(
+        self, group: SegmentGroup, data: bytes, pos: int, header: BatchHeader, *, must_stay: bool = False
+    ) -> bytes:
         must_stay = must_stay or self.last_of_producer.get(header.producer_id) == header.last_offset
         if header.is_control:
             batch = self._marker(group, data, pos, header, must_stay=must_stay)
@@ -180,8 +182,8 @@ class Cleaning:
             group.result.note(records.peek(batch), header.base_offset, group.result.size)
         return batch
 
-    def _marker(self, group: Group, data: bytes, pos: int, header: BatchHeader, *, must_stay: bool) -> bytes:
-        """What stays of a control batch."""
+    def _marker(self, group: SegmentGroup, data: bytes, pos: int, header: BatchHeader, *, must_stay: bool) -> bytes:
+        """The control batch to keep, empty if it is removed."""
         whole = data[pos : pos + header.size]
         needed = header.producer_id in self._met
         self._met.discard(header.producer_id)
@@ -200,7 +202,7 @@ class Cleaning:
         return records.pack(header, list(records.records_of(data, pos, header)))
 
     def _thinned(self, data: bytes, pos: int, header: BatchHeader, *, must_stay: bool) -> bytes:
-        """What stays of a batch; nothing when it may go altogether."""
+        """The batch with the records to keep, empty if it is removed."""
         whole = data[pos : pos + header.size]
         if header.is_transactional:
             self._met.add(header.producer_id)
@@ -235,7 +237,7 @@ def _digest(key: bytes) -> bytes:
 
 
 def _batches(source: Source) -> Iterator[tuple[bytes, int, BatchHeader]]:
-    """(bytes, position in them, header) of each batch; a new piece of about a megabyte begins at position 0."""
+    """(bytes, position in them, header) of each batch. The bytes are pieces of about a megabyte."""
     position = 0
     while position < source.size:
         data, size = _piece(source, position)
@@ -247,7 +249,7 @@ def _batches(source: Source) -> Iterator[tuple[bytes, int, BatchHeader]]:
 
 
 def _piece(source: Source, position: int) -> tuple[bytes, int]:
-    """Whole batches from `position` on, and their bytes."""
+    """Complete batches from `position` on, and their size."""
     length = min(COPY_BYTES, source.size - position)
     while True:
         data = source.file.pread(length, position)
@@ -255,13 +257,13 @@ def _piece(source: Source, position: int) -> tuple[bytes, int]:
         if whole:
             return data[:whole], whole
         if length >= source.size - position:
-            raise CorruptBatch(f"{source.file.path}: no whole batch at position {position}")
+            raise CorruptBatch(f"{source.file.path}: no complete batch at position {position}")
         length = min(2 * length, source.size - position)
 
 
 # -- on the log's own thread -------------------------------------------------------------------------------------------------
 def plan(log_: Log, now: Now, high_watermark: int, *, force: bool = False) -> Cleaning | None:
-    """A pass over `log_` if its settings ask for one now (`force`: if there is anything dirty at all)."""
+    """A pass over `log_` if its settings require one now (`force`: if there are any dirty records), else None."""
     config = log_.config
     if not config.compacts:
         return None
@@ -289,52 +291,77 @@ def plan(log_: Log, now: Now, high_watermark: int, *, force: bool = False) -> Cl
     if not dirty or not (force or overdue or dirty / total >= config.min_cleanable_ratio):
         return None
     return Cleaning(
-        log_.disk, log_.folder, sources, log_.cleaned_offset, log_.start_offset, now.wall_ms, config.delete_retention_ms,
-        config.segment_bytes, config.index_interval_bytes, log_.flushing.cuts, log_.producers.last_offsets(),
+        log_.disk,
+        log_.folder,
+        sources,
+        log_.cleaned_offset,
+        log_.start_offset,
+        now.wall_ms,
+        config.delete_retention_ms,
+        config.segment_bytes,
+        config.index_interval_bytes,
+        log_.flushing.cuts,
+        log_.producers.last_offsets(),
         log_.aborted.between(sources[0].base, sources[-1].end),
-    )  # fmt: skip
+    )
 
 
-def finish(log_: Log, done: Cleaning) -> bool:
-    """Put the new files in the old ones' places. False, and nothing changes, when the log was cut meanwhile.
+def prepare(log_: Log, done: Cleaning) -> bool:
+    """Rename the new files to `.swap`, which recovery treats as complete. Returns False without changes if the log was truncated meanwhile.
 
-    Segments that retention removed meanwhile stay removed. Raises DiskFull, DiskFailed.
+    The directory must be flushed before `finish`, because some file systems reorder renames and deletions. Raises DiskFull, DiskFailed.
     """
     if done.truncations != log_.flushing.cuts:
         discard(done)
         return False
-    upto = done.upto
     for group in done.groups:
         cleaned = done.folder / (group.stem + CLEANED)
-        i = next((i for i, s in enumerate(log_.segments) if s is group.sources[0].segment), -1)
-        if i < 0:
-            # What is left of it was not thinned, so it stays dirty.
+        if any(s is group.sources[0].segment for s in log_.segments):
+            swap = done.folder / (group.stem + SWAP)
+            log_.disk.rename(cleaned, swap)
+            log_.swaps[group.sources[0].base] = swap
+        else:
             log_.disk.unlink(cleaned)
-            upto = min(upto, group.sources[0].base)
+    return True
+
+
+def finish(log_: Log, done: Cleaning) -> bool:
+    """Replace the old files by the new ones. Returns False without changes if the log was truncated meanwhile.
+
+    Segments that retention deleted meanwhile stay deleted. Raises DiskFull, DiskFailed.
+    """
+    if done.truncations != log_.flushing.cuts:
+        return False
+    upto = done.upto
+    for group in done.groups:
+        i = next((i for i, s in enumerate(log_.segments) if s is group.sources[0].segment), -1)
+        swap = log_.swaps.pop(group.sources[0].base, None)
+        if i < 0 or swap is None:
+            upto = min(upto, group.sources[0].base)  # the rest of the group was not cleaned and stays dirty
             continue
-        swap = done.folder / (group.stem + SWAP)
-        log_.disk.rename(cleaned, swap)
-        log_.disk.sync_folder(done.folder)  # for file systems that do not keep the order of renames and removals
         swap_in(done.folder, log_.disk, swap, group.sources[0].base, [s.base for s in group.sources])
         log_.segments_replaced(i, len(group.sources), group.result, group.sources[-1].end, group.aborted)
     log_.note_cleaned(upto)
     log.info(
-        "%s: compacted up to %d, %d records kept, %d dropped",
-        log_.folder.name, done.upto, done.records_kept, done.records_dropped,
-    )  # fmt: skip
+        "log compacted partition=%s upto=%d kept=%d removed=%d",
+        log_.folder.name,
+        done.upto,
+        done.records_kept,
+        done.records_dropped,
+    )
     return True
 
 
 def discard(done: Cleaning) -> None:
-    """Throw a pass away."""
+    """Discard a pass that was not prepared."""
     for group in done.groups:
         done.disk.unlink(done.folder / (group.stem + CLEANED))
 
 
 def clean(log_: Log, now: Now, high_watermark: int, *, force: bool = False) -> Cleaning | None:
-    """Plan, run and finish here and now; the pass, or None when there was nothing to do.
+    """Plan, run and finish a pass synchronously. Returns the pass, or None if there was nothing to do.
 
-    Raises DiskFull and CorruptBatch (the log is as before), DiskFailed.
+    Raises DiskFull and CorruptBatch (the log is unchanged then), DiskFailed.
     """
     job = plan(log_, now, high_watermark, force=force)
     if job is None:
@@ -344,9 +371,12 @@ def clean(log_: Log, now: Now, high_watermark: int, *, force: bool = False) -> C
     except (DiskFull, CorruptBatch):
         discard(job)
         raise
+    if not prepare(log_, job):
+        return None
+    log_.disk.sync_folder(job.folder)
     return job if finish(log_, job) else None
 
 
 def dirty_bytes(segments: Sequence[Segment], cleaned_offset: int) -> int:
-    """Bytes that the next pass would look at first, for figures."""
+    """Number of bytes that are not cleaned yet, for metrics."""
     return sum(s.size for s in segments[:-1] if s.end_offset > cleaned_offset)

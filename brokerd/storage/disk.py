@@ -1,8 +1,8 @@
-"""The disk as the log sees it: few verbs, so that a simulation can stand in for it.
+"""The disk interface of the storage layer. It is small so that the simulation can implement it.
 
-Laws: no space is DiskFull and may pass; any other failure is DiskFailed and is never retried (after an EIO from fsync the kernel
-may have dropped the pages). `OsDisk` is the real one, tests/simulation/disk.py the other; one conformance test holds both.
-Called by storage, partitions and identity. Must not come in: formats.
+No space left raises DiskFull and may be temporary. Any other error raises DiskFailed and is never retried, because after an EIO from fsync
+the kernel may have dropped the pages. `OsDisk` is the real implementation, tests/simulation/disk.py the simulated one. One conformance test
+checks both. Does not contain file formats.
 """
 
 from __future__ import annotations
@@ -11,28 +11,44 @@ import ctypes
 import errno
 import os
 import shutil
+import struct
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from brokerd.storage import cold, pagecache
+from brokerd.storage.cold import NotInPageCache
 from brokerd.storage.openfiles import OpenFiles
 
 DISCARDED = ".deleted"
-"""Suffix of files that are given up and wait to be unlinked; leftovers go at the next opening."""
+"""Suffix of files that are waiting to be unlinked. Remaining ones are deleted when the log is opened."""
+ARRIVING_S = 60
+"""Seconds after a load in which its pages may still be arriving. A slower device is unusable for clients anyway."""
+ARRIVALS_MAX = 4_096
+"""Files whose last load is remembered before expired ones are forgotten."""
 Bytes = bytes | bytearray | memoryview
 _libc = ctypes.CDLL(None, use_errno=True)
+
+STATX_BYTES, STATX_BTIME = 256, 0x800
+AT_FDCWD = -100
+_STATX_MASK = struct.Struct("@I")
+_STATX_TIME = struct.Struct("@qI")
+_STATX_BTIME_AT = 80
+"""Linux's `struct statx` (statx(2)). Python's os.stat does not read the birth time before 3.15."""
 
 
 DEVICE_ERRORS = frozenset(
     {errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EUCLEAN, errno.ETIMEDOUT, errno.EREMOTEIO}
 )
-"""What says something about every file of a directory, and not about one."""
+"""Error numbers that concern the whole device, not one file."""
 
 
 class DiskFailed(Exception):
-    """A file or its device failed; the replica goes offline, and with `of_device` all of its directory."""
+    """A file or its device failed. The replica goes offline; with `of_device` all replicas of the log directory."""
 
     def __init__(self, text: str, *, of_device: bool = False) -> None:
         super().__init__(text)
@@ -40,54 +56,65 @@ class DiskFailed(Exception):
 
 
 class DiskFull(Exception):
-    """No space left; what was written of the append has been cut off again."""
+    """No space left on the device. A partial append has been truncated."""
 
 
 class Space(NamedTuple):
-    """Bytes."""
+    """Disk space in bytes."""
 
     total: int
     free: int
 
 
 class File(ABC):
-    """An open file. It stays readable while somebody holds it, so that a region under way to a client outlives a deletion."""
+    """An open file. It stays readable while it is referenced, so that a response that is being sent survives a deletion."""
 
     __slots__ = ("__weakref__", "path")
     path: Path
 
     @abstractmethod
     def fileno(self) -> int:
-        """The descriptor, for sendfile. A simulated file has none and raises OSError: read it by `pread`."""
+        """The file descriptor, for sendfile. A simulated file raises OSError; read it with `pread`."""
 
     @abstractmethod
     def size(self) -> int: ...
 
     @abstractmethod
     def pread(self, length: int, position: int) -> bytes:
-        """Up to `length` bytes; fewer only at the end of the file."""
+        """Up to `length` bytes; fewer only at the end of the file. Raises NotInPageCache in non-blocking mode."""
+
+    def resident(self, position: int, length: int) -> int:
+        """How many bytes from `position` on, up to `length`, can be read without waiting for the device."""
+        return length
+
+    def load(self, position: int, length: int, beyond: int = 0) -> None:
+        """Wait until the bytes are in the page cache. Starts read-ahead of `beyond` further bytes."""
+        self.pread(length, position)
 
     @abstractmethod
     def pwrite(self, data: Bytes, position: int) -> None:
-        """Write all of `data` or raise; after DiskFull a part may stand there."""
+        """Write all of `data` or raise. After DiskFull a part may be written."""
 
     @abstractmethod
     def truncate(self, size: int) -> None: ...
 
     @abstractmethod
     def fsync(self) -> None:
-        """Return when the content (and the file's name, if it is new) survives a power cut."""
+        """Return when the content, and the name of a new file, survive a power failure."""
 
 
 class Disk(ABC):
-    """The port. What is not abstract is made of what is."""
+    """The disk interface."""
 
     open_files: OpenFiles | None = None
-    """The bound on segment files kept open; None where nobody counts (tools, tests)."""
+    """The limit of open segment files. None: unlimited (tools, tests)."""
+
+    def limit_open_files(self, open_files: OpenFiles) -> None:
+        self.open_files = open_files
 
     @abstractmethod
     def open(self, path: Path, *, create: bool = False) -> File:
-        """For reading and writing. Raises DiskFailed when it is not there and `create` is not asked for."""
+        """Open for reading and writing. Raises DiskFailed if the file does not exist and `create` is false."""
 
     @abstractmethod
     def exists(self, path: Path) -> bool: ...
@@ -97,7 +124,7 @@ class Disk(ABC):
 
     @abstractmethod
     def size(self, path: Path) -> int:
-        """Bytes of the file, without opening it; -1 when it is not there."""
+        """Size of the file in bytes, -1 if it does not exist."""
 
     @abstractmethod
     def listdir(self, path: Path) -> list[str]:
@@ -105,37 +132,41 @@ class Disk(ABC):
 
     @abstractmethod
     def mkdir(self, path: Path) -> None:
-        """With its parents; one that is there already is fine."""
+        """Create a directory with its parents. It may exist already."""
 
     @abstractmethod
     def rename(self, old: Path, new: Path) -> None:
-        """Atomic; a file at `new` is replaced."""
+        """Rename atomically. A file at `new` is replaced."""
 
     @abstractmethod
     def unlink(self, path: Path) -> None:
-        """One that is not there is fine."""
+        """Delete a file. It may be missing."""
 
     @abstractmethod
     def rmtree(self, path: Path) -> None: ...
 
     @abstractmethod
     def sync_folder(self, path: Path) -> None:
-        """Return when the names in `path` survive a power cut."""
+        """Return when the names in directory `path` survive a power failure."""
 
     @abstractmethod
     def sync_all(self, path: Path) -> None:
-        """Return when everything written so far to the file system of folder `path` survives a power cut: cheaper than thousands of fsyncs."""
+        """Return when all data written to the file system of `path` survives a power failure. Cheaper than thousands of fsyncs."""
 
     @abstractmethod
     def space(self, path: Path) -> Space: ...
 
+    @abstractmethod
+    def file_id(self, path: Path) -> str:
+        """`device:inode:birth time` of a file. A copy has another id; renaming and writing keep the id. Empty if the file does not exist."""
+
     def read(self, path: Path) -> bytes | None:
-        """The whole file, or None when it is not there."""
+        """The content of the file, None if it does not exist."""
         size = self.size(path)
         return None if size < 0 else self.open(path).pread(size, 0)
 
     def replace(self, path: Path, data: bytes, *, durable: bool = False) -> None:
-        """Put `data` in the place of `path` whole: a reader sees the old file or the new one."""
+        """Replace `path` by `data` atomically: a reader sees the old file or the new one."""
         temporary = path.with_name(path.name + ".tmp")
         file = self.open(temporary, create=True)
         file.truncate(0)
@@ -147,11 +178,11 @@ class Disk(ABC):
             self.sync_folder(path.parent)
 
     def discard(self, path: Path) -> None:
-        """Take the file's name away now; its blocks may go later (unlinking a gigabyte takes long)."""
+        """Remove the name of the file now. Its blocks may be freed later, because unlinking a gigabyte takes long."""
         self.unlink(path)
 
     def discard_tree(self, path: Path) -> None:
-        """Remove a folder with all it holds, now or soon: give it a name first under which nobody looks for it."""
+        """Delete a directory with its content, now or later. The caller renames it first."""
         self.rmtree(path)
 
 
@@ -169,13 +200,28 @@ def _translation(what: str, path: Path, e: OSError) -> DiskFull | DiskFailed:
     return DiskFailed(f"{what} {path}: {e.strerror}", of_device=e.errno in DEVICE_ERRORS)
 
 
-class OsFile(File):
-    """Closed when the last reference goes."""
+_arrivals: dict[str, float] = {}
+"""Monotonic time of the last read from the device, by path. Jobs (scrubbing, compaction) read a file through handles of their own, and the pages
+that they load arrive for all handles."""
 
-    __slots__ = ("_fd",)
+
+def _arriving_from_now(path: str) -> None:
+    now = time.monotonic()
+    _arrivals[path] = now
+    if len(_arrivals) > ARRIVALS_MAX:
+        for known, loaded_s in list(_arrivals.items()):
+            if now - loaded_s >= ARRIVING_S:
+                _arrivals.pop(known, None)
+
+
+class OsFile(File):
+    """A file that is closed with its last reference."""
+
+    __slots__ = ("_fd", "_name")
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path, self._fd = path, fd
+        self._name = str(path)
 
     def fileno(self) -> int:
         return self._fd
@@ -184,13 +230,27 @@ class OsFile(File):
         with _translated("looking at", self.path):
             return os.fstat(self._fd).st_size
 
+    def resident(self, position: int, length: int) -> int:
+        loaded_s = _arrivals.get(self._name)
+        arriving = loaded_s is not None and time.monotonic() - loaded_s < ARRIVING_S
+        return pagecache.resident(self._fd, position, length, arriving=arriving)
+
+    def load(self, position: int, length: int, beyond: int = 0) -> None:
+        _arriving_from_now(self._name)
+        with _translated("reading", self.path):
+            pagecache.load(self._fd, position, length, beyond)
+
     def pread(self, length: int, position: int) -> bytes:
+        if not cold.refused():
+            _arriving_from_now(self._name)  # the kernel may read ahead
+        elif self.resident(position, length) < length:
+            raise NotInPageCache(f"{self.path} at {position}", partial(self.load, position, length))
         try:
             data = os.pread(self._fd, length, position)
         except OSError as e:
             raise _translation("reading", self.path, e) from e
         if 0 < len(data) < length:
-            # Linux cuts single reads at 2 GiB and may at signals; the end of the file is told by an empty one.
+            # Linux limits a read to 2 GiB and may interrupt it at a signal. An empty read is the end of the file.
             return data + self.pread(length - len(data), position + len(data))
         return data
 
@@ -201,7 +261,7 @@ class OsFile(File):
         except OSError as e:
             raise _translation("writing", self.path, e) from e
         if n < len(data):
-            # A short write is taken up again, so that its cause is learnt.
+            # Retry after a short write, to get the error.
             self.pwrite(memoryview(data)[n:], position + n)
 
     def truncate(self, size: int) -> None:
@@ -218,26 +278,36 @@ class OsFile(File):
 
 
 class OsDisk(Disk):
-    """The real one. `background` runs a deletion elsewhere (a thread pool's submit); without it, it happens at once."""
+    """The real disk. `background` runs deletions on another thread. Without it they run synchronously."""
 
     def __init__(self, background: Callable[[Callable[[], None]], object] | None = None) -> None:
         self._background = background
 
-    # What a start does for every file of ten thousand partitions does without a context manager, which costs as much as the call.
+    # Calls that the start makes for every file of ten thousand partitions avoid context managers, which cost as much as the call.
     def open(self, path: Path, *, create: bool = False) -> File:
         try:
+            if not create and cold.refused():
+                return self._open_cached(path)
             return OsFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644))
         except OSError as e:
             raise _translation("opening", path, e) from e
 
+    def _open_cached(self, path: Path) -> OsFile:
+        """Raises OSError, NotInPageCache."""
+        fd = pagecache.open_cached(str(path))
+        if fd is None:
+            raise NotInPageCache(f"the name of {path}", partial(self.exists, path))
+        return OsFile(path, fd)
+
     def read(self, path: Path) -> bytes | None:
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            file = (
+                self._open_cached(path) if cold.refused() else OsFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            )
         except FileNotFoundError:
             return None
         except OSError as e:
             raise _translation("opening", path, e) from e
-        file = OsFile(path, fd)
         return file.pread(file.size(), 0)
 
     def exists(self, path: Path) -> bool:
@@ -322,3 +392,21 @@ class OsDisk(Disk):
         with _translated("looking at", path):
             s = os.statvfs(path)
         return Space(s.f_blocks * s.f_frsize, s.f_bavail * s.f_frsize)
+
+    def file_id(self, path: Path) -> str:
+        found = self._stat(path)
+        return "" if found is None else f"{found.st_dev}:{found.st_ino}:{_born(path)}"
+
+
+def _born(path: Path) -> str:
+    """The birth time of a file in nanoseconds, empty if the file system does not store it. Inode numbers are reused soon, so the birth time is needed to
+    distinguish files."""
+    buffer = ctypes.create_string_buffer(STATX_BYTES)
+    statx = getattr(_libc, "statx", None)
+    if statx is None or statx(AT_FDCWD, os.fsencode(path), 0, STATX_BTIME, buffer) != 0:
+        return ""
+    (mask,) = _STATX_MASK.unpack_from(buffer.raw)
+    if not mask & STATX_BTIME:
+        return ""
+    seconds, nanoseconds = _STATX_TIME.unpack_from(buffer.raw, _STATX_BTIME_AT)
+    return str(seconds * 1_000_000_000 + nanoseconds)

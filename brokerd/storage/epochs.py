@@ -1,8 +1,8 @@
-"""Which leader epoch wrote which offsets: the list that truncation asks (KIP-101, KIP-279).
+"""The leader epoch cache: start offsets of leader epochs, for truncation (KIP-101, KIP-279).
 
-Laws: epochs and their first offsets both grow; epochs come from the batch headers alone, so the list can always be rebuilt.
-Kept in memory, written lazily (`leader-epoch-checkpoint`, Kafka's text format, and inside the log's snapshots): an fsync and a
-rename per partition at each election would cost ten thousand partitions many seconds. Called by `log` and the doors.
+Epochs and start offsets increase. Epochs come from batch headers only, so the cache can always be rebuilt. It is kept in memory and written
+lazily (`leader-epoch-checkpoint` in Kafka's text format, and the snapshots of the log), because an fsync and a rename per partition at each
+election would take many seconds with ten thousand partitions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import pairwise
 class EpochCache:
     def __init__(self) -> None:
         self.entries: list[tuple[int, int]] = []
-        """(epoch, its first offset), growing."""
+        """(epoch, start offset), ascending."""
         self.log_end = 0
 
     @property
@@ -22,17 +22,17 @@ class EpochCache:
         return self.entries[-1][0] if self.entries else -1
 
     def assign(self, epoch: int, offset: int) -> None:
-        """Records of `epoch` begin at `offset`, unless the epoch (or a later one) is known already."""
+        """Set the start offset of `epoch`, unless this or a later epoch is known."""
         if epoch < 0 or (self.entries and epoch <= self.entries[-1][0]):
             return
         self.entries.append((epoch, offset))
 
     def end_offset_for(self, epoch: int) -> tuple[int, int]:
-        """The largest known epoch <= `epoch` and the offset where it ends.
+        """The largest known epoch <= `epoch` and its end offset.
 
-        An epoch older than all that is known: itself and where the first known one begins, as Kafka answers (whoever asks
-        holds nothing of this log beyond that). (-1, -1) when nothing is known. An epoch newer than all gives the newest and
-        the log's end: a leader that has not yet written in its own epoch must still cut off a follower's foreign one.
+        For an epoch older than all known ones: that epoch and the start offset of the first known one, as in Kafka. The requester has no valid
+        records of this log above it. (-1, -1) if no epoch is known. For an epoch newer than all known ones: the newest epoch and the log end
+        offset, because a leader without records in its own epoch must still truncate records of another epoch on a follower.
         """
         if not self.entries or epoch < 0:
             return -1, -1
@@ -43,7 +43,7 @@ class EpochCache:
         return self.entries[i][0], end
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch that wrote `offset`, -1 when unknown."""
+        """The leader epoch of `offset`, -1 if unknown."""
         latest = -1
         for epoch, start in self.entries:
             if start > offset:
@@ -57,12 +57,12 @@ class EpochCache:
         self.log_end = end
 
     def drop_above(self, end: int) -> None:
-        """Forget what a list written before a truncation says of offsets beyond the log's end."""
+        """Remove entries above the log end offset, from a checkpoint written before a truncation."""
         while self.entries and self.entries[-1][1] > end:
             self.entries.pop()
 
     def raise_start(self, start: int) -> None:
-        """Forget what lies wholly below `start`; the epoch that covers it now begins there."""
+        """Remove epochs that end at or below `start`. The epoch that contains `start` now starts there."""
         while len(self.entries) > 1 and self.entries[1][1] <= start:
             self.entries.pop(0)
         if self.entries and self.entries[0][1] < start:
@@ -78,11 +78,11 @@ class EpochCache:
 
     @staticmethod
     def from_text(text: str) -> list[tuple[int, int]]:
-        """The entries; ValueError when they cannot be true."""
+        """The entries. Raises ValueError for an invalid checkpoint."""
         lines = text.splitlines()
         if len(lines) < 2 or lines[0] != "0" or int(lines[1]) != len(lines) - 2:
             raise ValueError("not an epoch checkpoint")
         entries = [(int(a), int(b)) for a, b in (line.split(" ") for line in lines[2:])]
         if any(a[0] >= b[0] or a[1] > b[1] for a, b in pairwise(entries)):
-            raise ValueError("epochs or offsets do not grow")
+            raise ValueError("epochs or offsets do not increase")
         return entries

@@ -1,76 +1,105 @@
-"""How much of a log a power cut cannot take, and when it must be more.
+"""Flushing of a log: the flushed offset and when the next flush is due.
 
-Laws: a flush covers what was there when it was planned, and counts only if the log was not cut meanwhile; what blocks (fsync) is in
-`Flush.run`, which touches nothing of the log and may run on any thread. Most flushes are of records alone: recovery checks them
-batch by batch. One that finds a closed segment leaves a flushed snapshot as well, so that there is little to check. Called by
-`log` and the broker's upkeep. Must not come in: when to look.
+A flush covers the records that existed when it was planned. It is ignored if the log was truncated meanwhile. The blocking part (fsync) is
+`Flush.run`, which does not access the log and may run on any thread. Most flushes write only records, which recovery checks batch by batch.
+A flush after a segment was closed also writes a snapshot, so that recovery has little to check. Does not contain the schedule.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
+from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
 from brokerd.storage.checkpoints import PARTITION_METADATA
-from brokerd.storage.disk import DiskFull, File
+from brokerd.storage.disk import Disk, DiskFull, File
+from brokerd.storage.segment import Segment
 from brokerd.storage.snapshots import Snapshot, Snapshots
-
-if TYPE_CHECKING:
-    from brokerd.storage.log import Log
 
 log = logging.getLogger(__name__)
 
 
+class FlushableLog(Protocol):
+    """The part of a log that flushing needs."""
+
+    folder: Path
+    disk: Disk
+    config: TopicConfig
+    snapshots: Snapshots
+    start_offset: int
+
+    @property
+    def segments(self) -> Sequence[Segment]: ...
+
+    @property
+    def end_offset(self) -> int: ...
+
+    def snapshot(self, *, flushed: bool) -> Snapshot: ...
+
+    def has_segment(self, base_offset: int) -> bool: ...
+
+
 class Flush(NamedTuple):
-    """What was found unflushed. `run` does the waiting; then tell the log it is `finished`."""
+    """The unflushed part of a log. `run` blocks. Call `Flushing.finished` afterwards."""
 
     files: tuple[File, ...]
     end_offset: int
     cuts: int
     snapshot: Snapshot | None
     snapshots: Snapshots
+    disk: Disk
+    before: tuple[Path, ...] = ()
+    """Small files that recovery needs with the records. They are flushed before the segments, if they exist."""
 
     def run(self) -> None:
-        """Raises DiskFailed: the replica is then to be taken offline, never flushed again. A full disk costs the snapshot only."""
+        """Raises DiskFailed: the caller takes the replica offline and never flushes it again. On a full disk only the snapshot is missing."""
+        for path in self.before:
+            if self.disk.exists(path):
+                self.disk.open(path).fsync()
         for file in self.files:
             file.fsync()
         self.prepare(flush=True)
 
     def prepare(self, *, flush: bool) -> None:
-        """The records are on the disk: leave the snapshot beside them."""
+        """Write the snapshot of the log, after its records are flushed. Without `flush` the snapshot is not flushed. A full disk is logged."""
         if self.snapshot is not None:
             try:
                 self.snapshots.prepare(self.snapshot, flush=flush)
             except DiskFull as e:
-                log.warning("%s: flushed, but without a snapshot: %s", self.snapshots.folder.name, e)
+                log.warning("log flushed without snapshot partition=%s error=%s", self.snapshots.folder.name, e)
 
 
 class Flushing:
-    """One log's account. `offset`: everything below it is on the disk; -1 when nothing is known to be."""
+    """Flush state of one log. `offset`: all records below it are flushed; -1: unknown."""
 
     __slots__ = ("_log", "_mono_ms", "_snapshot_asked", "cuts", "offset")
 
-    def __init__(self, log_: Log) -> None:
+    def __init__(self, log_: FlushableLog) -> None:
         self._log = log_
         self.offset = -1
         self._mono_ms = 0
         self._snapshot_asked = -1
         self.cuts = 0
-        """How often the log's end was cut: a flush planned before the last cut is void."""
+        """Number of truncations of the log end. A flush that was planned before the last truncation is ignored."""
 
     def begin(self, offset: int, now: Now) -> None:
         self.offset, self._mono_ms = offset, now.mono_ms
 
     @property
-    def sure_end(self) -> int:
-        """Where acknowledgements end: at the log's end, or as far as flush.messages and flush.ms=0 let them go (decision 015)."""
+    def acknowledgeable_end(self) -> int:
+        """The end of the records that may be acknowledged: the log end offset, or less because of flush.messages or flush.ms=0 (decision 015)."""
         log_ = self._log
         return min(log_.end_offset, max(self.offset, log_.start_offset) + log_.config.unflushed_max)
 
     def due(self, now: Now) -> bool:
-        """Whether a closed segment is not flushed yet, or `flush.messages` or `flush.ms` ask for a flush."""
-        if self._behind:
+        """Whether a closed segment or the topic id of a new log is not flushed yet, or `flush.messages` or `flush.ms` require a flush.
+
+        A new log is flushed as soon as it has records. After a power failure a log without topic id could belong to a deleted topic of the same name.
+        """
+        if self._behind or (self.offset < 0 and self._log.end_offset > self._log.start_offset):
             return True
         config = self._log.config
         unflushed = self._log.end_offset - max(self.offset, self._log.start_offset)
@@ -78,13 +107,13 @@ class Flushing:
 
     @property
     def _behind(self) -> bool:
-        """A closed segment has no flushed snapshot behind it."""
+        """Whether a closed segment has no flushed snapshot after it."""
         log_ = self._log
         known = max(log_.snapshots.flushed_offset, log_.start_offset, self._snapshot_asked)
         return log_.segments[-1].base_offset > known
 
     def plan(self, now: Now | None = None, *, snapshot: bool = False) -> Flush | None:
-        """What a power cut could take; None when there is nothing. `snapshot`: leave one in any case."""
+        """A flush of the unflushed records, None if there are none. `snapshot`: write a snapshot in any case."""
         log_ = self._log
         if now is not None:
             self._mono_ms = now.mono_ms
@@ -92,17 +121,17 @@ class Flushing:
         if self.offset >= log_.end_offset and not snapshot:
             return None
         files = tuple(s.file for s in log_.segments if s.end_offset > self.offset and s.size)
+        before: tuple[Path, ...] = ()
         if self.offset < 0:
-            # Whose the records are, before they count, and what they go on from.
-            first = (log_.folder / PARTITION_METADATA, *(log_.snapshots.path(o) for o in sorted(log_.snapshots.kept)))
-            files = (*(log_.disk.open(path) for path in first if log_.disk.exists(path)), *files)
+            # The topic id, and the producer state at the log start.
+            before = (log_.folder / PARTITION_METADATA, *(log_.snapshots.path(o) for o in sorted(log_.snapshots.kept)))
         state = None
         if snapshot:
-            state, self._snapshot_asked = log_.snapshot(flushed=True), log_.end_offset  # a full disk is not asked again
-        return Flush(files, log_.end_offset, self.cuts, state, log_.snapshots)
+            state, self._snapshot_asked = log_.snapshot(flushed=True), log_.end_offset  # not retried on a full disk
+        return Flush(files, log_.end_offset, self.cuts, state, log_.snapshots, log_.disk, before)
 
     def finished(self, done: Flush) -> None:
-        """`done.run` has returned. Void when the log was cut meanwhile."""
+        """`done.run` has returned. Ignored if the log was truncated meanwhile."""
         sound = done.cuts == self.cuts
         if sound:
             self.offset = max(self.offset, done.end_offset)

@@ -1,19 +1,22 @@
 """The two sparse indexes of a segment: offset -> position, timestamp -> offset.
 
-Laws: an entry names a batch's first offset and its edge in the file; there is one per `index.interval.bytes`, so a search ends
-with a short walk over headers. No checksum: an index is a shortcut and is rebuilt from the batches whenever an entry does not
-name what stands in the log (a checksum would cost a rewrite at each entry and prove no more). Files have Kafka's formats: 8 bytes
-(relative offset, position) and 12 bytes (largest timestamp so far, relative offset), big-endian, growing; Kafka names a batch's
-last offset where we name its first, and both searches find the right batch in either. Not noticed: a rotten time entry in the
-middle, which can make a search by time begin too late (never a deletion: the newest time is always checked). Called by `segment`. Must not come in:
-batches, decisions what to keep.
+An entry contains the first offset of a batch and its position in the file. There is one entry per `index.interval.bytes`, so a search ends
+with a short scan of batch headers. There is no checksum: an index is rebuilt from the batches if an entry does not match the log; a checksum
+would require a rewrite per entry. The files have Kafka's formats: 8 bytes (relative offset, position) and 12 bytes (maximum timestamp so far,
+relative offset), big-endian, ascending. Kafka stores the last offset of a batch where Weir stores the first; searches work with both. Not
+detected: a corrupt time entry in the middle, which can let a search by time start too late. It never causes a deletion, because the maximum
+timestamp is always checked. Does not contain batches or retention decisions.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from itertools import islice
+from operator import le, lt
 from pathlib import Path
 
 from brokerd.storage.disk import Disk
@@ -21,11 +24,11 @@ from brokerd.storage.disk import Disk
 OFFSET_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
 RELATIVE_MAX = 2**31 - 1
-"""Offsets within a segment are written as 32 bits (KAFKA-6264): a segment is rolled before they overflow."""
+"""Offsets in an index are relative and have 32 bits (KAFKA-6264). A segment is rolled before they overflow."""
 
 
 class SparseIndex:
-    """In memory: 16 bytes per entry, the time of each entry beside its offset."""
+    """Both indexes in memory: 16 bytes per entry."""
 
     __slots__ = ("_saved", "_time_entries", "_time_last", "offsets", "positions", "times")
 
@@ -33,7 +36,7 @@ class SparseIndex:
         self.offsets = array("i")
         self.positions = array("i")
         self.times = array("q")
-        """The largest timestamp up to and including the entry's batch."""
+        """Maximum timestamp up to and including the batch of each entry."""
         self._saved = 0
         self._time_entries = 0
         self._time_last = -1
@@ -46,13 +49,19 @@ class SparseIndex:
         self.positions.append(position)
         self.times.append(newest)
 
-    # -- searching: each gives an entry's number, -1 for none ---------------------------------------------------------------
+    def copy(self) -> SparseIndex:
+        """For a search on another thread."""
+        other = SparseIndex()
+        other.offsets, other.positions, other.times = self.offsets[:], self.positions[:], self.times[:]
+        return other
+
+    # -- searching: each method returns the number of an entry, -1 for none --------------------------------------------------
     def at_or_before(self, relative: int) -> int:
-        """The last batch known to begin at or before `relative`."""
+        """The last entry at or before offset `relative`."""
         return bisect_right(self.offsets, min(relative, RELATIVE_MAX)) - 1
 
     def edge_within(self, position: int, relative: int) -> int:
-        """The last known edge at or before `position` whose batches before it all lie below `relative`."""
+        """The last entry at or before `position` such that all batches before it are below offset `relative`."""
         return (
             min(
                 bisect_right(self.positions, min(position, RELATIVE_MAX)),
@@ -62,24 +71,29 @@ class SparseIndex:
         )
 
     def at_or_after(self, position: int) -> int:
-        """The first batch known to begin at or beyond `position`."""
+        """The first entry at or after `position`."""
         i = bisect_left(self.positions, min(position, RELATIVE_MAX))
         return i if i < len(self.positions) else -1
 
+    def start_of_chunk(self, end: int, length: int) -> int:
+        """The position of an entry at least `length` bytes before `end`, the start of the file if there is none."""
+        i = bisect_right(self.positions, end - length) - 1
+        return self.positions[i] if i >= 0 else 0
+
     def before_time(self, timestamp: int) -> int:
-        """The last entry up to which every timestamp is smaller than `timestamp`."""
+        """The last entry such that all timestamps up to it are smaller than `timestamp`."""
         return bisect_left(self.times, timestamp) - 1
 
     def cut(self, position: int) -> None:
-        """Forget entries at or beyond `position`."""
+        """Remove entries at or after `position`."""
         keep = bisect_left(self.positions, position)
         del self.offsets[keep:], self.positions[keep:], self.times[keep:]
         self._saved = min(self._saved, keep)
-        self._time_entries = 0  # how many of the file's were of these is not known: written anew
+        self._time_entries = 0  # the number of remaining entries in the file is unknown: rewrite the file
 
     # -- files -------------------------------------------------------------------------------------------------------------
     def save(self, disk: Disk, log: Path, newest: int, newest_relative: int) -> None:
-        """Write what the files lack. The last time entry is the segment's largest timestamp, wherever that stands."""
+        """Append the missing entries to the files. The last time entry is the maximum timestamp of the segment."""
         start = self._saved
         pairs = zip(self.offsets[start:], self.positions[start:], strict=True)
         data = b"".join(OFFSET_ENTRY.pack(relative, position) for relative, position in pairs)
@@ -99,39 +113,62 @@ class SparseIndex:
 
     @staticmethod
     def load(disk: Disk, log: Path, size: int) -> SparseIndex | None:
-        """The entries for the first `size` bytes; None when the files are missing or cannot be true."""
+        """The entries of the first `size` bytes. None if the files are missing or invalid."""
         offsets = disk.read(log.with_suffix(".index"))
         times = disk.read(log.with_suffix(".timeindex"))
         if not offsets or not times or len(offsets) % OFFSET_ENTRY.size or len(times) % TIME_ENTRY.size:
             return None
         self = SparseIndex()
-        stamps = list(TIME_ENTRY.iter_unpack(times))
-        stamp, newest = 0, -1
-        last_relative = last_position = -1
-        for relative, position in OFFSET_ENTRY.iter_unpack(offsets):
-            if relative <= last_relative or position <= last_position:
-                return None
-            if position >= size:
-                break
-            last_relative, last_position = relative, position
-            while stamp < len(stamps) and stamps[stamp][1] <= relative:
-                if stamps[stamp][0] < newest:
-                    return None
-                newest = stamps[stamp][0]
-                stamp += 1
-            self.add(relative, position, newest)
+        relatives, positions = _columns(offsets, 2)
+        count = bisect_left(positions, size)
+        self.offsets, self.positions = relatives[:count], positions[:count]
+        high, low, named = _columns(times, 3)
+        stamps = array("q")
+        stamps.frombytes(_interleaved(high, low))
+        if named[:count] == self.offsets:
+            self.times = stamps[:count]  # each batch is newer than those before
+        else:
+            i, newest = 0, -1
+            for relative in self.offsets:
+                while i < len(named) and named[i] <= relative:
+                    newest = stamps[i]
+                    i += 1
+                self.times.append(newest)
+        if not (_grows(self.offsets, lt) and _grows(self.positions, lt) and _grows(self.times, le)):
+            return None
         self._saved = len(self)
         return self if len(self) and self.positions[0] == 0 else None
 
     @staticmethod
     def newest_of(disk: Disk, log: Path) -> tuple[int, int] | None:
-        """The last time entry (timestamp, relative offset) without loading the rest; None when there is none."""
+        """The last time entry (timestamp, relative offset), without loading the others. None if there is none."""
         path = log.with_suffix(".timeindex")
         size = disk.size(path)
         if size < TIME_ENTRY.size or size % TIME_ENTRY.size:
             return None
         timestamp, relative = TIME_ENTRY.unpack(disk.open(path).pread(TIME_ENTRY.size, size - TIME_ENTRY.size))
         return timestamp, relative
+
+
+def _columns(data: bytes, count: int) -> list[array[int]]:
+    """The columns of a table of 32-bit big-endian numbers. A loop takes 0.2 s for 250,000 entries, this a tenth."""
+    table = array("i")
+    table.frombytes(data)
+    if sys.byteorder == "little":
+        table.byteswap()
+    return [table[i::count] for i in range(count)]
+
+
+def _interleaved(high: array[int], low: array[int]) -> bytes:
+    """64-bit numbers in native byte order from their halves."""
+    out = array("i", bytes(8 * len(high)))
+    first = 0 if sys.byteorder == "big" else 1
+    out[first::2], out[1 - first :: 2] = high, low
+    return out.tobytes()
+
+
+def _grows(numbers: array[int], before: Callable[[int, int], bool]) -> bool:
+    return all(map(before, numbers, islice(numbers, 1, None)))
 
 
 def _write(disk: Disk, path: Path, data: bytes, at: int) -> None:

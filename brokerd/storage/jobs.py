@@ -1,7 +1,7 @@
-"""Work that may block (fsync, compaction, unlinking), done on other threads, each piece by one of them.
+"""Thread pools for blocking work: fsync, compaction, unlinking.
 
-Law: `run` touches nothing that the loop owns; its outcome comes back on the loop's thread, in `pump`, and the receiver checks that
-the world is still the one it was planned in. Called by `upkeep` and the disk. Must not come in: what the work is.
+`run` does not access objects of the event loop. Its result is delivered on the loop's thread by `pump`. The receiver checks whether the
+result is still valid. Does not contain the work itself.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Protocol
 log = logging.getLogger(__name__)
 
 CLOSE_S_MAX = 2.0
-"""Seconds a stopping broker waits for a job under way: a compaction can take minutes."""
+"""Seconds that a stopping broker waits for running jobs. A compaction can take minutes."""
 URGENT_THREADS = 4
-"""Flushes at once: what different logs wait for goes to the disk in the same commit of the journal."""
+"""Number of concurrent flushes. Flushes of several logs share one commit of the file system journal."""
 Done = Callable[[BaseException | None], None]
 
 
 class Runner(Protocol):
-    """What `Jobs` offers; a simulation runs jobs when its seed says so."""
+    """Interface of `Jobs`. The simulation implements it."""
 
     def submit(self, run: Callable[[], object], done: Done, *, urgent: bool = False) -> None: ...
 
 
 class Lane:
-    """A queue and the threads that work it off, started when there is something to do."""
+    """A queue and its threads, which are started on demand."""
 
     def __init__(self, name: str, threads: int) -> None:
         self.name, self.threads_max = name, threads
@@ -39,26 +39,48 @@ class Lane:
         self.threads: list[threading.Thread] = []
 
 
+class LaneRunner:
+    """Separate threads for one kind of work, independent of other work."""
+
+    def __init__(self, jobs: Jobs, lane: Lane) -> None:
+        self._jobs, self._lane = jobs, lane
+
+    def submit(self, run: Callable[[], object], done: Done, *, urgent: bool = False) -> None:
+        self._jobs.submit_to(self._lane, run, done)
+
+
 class Jobs:
-    """Two lanes. What takes long (compaction, unlinking, copies) has one thread, so that it never takes more than one core. What
-    somebody waits for (`urgent`: a flush before an acknowledgement) never stands behind it; flushes of several logs at once are
-    one commit of the file system's journal."""
+    """Two lanes; `lane` adds more. Long work (compaction, unlinking, copies) has one thread, so it uses at most one core. `urgent` work (for example a
+    flush before an acknowledgement) has its own threads, so it never waits for long work."""
 
     def __init__(self) -> None:
         self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._slow, self._urgent = Lane("jobs", 1), Lane("flushes", URGENT_THREADS)
+        self._more: list[Lane] = []
         self._finished: deque[tuple[Done, BaseException | None]] = deque()
 
+    @property
+    def _lanes(self) -> list[Lane]:
+        return [self._slow, self._urgent, *self._more]
+
+    def lane(self, name: str, threads: int) -> LaneRunner:
+        """A new lane. The caller limits the length of its queue."""
+        lane = Lane(name, threads)
+        self._more.append(lane)
+        return LaneRunner(self, lane)
+
     def fileno(self) -> int:
-        """Readable when there is something to pump."""
+        """File descriptor that is readable when results are available."""
         return self._fd
 
     @property
     def waiting(self) -> int:
-        return len(self._slow.waiting) + len(self._urgent.waiting)
+        return sum(len(lane.waiting) for lane in self._lanes)
 
     def submit(self, run: Callable[[], object], done: Done, *, urgent: bool = False) -> None:
-        lane = self._urgent if urgent else self._slow
+        self.submit_to(self._urgent if urgent else self._slow, run, done)
+
+    def submit_to(self, lane: Lane, run: Callable[[], object], done: Done) -> None:
         if len(lane.threads) < lane.threads_max:
             thread = threading.Thread(target=self._work, args=(lane,), name=lane.name, daemon=True)
             lane.threads.append(thread)
@@ -67,13 +89,13 @@ class Jobs:
         lane.awake.release()
 
     def background(self, run: Callable[[], None]) -> None:
-        """Work of which nobody needs to hear; its failure is logged."""
+        """Run work without a receiver. A failure is logged."""
 
-        def heard(error: BaseException | None) -> None:
+        def finished(error: BaseException | None) -> None:
             if error is not None:
                 log.warning("background work failed: %s", error)
 
-        self.submit(run, heard)
+        self.submit(run, finished)
 
     def _work(self, lane: Lane) -> None:
         while True:
@@ -86,12 +108,12 @@ class Jobs:
             try:
                 run()
             except BaseException as e:
-                error = e  # the receiver's to judge
+                error = e  # the receiver handles it
             self._finished.append((done, error))
             os.eventfd_write(self._fd, 1)
 
     def pump(self) -> None:
-        """Hand over what has finished. On the loop's thread."""
+        """Deliver the results of finished jobs. On the loop's thread."""
         with suppress(BlockingIOError):
             os.eventfd_read(self._fd)
         while self._finished:
@@ -99,15 +121,15 @@ class Jobs:
             done(error)
 
     def close(self) -> None:
-        """Drop what waits and hand over nothing more. A job under way gets a moment; its traces go at the next start."""
-        for lane in (self._slow, self._urgent):
+        """Discard queued jobs and deliver no more results. Running jobs get CLOSE_S_MAX seconds; recovery removes their temporary files."""
+        for lane in self._lanes:
             lane.waiting.clear()
             for _ in lane.threads:
-                lane.awake.release()  # to find nothing, and end
-        threads = [*self._slow.threads, *self._urgent.threads]
+                lane.awake.release()  # the thread finds no job and ends
+        threads = [thread for lane in self._lanes for thread in lane.threads]
         for thread in threads:
             thread.join(CLOSE_S_MAX)
         if not any(thread.is_alive() for thread in threads):
-            self._slow.threads.clear()
-            self._urgent.threads.clear()
+            for lane in self._lanes:
+                lane.threads.clear()
             os.close(self._fd)

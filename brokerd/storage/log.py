@@ -1,9 +1,8 @@
-"""A partition's log: segments in order, appended at the end, cut at either end.
+"""The log of a partition: a list of segments. Records are appended at the end; both ends can be truncated.
 
-Laws: offsets never go back; a write is whole or taken back; only the active segment is written, and a segment begins where the one
-before it ends; after a failure of the device nothing is retried. Indexes and snapshots are shortcuts: a full disk does not stop
-the log for want of one. Called by `partitions`, the doors (reads) and the cleaner. Must not come in: roles, high watermarks
-(told), waiters.
+Invariants: offsets never decrease. An append is complete or undone. Only the active segment is written. A segment starts where the previous
+one ends. Nothing is retried after a device failure. Indexes and snapshots are optional: the log continues if a full disk prevents them.
+Does not contain replica roles, the high watermark (an argument) or waiting requests.
 """
 
 from __future__ import annotations
@@ -21,23 +20,26 @@ from brokerd.storage.disk import Disk, DiskFull
 from brokerd.storage.epochs import EpochCache
 from brokerd.storage.flushing import Flushing
 from brokerd.storage.index import RELATIVE_MAX
-from brokerd.storage.producers import ACCEPTED, EXPIRATION_MS, Accepted, Duplicate, Producers, Refused
+from brokerd.storage.log_start import StoredLogStart
+from brokerd.storage.producers import ACCEPTED, EXPIRATION_MS, Accepted, Duplicate, ProducerRefused, Producers
 from brokerd.storage.rolling import must_roll
 from brokerd.storage.segment import Segment
-from brokerd.storage.slices import NOTHING, Appended, FetchRefused, Slice
+from brokerd.storage.slices import NOTHING, AppendedSlice, FetchRefused, Slice
 from brokerd.storage.snapshots import Snapshot, Snapshots
-from brokerd.wire import records
+from brokerd.wire import end_transaction_marker, records
+from brokerd.wire.end_transaction_marker import Marker
 from brokerd.wire.framing import FileRegion
-from brokerd.wire.records import CONTROL, BatchHeader, Marker, Room
+from brokerd.wire.records import CONTROL, BatchHeader, UnpackBudget
+from brokerd.wire.steps import Steps
 
-__all__ = ["NOTHING", "Appended", "FetchRefused", "Log", "Slice"]
+__all__ = ["NOTHING", "AppendedSlice", "FetchRefused", "Log", "Slice"]
 
 log = logging.getLogger(__name__)
 
 EDGES_MAX = 32
-"""Remembered ends of appends: readers at the tail and a high watermark stand on one, and need no search."""
+"""Number of cached ends of appends. Consumers at the log end and high watermarks are usually at one of them and need no index search."""
 SNAPSHOT_BYTES = 64 * 1024 * 1024
-"""Bytes appended between snapshots: bounds what a kill -9 leaves to be checked at the next start."""
+"""Bytes appended between two snapshots. Limits what recovery must check after a kill -9."""
 
 
 class Log:
@@ -50,12 +52,17 @@ class Log:
         self.producer_expiration_ms = EXPIRATION_MS
         self.start_offset = 0
         self.flushing = Flushing(self)
+        self.stored_start = StoredLogStart(self)
         self.snapshots = Snapshots(folder, disk)
         self.aborted = AbortedIndex(folder, disk, self.segments, self.snapshots)
         self.batches_checked = self.bytes_cut = 0
-        """What opening cost: batches whose CRC was checked, bytes that were torn."""
+        """Result of recovery: number of batches whose CRC was checked, number of truncated bytes."""
+        self.written_bytes = 0
+        """Bytes appended since the log was opened. Truncation and retention do not decrease it."""
         self.cleaned_offset = 0
-        """Below this, compaction has been everywhere."""
+        """All records below this offset are compacted."""
+        self.swaps: dict[int, Path] = {}
+        """Compacted files that will replace segments, by base offset. Recovery would complete the replacement."""
         self._edges: dict[int, int] = {}
         self._snapshot_due = SNAPSHOT_BYTES
 
@@ -70,9 +77,9 @@ class Log:
         deep: bool = False,
         damaged: Callable[[str], None] = lambda why: None,
     ) -> Log:
-        """Open and recover: cut a torn tail, rebuild what is missing. `deep` (after a power cut) trusts only what was flushed.
+        """Open and recover: truncate a torn tail, rebuild missing files. `deep` (after a power failure) trusts only flushed data.
 
-        `damaged` hears of cuts that an unfinished write does not explain, before they are made. Raises DiskFailed, DiskFull.
+        `damaged` is called before a truncation that an unfinished write does not explain. Raises DiskFailed, DiskFull.
         """
         self = Log(folder, config, disk)
         found = recovery.recover(folder, disk, now, config.index_interval_bytes, deep=deep, damaged=damaged)
@@ -85,11 +92,13 @@ class Log:
         if not self.segments:
             self._attach(self._new_segment(found.start_offset, now))
         self.start_offset = min(found.start_offset, self.end_offset)
+        if self.start_offset < found.start_offset:
+            self.stored_start.lower()
         self.epochs.log_end = self.end_offset
         if found.state_offset > self.end_offset:
             self.epochs.truncate(self.end_offset)
             self._rebuild_producers()
-            self.aborted.find_anew()
+            self.aborted.rebuild()
         self.epochs.drop_above(self.end_offset)
         self.epochs.raise_start(self.start_offset)
         self.cleaned_offset = recovery.read_number(disk, folder / recovery.CLEANER_OFFSET)
@@ -112,7 +121,7 @@ class Log:
     # -- figures -----------------------------------------------------------------------------------------------------------
     @property
     def end_offset(self) -> int:
-        # None: the disk refused the first segment of a log that was begun anew; its replica is offline until it is opened again.
+        # No segment: creating the first segment of a reset log failed. The replica is offline until the log is opened again.
         return self.segments[-1].end_offset if self.segments else self.start_offset
 
     @property
@@ -127,7 +136,7 @@ class Log:
         return base_offset in self._bases
 
     # -- appending ---------------------------------------------------------------------------------------------------------
-    def check_producer(self, header: BatchHeader, now: Now) -> Accepted | Duplicate | Refused:
+    def check_producer(self, header: BatchHeader, now: Now) -> Accepted | Duplicate | ProducerRefused:
         return self.producers.check(header) if header.producer_id >= 0 else ACCEPTED
 
     def append(
@@ -136,17 +145,11 @@ class Log:
         headers: Sequence[tuple[int, BatchHeader]],
         leader_epoch: int,
         now: Now,
-        room: Room | None = None,
-    ) -> Appended:
-        """Leader: give offsets and epoch, stamped into `data` (what `records.check` passed), and write once.
+    ) -> AppendedSlice:
+        """Leader: assign offsets and leader epoch, write them into `data` (checked by `records.check`) and append it.
 
-        A topic's own `compression.type` unpacks and packs anew. Raises DiskFull (nothing was written), DiskFailed, CorruptBatch
-        (TooMuch where `room` has none for that).
+        Raises DiskFull (nothing is written), DiskFailed.
         """
-        codec = self.config.compression
-        if codec is not None and any(header.compression != codec for _, header in headers):
-            data = records.recompress(data, headers, codec, room)
-            headers = list(records.batches(data))
         offset = base = self.end_offset
         append_time = now.wall_ms if self.config.message_timestamp_type == "LogAppendTime" else -1
         stamped: list[tuple[int, BatchHeader, int]] = []
@@ -158,13 +161,13 @@ class Log:
             stamped.append((pos, header, offset))
             offset += header.last_offset_delta + 1
         self._write(data, stamped, leader_epoch, now)
-        return Appended(base, offset - 1, append_time)
+        return AppendedSlice(base, offset - 1, append_time)
 
-    def append_fetched(self, data: memoryview, now: Now) -> Appended | None:
-        """Follower: offsets and epochs as the leader gave them. A partial batch at the end is left for the next fetch.
+    def append_fetched(self, data: memoryview, now: Now) -> AppendedSlice | None:
+        """Follower: append with the leader's offsets and epochs. A partial batch at the end is ignored; the next fetch returns it.
 
-        Gaps upwards are compaction's. An empty log that began within a batch, as its leader's does (DeleteRecords), begins with that batch. Raises
-        FetchRefused when a batch is damaged or lies below the log's end.
+        Offset gaps result from compaction. An empty log whose start offset is inside a batch (DeleteRecords on the leader) starts with that batch.
+        Raises FetchRefused if a batch is damaged or below the log end offset.
         """
         stamped: list[tuple[int, BatchHeader, int]] = []
         offset, end, epoch = self.end_offset, 0, self.epochs.latest
@@ -173,7 +176,7 @@ class Log:
                 offset = header.base_offset
             if header.base_offset < offset or header.last_offset_delta < 0:
                 raise FetchRefused(
-                    f"{self.folder.name}: fetched offset {header.base_offset} lies below the log's end {offset}"
+                    f"{self.folder.name}: fetched offset {header.base_offset} is below the log end offset {offset}"
                 )
             if header.partition_leader_epoch < epoch:
                 raise FetchRefused(
@@ -188,7 +191,7 @@ class Log:
         if stamped[0][2] < self.end_offset:
             self.reset_to(stamped[0][2], now)
         self._write(data[:end], stamped, None, now)
-        return Appended(stamped[0][2], offset - 1)
+        return AppendedSlice(stamped[0][2], offset - 1)
 
     def _write(
         self,
@@ -216,9 +219,10 @@ class Log:
             self.epochs.assign(epoch, offset)
             if header.producer_id >= 0:
                 if header.attributes & CONTROL:
-                    self._note_marker(header, offset, records.marker_of(data, pos, header), now)
+                    self._note_marker(header, offset, end_transaction_marker.marker_of(data, pos, header), now)
                 else:
                     self.producers.appended(header, offset, now.wall_ms)
+        self.written_bytes += len(data)
         self.epochs.log_end = segment.end_offset
         edges = self._edges
         edges[segment.end_offset] = segment.size
@@ -229,7 +233,7 @@ class Log:
             self._leave_shortcuts()
 
     def roll(self, now: Now) -> Segment:
-        """Close the active segment and begin a new one at the log's end."""
+        """Close the active segment and create a new one at the log end offset."""
         active = self.segments[-1]
         if not active.size:
             return active
@@ -244,7 +248,7 @@ class Log:
         return segment
 
     def _restart_beyond_gap(self, base: int, now: Now) -> Segment:
-        """A gap of more than 31 bits lies before a fetched batch: the empty active segment is named after the batch."""
+        """The offset gap before a fetched batch has more than 31 bits: recreate the empty active segment with the base offset of the batch."""
         old = self.roll(now)
         segment = self._new_segment(base, now)
         self.segments.pop()
@@ -260,8 +264,8 @@ class Log:
             self.aborted.add(Aborted(*ended[:4]))
 
     def last_stable(self, high_watermark: int, begins: int | None = None) -> int:
-        """Where read_committed readers stop: the first undecided transaction, or the high watermark. `begins`: of a log whose beginning lies
-        elsewhere (an archive), where that is."""
+        """The last stable offset: the first offset of an ongoing transaction, or the high watermark. `begins`: start of the local records of a log
+        whose older records are on history replicas."""
         if self.producers.closing:
             self.producers.replicated(high_watermark)
         first = self.producers.first_unstable()
@@ -269,7 +273,7 @@ class Log:
         return high_watermark if first is None else max(start, min(first, high_watermark))
 
     def bound_after(self, offset: int, region: FileRegion) -> int:
-        """An offset that no record of `region`, read from `offset` on, reaches; not far beyond the last."""
+        """An offset above all records of `region`, which was read from `offset` on, and close to the last one."""
         for segment in self.segments[max(0, bisect_right(self._bases, offset) - 1) :]:
             if segment.file is region.file:
                 return segment.bound_after(region.position + region.length)
@@ -277,11 +281,11 @@ class Log:
 
     # -- shortcuts: snapshots and indexes ----------------------------------------------------------------------------------
     def _try(self, what: str, write: Callable[[], None]) -> None:
-        """The log is whole without its shortcuts: a full disk costs time at the next start, not the append."""
+        """Write an optional file. On a full disk the next start takes longer, but the append succeeds."""
         try:
             write()
         except DiskFull as e:
-            log.warning("%s: %s not written: %s", self.folder.name, what, e)
+            log.warning("optional log file not written partition=%s file=%s error=%s", self.folder.name, what, e)
 
     def _leave_shortcuts(self) -> None:
         self._try("index", self.segments[-1].save_indexes)
@@ -318,9 +322,9 @@ class Log:
 
     # -- reading -----------------------------------------------------------------------------------------------------------
     def read(self, offset: int, bytes_max: int, upto_offset: int, at_least_one: bool = True) -> Slice:
-        """Whole batches from the one that contains `offset`, below `upto_offset`; one even above `bytes_max` if asked.
+        """Complete batches from the one that contains `offset`, below `upto_offset`. `at_least_one`: one batch even if it is above `bytes_max`.
 
-        Batches of one segment only: the next read goes on in the next. Raises DiskFailed.
+        Batches of one segment only; the next read continues in the next segment. Raises DiskFailed.
         """
         segment = self.segments[-1]
         if offset >= upto_offset or offset >= segment.end_offset:
@@ -350,18 +354,37 @@ class Log:
                 yield header
 
     def offset_for_timestamp(
-        self, timestamp: int, upto_offset: int, room: Room | None = None
-    ) -> tuple[int, int, int] | None:
+        self, timestamp: int, upto_offset: int, room: UnpackBudget | None = None
+    ) -> Steps[tuple[int, int, int] | None]:
         """(offset, timestamp, leader epoch) of the first record at or after `timestamp`, below `upto_offset`."""
-        return times.first_at(self.segments, timestamp, self.start_offset, upto_offset, room)
+        return times.first_at(
+            self.segments, timestamp, self.start_offset, upto_offset, room or UnpackBudget.for_lookups()
+        )
 
-    def max_timestamp(self, room: Room | None = None) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record with the largest timestamp; None for an empty log."""
-        return times.newest(self.segments, room)
+    def max_timestamp(self, room: UnpackBudget | None = None) -> Steps[tuple[int, int] | None]:
+        """(offset, timestamp) of the first record with the maximum timestamp. None for an empty log."""
+        return times.newest(self.segments, room or UnpackBudget.for_lookups())
 
-    # -- cutting -----------------------------------------------------------------------------------------------------------
+    # -- truncating -----------------------------------------------------------------------------------------------------------
+    def forget_flushed(self, offset: int) -> bool:
+        """Called before a truncation to `offset` (-1: before the log is emptied). Returns whether the directory must be flushed first."""
+        return self.snapshots.forget_flushed(offset)
+
+    def starts_within(self, data: bytes | memoryview) -> bool:
+        """Whether the log is empty and its start offset is inside the first batch of `data`."""
+        if len(self.segments) != 1 or self.segments[0].size or len(data) < records.HEADER_BYTES:
+            return False
+        first = records.peek(data)
+        return first.base_offset < self.end_offset <= first.last_offset
+
+    def drop_swaps(self) -> None:
+        """Called before the log is truncated, because compacted files contain records that will be deleted."""
+        for swap in self.swaps.values():
+            self.disk.unlink(swap)
+        self.swaps.clear()
+
     def truncate_to(self, offset: int) -> None:
-        """Follower: drop everything from `offset` on (whole batches). From the newest back, so that a crash leaves a prefix."""
+        """Follower: delete all batches from the one that contains `offset` on. From the end backwards, so that a crash leaves a prefix."""
         if offset >= self.end_offset:
             return
         if offset < max(self.start_offset, self.segments[0].base_offset):
@@ -369,6 +392,7 @@ class Log:
             return
         self.flushing.cuts += 1
         self._edges.clear()
+        self.drop_swaps()
         self._not_clean_above(offset)
         self._drop_snapshots_above(offset)
         self.aborted.cut(offset)
@@ -378,21 +402,21 @@ class Log:
         active = self.segments[-1]
         active.truncate(offset)
         self._snapshot_due = active.size + SNAPSHOT_BYTES
-        # A batch that straddles `offset` went as well.
+        # A batch that contains `offset` was deleted as well.
         self._drop_snapshots_above(self.end_offset)
         if active.size:
-            # The cut is no more on the disk than a write would be: what was cut off would stand there again, before the next segment's first batch.
+            # The truncation is not flushed. After a power failure the deleted records could be back, before the first batch of the next segment.
             self.flushing.cut(self.end_offset - 1)
         if self.end_offset < self.start_offset:
-            self.reset_to(offset)  # the batch that held the log's start is gone
+            self.reset_to(offset)  # the batch that contained the log start offset is deleted
             return
         self.epochs.truncate(self.end_offset)
         self._rebuild_producers()
         if self.end_offset == self.start_offset:
-            self._write_epochs()  # no batch is left to contradict an older list
+            self._write_epochs()  # no batch is left that would contradict an older checkpoint
 
     def _rebuild_producers(self) -> None:
-        """From the newest snapshot left, and the headers since. Who is heard again keeps the time of the last hearing."""
+        """Rebuild from the newest remaining snapshot and the batch headers after it. Producers keep the time of their last batch."""
         heard = {i: p.wall_ms for i, p in self.producers.known.items()}
         self.producers, since = Producers(), self.start_offset
         snapshot = next(self.snapshots.newest_first(), None)
@@ -402,9 +426,10 @@ class Log:
             self.producers.appended(header, header.base_offset, heard.get(header.producer_id, 0), said)
 
     def reset_to(self, offset: int, now: Now | None = None) -> None:
-        """Empty the log and begin anew at `offset`."""
+        """Delete all records. The log continues at `offset`."""
         self.flushing.cuts += 1
         self._edges.clear()
+        self.drop_swaps()
         self._not_clean_above(0)
         self._drop_snapshots_above(-1)
         self.aborted.clear()
@@ -416,13 +441,12 @@ class Log:
         self.epochs.clear(offset)
         self.producers = Producers()
         self.start_offset = offset
-        # The old start may lie beyond: with an empty log it does no harm, later it would hide records.
-        self.disk.unlink(self.folder / recovery.LOG_START)
+        self.stored_start.reset()
         self._write_epochs()
 
     def begin_with(self, known: Snapshot, now: Now) -> None:
-        """Empty the log and begin it in the middle of another (`tails`). A crash leaves it empty at 0, or begun with all that is `known`:
-        a snapshot without its segment counts for nothing."""
+        """Delete all records. The log continues at the offset of a snapshot of the leader (`tails`). After a crash it is empty at offset 0, or
+        complete with `known`: a snapshot without its segment is ignored."""
         self.reset_to(0, now)
         self.disk.replace(self.folder / recovery.TAIL_START, str(known.offset).encode())
         self.snapshots.write(known)
@@ -437,40 +461,45 @@ class Log:
         self._write_epochs()
 
     def raise_start(self, offset: int) -> None:
-        """Records below `offset` are no more (DeleteRecords, or a follower told by its leader)."""
+        """Increase the log start offset (DeleteRecords, or a follower that follows its leader)."""
         if offset <= self.start_offset:
             return
         self.start_offset = min(offset, self.end_offset)
         self._start_raised()
 
+    def delete_below(self, offset: int) -> bool:
+        """Increase the log start offset because a client deleted the records below. Returns whether `stored_start` must be flushed for it."""
+        before = self.start_offset
+        self.raise_start(offset)
+        return self.stored_start.request(before)
+
     def _start_raised(self) -> list[Segment]:
-        """Write the new start down, then let whole segments below it go, oldest first."""
+        """Store the new log start offset, then delete the segments below it, oldest first."""
         removed = []
         while len(self.segments) > 1 and self.segments[1].base_offset <= self.start_offset:
             self._bases.pop(0)
             removed.append(self.segments.pop(0))
         if self.start_offset > self.segments[0].base_offset:
-            # Without room for it the records below come back at the next start, which is better than keeping whole segments now.
-            self._try(
-                "log start",
-                lambda: self.disk.replace(self.folder / recovery.LOG_START, str(self.start_offset).encode()),
-            )
+            # On a full disk the offset is not stored, and deleted records may reappear at the next start. Keeping the segments would not free any space.
+            self._try("log start", self.stored_start.write)
         self.epochs.raise_start(self.start_offset)
         self.snapshots.kept = {o for o in self.snapshots.kept if o >= self.segments[0].base_offset}
         self.aborted.drop(s.base_offset for s in removed)
         for segment in removed:
+            if (swap := self.swaps.pop(segment.base_offset, None)) is not None:
+                self.disk.unlink(swap)
             segment.remove()
         return removed
 
     def rest(self, now: Now) -> None:
-        """Forget silent producers, give back what closed segments hold."""
+        """Remove expired producers, close files and free indexes of closed segments."""
         self.producers.expire(now.wall_ms, self.producer_expiration_ms)
         self.aborted.rest(self.segments[-1].base_offset)
         for segment in self.segments[:-1]:
             segment.rest()
 
     def retain(self, now: Now, high_watermark: int) -> list[Segment]:
-        """Let whole segments below the high watermark go by age and size (an expired active one is rolled first); those removed."""
+        """Delete segments below the high watermark by age and size. An expired active segment is rolled first. Returns the deleted segments."""
         if not self.config.deletes:
             return []
         active = self.segments[-1]
@@ -481,24 +510,27 @@ class Log:
             return []
         self.start_offset = upto
         removed = self._start_raised()
-        log.info("%s: %d segments removed by retention, the log starts at %d", self.folder.name, len(removed), upto)
+        log.info(
+            "retention deleted segments partition=%s count=%d log_start_offset=%d", self.folder.name, len(removed), upto
+        )
         return removed
 
     def retain_as(self, offset: int, now: Now, high_watermark: int) -> bool:
-        """Let go what another copy has let go, where retention allows it here, too: segments need not end at the same offsets. True if it did."""
+        """Follow the log start offset of a follower after retention there, if retention allows it here too. Segments of replicas may end at
+        different offsets. Returns whether the log start offset has changed."""
         if not self.config.deletes or not self.start_offset < offset <= high_watermark:
             return False
         if not retention.allows(self.segments, self.config, now.wall_ms, offset):
             return False
         self.raise_start(offset)
-        log.info("%s: retention let go what a follower has let go, the log starts at %d", self.folder.name, offset)
+        log.info("retention follows a follower partition=%s log_start_offset=%d", self.folder.name, offset)
         return True
 
     # -- compaction (see `cleaner`) --------------------------------------------------------------------------------------------
     def segments_replaced(
         self, index: int, count: int, result: Segment, end_offset: int, aborted_left: list[Aborted]
     ) -> None:
-        """The files of `count` segments from `index` on have become one; it ends where they ended."""
+        """Replace `count` segments from `index` on by `result`, which has the same end offset."""
         self.aborted.drop(s.base_offset for s in self.segments[index : index + count])
         self.aborted.put(result.base_offset, aborted_left)
         for old in self.segments[index : index + count]:
@@ -516,21 +548,21 @@ class Log:
         )
 
     def _not_clean_above(self, offset: int) -> None:
-        """Before the log is cut: else a tombstone written later could pass for one whose victims are gone."""
+        """Called before the log is truncated. Otherwise a later tombstone could be taken for one whose older records are already removed."""
         if self.cleaned_offset > offset:
             self.disk.unlink(self.folder / recovery.CLEANER_OFFSET)
             self.cleaned_offset = 0
 
     # -- closing -------------------------------------------------------------------------------------------------------------
     def flush(self, now: Now | None = None) -> None:
-        """Flush here and now, with a snapshot. Raises DiskFailed."""
+        """Flush synchronously, with a snapshot. Raises DiskFailed."""
         plan = self.flushing.plan(now, snapshot=True)
         if plan is not None:
             plan.run()
             self.flushing.finished(plan)
 
     def close(self) -> None:
-        """Leave indexes and a snapshot, so that the next opening need not scan."""
+        """Write indexes and a snapshot, so that the next start needs no scan."""
         if self.segments:
             self._leave_shortcuts()
         self.close_files()
@@ -540,7 +572,7 @@ class Log:
             segment.release()
 
     def rename(self, folder: Path) -> None:
-        """The folder gets another name. Raises DiskFailed."""
+        """Rename the directory. Raises DiskFailed."""
         self.close_files()
         self.disk.rename(self.folder, folder)
         self.folder = self.snapshots.folder = self.aborted.folder = folder

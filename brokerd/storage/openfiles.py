@@ -1,7 +1,7 @@
-"""How many segment files are open at once: a broker of ten thousand partitions has fewer descriptors than segments.
+"""Limits the number of open segment files. A broker with ten thousand partitions has more segments than file descriptors.
 
-Law: never more than `limit` are kept; of those the ones unused for longest go first (a second chance each, as a clock hand gives it). A
-file under way to a reader stays open for as long as that lasts, beyond the limit. Called by `segment`. Must not come in: what is in them.
+At most `limit` files are kept open. The least recently used files are closed first (clock algorithm). A file that is being sent to a client stays
+open until it is sent. It does not count for the limit.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Protocol
 
 
 class Holder(Protocol):
-    """Who keeps a file open."""
+    """An object that keeps a file open."""
 
     def let_go(self) -> bool:
-        """Close it unless it was used since the last call; False when it was."""
+        """Close the file, unless it was used since the last call. Returns whether it was closed."""
 
 
 class OpenFiles:
     def __init__(self, limit: int) -> None:
         self.limit = max(1, limit)
         self._lock = Lock()
-        """Copies between directories open files on a thread of their own."""
+        """Moves between log directories open files on another thread."""
         self._holders: dict[Holder, None] = {}
 
     def __len__(self) -> int:

@@ -1,10 +1,10 @@
-"""Idempotence and transactions in one log: what each producer wrote last, and which transactions are still undecided.
+"""Producer state of one log: last batches of idempotent producers and ongoing transactions.
 
-Laws: the answer to a repeated batch is its original offset; a repeat that is remembered no more is called a duplicate only when it
-is certain that it was written. A transaction is undecided from its first batch until its marker lies below the high watermark: what
-lies beyond the first undecided one is unstable. A marker of an older producer epoch, or of an older coordinator, is refused.
-Followers keep the same state through what they fetch, so it survives a change of leader. Kept in memory, written with the log's
-snapshots, rebuilt from batch headers and markers. Called by `log`. Must not come in: who may begin a transaction (`verification`).
+The response to a duplicate batch contains its original offset. If the state of a batch was removed, the batch counts as a duplicate only if it was
+certainly written. A transaction is ongoing from its first batch until its marker is below the high watermark. Offsets from the first ongoing
+transaction on are unstable. Markers of an older producer epoch or coordinator epoch are rejected. Followers maintain the same state from fetched
+batches, so the state survives a leader election. It is kept in memory, stored in the snapshots of the log, and rebuilt from batch headers and
+markers. Does not contain the verification of transactions (`transaction_verification`).
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from brokerd.wire.records import CONTROL, SEQUENCE_MAX, TRANSACTIONAL, BatchHeader, Marker
+from brokerd.wire.end_transaction_marker import Marker
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.records import CONTROL, SEQUENCE_MAX, TRANSACTIONAL, BatchHeader
 
 BATCHES_REMEMBERED = 5
-"""Kafka's number: a client may have 5 requests in flight, so a repeat is among the last 5."""
+"""As in Kafka: a client may have 5 requests in flight, so a duplicate is among the last 5 batches."""
 EXPIRATION_MS = 86_400_000
-"""`producer.id.expiration.ms`: a producer silent for longer is forgotten, or every id that ever wrote would stay in memory."""
+"""`producer.id.expiration.ms`: the state of an idle producer is removed, so that memory is bounded."""
 NO_SEQUENCE = NO_OFFSET = NO_EPOCH = -1
-OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH = 45, 46, 47
-INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED = 48, 52
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +31,27 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """Written before, at these offsets."""
+    """The batch is already in the log, at these offsets."""
 
     base_offset: int
     last_offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """`error` is Kafka's code."""
+class ProducerRefused:
+    """`error` is Kafka's error code."""
 
     error: int
     reason: str
+    written_before: int = NO_OFFSET
+    """The batch is in the log, below this offset. Only with DUPLICATE_SEQUENCE_NUMBER."""
 
 
 ACCEPTED = Accepted()
 
 
-class Ended(NamedTuple):
-    """A transaction has found its marker, at `last_offset`. `stable` is the first offset still undecided then, by the markers alone."""
+class EndedTransaction(NamedTuple):
+    """A transaction with its marker at `last_offset`. `stable` is the last stable offset then, computed from markers only."""
 
     producer_id: int
     first_offset: int
@@ -60,7 +62,7 @@ class Ended(NamedTuple):
 
 @dataclass(slots=True)
 class Producer:
-    """`since` is the first sequence of its epoch that is known to be written, `wrapped` whether they began again at 0 since."""
+    """State of one producer. `since`: the first sequence of its epoch known to be in the log. `wrapped`: sequences have wrapped to 0 since."""
 
     epoch: int
     since: int = NO_SEQUENCE
@@ -68,46 +70,51 @@ class Producer:
     batches: deque[tuple[int, int, int, int]] = field(default_factory=lambda: deque(maxlen=BATCHES_REMEMBERED))
     """(first sequence, last sequence, first offset, last offset), oldest first."""
     wall_ms: int = 0
-    """When it was last heard, by this broker's clock (its own timestamps may be of another century)."""
+    """Time of its last batch by this broker's clock. Timestamps of the producer may be wrong."""
     coordinator_epoch: int = NO_EPOCH
-    """Of the newest marker."""
+    """Coordinator epoch of the newest marker."""
     marker_offset: int = NO_OFFSET
     first_offset: int = NO_OFFSET
-    """Where its undecided transaction begins here."""
+    """First offset of its ongoing transaction in this log."""
 
 
 class Producers:
     def __init__(self) -> None:
         self.known: dict[int, Producer] = {}
         self.open: dict[int, int] = {}
-        """{producer id: first offset} of transactions without a marker, in the order of their offsets."""
+        """{producer id: first offset} of transactions without a marker, ordered by offset."""
         self.closing: list[tuple[int, int]] = []
-        """(first offset, the marker's offset) of those whose marker may not be replicated yet."""
+        """(first offset, marker offset) of transactions whose marker may not be replicated yet."""
 
-    def check(self, header: BatchHeader) -> Accepted | Duplicate | Refused:
+    def check(self, header: BatchHeader) -> Accepted | Duplicate | ProducerRefused:
         producer = self.known.get(header.producer_id)
         if producer is None:
-            return ACCEPTED  # forgotten or new: there is nothing to compare with (KIP-360)
+            return ACCEPTED  # new or expired: no state to compare with (KIP-360)
         if producer.first_offset >= 0 and not header.is_transactional:
-            return Refused(
-                INVALID_TXN_STATE, "this producer's transaction is not ended: it writes within it or not at all"
+            return ProducerRefused(
+                ErrorCode.INVALID_TXN_STATE,
+                "non-transactional batch during an ongoing transaction of the producer",
             )
         if header.producer_epoch < producer.epoch:
-            return Refused(
-                INVALID_PRODUCER_EPOCH, f"producer epoch {header.producer_epoch} is older than {producer.epoch}"
+            return ProducerRefused(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer epoch {header.producer_epoch} is older than {producer.epoch}",
             )
         if header.producer_epoch > producer.epoch:
             if header.base_sequence != 0:
-                return Refused(
-                    OUT_OF_ORDER_SEQUENCE_NUMBER, f"a new epoch begins at sequence 0, not {header.base_sequence}"
+                return ProducerRefused(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"a new producer epoch must start at sequence 0, not {header.base_sequence}",
                 )
             return ACCEPTED
         batches = producer.batches
         if not batches:
-            # A marker has told of this epoch: what follows a batch that was lost on its way must not come in before it.
+            # Only a marker of this epoch is known. If the producer's first batch was lost, a later batch must not be appended before its retry.
             if header.base_sequence == 0:
                 return ACCEPTED
-            return Refused(OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {header.base_sequence} where 0 was expected")
+            return ProducerRefused(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {header.base_sequence}, expected 0"
+            )
         expected = (batches[-1][1] + 1) & SEQUENCE_MAX
         if header.base_sequence == expected:
             return ACCEPTED
@@ -115,32 +122,41 @@ class Producers:
             if first == header.base_sequence and last == header.last_sequence:
                 return Duplicate(first_offset, last_offset)
         if not producer.wrapped and producer.since <= header.base_sequence <= header.last_sequence < expected:
-            return Refused(
-                DUPLICATE_SEQUENCE_NUMBER, f"sequence {header.base_sequence} was written before; {expected} comes next"
+            return ProducerRefused(
+                ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+                f"sequence {header.base_sequence} is already written, expected {expected}",
+                batches[0][2],
             )
-        return Refused(OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {header.base_sequence} where {expected} was expected")
+        return ProducerRefused(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {header.base_sequence}, expected {expected}"
+        )
 
-    def check_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> Refused | None:
-        """May this coordinator end this producer's transaction?"""
+    def check_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> ProducerRefused | None:
+        """Why this coordinator may not end the producer's transaction, or None."""
         producer = self.known.get(producer_id)
         if producer is None:
             return None
         if producer_epoch < producer.epoch:
-            return Refused(INVALID_PRODUCER_EPOCH, f"producer epoch {producer_epoch} is older than {producer.epoch}")
+            return ProducerRefused(
+                ErrorCode.INVALID_PRODUCER_EPOCH, f"producer epoch {producer_epoch} is older than {producer.epoch}"
+            )
         if coordinator_epoch < producer.coordinator_epoch:
-            return Refused(
-                TRANSACTION_COORDINATOR_FENCED, f"coordinator epoch {coordinator_epoch} < {producer.coordinator_epoch}"
+            return ProducerRefused(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"coordinator epoch {coordinator_epoch} is older than {producer.coordinator_epoch}",
             )
         return None
 
-    def appended(self, header: BatchHeader, base_offset: int, wall_ms: int, said: Marker | None = None) -> Ended | None:
-        """A batch stands in the log: remember it. `said` is what a control batch says; the transaction it ends."""
+    def appended(
+        self, header: BatchHeader, base_offset: int, wall_ms: int, said: Marker | None = None
+    ) -> EndedTransaction | None:
+        """Update the state after a batch was appended. `said` is the marker of a control batch. Returns the transaction that it ends, or None."""
         producer_id = header.producer_id
         if producer_id < 0:
             return None
         producer = self.known.get(producer_id)
         if producer is None or header.producer_epoch > producer.epoch:
-            # A transaction that is under way goes on; its marker, of the new epoch, follows.
+            # An ongoing transaction continues. Its marker with the new epoch follows.
             before, producer = producer, Producer(header.producer_epoch)
             if before is not None:
                 producer.first_offset, producer.coordinator_epoch = before.first_offset, before.coordinator_epoch
@@ -154,32 +170,32 @@ class Producers:
         if not producer.batches:
             producer.since = header.base_sequence
         elif header.base_sequence != (producer.batches[-1][1] + 1) & SEQUENCE_MAX:
-            producer.since = header.base_sequence  # a gap: of what lies before it nothing is certain
+            producer.since = header.base_sequence  # a gap: nothing is known about earlier sequences
             producer.wrapped = False
         if last < header.base_sequence or header.base_sequence < producer.since:
             producer.wrapped = True
         producer.batches.append((header.base_sequence, last, base_offset, base_offset + header.last_offset_delta))
         return None
 
-    def _ended(self, producer_id: int, producer: Producer, offset: int, said: Marker | None) -> Ended | None:
+    def _ended(self, producer_id: int, producer: Producer, offset: int, said: Marker | None) -> EndedTransaction | None:
         producer.marker_offset = offset
         if said is None:
-            return None  # compaction has emptied it, as nothing was left of its transaction
+            return None  # compaction removed the marker's record because no batch of the transaction is left
         producer.coordinator_epoch = max(producer.coordinator_epoch, said.coordinator_epoch)
         first = self.open.pop(producer_id, NO_OFFSET)
         producer.first_offset = NO_OFFSET
         if first < 0:
             return None
         self.closing.append((first, offset))
-        return Ended(producer_id, first, offset, next(iter(self.open.values()), offset + 1), said.commit)
+        return EndedTransaction(producer_id, first, offset, next(iter(self.open.values()), offset + 1), said.commit)
 
-    # -- what is undecided -------------------------------------------------------------------------------------------------
+    # -- ongoing transactions -------------------------------------------------------------------------------------------------
     def replicated(self, high_watermark: int) -> None:
-        """Markers below the high watermark are there to stay."""
+        """The high watermark has advanced: transactions with a marker below it are complete."""
         self.closing = [c for c in self.closing if c[1] >= high_watermark]
 
     def first_unstable(self) -> int | None:
-        """Where the first undecided transaction begins; None when all are decided."""
+        """First offset of the first ongoing transaction, None if there is none."""
         first = next(iter(self.open.values()), None)
         for begun, _ in self.closing:
             first = begun if first is None else min(first, begun)
@@ -191,21 +207,28 @@ class Producers:
             del self.known[producer_id]
 
     def last_offsets(self) -> dict[int, int]:
-        """{producer id: last offset of its newest batch, or of its marker where that is all}: what compaction must leave a trace of."""
+        """{producer id: last offset of its newest batch, or of its marker if it has no batch}. Compaction keeps these batches."""
         return {i: p.batches[-1][3] if p.batches else p.marker_offset for i, p in self.known.items()}
 
     def to_json(self) -> list[Any]:
         return [
             [
-                i, p.epoch, p.since, p.wrapped, p.wall_ms, [list(b) for b in p.batches],
-                p.coordinator_epoch, p.marker_offset, p.first_offset,
+                i,
+                p.epoch,
+                p.since,
+                p.wrapped,
+                p.wall_ms,
+                [list(b) for b in p.batches],
+                p.coordinator_epoch,
+                p.marker_offset,
+                p.first_offset,
             ]
             for i, p in self.known.items()
-        ]  # fmt: skip
+        ]
 
     @staticmethod
     def from_json(data: list[Any], closing: list[Any] | None = None) -> Producers:
-        """`data` of before there were transactions has six fields each."""
+        """State from JSON. `data` from before transactions has six fields per producer."""
         out = Producers()
         for producer_id, epoch, since, wrapped, wall_ms, batches, *more in data:
             producer = Producer(epoch, since, wrapped, wall_ms=wall_ms)

@@ -1,9 +1,9 @@
-"""Opening a log: what is trusted, what is checked, what is cut.
+"""Log recovery: decides which part of a log is trusted, checks the rest, and truncates the log at the first invalid batch.
 
-Laws: up to the newest usable snapshot everything is trusted, beyond it every batch is checked and the log is cut at the first bad
-one; a half-done compaction is finished or thrown away, never left. A kill -9 loses nothing that was written, so any snapshot
-serves; after a power cut (`deep`) only one that was flushed with the log before it. That is all a recovery-point file would tell,
-so there is none. Called by `log`. Must not come in: roles.
+The log is trusted up to the newest valid snapshot. After it every batch is checked, and the log is truncated at the first bad one. An
+interrupted compaction is completed or discarded. After a kill -9 all written data is in the page cache, so any snapshot is valid. After a
+power failure (`deep`) only a snapshot that was flushed with the log is valid. So no recovery-point checkpoint is necessary.
+Does not contain replica roles.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from brokerd.cluster.model import Now
-from brokerd.storage import aborted
+from brokerd.storage import aborted, key_index
 from brokerd.storage.aborted import Aborted, AbortedIndex
 from brokerd.storage.disk import DISCARDED, Disk
 from brokerd.storage.epochs import EpochCache
+from brokerd.storage.log_start import LOG_START
 from brokerd.storage.producers import Producers
-from brokerd.storage.segment import Segment
+from brokerd.storage.segment import KeyIndexFile, Segment
 from brokerd.storage.snapshots import Snapshot, Snapshots
 
 log = logging.getLogger(__name__)
 
 EPOCHS = "leader-epoch-checkpoint"
-LOG_START = "log-start-offset"
 CLEANER_OFFSET = "cleaner-offset"
 TAIL_START = "tail-start-offset"
-"""In the folder of a log that began in the middle of another: where."""
+"""File in the directory of an observer replica: the offset at which its log started."""
 CLEANED, SWAP = ".cleaned", ".swap"
 DAMAGED = ".damaged"
 
 
 @dataclass(slots=True)
 class Recovered:
-    """Unusable snapshots were removed. `bytes_cut` and `batches_checked` are for the log and the tests."""
+    """The result of recovery. `bytes_cut` (truncated bytes) and `batches_checked` are used in log lines and tests."""
 
     snapshots: Snapshots
     aborted: AbortedIndex
@@ -43,7 +43,7 @@ class Recovered:
     epochs: EpochCache = field(default_factory=EpochCache)
     producers: Producers = field(default_factory=Producers)
     state_offset: int = 0
-    """Where epochs and producers were taken over; behind the log's end only if something trusted was damaged."""
+    """Offset of the epochs and producer state from the snapshot. Above the log end offset only if trusted data was damaged."""
     start_offset: int = 0
     bytes_cut: int = 0
     batches_checked: int = 0
@@ -57,9 +57,9 @@ def numbered(names: Sequence[str], suffix: str) -> list[int]:
 def recover(
     folder: Path, disk: Disk, now: Now, interval: int, *, deep: bool, damaged: Callable[[str], None] = lambda why: None
 ) -> Recovered:
-    """Bring the folder into order and read what it holds. The segments may be empty: the log then begins at `start_offset`.
+    """Repair the directory and read the log. Without segments the log starts at `start_offset`.
 
-    `damaged` hears of each cut that may take away what was acknowledged, before the cut is made.
+    `damaged` is called before each truncation that may delete acknowledged records.
     """
     snapshots = Snapshots(folder, disk)
     out = Recovered(snapshots, AbortedIndex(folder, disk, [], snapshots))
@@ -72,9 +72,9 @@ def recover(
         out.producers = Producers.from_json(snapshot.producers, snapshot.closing)
         out.state_offset = snapshot.offset
     else:
-        out.epochs.entries = _epochs_of_empty_log(disk, folder) if not any(
-            disk.size(folder / f"{b:020d}.log") for b in bases
-        ) else []  # fmt: skip
+        out.epochs.entries = (
+            _epochs_of_empty_log(disk, folder) if not any(disk.size(folder / f"{b:020d}.log") for b in bases) else []
+        )
     fits = out.aborted.adopt(names, bases, snapshot)
     for i, base in enumerate(bases):
         segment = Segment(folder, base, disk, interval, now.wall_ms)
@@ -84,35 +84,46 @@ def recover(
             if not segment.adopt(size, bases[i + 1]):
                 segment.rebuild(size)
             continue
-        # Only the last segment was never compacted, so that a position written down earlier still holds.
+        # The position in the snapshot is valid only for the last segment, which is never compacted.
         known = snapshot.position if snapshot is not None and (base, i) == (snapshot.segment, len(bases) - 1) else 0
         if known and not segment.adopt_indexed(known):
             segment.rebuild(known)
         _check(out, segment, now)
-        # A segment always ends where the next one begins (compaction keeps its last batch, if need be without records): a
-        # power cut that lost whole batches at a file's end shows as a hole.
+        # A segment always ends where the next one starts, because compaction keeps its last batch. So batches that a power
+        # failure lost at the end of a file are detected as a gap.
         if size > segment.size or (i + 1 < len(bases) and segment.end_offset != bases[i + 1]):
             if size <= segment.size or any(disk.size(folder / f"{b:020d}.log") for b in bases[i + 1 :]):
-                damaged(f"{segment.path} lacks the records from offset {segment.end_offset} on")
+                damaged(f"{segment.path} has no records from offset {segment.end_offset} on")
             elif not segment.unfinished(segment.size):
                 damaged(f"{segment.path} is damaged at offset {segment.end_offset}")
             _cut(out, folder, disk, segment, size, bases[i + 1 :])
             break
     if not fits:
-        out.aborted.find_anew(out.state_offset)
+        out.aborted.rebuild(out.state_offset)
+    _find_key_indexes(out.segments, folder, disk, names)
     first = out.segments[0].base_offset if out.segments else 0
     out.start_offset = max(first, read_number(disk, folder / LOG_START))
     return out
 
 
+def _find_key_indexes(segments: Sequence[Segment], folder: Path, disk: Disk, names: Sequence[str]) -> None:
+    """Only closed segments have a key index. It is checked when it is used."""
+    closed = {segment.base_offset: segment for segment in segments[:-1]}
+    for base in numbered(names, key_index.SUFFIX):
+        if base in closed:
+            closed[base].key_index = KeyIndexFile.UNCHECKED
+        else:
+            disk.unlink(folder / f"{base:020d}{key_index.SUFFIX}")
+
+
 def read_number(disk: Disk, path: Path) -> int:
-    """The number in a file of one number, 0 when there is none."""
+    """The number in a file, 0 if the file does not exist."""
     data = disk.read(path)
     return int(data) if data and data.strip().isdigit() else 0
 
 
 def _check(out: Recovered, segment: Segment, now: Now) -> None:
-    """Walk the rest of a segment with CRCs; batches from `state_offset` on tell epochs and producers."""
+    """Check the CRCs of the rest of a segment. Update epochs and producer state with the batches from `state_offset` on."""
     for at, header in segment.verified(segment.size, segment.end_offset):
         segment.note(header, header.base_offset, at)
         out.batches_checked += 1
@@ -125,15 +136,15 @@ def _check(out: Recovered, segment: Segment, now: Now) -> None:
 
 
 def _cut(out: Recovered, folder: Path, disk: Disk, segment: Segment, size: int, later: Sequence[int]) -> None:
-    """The log ends here. What follows in other segments is set aside rather than destroyed: an operator may want to see it."""
+    """Truncate the log at the end of `segment`. Later segments are renamed, not deleted, so that an operator can inspect them."""
     out.snapshots.drop_above(segment.end_offset)
     out.bytes_cut += size - segment.size
-    log.warning("%s: cut after offset %d, with %d torn bytes", segment.path, segment.end_offset, size - segment.size)
+    log.warning("log truncated path=%s end_offset=%d bytes=%d", segment.path, segment.end_offset, size - segment.size)
     for base in later:
         path = folder / f"{base:020d}.log"
         out.bytes_cut += disk.size(path)
         if disk.size(path):
-            log.error("%s follows a damaged segment and is set aside as %s", path, DAMAGED)
+            log.error("segment after a damaged segment renamed path=%s suffix=%s", path, DAMAGED)
             disk.rename(path, path.with_suffix(DAMAGED))
         else:
             disk.unlink(path)
@@ -143,7 +154,7 @@ def _cut(out: Recovered, folder: Path, disk: Disk, segment: Segment, size: int, 
 def _newest_snapshot(
     out: Recovered, folder: Path, disk: Disk, names: Sequence[str], bases: Sequence[int], deep: bool
 ) -> Snapshot | None:
-    """Unusable ones are removed: one that a later, longer log would make look usable again is a trap."""
+    """The newest valid snapshot. Invalid ones are deleted, because they could seem valid when the log has grown."""
     newest: Snapshot | None = None
     for offset in reversed(numbered(names, ".snapshot")):
         snapshot = out.snapshots.read(offset)
@@ -151,7 +162,7 @@ def _newest_snapshot(
         if snapshot is not None and sound and snapshot.segment == bases[-1]:
             sound = disk.size(folder / f"{snapshot.segment:020d}.log") >= snapshot.position
         if snapshot is None or not sound:
-            log.info("%s: a snapshot that cannot be trusted is not used", out.snapshots.path(offset))
+            log.info("untrusted snapshot ignored path=%s", out.snapshots.path(offset))
             out.snapshots.drop(offset)
             continue
         out.snapshots.offsets[offset] = snapshot.flushed
@@ -160,17 +171,17 @@ def _newest_snapshot(
 
 
 def _epochs_of_empty_log(disk: Disk, folder: Path) -> list[tuple[int, int]]:
-    """A log emptied by retention has no batches to tell its last epoch."""
+    """The epochs from the checkpoint, for a log without batches after retention."""
     data = disk.read(folder / EPOCHS)
     try:
         return EpochCache.from_text(data.decode()) if data else []
     except ValueError as e:
-        log.warning("%s cannot be read: %s", folder / EPOCHS, e)
+        log.warning("unreadable leader epoch checkpoint ignored path=%s error=%s", folder / EPOCHS, e)
         return []
 
 
 def finish_compaction(folder: Path, disk: Disk, names: Sequence[str]) -> list[str]:
-    """`<base>-<end>.swap` is whole and takes the place of every segment with base <= its base < end; `.cleaned` is not whole."""
+    """Complete or discard a compaction. `<base>-<end>.swap` is complete and replaces every segment with base <= its base < end; `.cleaned` is incomplete."""
     changed = False
     for name in names:
         if name.endswith((CLEANED, DISCARDED, ".tmp")):
@@ -192,8 +203,8 @@ def finish_compaction(folder: Path, disk: Disk, names: Sequence[str]) -> list[st
 
 
 def swap_in(folder: Path, disk: Disk, swap: Path, base: int, replaced: Sequence[int]) -> None:
-    """From the moment `swap` has its name it is the truth; every step may be repeated."""
+    """Replace the segments by `swap`. `swap` is authoritative as soon as it exists; every step can be repeated."""
     for old in replaced:
-        for suffix in (".index", ".timeindex", aborted.SUFFIX, ".log"):
+        for suffix in (".index", ".timeindex", aborted.SUFFIX, key_index.SUFFIX, ".log"):
             disk.discard(folder / f"{old:020d}{suffix}")
     disk.rename(swap, folder / f"{base:020d}.log")

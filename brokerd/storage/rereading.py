@@ -1,6 +1,6 @@
-"""A slice of a closed segment read again: is every batch what it was written as? A job: it opens the file for itself and owns nothing else.
+"""Scrubbing job: reads a slice of a closed segment again and checks every batch. It uses its own file handle.
 
-Called by `scrub`. Must not come in: which segment is next, what is done about damage.
+Does not contain the selection of segments or the reaction to damage (`scrub`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from brokerd.storage.segment import sound
 
 
 class Rereading:
-    """From `position`, the edge of a batch, on; `end` is the segment's size, `offset` the least that the next batch may have. After `run`,
-    `position` is where the next slice begins and `problem` says what is wrong there, None for nothing."""
+    """Checks batches from `position`, the start of a batch. `end` is the size of the segment, `offset` the minimum base offset of the next batch.
+    After `run`, `position` is the start of the next slice and `problem` describes damage there, or is None."""
 
     __slots__ = ("_bytes_max", "_disk", "end", "offset", "path", "position", "problem")
 
@@ -23,12 +23,14 @@ class Rereading:
         self.problem: str | None = None
 
     def run(self) -> None:
-        """Raises DiskFailed when the device does not give back what it holds."""
+        """Raises DiskFailed if the device cannot read the data."""
         upto = self.position + self._bytes_max
         file = self._disk.open(self.path)
         for at, header in sound(file, self.position, self.end):
             if header.base_offset < self.offset:
-                self.problem = f"{self.path.name}: offset {header.base_offset} at position {at} goes back"
+                self.problem = (
+                    f"{self.path.name}: offset {header.base_offset} at position {at} is lower than the previous offset"
+                )
                 return
             self.position, self.offset = at + header.size, header.next_offset
             if self.position >= upto:

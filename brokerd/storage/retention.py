@@ -1,7 +1,7 @@
-"""What a log may let go: whole segments from its start, by age, by size, and never past the high watermark.
+"""Retention: which segments at the start of a log may be deleted, by age and size, and never above the high watermark.
 
-Law: ages are told by the records (checked against the batches, not by an index file alone) and judged by the wall clock. A segment
-whose records carry no time is as old as this process has known it. Called by `log`. Must not come in: deleting.
+The age is computed from the wall clock and the record timestamps, which are checked against the batches. The age of a segment without timestamps is
+the time since this process created or opened it. Does not contain the deletion.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from brokerd.cluster.configs import TopicConfig
 from brokerd.storage.segment import Segment
 
 BATCHES_MAX = 100_000
-"""Headers read for one answer of `allows`: a tenth of a second."""
+"""Maximum number of batch headers read by one call of `allows`: a tenth of a second."""
 
 
 def expired(segment: Segment, config: TopicConfig, wall_ms: int) -> bool:
@@ -28,7 +28,7 @@ def expired(segment: Segment, config: TopicConfig, wall_ms: int) -> bool:
 
 
 def new_start(segments: Sequence[Segment], config: TopicConfig, wall_ms: int, high_watermark: int) -> int:
-    """The offset below which closed segments may go; the first segment's base when none may."""
+    """The offset below which closed segments may be deleted. The base offset of the first segment if none may."""
     upto, total = segments[0].base_offset, sum(s.size for s in segments)
     for segment, following in pairwise(segments):
         if following.base_offset > high_watermark:
@@ -44,7 +44,8 @@ def new_start(segments: Sequence[Segment], config: TopicConfig, wall_ms: int, hi
 def archived_start(
     segments: Sequence[Segment], config: TopicConfig, wall_ms: int, upto_offset: int, more_bytes: int
 ) -> int:
-    """As `new_start`, of the part of a log below `upto_offset`, where `more_bytes` lie beyond it (elsewhere); at most `upto_offset`."""
+    """As `new_start`, for the part of a log below `upto_offset`. `more_bytes`: bytes of the log above it, on another broker. The result is at most
+    `upto_offset`."""
     below = [s for s in segments if s.base_offset < upto_offset]
     if not below or not config.deletes:
         return segments[0].base_offset
@@ -61,7 +62,7 @@ def archived_start(
 
 
 def allows(segments: Sequence[Segment], config: TopicConfig, wall_ms: int, offset: int) -> bool:
-    """Whether all below `offset` may go, also where no segment ends there: by size if what stays is enough, by age if each record is old enough."""
+    """Whether all records below `offset` may be deleted, also inside a segment: by size if enough bytes remain, by age if each record is old enough."""
     stays = sum(s.size - s.position_of(offset) for s in segments if s.end_offset > offset)
     if config.retention_bytes >= 0 and stays >= config.retention_bytes:
         return True
@@ -73,9 +74,9 @@ def allows(segments: Sequence[Segment], config: TopicConfig, wall_ms: int, offse
 
 
 def _expired_below(segment: Segment, offset: int, horizon: int) -> bool:
-    """By the batches themselves, as far as they can be looked at in one turn."""
+    """Whether all batches below `offset` are expired. False if there are more than BATCHES_MAX."""
     if segment.sure_newest() < 0:
-        return False  # its records carry no time
+        return False  # its records have no timestamps
     for _, header in islice(segment.headers(0), BATCHES_MAX):
         if header.base_offset >= offset:
             return True

@@ -1,7 +1,4 @@
-"""When a segment is closed and the next one begun.
-
-Law: by size, by the width of its offsets, by its index, by age. Called by `log`. Must not come in: files.
-"""
+"""When a segment is rolled: by size, offset range, index size and age. Does not contain file access."""
 
 from __future__ import annotations
 
@@ -14,12 +11,12 @@ from brokerd.storage.segment import Segment
 
 
 def must_roll(segment: Segment, config: TopicConfig, incoming: int, last_offset: int, newest: int, now: Now) -> bool:
-    """Whether `incoming` bytes that end with `last_offset`, of timestamps up to `newest`, belong into a new segment."""
+    """Whether a new segment is necessary for `incoming` bytes with offsets up to `last_offset` and timestamps up to `newest`."""
     if segment.size + incoming > config.segment_bytes or last_offset - segment.base_offset > RELATIVE_MAX:
         return True
     if len(segment.index) * 8 >= config.segment_index_bytes:
         return True
-    # Kafka's rule: by the records' own time where they have one, so that replayed history is cut as it happened.
+    # Kafka's rule: use record timestamps if there are any, so that replayed records are split as the original ones.
     if segment.first_timestamp >= 0 and newest >= 0:
         age = newest - segment.first_timestamp
     else:
@@ -28,6 +25,6 @@ def must_roll(segment: Segment, config: TopicConfig, incoming: int, last_offset:
 
 
 def _jitter(segment: Segment, config: TopicConfig) -> int:
-    """Of `segment.jitter.ms`; the same for the same segment, different between partitions, without a source of chance."""
+    """Deterministic part of `segment.jitter.ms`, different between partitions."""
     bound = min(config.segment_jitter_ms, config.segment_ms)
     return crc32(str(segment.path).encode()) % (bound + 1) if bound else 0

@@ -1,8 +1,7 @@
-"""One segment: a file of batches and its two sparse indexes.
+"""A log segment: a file of record batches and its two sparse indexes.
 
-Laws: a file is opened when it is first needed; what is read from an index is compared with the batch it names, and an index that
-lies is rebuilt on the spot. A closed segment holds neither file nor index for long (`rest`). Called by `log`, `recovery`, the
-cleaner and dump. Must not come in: epochs, producers, roles, deciding what to keep.
+A file is opened when it is needed. An index entry is compared with the batch that it refers to; a wrong index is rebuilt immediately. A
+closed segment keeps its file and index open only for a short time (`rest`). Does not contain epochs, producer state, roles or retention.
 """
 
 from __future__ import annotations
@@ -10,8 +9,10 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Iterator
+from enum import Enum, auto
 from pathlib import Path
 
+from brokerd.storage import cold, key_index
 from brokerd.storage.disk import Disk, DiskFailed, File
 from brokerd.storage.index import RELATIVE_MAX, SparseIndex
 from brokerd.wire.framing import FileRegion
@@ -20,21 +21,45 @@ from brokerd.wire.records import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHead
 log = logging.getLogger(__name__)
 
 SCAN_BYTES = 8 * 1024
-"""Bytes read at once while small batches' headers are walked: about what lies between two index entries."""
+"""Bytes per read while batch headers are scanned: about the distance of two index entries."""
 VERIFY_BYTES = 4 * 1024 * 1024
-"""Bytes read at once while whole batches are checked."""
+"""Bytes per read while complete batches are checked."""
 _EDGE = struct.Struct(">qi11xi")
-"""Base offset, length, last offset delta: all that walking needs."""
+"""Base offset, length, last offset delta: the fields that a scan needs."""
+
+
+class KeyIndexFile(Enum):
+    """State of the key index file beside a segment."""
+
+    ABSENT = auto()
+    UNCHECKED = auto()
+    """A file of an earlier run, or of another setting."""
+    CURRENT = auto()
 
 
 class Segment:
-    """`end_offset` is the offset after the last batch (of a closed one perhaps the next segment's base, which is never less);
-    `size` the bytes that count (the file may be longer until recovered)."""
+    """`end_offset` is the offset after the last batch; for a closed segment it may be the base offset of the next one, which is not lower.
+    `size` is the number of valid bytes; the file may be longer before recovery."""
 
     __slots__ = (
-        "_file", "_index", "_times_sure", "_touched", "_unindexed", "base_offset", "created_wall_ms", "disk", "end_offset",
-        "first_timestamp", "folder", "interval", "max_timestamp", "max_timestamp_base", "path", "size",
-    )  # fmt: skip
+        "_file",
+        "_index",
+        "_times_sure",
+        "_touched",
+        "_unindexed",
+        "base_offset",
+        "created_wall_ms",
+        "disk",
+        "end_offset",
+        "first_timestamp",
+        "folder",
+        "interval",
+        "key_index",
+        "max_timestamp",
+        "max_timestamp_base",
+        "path",
+        "size",
+    )
 
     def __init__(self, folder: Path, base_offset: int, disk: Disk, interval: int, created_wall_ms: int = 0) -> None:
         self.folder, self.base_offset, self.disk, self.interval = folder, base_offset, disk, interval
@@ -43,10 +68,11 @@ class Segment:
         self.size = 0
         self.end_offset = base_offset
         self.first_timestamp = -1
-        """The first batch's largest timestamp: `segment.ms` counts from it."""
+        """Maximum timestamp of the first batch. `segment.ms` starts at it."""
         self.max_timestamp = -1
         self.max_timestamp_base = base_offset
-        """An offset at or before the first batch that holds the largest timestamp."""
+        """An offset at or before the first batch with the maximum timestamp."""
+        self.key_index = KeyIndexFile.ABSENT
         self._file: File | None = None
         self._index: SparseIndex | None = SparseIndex()
         self._times_sure = True
@@ -56,7 +82,7 @@ class Segment:
     def __repr__(self) -> str:
         return f"Segment({self.path.name}, {self.base_offset}..{self.end_offset}, {self.size} bytes)"
 
-    # -- opening and resting -----------------------------------------------------------------------------------------------
+    # -- opening and closing files -----------------------------------------------------------------------------------------------
     @property
     def file(self) -> File:
         self._touched = True
@@ -74,7 +100,7 @@ class Segment:
         return not used
 
     def create(self) -> None:
-        """Make the file, empty. Leftovers of the same name count for nothing."""
+        """Create the empty file. Existing files of the same name are replaced."""
         self._touched = True
         file = self._file = self.disk.open(self.path, create=True)
         if self.disk.open_files is not None:
@@ -86,11 +112,13 @@ class Segment:
     def index(self) -> SparseIndex:
         self._touched = True
         if self._index is None:
-            self._index = SparseIndex.load(self.disk, self.path, self.size)
-            if self._index is None or not self._names_a_batch(self._index, len(self._index) - 1):
-                log.warning("%s: index is missing or does not fit the log; rebuilt", self.path)
+            index = SparseIndex.load(self.disk, self.path, self.size)
+            if index is not None and self._names_a_batch(index, len(index) - 1):
+                self._index = index
+            else:
+                log.warning("missing or invalid index rebuilt path=%s", self.path)
                 self.rebuild(self.size)
-                assert self._index is not None
+            assert self._index is not None
         return self._index
 
     def _names_a_batch(self, index: SparseIndex, i: int) -> bool:
@@ -102,7 +130,7 @@ class Segment:
         )
 
     def rest(self) -> None:
-        """Closed and unused since the last call: give back descriptor and memory. Files under way to clients stay open."""
+        """Close the file and free the index of a closed segment that was not used since the last call. Files that are being sent stay open."""
         if not self._touched:
             self._file = self._index = None
         self._touched = False
@@ -114,11 +142,11 @@ class Segment:
         self.folder, self.path = folder, folder / self.path.name
 
     def forget(self) -> None:
-        """The file of this name is another one now."""
+        """Forget the open file and index, because the file was replaced."""
         self._file = self._index = None
 
     def adopt(self, size: int, end_offset: int) -> bool:
-        """Trust a closed segment of `size` bytes without reading it. False when its time index cannot be true."""
+        """Trust a closed segment of `size` bytes without reading it. False if its time index is invalid."""
         newest = SparseIndex.newest_of(self.disk, self.path)
         if size and newest is None:
             return False
@@ -128,15 +156,19 @@ class Segment:
         self._index, self._times_sure = None, False
         return True
 
+    def attach(self, file: File, size: int, end_offset: int, index: SparseIndex | None) -> None:
+        """For a search on another thread: a file handle of its own, and a copy of the index. None: the index files are read."""
+        self._file, self.size, self.end_offset, self._index, self._times_sure = file, size, end_offset, index, False
+
     def adopt_indexed(self, size: int) -> bool:
-        """Take the index files for the first `size` bytes of a segment that will be written on. False: `rebuild` instead."""
+        """Use the index files for the first `size` bytes of the active segment. False: the caller must `rebuild`."""
         self._index = SparseIndex.load(self.disk, self.path, size)
         if self._index is None or not self._names_a_batch(self._index, len(self._index) - 1):
             return False
         return self._find_end(size)
 
     def _find_end(self, size: int) -> bool:
-        """The figures of the end, from the last index entry on. False when the batches do not end at `size`."""
+        """Compute end offset and timestamps from the last index entry on. False if the batches do not end at `size`."""
         index = self.index
         self.first_timestamp = peek(self.file.pread(HEADER_BYTES, 0)).max_timestamp
         walked = position = index.positions[-1]
@@ -156,7 +188,7 @@ class Segment:
 
     # -- writing -----------------------------------------------------------------------------------------------------------
     def note(self, header: BatchHeader, base_offset: int, position: int) -> None:
-        """A batch stands at `position`: keep the figures and, sparsely, an index entry."""
+        """Update end offset and timestamps for the batch at `position`, and add an index entry if it is due."""
         timestamp = header.max_timestamp
         if not position:
             self.first_timestamp = timestamp
@@ -175,7 +207,7 @@ class Segment:
 
     # -- finding -----------------------------------------------------------------------------------------------------------
     def edges(self, position: int, end: int | None = None) -> Iterator[tuple[int, int, int, int]]:
-        """(position, base offset, next offset, position after) of each batch from `position` on, cheaply."""
+        """(position, base offset, next offset, next position) of each batch from `position` on. Reads only a part of each header."""
         end = self.size if end is None else end
         file, chunk, chunk_at = self.file, b"", 0
         step = SCAN_BYTES
@@ -184,7 +216,7 @@ class Segment:
             if at < 0 or at + HEADER_BYTES > len(chunk):
                 chunk, chunk_at, at = file.pread(step, position), position, 0
                 if len(chunk) < HEADER_BYTES:
-                    raise DiskFailed(f"{self.path}: no batch at position {position}, where {end} bytes should be")
+                    raise DiskFailed(f"{self.path}: no batch at position {position}, expected {end} bytes")
             base, length, delta = _EDGE.unpack_from(chunk, at)
             after = position + length + LENGTH_OVERHEAD
             if length < HEADER_BYTES - LENGTH_OVERHEAD or delta < 0 or after > end:
@@ -210,11 +242,11 @@ class Segment:
             position += header.size
 
     def _edges_from_entry(self, i: int) -> Iterator[tuple[int, int, int, int]]:
-        """Edges from an index entry on. When the entry lies, the index is rebuilt and the walk begins at the file's start."""
+        """Edges from an index entry on. If the entry is wrong, the index is rebuilt and the scan starts at the start of the file."""
         index = self.index
         position, expected = (index.positions[i], self.base_offset + index.offsets[i]) if i >= 0 else (0, -1)
         if i >= 0 and position < self.size and not self._names_a_batch_quickly(position, expected):
-            log.warning("%s: index entry %d does not fit the log; rebuilt", self.path, i)
+            log.warning("wrong index entry, index rebuilt path=%s entry=%d", self.path, i)
             self.rebuild(self.size)
             position = 0
         return self.edges(position)
@@ -224,14 +256,21 @@ class Segment:
         return len(data) == _EDGE.size and bool(_EDGE.unpack(data)[0] == offset)
 
     def position_of(self, offset: int) -> int:
-        """Where the batch that contains `offset` (or the first one after it) begins; `size` when there is none."""
+        """Position of the batch that contains `offset`, or of the first one after it. `size` if there is none."""
         for position, _, following, _ in self._edges_from_entry(self.index.at_or_before(offset - self.base_offset)):
             if following > offset:
                 return position
         return self.size
 
+    def position_after(self, offset: int) -> int:
+        """Position after the batches that have records below `offset`."""
+        for position, base, _, _ in self._edges_from_entry(self.index.at_or_before(offset - self.base_offset)):
+            if base >= offset:
+                return position
+        return self.size
+
     def end_of_range(self, start: int, bytes_max: int, upto_offset: int, at_least_one: bool) -> int:
-        """The batch edge where a read from the edge `start` ends: within `bytes_max` and below `upto_offset`."""
+        """End position of a read from the batch at `start`: at most `bytes_max` bytes, below `upto_offset`, complete batches."""
         limit = start + bytes_max
         if upto_offset >= self.end_offset and self.size <= limit:
             return self.size
@@ -244,7 +283,7 @@ class Segment:
             end = start
         for position, _, following, after in edges:
             if position < start:
-                continue  # the index lied and the walk began anew
+                continue  # the index was wrong and the scan started again
             end = max(end, position)
             if following > upto_offset or (after > limit and not (at_least_one and position == start)):
                 return end
@@ -255,33 +294,34 @@ class Segment:
         return FileRegion(self.file, start, end - start)
 
     def batches_since(self, timestamp: int) -> Iterator[tuple[int, BatchHeader]]:
-        """(position, header) of batches from a place before which every timestamp is smaller than `timestamp`."""
+        """(position, header) of batches from a position such that all earlier timestamps are smaller than `timestamp`."""
         index = self.index
         i = index.before_time(timestamp)
         return self.headers(index.positions[i] if i >= 0 else 0)
 
     def bound_after(self, position: int) -> int:
-        """An offset at or beyond every record below `position`: an index entry's, or the end."""
+        """An offset at or above every record below `position`: the offset of an index entry, or the end offset."""
         i = self.index.at_or_after(position)
         return self.end_offset if i < 0 else self.base_offset + self.index.offsets[i]
 
     def sure_newest(self) -> int:
-        """The largest timestamp, checked against the batches: nothing is deleted because an index file lies."""
+        """The maximum timestamp, checked against the batches, so that a wrong index file never causes a deletion."""
         if not self._times_sure:
             position = self.position_of(self.max_timestamp_base)
-            told = self.max_timestamp
-            self.max_timestamp = -1
+            last_max_timestamp, found, found_base = self.max_timestamp, -1, self.max_timestamp_base
             for _, header in self.headers(position):
-                if header.max_timestamp > self.max_timestamp:
-                    self.max_timestamp, self.max_timestamp_base = header.max_timestamp, header.base_offset
-            if self.max_timestamp < told:
+                if header.max_timestamp > found:
+                    found, found_base = header.max_timestamp, header.base_offset
+            self.max_timestamp, self.max_timestamp_base = found, found_base
+            if self.max_timestamp < last_max_timestamp:
                 self.rebuild(self.size)
             self._times_sure = True
         return self.max_timestamp
 
-    # -- cutting and recovering --------------------------------------------------------------------------------------------
+    # -- truncation and recovery --------------------------------------------------------------------------------------------
     def truncate(self, offset: int) -> None:
-        """Cut at the edge of the batch that contains `offset`."""
+        """Truncate at the start of the batch that contains `offset`."""
+        self.remove_key_index()
         position = self.position_of(offset)
         self.file.truncate(position)
         self.index.cut(position)
@@ -289,18 +329,19 @@ class Segment:
             self.rebuild(position)
 
     def rebuild(self, size: int) -> None:
-        """Read every header anew up to `size`."""
+        """Rebuild indexes, end offset and timestamps from all batch headers up to `size`."""
         self.size, self.end_offset = 0, self.base_offset
         self.max_timestamp, self.max_timestamp_base = -1, self.base_offset
         self._index, self._times_sure, self._unindexed = SparseIndex(), True, self.interval
-        for position, header in self.headers(0, size):
-            self.note(header, header.base_offset, position)
+        with cold.waiting():  # an incomplete index would be used
+            for position, header in self.headers(0, size):
+                self.note(header, header.base_offset, position)
 
     def verified(self, position: int, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Whole, undamaged batches from `position` on, offsets growing from `offset`; ends before the first bad one.
+        """Complete, valid batches from `position` on, with offsets from `offset` on. Ends before the first bad batch.
 
-        Offset and epoch lie outside the CRC and are held against the neighbours: they never go back, and where they do after a
-        jump, the batch that jumped is the suspect. (A jump of the very last batch cannot be told from compaction's gaps.)
+        Base offset and leader epoch are not covered by the CRC. They are compared with the neighbours: they never decrease. If they decrease after a
+        jump, the batch that jumped is bad. A jump of the last batch cannot be distinguished from a gap of compaction.
         """
         held: tuple[int, BatchHeader] | None = None
         held_jumped, epoch = False, -1
@@ -319,7 +360,7 @@ class Segment:
             yield held
 
     def unfinished(self, position: int) -> bool:
-        """Whether only the beginning of a batch stands from `position` on: a write that was killed, and so never acknowledged."""
+        """Whether there is only the start of a batch at `position`: an interrupted write, which was not acknowledged."""
         data = self.file.pread(HEADER_BYTES, position)
         if len(data) < HEADER_BYTES:
             return True
@@ -330,15 +371,21 @@ class Segment:
             and position + header.size > self.file.size()
         )
 
+    def remove_key_index(self) -> None:
+        if self.key_index is not KeyIndexFile.ABSENT:
+            self.key_index = KeyIndexFile.ABSENT
+            self.disk.discard(self.path.with_suffix(key_index.SUFFIX))
+
     def remove(self) -> None:
-        """Take the files away; a region under way keeps its content."""
+        """Delete the files. A region that is being sent stays readable."""
         self._file = self._index = None
+        self.remove_key_index()
         for suffix in (".log", ".index", ".timeindex"):
             self.disk.discard(self.path.with_suffix(suffix))
 
 
 def sound(file: File, position: int, size: int) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of batches whose length, magic and CRC are right, until one's are not."""
+    """(position, header) of batches up to the first one with an invalid length, magic or CRC."""
     chunk, chunk_at = b"", position
     while position + HEADER_BYTES <= size:
         at = position - chunk_at

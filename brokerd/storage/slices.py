@@ -1,7 +1,4 @@
-"""What a log gives and takes: the small values of its interface.
-
-Law: values only. Called by everybody who calls `log`.
-"""
+"""Values of the log's interface: results of appends and reads."""
 
 from __future__ import annotations
 
@@ -12,17 +9,17 @@ from brokerd.wire.framing import FileRegion
 
 
 class FetchRefused(DiskFailed):
-    """A leader's answer does not fit this log: damaged, or not at its end. Nothing was written."""
+    """A leader's response does not match this log: it is damaged or does not start at the log end offset. Nothing is written."""
 
 
-class Appended(NamedTuple):
+class AppendedSlice(NamedTuple):
     base_offset: int
     last_offset: int
     log_append_time: int = -1
 
 
 class Slice(NamedTuple):
-    """Whole batches, as regions of files."""
+    """Complete batches, as regions of files."""
 
     regions: tuple[FileRegion, ...]
 

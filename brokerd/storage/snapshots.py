@@ -1,10 +1,11 @@
-"""What a log knew at an offset, written down so that the next start need not read everything before it.
+"""Snapshots of the state of a log at an offset, so that recovery need not read the log before it.
 
-Laws: a snapshot counts if its own checksum holds; after a power cut only if it was flushed together with the log before it. One
-above the log's end is removed before the end is cut: later, when the log has grown again, it would vouch for other bytes.
+A snapshot is valid if its checksum matches; after a power failure only if it was flushed together with the log before it. Snapshots above
+the new log end offset are deleted before a truncation: otherwise they would seem valid when the log has grown again.
 
 Files, `<offset as 20 digits>.snapshot`: a line with the CRC-32C of the rest in hex, then JSON: offset, segment (base offset),
-position (bytes), flushed, epochs, producers, closing (of transactions), aborted (entries per segment). This project's own format; Kafka's holds producers only. Called by `log`, `recovery`.
+position (bytes), flushed, epochs, producers, closing (transactions), aborted (entries per segment). This is Weir's own format; Kafka's
+snapshots contain only the producer state.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from brokerd.storage.disk import Disk
 log = logging.getLogger(__name__)
 
 KEPT = 2
-"""The newest ones, and the newest flushed one."""
+"""Number of newest snapshots to keep, in addition to the newest flushed one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state just before `offset`, which stood at `position` of the segment with the base offset `segment`."""
+    """The state before `offset`, which is at `position` in the segment with the base offset `segment`."""
 
     offset: int
     segment: int
@@ -38,7 +39,7 @@ class Snapshot:
     producers: list[Any]
     closing: list[Any] = field(default_factory=list)
     aborted: list[Any] = field(default_factory=list)
-    """[base offset of a segment, entries of its .txnindex, their CRC-32C], where there are any."""
+    """[segment base offset, number of entries of its .txnindex, their CRC-32C] for segments with entries."""
 
     def to_bytes(self) -> bytes:
         body = json.dumps({name: getattr(self, name) for name in self.__slots__}, separators=(",", ":")).encode()
@@ -46,7 +47,7 @@ class Snapshot:
 
     @staticmethod
     def from_bytes(data: bytes) -> Snapshot:
-        """ValueError when it cannot be trusted."""
+        """Raises ValueError for an invalid snapshot."""
         checksum, _, body = data.partition(b"\n")
         if int(checksum or b"0", 16) != crc32c(body):
             raise ValueError("checksum")
@@ -62,7 +63,9 @@ class Snapshots:
         self.folder, self.disk = folder, disk
         self.offsets: dict[int, bool] = {}
         self.kept: set[int] = set()
-        """Of these offsets it is kept whatever comes later: what a log began with, or what others are to begin with."""
+        """Offsets whose snapshots are never replaced by newer ones: the start of this log, or the start of observer replicas."""
+        self.unsynced = False
+        """Flushed snapshots were deleted, but the deletion is not flushed yet."""
 
     def path(self, offset: int) -> Path:
         return self.folder / f"{offset:020d}.snapshot"
@@ -72,7 +75,7 @@ class Snapshots:
         return max((o for o, flushed in self.offsets.items() if flushed), default=-1)
 
     def read(self, offset: int) -> Snapshot | None:
-        """None when it cannot be trusted."""
+        """The snapshot, None if it is missing or invalid."""
         try:
             snapshot = Snapshot.from_bytes(self.disk.read(self.path(offset)) or b"")
         except (ValueError, KeyError, TypeError):
@@ -86,16 +89,16 @@ class Snapshots:
                 yield snapshot
 
     def write(self, snapshot: Snapshot) -> None:
-        """One that is not flushed: a shortcut after a kill, nothing after a power cut."""
+        """Write an unflushed snapshot. It is valid after a kill, but not after a power failure."""
         self.disk.replace(self.path(snapshot.offset), snapshot.to_bytes())
         self._written(snapshot)
 
-    # A flushed one in two steps: the first waits for the disk, on any thread, the second belongs to the log's.
+    # A flushed snapshot is written in two steps: the first blocks, on any thread; the second runs on the log's thread.
     def _prepared(self, snapshot: Snapshot) -> Path:
         return self.folder / f"{snapshot.offset:020d}.snapshot.flushed.tmp"
 
     def prepare(self, snapshot: Snapshot, *, flush: bool = True) -> None:
-        """Without `flush` the caller flushes the file system before it is adopted."""
+        """Write the temporary file. Without `flush` the caller flushes the file system before `adopt`."""
         file = self.disk.open(self._prepared(snapshot), create=True)
         file.truncate(0)
         file.pwrite(snapshot.to_bytes(), 0)
@@ -103,7 +106,7 @@ class Snapshots:
             file.fsync()
 
     def adopt(self, snapshot: Snapshot, *, sound: bool) -> None:
-        """Put what `prepare` wrote in its place, or throw it away. A power cut may take the name again, which costs time only."""
+        """Rename the file of `prepare` (`sound`), or delete it. If a power failure undoes the rename, recovery only takes longer."""
         prepared = self._prepared(snapshot)
         if not sound:
             self.disk.unlink(prepared)
@@ -119,12 +122,21 @@ class Snapshots:
                 self.drop(offset)
 
     def drop(self, offset: int) -> bool:
-        """True if it was a flushed one."""
+        """Delete a snapshot. Returns whether it was a flushed one."""
         self.disk.unlink(self.path(offset))
         return self.offsets.pop(offset, False)
 
     def drop_above(self, offset: int) -> None:
-        """Before the log is cut. A flushed one must be gone for good."""
+        """Called before a truncation. The deletion of flushed snapshots must be durable: a caller that must not block calls `forget_flushed` before."""
         dropped = [self.drop(o) for o in sorted(self.offsets) if o > offset]
-        if any(dropped):
+        if any(dropped) or self.unsynced:
             self.disk.sync_folder(self.folder)
+            self.unsynced = False
+
+    def forget_flushed(self, offset: int) -> bool:
+        """Delete flushed snapshots above `offset` before a truncation. Returns whether the directory must be flushed before the truncation; the caller
+        then resets `unsynced`. The log may grow meanwhile; without the snapshots recovery only takes longer."""
+        for o in [o for o, flushed in self.offsets.items() if flushed and o > offset]:
+            self.drop(o)
+            self.unsynced = True
+        return self.unsynced

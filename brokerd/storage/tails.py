@@ -1,7 +1,7 @@
-"""Logs that begin in the middle of another: with what that one knew at the offset where they begin (safety section 8).
+"""Bootstrap of observer replicas: logs that start at an offset of their leader's log, with the leader's snapshot (safety section 8).
 
-Laws: such a log is `seeded` or empty at 0, at every moment that a crash may choose; what it began with is kept as long as its first segment,
-so that a cut back to there forgets nothing. Called by `seeds` (the leader's side) and `followers` (the observer's). Must not come in: who may.
+After a crash at any moment such a log is complete with its snapshot (`seeded`) or empty at offset 0. The snapshot is kept as long as the
+first segment, so that a truncation to its offset loses no state. Does not contain the protocol (`replication/bootstrap`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from brokerd.storage.snapshots import Snapshot
 
 
 def roll_for_seed(log: Log, now: Now) -> int | None:
-    """Begin a segment at the log's end and keep what is known there; its offset, None when there is no room to write that down."""
+    """Leader: roll a segment at the log end offset and keep a snapshot there. Returns the offset, None on a full disk."""
     try:
         log.roll(now)
     except DiskFull:
@@ -29,28 +29,28 @@ def roll_for_seed(log: Log, now: Now) -> int | None:
 
 
 def seed_at(log: Log, offset: int) -> bytes | None:
-    """What was known at `offset`, as `begin` takes it: our own brokers' format. None when nobody wrote it down, or it is gone."""
+    """Leader: the snapshot at `offset` for `begin`, in a private format. None if there is no snapshot."""
     snapshot = log.snapshots.read(offset) if offset in log.snapshots.offsets else None
     return None if snapshot is None else zlib.compress(snapshot.to_bytes(), 1)
 
 
 def begin(log: Log, seed: bytes, now: Now) -> int:
-    """Throw away what `log` holds and begin where the seed says, which is returned. Raises ValueError for what is no seed (nothing is
-    done), DiskFull, DiskFailed."""
+    """Observer: delete all records of `log` and continue at the offset of the seed, which is returned. Raises ValueError for an invalid seed
+    (the log is unchanged), DiskFull, DiskFailed."""
     try:
-        told = Snapshot.from_bytes(zlib.decompress(seed))
+        bootstrap = Snapshot.from_bytes(zlib.decompress(seed))
     except (zlib.error, KeyError, TypeError) as e:
-        raise ValueError(f"no seed: {e!r}") from e
-    epochs = [(epoch, at) for epoch, at in told.epochs if at <= told.offset]
+        raise ValueError(f"invalid seed: {e!r}") from e
+    epochs = [(epoch, at) for epoch, at in bootstrap.epochs if at <= bootstrap.offset]
     log.begin_with(
-        # All records below it that this log has are on the disk: there are none.
-        Snapshot(told.offset, told.offset, 0, True, epochs, told.producers, told.closing),
+        # This log has no records below the offset, so the snapshot counts as flushed.
+        Snapshot(bootstrap.offset, bootstrap.offset, 0, True, epochs, bootstrap.producers, bootstrap.closing),
         now,
     )
-    return told.offset
+    return bootstrap.offset
 
 
 def seeded(log: Log) -> bool:
-    """Whether epochs and producers are known to be whole: from a snapshot on. A log whose snapshots a power cut took has only what its own
-    records tell."""
+    """Whether the leader epochs and the producer state start with the bootstrap snapshot, so that they are complete. If a power failure has destroyed
+    the snapshots, they contain only the state of the log's own records."""
     return any(offset <= log.end_offset for offset in log.snapshots.offsets)

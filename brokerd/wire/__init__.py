@@ -1,5 +1,4 @@
-"""The Kafka protocol: bytes to values and back.
+"""The Kafka protocol: conversion between bytes and values.
 
-Law: pure; whatever comes in is bounded by the bytes that came. Called by everything in brokerd that speaks. Must not come in:
-anything of the house above the ground floor.
+Invariants: pure functions. The memory for a message is bounded by the received bytes.
 """

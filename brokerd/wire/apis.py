@@ -1,7 +1,7 @@
-"""One row per API: key, versions we serve, its messages, and each gap with its reason.
+"""One row per API: key, supported versions, messages, and each missing version with its reason.
 
-Law: what is advertised is served. Produce 0-2 is the one exception: advertised, because librdkafka (Debian's kcat) else sends
-compressed batches uncompressed, and refused when it comes (KAFKA-18659).
+Invariant: every advertised version is supported, except Produce 0-2. These versions are advertised and rejected, because librdkafka (Debian's kcat)
+would otherwise send batches uncompressed (KAFKA-18659).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from brokerd.wire import messages as m
+from brokerd.wire.errors import ErrorCode
 from brokerd.wire.schema import Struct
 
 
@@ -75,7 +76,7 @@ class ApiKey(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """`min_version` to `max_version` are served; `advertised_min` is what ApiVersions says."""
+    """Versions `min_version` to `max_version` are supported. `advertised_min` is the minimum in the ApiVersions response."""
 
     key: ApiKey
     name: str
@@ -94,17 +95,15 @@ class Api:
         return self.request.FLEXIBLE is not None and version >= self.request.FLEXIBLE
 
 
-_AT_ONCE = "of a broker's settings those that docs/settings.md says change at once"
-_NO_TOKENS = (
-    "refused with DELEGATION_TOKEN_AUTH_DISABLED, as Kafka does without a secret key: SCRAM users serve instead"
-)
+_AT_ONCE = "of the broker settings, only those that docs/settings.md lists as dynamic"
+_NO_TOKENS = "refused with DELEGATION_TOKEN_AUTH_DISABLED, as Kafka does without a secret key; use SCRAM users instead"
 
 APIS: dict[int, Api] = {
     api.key: api
     for api in (
         Api(ApiKey.PRODUCE, "Produce", 3, 13, m.ProduceRequest, m.ProduceResponse, advertised_min=0),
         Api(ApiKey.FETCH, "Fetch", 4, 18, m.FetchRequest, m.FetchResponse),
-        Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 11, m.ListOffsetsRequest, m.ListOffsetsResponse, "nothing is tiered: the latest tiered offset is -1, as where Kafka has tiered storage switched off"),
+        Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 11, m.ListOffsetsRequest, m.ListOffsetsResponse, "no tiered storage: the latest tiered offset is -1, as in Kafka with tiered storage disabled"),
         Api(ApiKey.METADATA, "Metadata", 0, 12, m.MetadataRequest, m.MetadataResponse),
         Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", 2, 9, m.OffsetCommitRequest, m.OffsetCommitResponse),
         Api(ApiKey.OFFSET_FETCH, "OffsetFetch", 1, 9, m.OffsetFetchRequest, m.OffsetFetchResponse),
@@ -145,11 +144,11 @@ APIS: dict[int, Api] = {
         Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", 0, 1, m.DescribeClientQuotasRequest,
             m.DescribeClientQuotasResponse),
         Api(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", 0, 1, m.AlterClientQuotasRequest, m.AlterClientQuotasResponse,
-            "`controller_mutation_rate` is kept to by each broker for itself; topics made by naming them do not count"),
+            "each broker enforces `controller_mutation_rate` separately; automatically created topics do not count"),
         Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", 1, 3, m.DescribeAclsRequest, m.DescribeAclsResponse),
         Api(ApiKey.CREATE_ACLS, "CreateAcls", 1, 3, m.CreateAclsRequest, m.CreateAclsResponse),
         Api(ApiKey.DELETE_ACLS, "DeleteAcls", 1, 3, m.DeleteAclsRequest, m.DeleteAclsResponse),
-        Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 1, m.DescribeClusterRequest, m.DescribeClusterResponse),
+        Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, m.DescribeClusterRequest, m.DescribeClusterResponse),
         Api(ApiKey.SASL_HANDSHAKE, "SaslHandshake", 0, 1, m.SaslHandshakeRequest, m.SaslHandshakeResponse),
         Api(ApiKey.SASL_AUTHENTICATE, "SaslAuthenticate", 0, 2, m.SaslAuthenticateRequest, m.SaslAuthenticateResponse),
         Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", 0, 0,
@@ -165,9 +164,9 @@ APIS: dict[int, Api] = {
         Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, "DescribeDelegationToken", 1, 3, m.DescribeDelegationTokenRequest,
             m.DescribeDelegationTokenResponse, _NO_TOKENS),
         Api(ApiKey.UPDATE_FEATURES, "UpdateFeatures", 0, 2, m.UpdateFeaturesRequest, m.UpdateFeaturesResponse,
-            "`metadata.version` and other features of KRaft are not there; the metadata log's level is `weir.metadata.version`"),
+            "`metadata.version` and other KRaft features do not exist; the feature for the level of the metadata log is `weir.metadata.version`"),
         Api(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", 0, 1, m.ListConfigResourcesRequest,
-            m.ListConfigResourcesResponse, "nobody's metrics are subscribed to (KIP-714): the list is empty"),
+            m.ListConfigResourcesResponse, "client metrics subscriptions (KIP-714) are not supported: the list is empty"),
         Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", 0, 0, m.DescribeTopicPartitionsRequest,
             m.DescribeTopicPartitionsResponse),
         Api(ApiKey.ELECT_LEADERS, "ElectLeaders", 0, 2, m.ElectLeadersRequest, m.ElectLeadersResponse),
@@ -177,35 +176,32 @@ APIS: dict[int, Api] = {
             m.DescribeTransactionsResponse),
         Api(ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 1, m.ListTransactionsRequest, m.ListTransactionsResponse),
         Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, m.ConsumerGroupHeartbeatRequest,
-            m.ConsumerGroupHeartbeatResponse, "no racks in assignment: Kafka's own assignors have looked at none since 3.8 (KAFKA-16694)"),
+            m.ConsumerGroupHeartbeatResponse, "the assignors ignore racks, as Kafka's own assignors do since 3.8 (KAFKA-16694)"),
         Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 1, m.ConsumerGroupDescribeRequest,
             m.ConsumerGroupDescribeResponse),
     )
 }  # fmt: skip
 
-_INTERNAL = (
-    "between Kafka's brokers and controllers; here the metadata log says it, and ISRs are asked for through ZooKeeper"
-)
-_QUORUM = "there is no quorum of KRaft: ZooKeeper holds the metadata log"
-_NO_TELEMETRY = (
-    "Kafka offers it only with a plugin that takes the metrics (KIP-714); clients that do not see it send none"
-)
+_INTERNAL = "used between Kafka's brokers and controllers; Weir uses the metadata log, and ISR proposals in ZooKeeper"
+_QUORUM = "no KRaft quorum: the metadata log is in ZooKeeper"
+_NO_TELEMETRY = "Kafka advertises it only with a plugin that receives the metrics (KIP-714); clients that do not see it send no metrics"
 _SHARE = "share groups (KIP-932)"
 
 ABSENT: dict[int, str] = {
     4: _INTERNAL, 5: _INTERNAL, 6: _INTERNAL, 7: _INTERNAL,
     52: _INTERNAL, 53: _INTERNAL, 54: _INTERNAL, 55: _QUORUM, 56: _INTERNAL,
     58: _INTERNAL, 59: _INTERNAL, 62: _INTERNAL, 63: _INTERNAL,
-    64: "of KRaft, where a registration outlives its broker; here it ends with the broker's session", 67: _INTERNAL,
+    64: "KRaft only, where a registration outlives its broker; in Weir it ends with the broker's session", 67: _INTERNAL,
     70: _INTERNAL, 71: _NO_TELEMETRY, 72: _NO_TELEMETRY, 73: _INTERNAL,
     76: _SHARE, 77: _SHARE, 78: _SHARE, 79: _SHARE, 80: _QUORUM, 81: _QUORUM, 82: _INTERNAL,
     83: _SHARE, 84: _SHARE, 85: _SHARE, 86: _SHARE, 87: _SHARE,
 }  # fmt: skip
-"""APIs of Kafka 3.9 that are not served, with the reason; docs/apis.md is made of both tables."""
+"""APIs of Kafka 3.9 that are not supported, with the reason. docs/apis.md is generated from both tables."""
 
 
-def api_versions_response(version: int, error: int = 0) -> m.ApiVersionsResponse:
-    """What we serve. With error 35 the body is v0 and still lists the ranges, so that the client can step down (KIP-511)."""
+def api_versions_response(version: int, error: int = ErrorCode.NONE) -> m.ApiVersionsResponse:
+    """The ApiVersions response. With UNSUPPORTED_VERSION the body has version 0 and still contains the ranges, so that the client can use a lower version
+    (KIP-511)."""
     return m.ApiVersionsResponse(
         error_code=error,
         api_keys=[

@@ -1,46 +1,56 @@
-"""Batches' codecs: pack and unpack within a bound.
+"""Compression codecs of record batches. Does not interpret the records.
 
-Laws: what is unpacked is bounded before it is unpacked; what is packed, Kafka's own clients can read. Called by `records`. Must not come in: what
-the bytes say.
+Invariants: the size of decompressed data is limited before memory is allocated. Kafka's own clients can read the compressed data.
 """
 
 from __future__ import annotations
 
+import mmap
 import struct
+from typing import Any
 
 import cramjam
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 COMPRESSION_NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
-"""Bytes one batch may unpack to; a compressed bomb is refused beyond it."""
+"""Maximum decompressed bytes of one batch. A larger one (a decompression bomb) is refused."""
+BUFFER_BYTES_FIRST, BUFFER_GROWTH = 16 * 1024, 4
+"""Size of the first buffer for decompression, and the growth factor of the next one. Failed attempts cost a third of the whole."""
+MAPPED_BYTES_MIN = 1024 * 1024
+"""Buffers from this size on are anonymous memory of the kernel: Python would zero its own, which stops all threads meanwhile."""
 XERIAL = b"\x82SNAPPY\x00"
 SNAPPY_BLOCK_BYTES = 32 * 1024
-"""Kafka's own block size: its readers keep a buffer of this."""
+"""Kafka's own block size: its readers have a buffer of this size."""
 Buffer = bytes | bytearray | memoryview
 _INT = struct.Struct(">i")
 
 
 class CorruptBatch(ValueError):
-    """The bytes are damaged: length or CRC."""
+    """The data is damaged: its length or CRC is wrong."""
+
+
+class TooLarge(CorruptBatch):
+    """The decompressed data would exceed the limit."""
 
 
 class InvalidBatch(ValueError):
-    """The bytes are whole, but no broker may accept them."""
+    """The data is not damaged, but a broker must not accept it."""
 
 
-def compress(data: bytes, kind: int) -> bytes:
+def compress(data: Buffer, kind: int, level: int | None = None) -> bytes:
+    """`level`: of gzip, lz4 or zstd; None: the default of the library."""
     if kind == NONE:
-        return data
+        return bytes(data)
     if kind == GZIP:
-        return bytes(cramjam.gzip.compress(data))
+        return bytes(cramjam.gzip.compress(data, level))
     if kind == LZ4:
-        # Blocks that lean on each other are smaller, but Kafka's own clients refuse them.
-        packer = cramjam.lz4.Compressor(block_linked=False)
-        packer.compress(data)
+        # Blocks that depend on each other are smaller, but Kafka's own clients reject them.
+        packer = cramjam.lz4.Compressor(level=level, block_linked=False)
+        packer.compress(bytes(data))  # this one call of the library takes bytes only
         return bytes(packer.finish())
     if kind == ZSTD:
-        return bytes(cramjam.zstd.compress(data))
+        return bytes(cramjam.zstd.compress(data, level))
     if kind == SNAPPY:
         out = bytearray(XERIAL + struct.pack(">ii", 1, 1))
         for start in range(0, len(data), SNAPPY_BLOCK_BYTES):
@@ -50,8 +60,8 @@ def compress(data: bytes, kind: int) -> bytes:
     raise InvalidBatch(f"compression type {kind} is unknown")
 
 
-def decompress(data: Buffer, kind: int, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """Unpack within `bytes_max`; CorruptBatch when it cannot be done."""
+def decompress(data: Buffer, kind: int, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
+    """Decompress to at most `bytes_max` bytes. Raises TooLarge above it, CorruptBatch for invalid data. Other threads run meanwhile."""
     packed = bytes(data)
     try:
         if kind == SNAPPY:
@@ -59,18 +69,19 @@ def decompress(data: Buffer, kind: int, bytes_max: int = DECOMPRESSED_BYTES_MAX)
         module = {GZIP: cramjam.gzip, LZ4: cramjam.lz4, ZSTD: cramjam.zstd}.get(kind)
         if module is None:
             raise CorruptBatch(f"compression type {kind} is unknown")
-        # Into a buffer of our own that grows by doubling: a bomb meets its end, not ours.
-        room = min(max(4 * len(packed), 16 * 1024), bytes_max)
+        # Decompress into a growing buffer of limited size, so that a decompression bomb cannot use all memory.
+        capacity = min(max(4 * len(packed), BUFFER_BYTES_FIRST), bytes_max)
         while True:
-            out = bytearray(room)
+            out: Any = bytearray(capacity) if capacity < MAPPED_BYTES_MIN else mmap.mmap(-1, capacity)
             try:
-                return bytes(memoryview(out)[: module.decompress_into(packed, out)])
+                n = module.decompress_into(packed, out)
+                return bytes(memoryview(out)[:n]) if capacity < MAPPED_BYTES_MIN else memoryview(out)[:n].toreadonly()
             except cramjam.DecompressionError as e:
                 if "failed to write whole buffer" not in str(e):
                     raise
-            if room >= bytes_max:
-                raise CorruptBatch(f"a batch unpacks to more than {bytes_max} bytes")
-            room = min(2 * room, bytes_max)
+            if capacity >= bytes_max:
+                raise TooLarge(f"a batch unpacks to more than {bytes_max} bytes")
+            capacity = min(BUFFER_GROWTH * capacity, bytes_max)
     except cramjam.DecompressionError as e:
         raise CorruptBatch(f"{COMPRESSION_NAMES[kind]} data cannot be unpacked: {e}") from e
 
@@ -93,5 +104,5 @@ def _unsnappy(data: bytes, bytes_max: int) -> bytes:
 
 def _unsnappy_block(block: bytes, bytes_max: int) -> bytes:
     if cramjam.snappy.decompress_raw_len(block) > bytes_max:
-        raise CorruptBatch("a batch unpacks to more bytes than allowed")
+        raise TooLarge("a batch unpacks to more bytes than allowed")
     return bytes(cramjam.snappy.decompress_raw(block))

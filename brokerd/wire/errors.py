@@ -1,7 +1,6 @@
-"""Every Kafka error code, once.
+"""All error codes of Kafka's protocol with their numbers and names. `retriable`: the client may retry.
 
-Law: a code is Kafka's number and name; what a client may do about it is `retriable`. Called by every door. Must not come in: text
-for one situation only (doors add sentences where the protocol carries them).
+Does not contain messages for a single situation: the API handlers add those.
 """
 
 from __future__ import annotations
@@ -150,7 +149,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """May the client simply ask again?"""
+        """Whether the client may retry the request."""
         return self in _RETRIABLE
 
     @property

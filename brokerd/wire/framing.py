@@ -1,7 +1,7 @@
-"""Frames, headers and whole messages: between bytes on a connection and values.
+"""Frames, headers and whole messages: conversion between the bytes of a connection and values. No sockets.
 
-Laws: a frame is bounded before it is allocated; only WireError comes out of bad bytes. The ApiVersions answer always has header
-v0. Called by dispatch, fetcher and tests. Must not come in: sockets.
+Invariants: the size of a frame is checked before it is allocated. Invalid bytes raise only WireError. The ApiVersions response always has header
+version 0.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from brokerd.wire.primitives import Malformed, skip_tags
 from brokerd.wire.schema import Struct, packer, unpacker
 
 ELEMENTS_MAX = 100_000
-"""Elements of arrays and tagged fields of one message, nested ones included: ten times the partitions of a large cluster. A frame of
-100 MiB could hold 50 million of two bytes each, which are minutes of one thread's work and gigabytes of objects."""
+"""The maximum number of array elements and tagged fields of one message, nested ones included: ten times the partitions of a large cluster.
+A frame of 100 MiB could contain 50 million of two bytes each: minutes of CPU time on one thread and gigabytes of objects."""
 _HEADER = struct.Struct(">hhih")
 _INT = struct.Struct(">i")
 _BAD_BYTES = (Malformed, struct.error, IndexError, UnicodeDecodeError, ValueError)
 
 
 class WireError(Exception):
-    """Bytes that break the protocol; the connection is closed."""
+    """Bytes that violate the protocol. The connection is closed."""
 
 
 class FrameTooLarge(WireError):
@@ -53,9 +53,15 @@ class UnsupportedVersion(WireError):
 class OpenFile(Protocol):
     def fileno(self) -> int: ...
 
+    def resident(self, position: int, length: int) -> int: ...
+
+    def size(self) -> int: ...
+
+    def load(self, position: int, length: int, beyond: int = 0) -> None: ...
+
 
 class FileRegion:
-    """Bytes of an open file, sent without being read. Keeps `file` alive (and open) until it has left."""
+    """A region of an open file, sent without being read. Keeps `file` referenced, and so open, until it is sent."""
 
     __slots__ = ("file", "length", "position")
 
@@ -80,7 +86,7 @@ Part = bytes | bytearray | memoryview | FileRegion
 
 
 class Framer:
-    """Cuts a byte stream into frames, without I/O. `feed` gives the frames that have become complete."""
+    """Splits a byte stream into frames, without I/O. `feed` returns the complete frames."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -121,10 +127,10 @@ def decode_request(frame: memoryview) -> tuple[RequestHeader, Any]:
             raise UnsupportedVersion(header)
         flexible = api.flexible(version)
         end = len(frame)
-        room = [ELEMENTS_MAX]
+        budget = [ELEMENTS_MAX]
         if flexible:
-            pos = skip_tags(frame, pos, end, room)
-        body, pos = unpacker(api.request, version, flexible)(frame, pos, end, room)
+            pos = skip_tags(frame, pos, end, budget)
+        body, pos = unpacker(api.request, version, flexible)(frame, pos, end, budget)
     except _BAD_BYTES as e:
         raise MalformedRequest(f"a request cannot be read: {e}") from e
     return header, body
@@ -146,7 +152,7 @@ def encode_request(api_key: int, version: int, correlation_id: int, client_id: s
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, body: Struct) -> list[Part]:
-    """The answer as parts to send in order: bytes and file regions. The first part carries the length of all."""
+    """The response as parts to send in order: bytes and file regions. The first part contains the length of all parts."""
     api = APIS[api_key]
     flexible = api.flexible(version)
     out = bytearray(4)
@@ -177,16 +183,27 @@ def decode_response(api_key: int, version: int, frame: memoryview) -> tuple[int,
     flexible = api.flexible(version)
     try:
         (correlation_id,) = _INT.unpack_from(frame, 0)
-        pos, room = 4, [ELEMENTS_MAX]
+        pos, budget = 4, [ELEMENTS_MAX]
         if flexible and api_key != ApiKey.API_VERSIONS:
-            pos = skip_tags(frame, pos, len(frame), room)
-        body, _ = unpacker(api.response, version, flexible)(frame, pos, len(frame), room)
+            pos = skip_tags(frame, pos, len(frame), budget)
+        body, _ = unpacker(api.response, version, flexible)(frame, pos, len(frame), budget)
     except _BAD_BYTES as e:
         raise MalformedRequest(f"a response cannot be read: {e}") from e
     return correlation_id, body
 
 
 __all__ = [
-    "FileRegion", "FrameTooLarge", "Framer", "MalformedRequest", "Part", "RequestHeader", "UnknownApi", "UnsupportedVersion",
-    "WireError", "decode_request", "decode_response", "encode_request", "encode_response",
-]  # fmt: skip
+    "FileRegion",
+    "FrameTooLarge",
+    "Framer",
+    "MalformedRequest",
+    "Part",
+    "RequestHeader",
+    "UnknownApi",
+    "UnsupportedVersion",
+    "WireError",
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+]

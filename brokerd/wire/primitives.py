@@ -1,7 +1,6 @@
-"""The few things that generated code calls: varints, tagged fields, arrays of numbers, records.
+"""Functions that the generated code calls: varints, tagged fields, arrays of numbers, records.
 
-Law: a length is compared with the bytes that remain before anything is made of that length. Called by the code that `schema`
-writes and by `framing` for headers. Must not come in: a message's name.
+Invariant: a length is compared with the remaining bytes before memory of that length is allocated. Does not contain message names.
 """
 
 from __future__ import annotations
@@ -11,29 +10,35 @@ from collections.abc import Callable
 from typing import Any
 
 SCALARS = {
-    "bool": ("?", 1), "int8": ("b", 1), "int16": ("h", 2), "uint16": ("H", 2), "int32": ("i", 4), "uint32": ("I", 4),
-    "int64": ("q", 8), "float64": ("d", 8),
-}  # fmt: skip
-"""Kind -> its letter in `struct`, its bytes."""
+    "bool": ("?", 1),
+    "int8": ("b", 1),
+    "int16": ("h", 2),
+    "uint16": ("H", 2),
+    "int32": ("i", 4),
+    "uint32": ("I", 4),
+    "int64": ("q", 8),
+    "float64": ("d", 8),
+}
+"""Kind -> its `struct` format character, its size in bytes."""
 
 STRING_BYTES_MAX = 0x7FFF
-"""Kafka's bound for every string, also where a compact length could say more: such names end up behind 2-byte lengths in logs."""
+"""Kafka's limit for every string, also where a compact length could be larger, because logs store such names with 2-byte lengths."""
 SMALL = 17
-"""Arrays of numbers below this length are packed, with their length, by one prepared call: replica lists are this short."""
+"""Arrays of numbers below this length are packed, with their length, by one precompiled call. Replica lists are this short."""
 
 
 class Malformed(ValueError):
-    """Bytes that are not what their version's description says."""
+    """Bytes that do not match the message definition of their version."""
 
 
-Room = list[int]
-"""One number: how many elements of arrays and tagged fields a message may still have. Small bytes become large objects and long work."""
+ElementBudget = list[int]
+"""The number of array elements and tagged fields that a message may still have. A few bytes can become large objects and much work."""
 
 
-def spend(room: Room, count: int) -> None:
-    room[0] -= count
-    if room[0] < 0:
-        raise Malformed(f"{-room[0]} elements more than one message may have")
+def spend(budget: ElementBudget, count: int) -> None:
+    budget[0] -= count
+    if budget[0] < 0:
+        raise Malformed(f"the message exceeds its limit of array elements and tagged fields by {-budget[0]}")
 
 
 def put_uvarint(out: bytearray, n: int) -> None:
@@ -59,17 +64,17 @@ def get_uvarint(buf: Any, pos: int) -> tuple[int, int]:
             raise Malformed("a varint of more than 5 bytes")
 
 
-def get_tag_count(buf: Any, pos: int, end: int, room: Room) -> tuple[int, int]:
-    """How many tagged fields follow; each takes two bytes at least."""
+def get_tag_count(buf: Any, pos: int, end: int, budget: ElementBudget) -> tuple[int, int]:
+    """The number of tagged fields that follow. Each takes at least two bytes."""
     count, pos = get_uvarint(buf, pos)
     if count * 2 > end - pos:
         raise Malformed(f"{count} tagged fields, {end - pos} bytes remain")
-    spend(room, count)
+    spend(budget, count)
     return count, pos
 
 
 def get_tag(buf: Any, pos: int, end: int) -> tuple[int, int, int]:
-    """(tag, where its value begins, where it ends)."""
+    """(tag, start position of the value, end position of the value)."""
     tag, pos = get_uvarint(buf, pos)
     size, pos = get_uvarint(buf, pos)
     if size > end - pos:
@@ -77,9 +82,9 @@ def get_tag(buf: Any, pos: int, end: int) -> tuple[int, int, int]:
     return tag, pos, pos + size
 
 
-def skip_tags(buf: Any, pos: int, end: int, room: Room) -> int:
-    """Past a section of tagged fields of which none is known."""
-    count, pos = get_tag_count(buf, pos, end, room)
+def skip_tags(buf: Any, pos: int, end: int, budget: ElementBudget) -> int:
+    """Skip a section of tagged fields when none is known."""
+    count, pos = get_tag_count(buf, pos, end, budget)
     for _ in range(count):
         _, _, pos = get_tag(buf, pos, end)
     return pos
@@ -87,14 +92,14 @@ def skip_tags(buf: Any, pos: int, end: int, room: Room) -> int:
 
 def get_string(buf: Any, pos: int, n: int) -> str:
     if n > STRING_BYTES_MAX:
-        raise Malformed(f"a string of {n} bytes; at most {STRING_BYTES_MAX} may be")
+        raise Malformed(f"a string of {n} bytes exceeds the maximum of {STRING_BYTES_MAX}")
     return str(buf[pos : pos + n], "utf-8")
 
 
 def string_bytes(value: str) -> bytes:
     data = value.encode()
     if len(data) > STRING_BYTES_MAX:
-        raise ValueError(f"a string of {len(data)} bytes; at most {STRING_BYTES_MAX} may be")
+        raise ValueError(f"a string of {len(data)} bytes exceeds the maximum of {STRING_BYTES_MAX}")
     return data
 
 
@@ -107,7 +112,7 @@ def put_tags(out: bytearray, tags: list[tuple[int, bytearray]]) -> None:
 
 
 def small_arrays(code: str, flexible: bool) -> list[Callable[..., bytes]]:
-    """For each length below SMALL: pack(length as written, *numbers)."""
+    """For each length below SMALL: pack(encoded length, *numbers)."""
     return [struct.Struct(f">{'B' if flexible else 'i'}{n}{code}").pack for n in range(SMALL)]
 
 
@@ -121,7 +126,7 @@ def put_numbers(out: bytearray, values: list[Any], code: str, flexible: bool) ->
 
 
 def put_records(out: bytearray, regions: list[Any], value: Any, flexible: bool) -> None:
-    """Records: bytes-like, a file region (anything with `fd`), or a list of those. A region's bytes are counted, not copied."""
+    """Records: bytes-like, a file region (an object with `fd`), or a list of those. The bytes of a region are counted, not copied."""
     pieces = value if isinstance(value, list) else (value,)
     size = sum(len(p) for p in pieces)
     if flexible:

@@ -1,21 +1,22 @@
-"""Record batches, format v2: look without decoding, check, stamp, build, iterate.
+"""Record batches, format v2: read headers without decompression, validate, stamp, build, iterate. No files.
 
-Laws: base offset (+0) and leader epoch (+12) lie outside the CRC (at +17, over +21 on), so the broker stamps them in place and
-never unpacks a batch on its way through; whatever is decompressed is bounded. Called by the log, the doors, coordinators and
-dump. Must not come in: files, offsets' meaning.
+Invariants: base offset (+0) and leader epoch (+12) are outside the CRC (at +17, from +21 on), so the broker stamps them in place and never
+decompresses a batch to store it. The size of decompressed data is limited.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from crc32c import crc32c
 
-from brokerd.wire.compression import DECOMPRESSED_BYTES_MAX, NONE, ZSTD, compress, decompress
+from brokerd.wire.compression import DECOMPRESSED_BYTES_MAX, NONE, ZSTD, TooLarge, compress, decompress
 from brokerd.wire.compression import CorruptBatch as CorruptBatch
 from brokerd.wire.compression import InvalidBatch as InvalidBatch
+from brokerd.wire.steps import Steps, run_now
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size  # 61
@@ -25,33 +26,77 @@ MAGIC = 2
 COMPRESSION, TIMESTAMP_TYPE, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x07, 0x08, 0x10, 0x20, 0x40
 SEQUENCE_MAX = 2**31 - 1
 RECORDS_PER_BATCH_MAX = 1_000_000
-"""librdkafka's largest batch.num.messages. Looking at so many takes some seconds; a header may say 2^31 of them."""
+"""librdkafka's largest batch.num.messages. So many records take some seconds to inspect; a header may claim 2^31 of them."""
 RECORD_BYTES_MIN = 7
-"""Of a record without key, value and headers: its length, attributes, two deltas, two lengths and a count."""
+"""The minimum size of a record without key, value and headers: its length, attributes, two deltas, two lengths and a count."""
+
+
+HEADERS_PER_BATCH_MAX = 1_000_000
+"""The maximum number of record headers in one batch. A header of two bytes takes a hundred bytes of memory when it is decoded."""
+HEADER_FIELDS_BYTES_MIN = 2
+"""The minimum size of a header without name and value: the lengths of both."""
 
 
 class TooMuch(CorruptBatch):
-    """More than may be unpacked and looked at for one request."""
+    """The request exceeds its limit of decompressed bytes or inspected records."""
 
 
-class Room:
-    """What may still be unpacked and looked at on behalf of one request. One thread serves everybody: a few bytes may hold a second's work,
-    and a request thousands of such batches."""
+class UnpackBudget:
+    """The remaining budget of one request: bytes to decompress and records to inspect. The budget protects the only event loop thread. A batch of a few
+    bytes may need a second of CPU time, and a request may contain thousands of such batches."""
 
-    __slots__ = ("bytes", "records")
+    __slots__ = ("batch_bytes", "batches", "bytes", "headers", "records")
 
-    def __init__(self) -> None:
-        self.bytes, self.records = ROOM_BYTES, ROOM_RECORDS
+    def __init__(
+        self,
+        bytes_max: int | None = None,
+        records_max: int | None = None,
+        batch_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+    ) -> None:
+        self.bytes = ROOM_BYTES if bytes_max is None else bytes_max
+        self.records = ROOM_RECORDS if records_max is None else records_max
+        self.headers, self.batches, self.batch_bytes = HEADERS_PER_BATCH_MAX, 1 << 31, batch_bytes_max
+
+    @staticmethod
+    def for_lookups() -> UnpackBudget:
+        """The budget of one search by timestamp. Call `next_partition` before each of its partitions."""
+        room = UnpackBudget(LOOKUP_BYTES, LOOKUP_RECORDS, LOOKUP_BATCH_BYTES)
+        room.next_partition()
+        return room
+
+    def next_partition(self) -> None:
+        self.batches = LOOKUP_BATCHES
+
+    def begin_batch(self, header: BatchHeader) -> None:
+        """Raises TooMuch if the budget does not cover another batch with the record count of its header."""
+        self.batches -= 1
+        self.records -= max(0, header.record_count)
+        if self.batches < 0 or self.records < 0:
+            raise TooMuch(f"more than {ROOM_RECORDS} records to look at for one request")
+
+    def begin_headers(self, count: int) -> None:
+        """Raises TooMuch if the budget does not cover a record with so many headers."""
+        self.headers -= count
+        if self.headers < 0:
+            raise TooMuch(f"more than {HEADERS_PER_BATCH_MAX} headers of records to look at for one request")
 
 
 ROOM_BYTES = 2 * DECOMPRESSED_BYTES_MAX
-"""Unpacked; about a second."""
+"""Bytes to decompress for one produce request: about a second, outside the event loop."""
 ROOM_RECORDS = RECORDS_PER_BATCH_MAX
-"""Two or three seconds."""
+"""Records to inspect for one produce request: half a second, in steps."""
+LOOKUP_BATCHES = 16
+"""Batches to inspect for one partition. A search needs one or two, unless the headers of a producer's batches are wrong."""
+LOOKUP_BATCH_BYTES = 32 * 1024 * 1024
+"""Decompressed bytes of one batch in a search by timestamp. For a larger batch the result is the batch's first offset."""
+LOOKUP_BYTES, LOOKUP_RECORDS = 256 * 1024 * 1024, 4_000_000
+"""Bytes to decompress and records to inspect for all partitions of one search by timestamp: enough for a hundred partitions with batches of a MiB."""
+UNPACKED_ON_THE_LOOP_BYTES = 256 * 1024
+"""Bytes that are decompressed on the event loop's thread: some 0.3 ms. Larger data is decompressed on another thread."""
 
 
 class BatchHeader(NamedTuple):
-    """The 61 bytes before a batch's records. `batch_length` counts from +12 on."""
+    """The 61 bytes before the records of a batch. `batch_length` counts from byte 12 on."""
 
     base_offset: int
     batch_length: int
@@ -106,7 +151,7 @@ def peek(buf: Buffer, pos: int = 0) -> BatchHeader:
 
 
 def batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Every whole batch, without checking it; ends at a partial tail."""
+    """Every complete batch, without checks. Ends at a partial tail."""
     pos, end = 0, len(buf)
     while end - pos >= HEADER_BYTES:
         header = peek(buf, pos)
@@ -121,7 +166,7 @@ def crc_is_right(buf: Buffer, pos: int, header: BatchHeader) -> bool:
 
 
 def check(buf: Buffer) -> list[tuple[int, BatchHeader]]:
-    """Check everything of a producer's bytes before the first is written: [(position, header)].
+    """Check all of a producer's bytes before the first one is written. Returns [(position, header)].
 
     Raises CorruptBatch (length, CRC) or InvalidBatch (magic, counts, attributes).
     """
@@ -147,7 +192,7 @@ def check(buf: Buffer) -> list[tuple[int, BatchHeader]]:
             room = min(room, (header.size - HEADER_BYTES) // RECORD_BYTES_MIN)
         count += header.record_count
         if header.record_count > room or count > SEQUENCE_MAX:
-            # Offsets are given by what the header says: a hundred bytes could jump over 2^31 of them, which no segment can name.
+            # Offsets are assigned by the header: a hundred bytes could skip 2^31 offsets, more than a segment can contain.
             raise InvalidBatch(f"{header.record_count} records in a batch of {header.size} bytes")
         if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
             raise InvalidBatch("a producer id without sequence or epoch")
@@ -160,46 +205,24 @@ _LONG, _INT, _UINT = struct.Struct(">q"), struct.Struct(">i"), struct.Struct(">I
 
 
 def stamp(buf: bytearray | memoryview, pos: int, base_offset: int, leader_epoch: int) -> None:
-    """Write offset and epoch of the batch at `pos`; the CRC stays right."""
+    """Write base offset and leader epoch of the batch at `pos`. The CRC stays valid."""
     _LONG.pack_into(buf, pos, base_offset)
     _INT.pack_into(buf, pos + 12, leader_epoch)
 
 
 def stamp_append_time(buf: bytearray | memoryview, pos: int, header: BatchHeader, wall_ms: int) -> None:
-    """LogAppendTime: attribute and max timestamp change, so the CRC is computed anew."""
+    """LogAppendTime: attributes and maximum timestamp change, so the CRC is computed again."""
     struct.pack_into(">h", buf, pos + 21, header.attributes | TIMESTAMP_TYPE)
     _LONG.pack_into(buf, pos + 35, wall_ms)
     _UINT.pack_into(buf, pos + CRC_AT, crc32c(memoryview(buf)[pos + CRC_FROM : pos + header.size]))
 
 
-class Marker(NamedTuple):
-    """What a control batch says: how the transaction of its producer ended, by the word of a coordinator of this epoch."""
-
-    commit: bool
-    coordinator_epoch: int
-
-
-_MARKER_KEY, _MARKER_VALUE = struct.Struct(">hh"), struct.Struct(">hi")
-ABORT_TYPE, COMMIT_TYPE = 0, 1
-
-
-def marker(producer_id: int, producer_epoch: int, said: Marker, wall_ms: int) -> bytearray:
-    """A control batch in Kafka's format: key (version, type), value (version, coordinator epoch)."""
-    key = _MARKER_KEY.pack(0, COMMIT_TYPE if said.commit else ABORT_TYPE)
-    record = Record(0, wall_ms, key, _MARKER_VALUE.pack(0, said.coordinator_epoch))
-    return bytearray(
-        build([record], producer_id=producer_id, producer_epoch=producer_epoch, transactional=True, control=True)
-    )
-
-
-def marker_of(buf: Buffer, pos: int, header: BatchHeader) -> Marker | None:
-    """What the control batch at `pos` says; None where compaction has emptied it, or it is of a kind not known here."""
-    for record in records_of(buf, pos, header):
-        if len(record.key or b"") >= _MARKER_KEY.size and len(record.value or b"") >= _MARKER_VALUE.size:
-            kind = _MARKER_KEY.unpack_from(record.key or b"")[1]
-            if kind in (ABORT_TYPE, COMMIT_TYPE):
-                return Marker(kind == COMMIT_TYPE, _MARKER_VALUE.unpack_from(record.value or b"")[1])
-    return None
+def stamp_max_timestamp(buf: bytearray | memoryview, pos: int, header: BatchHeader, timestamp: int) -> BatchHeader:
+    """Write `timestamp`, the maximum timestamp of the records, into the header, and compute the CRC again. Returns the new header."""
+    _LONG.pack_into(buf, pos + 35, timestamp)
+    crc = crc32c(memoryview(buf)[pos + CRC_FROM : pos + header.size])
+    _UINT.pack_into(buf, pos + CRC_AT, crc)
+    return header._replace(max_timestamp=timestamp, crc=crc)
 
 
 class Record(NamedTuple):
@@ -218,7 +241,7 @@ def _put_varint(out: bytearray, n: int) -> None:
     out.append(n)
 
 
-def _get_varint(buf: Buffer, pos: int) -> tuple[int, int]:
+def get_varint(buf: Buffer, pos: int) -> tuple[int, int]:
     n = shift = 0
     while True:
         byte = buf[pos]
@@ -243,21 +266,30 @@ def build(
     transactional: bool = False,
     control: bool = False,
 ) -> bytes:
-    """A batch of `records`, whose offsets count from the first one's."""
+    """A batch of `records`, whose offsets are relative to the first one."""
     if not records:
         raise ValueError("a batch needs at least one record")
     first = records[0]
     header = BatchHeader(
-        base_offset, 0, leader_epoch, MAGIC, 0,
+        base_offset,
+        0,
+        leader_epoch,
+        MAGIC,
+        0,
         compression | (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0),
-        records[-1].offset - first.offset, first.timestamp, max(r.timestamp for r in records),
-        producer_id, producer_epoch, base_sequence, len(records),
-    )  # fmt: skip
+        records[-1].offset - first.offset,
+        first.timestamp,
+        max(r.timestamp for r in records),
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
+    )
     return pack(header, records, first.offset)
 
 
 def pack(header: BatchHeader, records: Sequence[Record], first_offset: int | None = None) -> bytes:
-    """A batch of `records` under `header`, whose length, CRC and count are computed anew.
+    """A batch of `records` under `header`, whose length, CRC and count are computed again.
 
     Offsets count from `first_offset` (the header's by default), so that a compacted batch keeps its gaps and its bounds.
     """
@@ -286,60 +318,74 @@ def pack(header: BatchHeader, records: Sequence[Record], first_offset: int | Non
                 body += value
         _put_varint(out, len(body))
         out += body
-    data = compress(bytes(out), header.compression)
-    header = header._replace(
-        batch_length=HEADER_BYTES - LENGTH_OVERHEAD + len(data), crc=0, record_count=len(records)
-    )  # fmt: skip
+    return bytes(sealed(header._replace(record_count=len(records)), compress(bytes(out), header.compression)))
+
+
+def sealed(header: BatchHeader, data: bytes) -> bytearray:
+    """A batch of `data`, unchanged, under `header` with the length and CRC of `data`."""
+    header = header._replace(batch_length=HEADER_BYTES - LENGTH_OVERHEAD + len(data), crc=0)
     batch = bytearray(HEADER.pack(*header))
     batch += data
     _UINT.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[CRC_FROM:]))
-    return bytes(batch)
+    return batch
 
 
-def recompress(
-    buf: Buffer, headers: Sequence[tuple[int, BatchHeader]], compression: int, room: Room | None = None
-) -> bytearray:
-    """The same batches under another compression (a topic's `compression.type`); those that have it already stay as they are."""
+def recompressed(
+    buf: Buffer,
+    headers: Sequence[tuple[int, BatchHeader]],
+    compression: int,
+    room: UnpackBudget,
+    level: int | None = None,
+) -> Steps[bytearray]:
+    """The batches with compression type `compression` (the topic's `compression.type`), at `level` of the codec. Batches that already have this type are
+    unchanged. The records are decompressed and compressed, but not decoded. Raises CorruptBatch, or TooMuch if `room` does not cover a batch."""
     out = bytearray()
     view = memoryview(buf)
     for pos, header in headers:
         if header.compression == compression:
             out += view[pos : pos + header.size]
             continue
+        room.begin_batch(header)
+        data = yield from unpacked(buf, pos, header, room)
+        if len(data) <= UNPACKED_ON_THE_LOOP_BYTES:
+            packed = compress(data, compression, level)
+        else:
+            packed = yield partial(compress, data, compression, level)
         attributes = (header.attributes & ~COMPRESSION) | compression
-        out += pack(header._replace(attributes=attributes), list(records_of(buf, pos, header, room)))
+        out += sealed(header._replace(attributes=attributes), packed)
     return out
 
 
-def iterate(buf: Buffer, room: Room | None = None) -> Iterator[Record]:
-    """Every record of every whole batch. Raises CorruptBatch where the records do not fit their batch, TooMuch where `room` has none."""
+def iterate(buf: Buffer, room: UnpackBudget | None = None) -> Iterator[Record]:
+    """Every record of every complete batch. Raises CorruptBatch if the records do not match their batch, TooMuch if `room` is used up."""
     for pos, header in batches(buf):
         yield from records_of(buf, pos, header, room)
 
 
-def records_of(buf: Buffer, pos: int, header: BatchHeader, room: Room | None = None) -> Iterator[Record]:
-    """The records of the batch at `pos`. Raises CorruptBatch, TooMuch where `room` has none for them."""
-    data = bytes(memoryview(buf)[pos + HEADER_BYTES : pos + header.size])
-    if room is not None:
-        room.records -= header.record_count
-        if room.records < 0:
-            raise TooMuch(f"more than {ROOM_RECORDS} records to look at for one request")
-    if header.compression:
-        data = _unpacked(data, header.compression, room)
+def records_of(buf: Buffer, pos: int, header: BatchHeader, room: UnpackBudget | None = None) -> Iterator[Record]:
+    """The records of the batch at `pos`. Raises CorruptBatch, or TooMuch if `room` does not cover them."""
+    if room is None:
+        room = UnpackBudget(records_max=SEQUENCE_MAX)
+    room.begin_batch(header)
+    data = run_now(unpacked(buf, pos, header, room))
     append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE else None
     p = 0
     try:
         for _ in range(header.record_count):
-            length, p = _get_varint(data, p)
+            length, p = get_varint(data, p)
             end = p + length
             if length < 0 or end > len(data):
                 raise CorruptBatch("a record longer than its batch")
             p += 1
-            delta, p = _get_varint(data, p)
-            offset_delta, p = _get_varint(data, p)
+            delta, p = get_varint(data, p)
+            offset_delta, p = get_varint(data, p)
             key, p = _get_bytes(data, p)
             value, p = _get_bytes(data, p)
-            count, p = _get_varint(data, p)
+            count, p = get_varint(data, p)
+            if count:
+                if not 0 < count <= (end - p) // HEADER_FIELDS_BYTES_MIN:
+                    raise CorruptBatch("a record with more headers than bytes for them")
+                room.begin_headers(count)
             headers = []
             for _ in range(count):
                 name, p = _get_bytes(data, p)
@@ -353,23 +399,32 @@ def records_of(buf: Buffer, pos: int, header: BatchHeader, room: Room | None = N
         raise CorruptBatch("records are cut off") from e
 
 
-def _unpacked(data: bytes, kind: int, room: Room | None) -> bytes:
-    if room is None:
-        return decompress(data, kind)
-    most = min(DECOMPRESSED_BYTES_MAX, room.bytes)
-    if most <= 0:
-        raise TooMuch(f"more than {ROOM_BYTES} bytes to unpack for one request")
-    try:
-        out = decompress(data, kind, most)
-    except CorruptBatch:
-        room.bytes -= most  # it may have been that many
-        raise
-    room.bytes -= len(out)
-    return out
+def unpacked(buf: Buffer, pos: int, header: BatchHeader, room: UnpackBudget) -> Steps[Buffer]:
+    """The bytes of a batch's records, decompressed within `room`. Raises CorruptBatch if they are too short for the header's record count,
+    TooMuch."""
+    data: Buffer = memoryview(buf)[pos + HEADER_BYTES : pos + header.size]
+    if header.compression:
+        most = min(room.batch_bytes, room.bytes)
+        if most <= 0:
+            raise TooMuch(f"more than {ROOM_BYTES} bytes to unpack for one request")
+        tried = min(most, UNPACKED_ON_THE_LOOP_BYTES)
+        try:
+            try:
+                data = decompress(data, header.compression, tried)
+            except TooLarge:
+                tried = most
+                data = yield partial(decompress, bytes(data), header.compression, most)
+        except CorruptBatch:
+            room.bytes -= tried  # the failed attempt may have decompressed that many
+            raise
+        room.bytes -= len(data)
+    if header.record_count * RECORD_BYTES_MIN > len(data):
+        raise CorruptBatch(f"{len(data)} bytes where {header.record_count} records should be")
+    return data
 
 
 def _get_bytes(data: Buffer, p: int) -> tuple[bytes | None, int]:
-    n, p = _get_varint(data, p)
+    n, p = get_varint(data, p)
     if n < 0:
         return None, p
     if p + n > len(data):

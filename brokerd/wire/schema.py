@@ -1,9 +1,8 @@
-"""Messages described once, compiled per version into straight-line pack and unpack functions.
+"""Message definitions, compiled per version into straight-line pack and unpack functions.
 
-Laws: a count read from the wire is compared with the bytes that remain, at the least that many elements take, and with the room
-that the message has left, before anything is allocated; a tagged field that equals its default is absent. A message is a slotted dataclass whose fields are made by `f`; its
-functions are generated at first use. Bytes behind a message are ignored, as Kafka ignores them.
-Called by `framing` and by tests. Must not come in: sockets, API tables, meaning.
+Invariants: an element count is checked before any allocation, against the remaining bytes (at the minimum size of the elements) and against the
+message's element limit. A tagged field with its default value is absent. A message is a dataclass with slots whose fields are made by `f`; its
+functions are generated at the first use. Bytes after a message are ignored, as in Kafka. Does not contain sockets and API tables.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from brokerd.wire import primitives
-from brokerd.wire.primitives import SCALARS, SMALL, Room
+from brokerd.wire.primitives import SCALARS, SMALL, ElementBudget
 
 NO_UUID = UUID(int=0)
 
@@ -68,8 +67,8 @@ def f(
     tag: int | None = None,
     tagged: str = "none",
 ) -> Any:
-    """A field: its kind (a capital names a struct of the same message), the versions that carry it, and what stands for it in the
-    others. Arrays default to empty; a struct in a tagged field to None, which is absence.
+    """A field: its kind (a capitalized kind names a struct of the same message), the versions that contain it, and its default in the
+    other versions. Arrays default to empty; a struct in a tagged field defaults to None, which means absent.
     """
     spec = FieldSpec(kind, Span.parse(versions), Span.parse(nullable), tag, Span.parse(tagged))
     metadata = {"spec": spec}
@@ -86,26 +85,36 @@ def f(
 
 
 class Struct:
-    """Base of every described struct. Compiled functions are cached per (class, version)."""
+    """Base of every message and struct class. Compiled functions are cached per (class, version)."""
 
     __slots__ = ()
     FLEXIBLE: ClassVar[int | None] = None
 
 
 PRIMITIVES = (
-    "Malformed", "put_uvarint", "get_uvarint", "get_tag_count", "get_tag", "skip_tags", "put_tags", "put_numbers",
-    "put_records", "spend", "get_string", "string_bytes",
-)  # fmt: skip
-"""What generated code may call by name."""
+    "Malformed",
+    "put_uvarint",
+    "get_uvarint",
+    "get_tag_count",
+    "get_tag",
+    "skip_tags",
+    "put_tags",
+    "put_numbers",
+    "put_records",
+    "spend",
+    "get_string",
+    "string_bytes",
+)
+"""The names that generated code may use."""
 
 Pack = Callable[[Any, bytearray, list[Any]], None]
-Unpack = Callable[[Any, int, int, Room], tuple[Any, int]]
+Unpack = Callable[[Any, int, int, ElementBudget], tuple[Any, int]]
 _packers: dict[tuple[type, int, bool], Pack] = {}
 _unpackers: dict[tuple[type, int, bool], Unpack] = {}
 
 
 def packer(cls: type, version: int, flexible: bool) -> Pack:
-    """`pack(value, out, regions)` appends to `out`; a file region in a records field goes to `regions` as (position, region)."""
+    """`pack(value, out, regions)` appends to `out`. A file region in a records field is appended to `regions` as (position, region)."""
     key = (cls, version, flexible)
     if key not in _packers:
         _packers[key] = _Compiler(cls, version, flexible).pack()
@@ -113,8 +122,8 @@ def packer(cls: type, version: int, flexible: bool) -> Pack:
 
 
 def unpacker(cls: type, version: int, flexible: bool) -> Unpack:
-    """`unpack(buffer, position, end, room) -> (value, position)`. Raises ValueError (Malformed, UnicodeDecodeError), struct.error or
-    IndexError on bad bytes; `framing` makes one error of them.
+    """`unpack(buffer, position, end, budget) -> (value, position)`. Raises ValueError (Malformed, UnicodeDecodeError), struct.error or
+    IndexError for invalid bytes; `framing` converts them to one error.
     """
     key = (cls, version, flexible)
     if key not in _unpackers:
@@ -123,7 +132,7 @@ def unpacker(cls: type, version: int, flexible: bool) -> Unpack:
 
 
 def bytes_least(cls: type, kind: str | ArrayOf, version: int, flexible: bool) -> int:
-    """The fewest bytes a value of this kind takes; never 0, so that no count is free."""
+    """The minimum size in bytes of a value of this kind. Never 0, so that every element count is limited."""
     if isinstance(kind, ArrayOf) or kind in ("string", "bytes", "records"):
         return 1 if flexible else 2 if kind == "string" else 4
     if kind == "uuid":
@@ -143,7 +152,7 @@ def _message(cls: type) -> type:
 
 
 class _Compiler:
-    """Writes one class's functions for one version."""
+    """Generates the code of one class for one version."""
 
     def __init__(self, cls: type, version: int, flexible: bool) -> None:
         self.cls, self.version, self.flexible = cls, version, flexible
@@ -337,24 +346,26 @@ class _Compiler:
             if tags:
                 self.unpack_tags(tags)
             else:
-                self.emit(1, "else: pos = skip_tags(buf, pos, end, room)")
+                self.emit(1, "else: pos = skip_tags(buf, pos, end, budget)")
         arguments = ", ".join(values[fld.name] for fld, _ in self.fields)
         self.emit(1, f"return Cls({arguments}), pos")
-        unpack: Unpack = self.build("unpack(buf, pos, end, room)", "unpack")
+        unpack: Unpack = self.build("unpack(buf, pos, end, budget)", "unpack")
         return unpack
 
     def unpack_tags(self, tags: list[tuple[str, FieldSpec]]) -> None:
-        """Known tags are read and must be exactly as long as they say; others are passed over."""
+        """Known tagged fields must have exactly their stated length. Unknown ones are skipped."""
         self.emit(1, "else:")
         self.emit(2, "whole = end")
-        self.emit(2, "count, pos = get_tag_count(buf, pos, end, room)")
+        self.emit(2, "count, pos = get_tag_count(buf, pos, end, budget)")
         self.emit(2, "for _ in range(count):")
         self.emit(3, "tag, pos, end = get_tag(buf, pos, whole)")
         for i, (local, spec) in enumerate(tags):
             self.emit(3, f"{'elif' if i else 'if'} tag == {spec.tag}:")
             self.unpack_value(4, local, spec.kind, self.version in spec.nullable)
         self.emit(3, "else: pos = end")
-        self.emit(3, "if pos != end: raise Malformed('tagged field %d is not as long as it says' % tag)")
+        self.emit(
+            3, "if pos != end: raise Malformed('the value of tagged field %d does not have the stated length' % tag)"
+        )
 
     def get_length(self, d: int, width: int) -> str:
         n = self.fresh("n")
@@ -378,9 +389,9 @@ class _Compiler:
             u = self.bind(unpacker(self.nested(kind), self.version, self.flexible), "U")
             if nullable:
                 self.emit(d, f"if buf[pos] >= 128: {target} = None; pos += 1")
-                self.emit(d, f"else: {target}, pos = {u}(buf, pos + 1, end, room)")
+                self.emit(d, f"else: {target}, pos = {u}(buf, pos + 1, end, budget)")
             else:
-                self.emit(d, f"{target}, pos = {u}(buf, pos, end, room)")
+                self.emit(d, f"{target}, pos = {u}(buf, pos, end, budget)")
         else:
             width = 2 if kind == "string" else 4
             n = self.get_length(d, width)
@@ -397,12 +408,15 @@ class _Compiler:
             if isinstance(kind, ArrayOf):
                 self.unpack_array(d + 1, target, kind.element, n)
             else:
-                convert = {"string": "get_string(buf, pos, {n})", "bytes": "bytes(buf[pos:pos + {n}])",
-                           "records": "buf[pos:pos + {n}]"}[kind]  # fmt: skip
+                convert = {
+                    "string": "get_string(buf, pos, {n})",
+                    "bytes": "bytes(buf[pos:pos + {n}])",
+                    "records": "buf[pos:pos + {n}]",
+                }[kind]
                 self.emit(d + 1, f"{target} = {convert.format(n=n)}; pos += {n}")
 
     def unpack_array(self, d: int, target: str, element: str, n: str) -> None:
-        self.emit(d, f"spend(room, {n})")
+        self.emit(d, f"spend(budget, {n})")
         if element in SCALARS:
             code, size = SCALARS[element]
             self.emit(d, f"{target} = list(unpack_from('>%d{code}' % {n}, buf, pos)); pos += {n} * {size}")

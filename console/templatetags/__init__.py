@@ -1,1 +1,1 @@
-"""Template tags of the console. Law: how a value looks is `fragments`'; these only call it."""
+"""Template tags of the console. `fragments` has the HTML of values; the tags only call it."""

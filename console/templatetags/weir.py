@@ -1,8 +1,9 @@
-"""The template's words for `fragments` and `cells`, and links that keep a page's filters. Law: no domain, no database."""
+"""Template tags and filters: values from `fragments` and `cells`, buttons, table headers, pagers, links that keep the query string."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 from django import template
@@ -12,6 +13,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console import cells, fragments
+from controlplane.domain.alert import brief
+from controlplane.domain.text import duration_text
 
 register = template.Library()
 
@@ -20,24 +23,41 @@ register.filter("count", fragments.count)
 register.filter("megabytes", fragments.megabytes)
 register.filter("size", fragments.size)
 register.filter("speed", fragments.speed)
-register.filter("seconds", fragments.seconds)
+register.simple_tag(fragments.seconds, name="lag_seconds")
+register.simple_tag(fragments.lag_status, name="lag_status")
+register.simple_tag(fragments.retention_in, name="retention_in")
+register.simple_tag(fragments.topic_state, name="topic_state")
+register.simple_tag(cells.cluster_size, name="cluster_size")
 register.filter("age", fragments.age)
 register.simple_tag(fragments.eta, name="eta")
-register.simple_tag(fragments.ends, name="ends")
+register.simple_tag(fragments.ends, name="move_ends")
 register.filter("throttle", fragments.throttle)
 register.filter("instant", fragments.instant)
-register.filter("duration", fragments.duration_text)
+register.filter("process", fragments.process)
+register.filter("duration", duration_text)
 register.filter("instant_ms", fragments.instant_ms)
 register.filter("state", fragments.state)
+register.filter("state_label", fragments.state_label)
+register.filter("outcome", fragments.outcome)
+register.filter("outcome_label", fragments.outcome_label)
+register.simple_tag(fragments.move_mode, name="move_mode")
 register.filter("broker_chip", fragments.broker_chip)
 register.filter("bar", fragments.bar)
+register.simple_tag(fragments.move_bar, name="move_bar")
+register.filter("move_percent", fragments.move_percent)
 register.simple_tag(fragments.chips, name="chips")
 register.simple_tag(fragments.standing, name="standing")
 register.simple_tag(fragments.unknown, name="unknown")
 register.simple_tag(cells.broker_state, name="broker_state")
 register.simple_tag(cells.brokers_alive, name="brokers_alive")
+register.simple_tag(cells.disk_free, name="disk_free")
 register.simple_tag(cells.isr, name="isr")
 register.simple_tag(cells.alerts, name="alerts_badge")
+
+
+@register.filter
+def heartbeat(at: datetime | None) -> SafeString:
+    return fragments.instant(at, cells.NO_HEARTBEAT)
 
 
 @register.filter
@@ -47,67 +67,124 @@ def spaced(word: str) -> str:
 
 @register.filter
 def pretty(value: Any) -> str:
-    """A value as JSON a person reads."""
+    """A value as indented JSON."""
     return "" if value is None else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+
+
+@register.simple_tag
+def group_pace(row: Any) -> SafeString:
+    """Consume and produce rates of a group row, with the forecasts."""
+    return fragments.group_pace(
+        row.consumed_per_s,
+        row.produced_per_s,
+        row.lag_records,
+        row.retention_partition,
+        row.retention_in_s,
+        row.retention_limit,
+        row.retention_at_most,
+    )
+
+
+@register.simple_tag
+def topic_size(topic: Any, in_mb: bool = True) -> SafeString:
+    """Size of a topic row, with its age if a broker does not respond."""
+    at = topic.size_as_of
+    return fragments.topic_size(
+        topic.size_bytes, None if at is None else (datetime.now(UTC) - at).total_seconds(), in_mb
+    )
+
+
+@register.filter
+def seconds_since(at: datetime | None) -> float | None:
+    return None if at is None else max(0.0, (datetime.now(UTC) - at).total_seconds())
 
 
 @register.filter
 def producers_ms(value: float | None) -> SafeString:
-    return fragments.number(value, cells.NOBODY_PRODUCED)
+    return fragments.number(value, cells.NO_PRODUCE_LATENCY)
 
 
 @register.filter
 def signed_pct(value: float | None) -> SafeString:
-    return fragments.unknown("It is down.") if value is None else format_html("{}", f"{value:+.0f}".replace("-", "−"))
+    return (
+        fragments.unknown("The broker is down.")
+        if value is None
+        else format_html("{}", f"{value:+.0f}".replace("-", "−"))
+    )
 
 
 @register.filter
 def skew_tone(value: float | None) -> str:
-    """How far from the mean, as one of four tints."""
+    """CSS class of a deviation from the mean, in four steps."""
     far = abs(value or 0)
     return "" if far < 10 else "skew1" if far < 25 else "skew2" if far < 50 else "skew3"
 
 
 @register.simple_tag(takes_context=True)
 def url_with(context: RequestContext, **changes: Any) -> str:
-    """This page's address with some parameters changed; an empty value drops one."""
+    """URL of this page with changed query parameters. An empty value removes a parameter."""
     query = context["request"].GET.copy()
     for name, value in changes.items():
         if value in ("", None):
             query.pop(name, None)
         else:
             query[name] = str(value)
-    return "?" + query.urlencode()
+    return f"?{query.urlencode()}"
+
+
+@register.simple_tag(takes_context=True)
+def choice_url(context: RequestContext, name: str, value: str) -> str:
+    """URL of the first page of this list with another value of one query parameter."""
+    return url_with(context, **{name: value, "page": ""})
+
+
+@register.inclusion_tag("console/parts/search.html", takes_context=True)
+def search_box(context: RequestContext, url_name: str, label: str) -> dict[str, Any]:
+    """The filter field of a list. `url_name` "": the list is a part of this page."""
+    return {"url": reverse(url_name) if url_name else "", "label": label, "q": context["q"]}
+
+
+LINES_SHOWN_MAX = 50
+
+
+@register.inclusion_tag("console/parts/first_lines.html")
+def first_lines(lines: list[str]) -> dict[str, Any]:
+    """The first sentences of a long list, and the number of the others."""
+    return {"shown": lines[:LINES_SHOWN_MAX], "more": max(0, len(lines) - LINES_SHOWN_MAX)}
 
 
 @register.inclusion_tag("console/parts/th.html", takes_context=True)
 def th(context: RequestContext, label: str, column: str = "", kind: str = "", hint: str = "") -> dict[str, Any]:
-    """A column's head; with `column` it sorts by it, the other way round when it does already. `kind`: num for figures."""
+    """A column header. `column`: a click sorts by it, a second click reverses the order. `kind`: num for right-aligned figures."""
     page_sort = getattr(context.get("page"), "sort", "")
-    now = page_sort.lstrip("-") == column if column else False
-    descending = now and page_sort.startswith("-")
+    sorted_by = page_sort.lstrip("-") == column if column else False
+    descending = sorted_by and page_sort.startswith("-")
     first = "-" if kind == "num" else ""
-    wanted = (column if descending else f"-{column}") if now else f"{first}{column}"
+    next_sort = (column if descending else f"-{column}") if sorted_by else f"{first}{column}"
     return {
-        "label": label, "kind": kind, "hint": hint, "column": column,
-        "href": url_with(context, sort=wanted, page="") if column else "",
-        "order": ("descending" if descending else "ascending") if now else "",
-    }  # fmt: skip
+        "label": label,
+        "kind": kind,
+        "hint": hint,
+        "column": column,
+        "href": url_with(context, sort=next_sort, page="") if column else "",
+        "order": ("descending" if descending else "ascending") if sorted_by else "",
+    }
 
 
 @register.inclusion_tag("console/parts/pager.html", takes_context=True)
 def pager(context: RequestContext, page: Any, what: str) -> dict[str, Any]:
-    """Where a list stands, and its neighbours. No cap hides rows: the total is always said."""
+    """Position in a list, links to the previous and next page, and the total number of rows."""
     return {
-        "page": page, "what": what[:-1] if page.total == 1 else what,
+        "page": page,
+        "what": what[:-1] if page.total == 1 else what,
         "before": url_with(context, page=page.page - 1 if page.page > 2 else "") if page.page > 1 else "",
         "after": url_with(context, page=page.page + 1) if page.page < page.pages else "",
-    }  # fmt: skip
+    }
 
 
 @register.inclusion_tag("console/parts/curl.html", takes_context=True)
 def curl(context: RequestContext, method: str, path: str, body: Any = None) -> dict[str, Any]:
-    """The REST call that does the same as the form beside it."""
+    """The REST call that corresponds to the form on the page."""
     request = context["request"]
     return {
         "method": method,
@@ -118,23 +195,23 @@ def curl(context: RequestContext, method: str, path: str, body: Any = None) -> d
 
 @register.inclusion_tag("console/parts/curl_acts.html", takes_context=True)
 def curl_acts(context: RequestContext, noun: str, number: int, verbs: list[str]) -> dict[str, Any]:
-    """The REST calls that do the same as buttons without a form of their own."""
+    """The REST calls that correspond to the buttons on the page."""
     address = context["request"].build_absolute_uri(f"/api/v1/{noun}/{number}/")
     return {"urls": [address + verb for verb in verbs]}
 
 
 @register.filter
-def reading(config: Any, value: str) -> SafeString:
-    """A config's value with what a person reads in it: a length of time, a size, no limit."""
-    said = fragments.config_text(config.name, value)
-    if said == fragments.NO_LIMIT:
-        return format_html('<span title="{}">{}</span>', value, said)
-    return format_html('{} <span class="sub">{}</span>', value, said) if said else format_html("{}", value or "–")
+def config_value(config: Any, value: str) -> SafeString:
+    """A config value, followed by its meaning as a duration or size, or "unlimited" instead of it."""
+    text = fragments.config_text(config.name, value)
+    if text == fragments.NO_LIMIT:
+        return format_html('<span title="{}">{}</span>', value, text)
+    return format_html('{} <span class="sub">{}</span>', value, text) if text else format_html("{}", value or "–")
 
 
 @register.simple_tag
 def object_link(change: Any) -> SafeString:
-    """What a change was about, as a link where it has a page."""
+    """The object of a change, as a link if it has a page."""
     pages = {"topic": "topic", "move": "move", "plan": "plan", "group": "group"}
     name = change.object_name
     if change.object_kind not in pages or not name:
@@ -151,9 +228,13 @@ ALERT_PAGES: dict[str, tuple[str, str, str]] = {
     "partitions_under_min_isr": ("topics", "?only=problems&internal=1", "topics with problems"),
     "partitions_under_replicated": ("topics", "?only=problems&internal=1", "topics with problems"),
     "drift": ("topics", "?only=drift", "drift"),
-    "copies_damaged": ("moves", "?tab=damage", "damaged copies"),
+    "copies_damaged": ("moves", "?tab=damage", "damaged replicas"),
     "changes_unknown": ("audit", "?outcome=unknown", "unknown outcomes"),
-    "groups": ("groups", "?sort=-lag_records", "groups"),
+    "group_data_lost": ("group", "?sort=-lag_records", "group"),
+    "group_retention": ("group", "?sort=-lag_records", "group"),
+    "group_falling_behind": ("group", "?sort=-lag_records", "group"),
+    "group_stopped": ("group", "?sort=-lag_records", "group"),
+    "group_stalled": ("group", "?sort=-lag_records", "group"),
     "broker_down": ("broker", "", "broker"),
     "broker_silent": ("broker", "", "broker"),
     "disk_failed": ("broker", "", "broker"),
@@ -166,23 +247,33 @@ ALERT_PAGES: dict[str, tuple[str, str, str]] = {
 
 
 @register.simple_tag
+def alert_title(alert: Any) -> str:
+    """The short text of an alert."""
+    return brief(alert.kind, alert.subject, alert.text)
+
+
+@register.simple_tag
 def alert_link(alert: Any) -> SafeString:
-    """Where an alert is looked into; nothing for those without a page."""
+    """Link to the page about an alert; empty if there is none."""
     if alert.kind not in ALERT_PAGES:
         return format_html("")
-    name, query, words = ALERT_PAGES[alert.kind]
+    name, query, label = ALERT_PAGES[alert.kind]
+    if name == "group":
+        if not alert.subject:
+            return format_html('<a class="go" href="{}{}">groups</a>', reverse("groups"), query)
+        return format_html('<a class="go" href="{}">{}</a>', reverse("group", args=[alert.subject]), alert.subject)
     own = name in ("broker", "move", "job")
     address = reverse(name, args=[alert.subject] if own else []) + query
-    return format_html('<a class="go" href="{}">{}</a>', address, f"{words} {alert.subject}" if own else words)
+    return format_html('<a class="go" href="{}">{}</a>', address, f"{label} {alert.subject}" if own else label)
 
 
 @register.simple_tag
 def typed_or(typed: dict[str, str], config: Any) -> str:
-    """What was typed for a config, or its own value; empty where the default holds."""
+    """The submitted value of a config, else its override; empty if the default applies."""
     return typed.get(config.name, config.value if config.source == "topic" else "")
 
 
 @register.simple_tag
 def points(series: list[tuple[float, float]]) -> str:
-    """A chart's past, as [[times], [values]]."""
+    """Points of a chart as JSON: [[times in s], [values]]."""
     return json.dumps([[round(t, 1) for t, _ in series], [v for _, v in series]])

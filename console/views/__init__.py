@@ -1,1 +1,1 @@
-"""Pages. Law: each view parses, asks one selector or calls one service, and shapes; a refusal becomes a sentence beside its field."""
+"""Views. A view parses the request, calls selectors or one service, and renders. A rejection is shown next to its form field."""

@@ -1,4 +1,4 @@
-"""ACL bindings. Law: the page says where brokers enforce them."""
+"""ACLs: list, create, delete."""
 
 from __future__ import annotations
 
@@ -6,66 +6,75 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from console.forms import AclForm, WhyForm
-from console.views.shell import go, listing, missing, operator, page, said, signed_in, who
+from console.views.shell import (
+    actor,
+    flash,
+    list_options,
+    not_found,
+    operator_required,
+    redirect_to,
+    render_page,
+    viewer_required,
+)
 from controlplane.selectors import acls
-from controlplane.services import Refused
+from controlplane.services import Rejected
 from controlplane.services import acls as services
 
 
-@signed_in
+@viewer_required
 def acl_list(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()
-    found = acls.acl_list(query=query, **listing(request, "resource_name"))
-    return page(request, "console/acls.html", {"page": found, "q": query}, nav="acls")
+    found = acls.acl_list(query=query, **list_options(request, "resource_name"))
+    return render_page(request, "console/acls.html", {"page": found, "q": query}, nav="acls")
 
 
-@operator
+@operator_required
 def create(request: HttpRequest) -> HttpResponse:
     form = AclForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         v = dict(form.cleaned_data)
         try:
-            services.create_acl(who=who(request), **v)
-        except Refused as error:
+            services.create_acl(actor=actor(request), **v)
+        except Rejected as error:
             form.refuse(error)
         else:
-            said(
+            flash(
                 request,
-                f"{v['permission']} {v['operation']} on {v['resource_type']} {v['resource_name']} for {v['principal']} is stored.",
+                f"ACL created: {v['permission']} {v['operation']} on {v['resource_type']} {v['resource_name']} for {v['principal']}.",
             )
-            return go("acls")
+            return redirect_to("acls")
     names = ("resource_type", "pattern_type", "resource_name", "principal", "host", "operation", "permission")
     body = {n: form[n].value() or n.upper() for n in names}
     context = {"form": form, "body": body}
-    return page(
+    return render_page(
         request, "console/acl_new.html", context, nav="acls", status=400 if form.is_bound and form.errors else 200
     )
 
 
-@operator
+@operator_required
 def delete(request: HttpRequest, acl_id: int) -> HttpResponse:
     row = acls.acl_row(acl_id)
     if row is None:
-        return missing(request, f"binding {acl_id}", "acls", nav="acls")
+        return not_found(request, f"ACL {acl_id}", "acls", nav="acls")
     form = WhyForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            services.delete_acl(acl_id, who=who(request), why=form.cleaned_data["why"])
-        except Refused as error:
+            services.delete_acl(acl_id, actor=actor(request), comment=form.cleaned_data["comment"])
+        except Rejected as error:
             form.refuse(error)
         else:
-            said(request, f"Binding {acl_id} is removed.")
-            return go("acls")
+            flash(request, f"ACL {acl_id} deleted.")
+            return redirect_to("acls")
     context = {
-        "title": f"Remove binding {acl_id}",
+        "title": f"Delete ACL {acl_id}",
         "form": form,
         "lines": [
             f"{row.permission} {row.operation} on {row.resource_type} {row.resource_name} ({row.pattern_type}) for {row.principal} from {row.host}.",
-            f"Stored by {row.created_by}.",
+            f"Created by {row.created_by}.",
         ],
-        "button": f"Remove the {row.permission} for {row.principal}",
+        "button": f"Delete the {row.permission} ACL of {row.principal}",
         "back": reverse("acls"),
         "method": "DELETE",
         "path": f"acls/{acl_id}",
     }
-    return page(request, "console/confirm.html", context, nav="acls")
+    return render_page(request, "console/confirm.html", context, nav="acls")

@@ -1,16 +1,142 @@
-"""What is wrong now, since when, and what to do; what was wrong lately."""
+"""Alerts: the list, the page of one alert with its incident, acknowledgement, notes, silences, runbooks."""
 
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_POST
 
-from console.views.shell import listing, page, signed_in
-from controlplane.selectors import alerts
+from console import runbooks
+from console.alert_forms import NoteForm, SilenceForm
+from console.next_steps import buttons
+from console.panels import lazy
+from console.views.actions import ImmediateAction, run_immediately
+from console.views.shell import (
+    actor,
+    flash,
+    list_options,
+    not_found,
+    operator_required,
+    redirect_to,
+    rejected,
+    render_page,
+    viewer_required,
+)
+from controlplane.selectors import alerts, incidents
+from controlplane.services import Rejected
+from controlplane.services import incidents as services
+
+IMMEDIATE: dict[str, ImmediateAction] = {
+    "acknowledge": ImmediateAction(services.acknowledge, "Alert {0} acknowledged.", "withdraw"),
+    "withdraw": ImmediateAction(services.withdraw, "Acknowledgement of alert {0} withdrawn."),
+}
 
 
-@signed_in
+@viewer_required
 def alert_list(request: HttpRequest) -> HttpResponse:
     ended = request.GET.get("only", "") == "ended"
-    found = alerts.alert_list(ended=ended, **listing(request, "-ended_at" if ended else "severity"))
-    context = {"page": found, "ended": ended, "silent": None if ended else alerts.silence()}
-    return page(request, "console/alerts.html", context, nav="alerts")
+    found = alerts.alert_list(ended=ended, **list_options(request, "-ended_at" if ended else "severity"))
+    context = {"page": found, "tab": "ended" if ended else "open", "silent": None if ended else alerts.silence()}
+    return render_page(request, "console/alerts.html", context, nav="alerts")
+
+
+@viewer_required
+def alert(request: HttpRequest, alert_id: int) -> HttpResponse:
+    return _page(request, alert_id, NoteForm())
+
+
+@operator_required
+def act(request: HttpRequest, alert_id: int, verb: str) -> HttpResponse:
+    row = alerts.alert_row(alert_id)
+    if row is None or verb not in (*IMMEDIATE, "note", "silence"):
+        return not_found(request, f"alert operation “{verb}”", "alerts", nav="alerts")
+    if verb == "silence":
+        return _silence(request, row)
+    if request.method != "POST":
+        return redirect_to("alert", alert_id)
+    if verb == "note":
+        return _note(request, alert_id)
+    return run_immediately(request, IMMEDIATE[verb], alert_id, page="alert", act="alert-act", nav="alerts")
+
+
+def _note(request: HttpRequest, alert_id: int) -> HttpResponse:
+    form = NoteForm(request.POST)
+    if form.is_valid():
+        try:
+            services.add_note(alert_id, form.cleaned_data["text"], actor=actor(request))
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            return redirect_to("alert", alert_id)
+    return _page(request, alert_id, form, status=400)
+
+
+def _silence(request: HttpRequest, row: alerts.AlertRow) -> HttpResponse:
+    form = SilenceForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        v = form.cleaned_data
+        subject = row.subject if v["scope"] == "object" else None
+        try:
+            made = services.silence(row.kind, subject, v["minutes"], actor=actor(request), comment=v["comment"])
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, f"Silenced until {made.ends_at:%Y-%m-%d %H:%M} UTC.", reverse("silence-end", args=[made.pk]))
+            return redirect_to("alert", row.id)
+    context = {
+        "a": row,
+        "form": form,
+        "body": {"kind": row.kind, "subject": row.subject, "minutes": 60, "comment": "COMMENT"},
+    }
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/alert_silence.html", context, nav="alerts", status=status)
+
+
+def _page(request: HttpRequest, alert_id: int, form: NoteForm, *, status: int = 200) -> HttpResponse:
+    if alerts.alert_row(alert_id) is None:
+        return not_found(request, f"alert {alert_id}", "alerts", nav="alerts")
+    detail = lazy(incidents.incident_detail, alert_id)
+    context = {
+        "alert_id": alert_id,
+        "d": detail,
+        "steps": lazy(lambda: buttons(detail().next_steps)),
+        "form": form,
+        "verbs": ["acknowledge", "withdraw", "notes"],
+    }
+    return render_page(request, "console/alert.html", context, nav="alerts", status=status)
+
+
+@viewer_required
+def silence_list(request: HttpRequest) -> HttpResponse:
+    page = alerts.silence_list(**list_options(request, "-ends_at"))
+    return render_page(request, "console/silences.html", {"page": page, "tab": "silences"}, nav="alerts")
+
+
+@require_POST
+@operator_required
+def end_silence(request: HttpRequest, silence_id: int) -> HttpResponse:
+    try:
+        services.end_silence(silence_id, actor=actor(request))
+    except Rejected as error:
+        return rejected(request, error, reverse("silences"), nav="alerts")
+    flash(request, f"Silence {silence_id} ended.")
+    return redirect_to("silences")
+
+
+@require_POST
+@operator_required
+def start_process(request: HttpRequest, name: str) -> HttpResponse:
+    try:
+        services.start_process(name, actor=actor(request))
+    except Rejected as error:
+        return rejected(request, error, reverse("alerts"), nav="alerts")
+    flash(request, f"The supervisor starts {name}.")
+    return redirect_to("overview")
+
+
+@viewer_required
+def runbook(request: HttpRequest, kind: str) -> HttpResponse:
+    text = runbooks.html(kind)
+    if text is None:
+        return not_found(request, f"runbook “{kind}”", "alerts", nav="alerts")
+    return render_page(request, "console/runbook.html", {"kind": kind, "text": text}, nav="alerts")

@@ -1,4 +1,4 @@
-"""Who did what, when, why, and how it ended."""
+"""The audit log: list of changes, one change with its diff."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from console.views.shell import listing, missing, page, signed_in
-from controlplane.selectors import changes, console_change
+from console.views.shell import list_options, not_found, render_page, viewer_required
+from controlplane.monitoring import change_marks
+from controlplane.selectors import changes
 
 OUTCOMES = ("pending", "confirmed", "unchanged", "refused", "unknown")
 KINDS = (
@@ -23,16 +24,19 @@ KINDS = (
     "scram",
     "quota",
     "archive",
+    "records",
 )
 
 
-@signed_in
+@viewer_required
 def audit(request: HttpRequest) -> HttpResponse:
     q = request.GET
     outcome = q.get("outcome", "") if q.get("outcome", "") in OUTCOMES else ""
     kind = q.get("kind", "") if q.get("kind", "") in KINDS else ""
-    query, by = q.get("q", "").strip(), q.get("who", "").strip()
-    found = changes.change_list(query=query, outcome=outcome, object_kind=kind, who=by, **listing(request, "-id"))
+    query, by = q.get("q", "").strip(), q.get("actor", "").strip()
+    found = changes.change_list(
+        query=query, outcome=outcome, object_kind=kind, actor=by, **list_options(request, "-id")
+    )
     context = {
         "page": found,
         "q": query,
@@ -42,19 +46,21 @@ def audit(request: HttpRequest) -> HttpResponse:
         "outcomes": OUTCOMES,
         "kinds": KINDS,
     }
-    return page(request, "console/audit.html", context, nav="audit")
+    return render_page(request, "console/audit.html", context, nav="audit")
 
 
-@signed_in
+@viewer_required
 def change(request: HttpRequest, change_id: int) -> HttpResponse:
-    row = console_change.change_row(change_id)
+    row = change_marks.change_row(change_id)
     if row is None:
-        return missing(request, f"change {change_id}", "audit", nav="audit")
-    return page(request, "console/change.html", {"c": row, "diff": difference(row.before, row.after)}, nav="audit")
+        return not_found(request, f"change {change_id}", "audit", nav="audit")
+    return render_page(
+        request, "console/change.html", {"c": row, "diff": difference(row.before, row.after)}, nav="audit"
+    )
 
 
 def difference(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
-    """(key, before, after) of what differs; dotted keys for nested values."""
+    """(key, before, after) of each different value, with dotted keys for nested values."""
 
     def flat(value: Any, name: str = "") -> dict[str, Any]:
         if isinstance(value, dict) and value:

@@ -1,47 +1,61 @@
-"""Consumer groups: the list, one group with its lag per partition and members, and deleting an empty one."""
+"""Consumer groups: list, one group with lag and members, deletion of an empty group."""
 
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 
 from console.forms import DestroyForm
-from console.views.shell import go, listing, missing, operator, page, said, signed_in, who
-from controlplane.selectors import console_history, groups
-from controlplane.services import Refused
+from console.fragments import outcome_label
+from console.views.shell import (
+    actor,
+    flash,
+    list_options,
+    not_found,
+    operator_required,
+    redirect_to,
+    render_page,
+    viewer_required,
+)
+from controlplane.monitoring import history
+from controlplane.selectors import groups
+from controlplane.services import Rejected
 from controlplane.services import groups as services
 
 
-@signed_in
+@viewer_required
 def group_list(request: HttpRequest) -> HttpResponse:
     query, topic = request.GET.get("q", "").strip(), request.GET.get("topic", "").strip()
-    found = groups.group_list(query=query, topic=topic, **listing(request, "group_id"))
-    return page(request, "console/groups.html", {"page": found, "q": query, "topic": topic}, nav="groups")
+    found = groups.group_list(query=query, topic=topic, **list_options(request, "group_id"))
+    return render_page(request, "console/groups.html", {"page": found, "q": query, "topic": topic}, nav="groups")
 
 
-@signed_in
+@viewer_required
 def group(request: HttpRequest, group_id: str) -> HttpResponse:
     detail = groups.group_detail(group_id)
     if detail is None:
-        return missing(request, f"group {group_id}", "groups", nav="groups")
-    lag = console_history.series(f"group:{group_id}", "lag_records")
-    return page(request, "console/group.html", {"g": detail, "lag": lag}, nav="groups")
+        return not_found(request, f"group {group_id}", "groups", nav="groups")
+    lag = history.series(f"group:{group_id}", "lag_records")
+    return render_page(request, "console/group.html", {"g": detail, "lag": lag}, nav="groups")
 
 
-@operator
+@operator_required
 def delete(request: HttpRequest, group_id: str) -> HttpResponse:
     detail = groups.group_detail(group_id)
     if detail is None:
-        return missing(request, f"group {group_id}", "groups", nav="groups")
+        return not_found(request, f"group {group_id}", "groups", nav="groups")
     form = DestroyForm(group_id, request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            outcome = services.delete_group(group_id, who=who(request), why=form.cleaned_data["why"])
-        except Refused as error:
+            outcome = services.delete_group(group_id, actor=actor(request), comment=form.cleaned_data["comment"])
+        except Rejected as error:
             form.refuse(error)
         else:
-            said(
-                request, f"Group {group_id}: {outcome}." if outcome != "confirmed" else f"Group {group_id} is deleted."
+            flash(
+                request,
+                f"Group {group_id} deleted."
+                if outcome == "confirmed"
+                else f"Group {group_id}: {outcome_label(outcome)}.",
             )
-            return go("groups")
+            return redirect_to("groups")
     status = 400 if form.is_bound and form.errors else 200
-    return page(request, "console/group_delete.html", {"g": detail, "form": form}, nav="groups", status=status)
+    return render_page(request, "console/group_delete.html", {"g": detail, "form": form}, nav="groups", status=status)

@@ -1,26 +1,34 @@
-"""Records of one partition: looked up on demand, bounded, decoded, escaped. The one page that waits for a broker, and it says how long."""
+"""Records of a topic: read from the brokers on demand, within limits, decoded, escaped."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.urls import reverse
 
-from console.forms import MessagesForm
-from console.views.shell import page, signed_in
-from controlplane.selectors import messages, topics
-from controlplane.selectors.messages import MessageRow
-from controlplane.services import Refused
+from console.message_forms import DEFAULTS, FILTER_FIELDS, MessagesForm
+from console.views.shell import render_page, viewer_required
+from controlplane.domain.record_query import RecordQuery, StartPosition
+from controlplane.selectors import topics
+from controlplane.selectors.messages import DOWNLOAD_RECORDS_MAX, MessageRow, message_line
+from controlplane.services import Rejected
+from controlplane.services.records import denied, download_records, read_records
 
 PREVIEW_CHARS = 160
-"""Characters of a value in its row; the whole of it is one press away."""
+"""Characters of a value in a row. A click shows the whole value."""
+
+HEX_PREVIEW_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A key or value as a person reads it. `kind`: null, json, text or hex; `whole` is laid out, `preview` is one line."""
+class DecodedValue:
+    """A key or value of a record. `kind`: null, json, text or hex. `whole` is formatted, `preview` is one line."""
 
     kind: str
     preview: str
@@ -28,57 +36,122 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class MessageRecord:
+    """`line`: the record as JSON, for the clipboard. `link`: the address of this record alone."""
+
     row: MessageRow
-    key: Shown
-    value: Shown
+    key: DecodedValue
+    value: DecodedValue
+    line: str
+    link: str
 
 
-@signed_in
-def look_up(request: HttpRequest) -> HttpResponse:
-    context: dict[str, Any] = {}
+@viewer_required
+def read_topic(request: HttpRequest) -> HttpResponse:
+    context: dict[str, Any] = {"may_not": denied(request.user, request.GET.get("topic", ""))}
     if "topic" not in request.GET:
-        context["form"] = MessagesForm(initial={"partition": 0, "start": "newest", "limit": 50})
-        return page(request, "console/messages.html", context, nav="messages")
-    data = request.GET.copy()
-    data.setdefault("partition", "0")
-    data.setdefault("start", "newest")
-    data.setdefault("limit", "50")
-    form = MessagesForm(data)
-    context["form"] = form
+        return _page(request, MessagesForm(initial=DEFAULTS), context)
+    form = _form(request.GET)
     if form.is_valid():
-        v = form.cleaned_data
-        context["topic_row"] = topics.topic_row(v["topic"])
+        query = form.query()
+        context["topic_row"] = topics.topic_row(query.topic)
         try:
-            read = messages.read_messages(v["topic"], v["partition"], **form.asked())
-        except Refused as error:
+            read = read_records(request.user, query, request.GET.get("resume", ""), form.formats())
+        except PermissionDenied as error:
+            return _page(request, form, {**context, "may_not": str(error)}, status=403)
+        except Rejected as error:
             form.refuse(error)
         else:
             context["read"] = read
-            context["records"] = [
-                Record(r, shown(r.key, "key" in r.binary), shown(r.value, "value" in r.binary)) for r in read.rows
-            ]
-            if read.rows:
-                context["next_offset"] = read.rows[-1].offset + 1
-                context["before_offset"] = max(read.start_offset or 0, read.rows[0].offset - (v["limit"] or 50))
-    status = 400 if form.errors else 200
-    return page(request, "console/messages.html", context, nav="messages", status=status)
+            context["records"] = message_records(query.topic, read.rows)
+            context["permalink"] = permalink(request.GET, query, read.rows)
+    return _page(request, form, context, status=400 if form.errors else 200)
 
 
-def shown(text: str | None, is_hex: bool) -> Shown:
-    """Decode what was read: JSON laid out, other text as it is, bytes that are no UTF-8 as hex."""
+@viewer_required
+def download(request: HttpRequest) -> HttpResponse:
+    """The records of a query as NDJSON, more than a page shows. The name of the file says if the read stopped before its end."""
+    form = _form(request.GET)
+    if form.is_valid():
+        try:
+            query = form.query()
+            whole = replace(query, limit=DOWNLOAD_RECORDS_MAX)
+            read = download_records(request.user, whole, request.GET.get("resume", ""), form.formats())
+        except PermissionDenied as error:
+            return _page(request, form, {"may_not": str(error)}, status=403)
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            lines = (message_line(query.topic, row) + "\n" for row in read.rows)
+            response = HttpResponse("".join(lines), content_type="application/x-ndjson")
+            end = "" if read.complete else f"-{read.stopped}"
+            response.headers["Content-Disposition"] = f'attachment; filename="{query.topic}{end}.ndjson"'
+            response.headers["Weir-Complete"] = str(read.complete).lower()
+            return response
+    return _page(request, form, {}, status=400)
+
+
+def _form(given: QueryDict) -> MessagesForm:
+    data = given.copy()
+    for name, value in DEFAULTS.items():
+        data.setdefault(name, value)
+    return MessagesForm(data)
+
+
+def _page(request: HttpRequest, form: MessagesForm, context: dict[str, Any], status: int = 200) -> HttpResponse:
+    more = {"form": form, "filtered": any(request.GET.get(name) for name in FILTER_FIELDS)}
+    return render_page(request, "console/messages.html", {**more, **context}, nav="messages", status=status)
+
+
+def message_records(topic: str, rows: Sequence[MessageRow]) -> list[MessageRecord]:
+    return [
+        MessageRecord(
+            r,
+            decode(r.key, "key" in r.binary),
+            decode(r.value, "value" in r.binary),
+            message_line(topic, r),
+            _address({"topic": topic, "partitions": r.partition, "start": "offset", "offset": r.offset, "limit": 1}),
+        )
+        for r in rows
+    ]
+
+
+def permalink(given: QueryDict, query: RecordQuery, rows: Sequence[MessageRow]) -> str:
+    """The address of a query that finds the same records later: a start relative to now becomes a timestamp. The newest records start at the oldest
+    that was found."""
+    values = {name: value for name, value in given.items() if value and name != "resume"}
+    at_ms = None
+    if query.start is StartPosition.MINUTES:
+        at_ms = int(datetime.now(UTC).timestamp() * 1000) - (query.minutes or 0) * 60_000
+    elif query.start is StartPosition.LATEST:
+        at_ms = min((r.timestamp_ms for r in rows if r.timestamp_ms is not None), default=None)
+    if at_ms is not None and at_ms < datetime.max.replace(tzinfo=UTC).timestamp() * 1000:
+        at = datetime.fromtimestamp(at_ms // 1000, UTC)
+        values |= {"start": StartPosition.TIMESTAMP.value, "time": f"{at:%Y-%m-%dT%H:%M:%S}"}
+        values.pop("minutes", None)
+    return _address(values)
+
+
+def _address(values: dict[str, Any]) -> str:
+    query = QueryDict(mutable=True)
+    query.update(values)
+    return f"{reverse('messages')}?{query.urlencode()}"
+
+
+def decode(text: str | None, is_hex: bool) -> DecodedValue:
+    """JSON is indented, other text is unchanged, bytes that are not UTF-8 are hex."""
     if text is None:
-        return Shown("null", "null", "")
+        return DecodedValue("null", "null", "")
     if is_hex:
         pairs = [text[i : i + 2] for i in range(0, len(text), 2)]
         lines = [" ".join(pairs[i : i + 16]) for i in range(0, len(pairs), 16)]
-        return Shown("hex", " ".join(pairs[:32]), "\n".join(lines))
+        return DecodedValue("hex", " ".join(pairs[:HEX_PREVIEW_BYTES]), "\n".join(lines))
     if text[:1] in "{[":
         try:
-            return Shown("json", _line(text), json.dumps(json.loads(text), indent=2, ensure_ascii=False))
+            return DecodedValue("json", _line(text), json.dumps(json.loads(text), indent=2, ensure_ascii=False))
         except (ValueError, RecursionError):
             pass
-    return Shown("text", _line(text), text)
+    return DecodedValue("text", _line(text), text)
 
 
 def _line(text: str) -> str:

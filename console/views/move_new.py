@@ -1,5 +1,6 @@
-"""A new move in three steps: choose partitions, choose where, review with numbers. Law: the steps live in the address; nothing is written
-before the last button, and what the review shows is what runs (the same `plan`)."""
+"""New move in three steps: select partitions, choose target brokers, review.
+
+The state of the steps is in the URL. Nothing is written before the last button. The review and the move use the same plan."""
 
 from __future__ import annotations
 
@@ -11,44 +12,53 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, QueryDict
 
 from console.forms import MoveForm
-from console.views.shell import go, operator, page, said, who
+from console.views.shell import actor, flash, operator_required, redirect_to, render_page
+from controlplane.domain.scope import (
+    DrainScope,
+    FillScope,
+    PartitionsScope,
+    Placement,
+    ReplicationFactorScope,
+    Scope,
+    TopicScope,
+    to_json,
+)
+from controlplane.domain.text import size_text
 from controlplane.selectors import brokers, partitions, topics
 from controlplane.selectors.partitions import PartitionRow
-from controlplane.services import Refused, plans, proposals, rebalancing
+from controlplane.services import Rejected, plans, proposals, rebalance
 from controlplane.services import moves as services
-from controlplane.words import size_text
 
 KINDS = {
     "partitions": "Partitions of a topic",
     "topic": "A whole topic",
     "drain": "Drain a broker or rack",
-    "fill": "Fill a broker or rack",
-    "replication_factor": "Change a replication factor",
+    "fill": "Rebalance onto a broker or rack",
+    "replication_factor": "Change replication factor",
     "rebalance": "Rebalance by goals",
-    "plan": "A plan as Kafka's JSON",
+    "plan": "Import reassignment JSON",
 }
 PARTITIONS_SHOWN_MAX = 500
-"""Partitions that can be chosen by hand on one page; a whole topic, a broker or the REST API take any number."""
+"""Partitions that can be selected on one page. A whole topic, a broker and the REST API have no limit."""
 
 REVIEWED_MAX = 2_000
-"""Partitions of a pasted plan that its review carries along in the page; more are saved as a plan."""
+"""Partitions of an imported plan that the review page can carry. A larger plan must be saved first."""
 
 PARTS_SHOWN_MAX = 200
-"""Rows of the review; the sums above them are over all."""
+"""Rows of the review. The totals include all partitions."""
 
 RACK = "rack:"
-"""Before a rack's name, where a broker's number may stand, too."""
-
+"""Prefix of a rack name in a field that also accepts a broker id."""
 
 PLAN_BODY = {
     "scope": {"version": 1, "partitions": [{"topic": "TOPIC", "partition": 0, "replicas": [1, 2, 3]}]},
     "name": "NAME",
-    "why": "WHY",
+    "comment": "COMMENT",
 }
-"""What the REST call beside the pasted plan carries."""
+"""Body of the REST call that saves an imported plan."""
 
 
-@operator
+@operator_required
 def new(request: HttpRequest) -> HttpResponse:
     q = request.GET
     kind = q.get("kind", "partitions") if q.get("kind", "partitions") in KINDS else "partitions"
@@ -60,19 +70,19 @@ def new(request: HttpRequest) -> HttpResponse:
         "topic": q.get("topic", "").strip(),
     }
     if request.method == "POST" and "plan" in request.POST:
-        return _imported(request, context)
+        return _import_plan(request, context)
     if request.method == "POST":
-        return _write(request, context)
+        return _submit(request, context)
     if step == "review":
         return _review(request, context)
     if kind == "rebalance":
-        return go("rebalance")
+        return redirect_to("rebalance")
     if kind == "partitions" and step == "where":
-        return _where(request, context)
+        return _choose_targets(request, context)
     if context["topic"]:
         context["topic_row"] = topics.topic_row(context["topic"])
         if context["topic_row"] is None:
-            context["error"] = f"There is no topic {context['topic']}."
+            context["error"] = f"Topic {context['topic']} does not exist."
         elif kind == "partitions":
             context["partitions"] = partitions.partition_list(context["topic"], per_page=PARTITIONS_SHOWN_MAX)
     context |= {
@@ -82,141 +92,146 @@ def new(request: HttpRequest) -> HttpResponse:
         "broker": q.get("broker", ""),
         "factor": q.get("factor", ""),
     }
-    return page(request, "console/move_choose.html", context, nav="moves")
+    return render_page(request, "console/move_choose.html", context, nav="moves")
 
 
-def _imported(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-    """A plan that was pasted or chosen as a file: too long for an address, so that its review is the answer to a POST that writes nothing. One of
-    many partitions is saved instead: its page shows them a hundred at a time."""
+def _import_plan(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+    """An imported plan, pasted or uploaded. It is too long for a URL, so the response of this POST is the review and nothing is written. A plan
+    of more than REVIEWED_MAX partitions must be saved; its page shows 100 partitions at a time."""
     file = request.FILES.get("file")
-    why = request.POST.get("why", "")
+    comment = request.POST.get("comment", "")
     try:
         text = file.read().decode() if file is not None else request.POST["plan"].strip()  # type: ignore[union-attr]
-        scope = services.known_scope(json.loads(text)) if text else {}
-        if scope.get("kind") != "partitions":
-            raise Refused('Paste what kafka-reassign-partitions reads: {"version": 1, "partitions": [...]}.', "scope")
-        if request.POST.get("act") == "save":
-            row = plans.save_plan(scope, name=request.POST.get("name", ""), who=who(request), why=why, override=True)
-            said(request, f"Plan {row.pk} is saved; it holds no partition until a move is made of it.")
-            return go("plan", row.pk)
-        if len(scope["partitions"]) > REVIEWED_MAX:
-            raise Refused(
-                f"It names {len(scope['partitions'])} partitions: save it as a plan, whose page shows them all."
+        value = json.loads(text) if text else {}
+        scope = services.parse_scope(value) if "partitions" in value else None
+        if not isinstance(scope, PartitionsScope):
+            raise Rejected(
+                'Enter JSON in the format of kafka-reassign-partitions: {"version": 1, "partitions": [...]}.', "scope"
             )
-        return _reviewed(request, context, scope)
+        if request.POST.get("act") == "save":
+            row = plans.save_plan(
+                scope, name=request.POST.get("name", ""), actor=actor(request), comment=comment, override=True
+            )
+            flash(request, f"Plan {row.pk} saved. It locks no partition until a move of it is created.")
+            return redirect_to("plan", row.pk)
+        if len(scope.partitions) > REVIEWED_MAX:
+            raise Rejected(
+                f"The plan has {len(scope.partitions)} partitions, more than a review shows. Save it as a plan."
+            )
+        return _render_review(request, context, scope)
     except (ValueError, AttributeError) as error:
         reason = (
-            f"This is not JSON: {error}" if isinstance(error, ValueError) else "An object with partitions is needed."
+            f"Invalid JSON: {error}" if isinstance(error, ValueError) else "The JSON must be an object with partitions."
         )
-    except Refused as error:
+    except Rejected as error:
         reason = error.reason
-    shown = request.POST.get("plan", "")
     context |= {
         "kind": "plan",
-        "plan": shown,
+        "plan": request.POST.get("plan", ""),
         "plan_name": request.POST.get("name", ""),
-        "why": why,
+        "comment": comment,
         "error": reason,
         "plan_body": PLAN_BODY,
     }
-    return page(request, "console/move_choose.html", context, nav="moves", status=400)
+    return render_page(request, "console/move_choose.html", context, nav="moves", status=400)
 
 
-def _where(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-    """Step two: target replicas per chosen partition, by hand or spread over chosen brokers."""
+def _choose_targets(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+    """Step 2: target replicas of each selected partition, typed or distributed across selected brokers."""
     q = request.GET
-    rows = _chosen(context["topic"], q)
+    rows = _selected_partitions(context["topic"], q)
     over = [int(b) for b in q.getlist("over") if b.isdigit()]
     context |= {"over": over, "chosen": [str(p.index) for p in rows], "query": q}
     if not rows:
-        context["error"] = "Choose at least one partition."
+        context["error"] = "Select at least one partition."
         context["topic_row"] = topics.topic_row(context["topic"])
         context["partitions"] = partitions.partition_list(context["topic"], per_page=PARTITIONS_SHOWN_MAX)
-        return page(request, "console/move_choose.html", context, nav="moves", status=400)
+        return render_page(request, "console/move_choose.html", context, nav="moves", status=400)
     if over and len(over) < max(len(p.replicas) for p in rows):
         context["error"] = (
-            f"{len(over)} brokers cannot hold {max(len(p.replicas) for p in rows)} replicas of a partition; choose more."
+            f"{len(over)} brokers are too few for {max(len(p.replicas) for p in rows)} replicas per partition. Select more."
         )
         over = []
     context["rows"] = [
         {
             "p": p,
             "name": f"r{p.index}",
-            "to": ",".join(map(str, spread(i, len(p.replicas), over) if over else p.replicas)),
+            "to": ",".join(map(str, round_robin(i, len(p.replicas), over) if over else p.replicas)),
         }
         for i, p in enumerate(rows)
     ]
-    return page(request, "console/move_where.html", context, nav="moves")
+    return render_page(request, "console/move_where.html", context, nav="moves")
 
 
-def spread(place: int, replicas: int, over: list[int]) -> list[int]:
-    """Replicas of the `place`-th partition, taking turns over brokers so that leaders spread too."""
-    return [over[(place + j) % len(over)] for j in range(replicas)]
+def round_robin(position: int, replicas: int, over: list[int]) -> list[int]:
+    """Target replicas of the partition at `position`. The first replica rotates, so preferred leaders are distributed too."""
+    return [over[(position + j) % len(over)] for j in range(replicas)]
 
 
-def _chosen(topic: str, q: QueryDict) -> list[PartitionRow]:
-    wanted = {int(p) for p in q.getlist("p") if p.isdigit()}
-    if not wanted:
+def _selected_partitions(topic: str, q: QueryDict) -> list[PartitionRow]:
+    selected = {int(p) for p in q.getlist("p") if p.isdigit()}
+    if not selected:
         return []
-    return [p for p in partitions.partition_list(topic, per_page=PARTITIONS_SHOWN_MAX).rows if p.index in wanted]
+    return [p for p in partitions.partition_list(topic, per_page=PARTITIONS_SHOWN_MAX).rows if p.index in selected]
 
 
-def _scope(kind: str, q: QueryDict) -> dict[str, Any]:
-    """The scope as `services.moves` takes it. Raises Refused for what cannot be read."""
+def _scope(kind: str, q: QueryDict) -> Scope:
+    """The scope that the form requests. Raises Rejected for values that cannot be parsed."""
     topic = q.get("topic", "").strip()
     if kind in ("drain", "fill"):
-        whole, _, rack = q.get("broker", "").partition(RACK)
-        return (
-            {"kind": kind, "rack": rack} if rack and not whole else {"kind": kind, "broker": _number(whole, "broker")}
-        )
+        broker, _, rack = q.get("broker", "").partition(RACK)
+        made = DrainScope if kind == "drain" else FillScope
+        return made(rack=rack) if rack and not broker else made(broker=_number(broker, "broker"))
     if kind == "rebalance":
-        return rebalancing.scope_of(q.getlist("goal"), _share(q.get("tolerance", "")))
+        return rebalance.scope_of(q.getlist("goal"), _fraction(q.get("tolerance", "")))
     if kind == "topic":
-        return {"kind": kind, "topic": topic, "brokers": [_number(b, "broker") for b in q.getlist("over")]}
+        return TopicScope(topic, tuple(_number(b, "broker") for b in q.getlist("over")))
     if kind == "replication_factor":
-        return {"kind": kind, "topic": topic, "replication_factor": _number(q.get("factor", ""), "replication factor")}
-    parts = [
-        {
-            "topic": topic,
-            "partition": int(p),
-            "replicas": [_number(b, "broker") for b in re.split(r"[\s,]+", q.get(f"r{p}", "").strip()) if b],
-        }
+        return ReplicationFactorScope(topic, _number(q.get("factor", ""), "replication factor"))
+    parts = (
+        Placement(
+            topic,
+            int(p),
+            tuple(_number(b, "broker") for b in re.split(r"[\s,]+", q.get(f"r{p}", "").strip()) if b),
+        )
         for p in q.getlist("p")
         if p.isdigit()
-    ]
-    return {"kind": kind, "partitions": parts}
+    )
+    return PartitionsScope(tuple(parts))
 
 
 def _number(text: str, what: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise Refused(f"“{text}” is no {what}; write a number.", "scope") from None
+        raise Rejected(f"“{text}” is not a {what}. Enter a number.", "scope") from None
 
 
-def _share(text: str) -> float | None:
+def _fraction(text: str) -> float | None:
     try:
         return float(text) if text else None
     except ValueError:
-        raise Refused(f"“{text}” is no share of the mean; write 0.1 for a tenth.", "tolerance") from None
+        raise Rejected(f"“{text}” is not a fraction. Enter 0.1 for 10 %.", "tolerance") from None
 
 
 def _review(request: HttpRequest, context: dict[str, Any], form: MoveForm | None = None) -> HttpResponse:
-    """Step three: the numbers. A GET asks the plan anew; after a refused POST the form comes back with the reason."""
+    """Step 3: the review. A GET plans again; after a rejected POST the form shows the reason."""
     try:
         scope = form.cleaned_data["scope"] if form is not None else _scope(context["kind"], request.GET)
-        return _reviewed(request, context, scope, form)
-    except Refused as error:
-        return page(request, "console/move_review.html", {**context, "error": error.reason}, nav="moves", status=400)
+        return _render_review(request, context, scope, form)
+    except Rejected as error:
+        return render_page(
+            request, "console/move_review.html", {**context, "error": error.reason}, nav="moves", status=400
+        )
 
 
-def _reviewed(
-    request: HttpRequest, context: dict[str, Any], scope: Mapping[str, Any], form: MoveForm | None = None
+def _render_review(
+    request: HttpRequest, context: dict[str, Any], scope: Scope, form: MoveForm | None = None
 ) -> HttpResponse:
     throttle = form.cleaned_data.get("throttle_bytes_per_s") if form is not None else None
     preview = services.preview_move(scope, throttle)
     copies = sum(len(set(p.replicas_to) - set(p.replicas_from)) for p in preview.parts)
-    amount = "size not known" if preview.bytes_to_copy is None else size_text(preview.bytes_to_copy)
+    amount = "unknown size" if preview.bytes_to_copy is None else size_text(preview.bytes_to_copy)
     button = (
         f"Move {copies} replica{'' if copies == 1 else 's'}, {amount}"
         if copies
@@ -231,22 +246,22 @@ def _reviewed(
         "parts": preview.parts[:PARTS_SHOWN_MAX],
         "copies": copies,
         "button": button,
-        "form": form or MoveForm(initial={"scope": json.dumps(scope)}),
-        "body": {"scope": scope, "start": True, **caps},
+        "form": form or MoveForm(initial={"scope": json.dumps(to_json(scope))}),
+        "body": {"scope": to_json(scope), "start": True, **caps},
     }
     status = 409 if form is not None and form.errors else 200
-    return page(request, "console/move_review.html", context, nav="moves", status=status)
+    return render_page(request, "console/move_review.html", context, nav="moves", status=status)
 
 
-def _write(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+def _submit(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     form = MoveForm(request.POST)
     if not form.is_valid():
         if "scope" in form.cleaned_data:
             return _review(request, context, form)
-        return page(
+        return render_page(
             request,
             "console/move_review.html",
-            {**context, "error": "The reviewed move was lost on the way; begin again."},
+            {**context, "error": "The form has no reviewed move. Start over."},
             status=400,
         )
     v = form.cleaned_data
@@ -264,26 +279,26 @@ def _write(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
             )
         }
         if request.POST.get("act") == "propose":
-            return _proposed(request, v, caps)
+            return _request_approval(request, v, caps)
         if request.POST.get("act") == "save":
-            plan = plans.save_plan(v["scope"], who=who(request), why=v["why"], override=True)
-            said(request, f"Plan {plan.pk} is saved; it holds no partition until a move is made of it.")
-            return go("plan", plan.pk)
-        move = services.plan_move(v["scope"], who=who(request), why=v["why"], **caps)
+            plan = plans.save_plan(v["scope"], actor=actor(request), comment=v["comment"], override=True)
+            flash(request, f"Plan {plan.pk} saved. It locks no partition until a move of it is created.")
+            return redirect_to("plan", plan.pk)
+        move = services.plan_move(v["scope"], actor=actor(request), comment=v["comment"], **caps)
         if request.POST.get("act") == "start":
-            services.start_move(move.pk, who=who(request), why=v["why"])
-            said(request, f"Move {move.pk} has started.")
+            services.start_move(move.pk, actor=actor(request), comment=v["comment"])
+            flash(request, f"Move {move.pk} started.")
         else:
-            said(request, f"Move {move.pk} is planned; nothing moves until it is started.")
-    except Refused as error:
+            flash(request, f"Move {move.pk} planned. Nothing moves until you start it.")
+    except Rejected as error:
         form.refuse(error)
         return _review(request, context, form)
-    return go("move", move.pk)
+    return redirect_to("move", move.pk)
 
 
-def _proposed(request: HttpRequest, v: Mapping[str, Any], caps: Mapping[str, Any]) -> HttpResponse:
-    """It goes against a safety refusal: written down, and proposed to another operator."""
-    move = services.plan_move(v["scope"], who=who(request), why=v["why"], override=True, **caps)
-    row = proposals.propose("move.approve", str(move.pk), {"start": True}, who=who(request), why=v["why"])
-    said(request, f"Move {move.pk} is planned and proposed; it begins when another operator approves.")
-    return go("proposal", row.pk)
+def _request_approval(request: HttpRequest, v: Mapping[str, Any], caps: Mapping[str, Any]) -> HttpResponse:
+    """Plans a move that overrides a safety check and requests the approval of another operator."""
+    move = services.plan_move(v["scope"], actor=actor(request), comment=v["comment"], override=True, **caps)
+    row = proposals.propose("move.approve", str(move.pk), {"start": True}, actor=actor(request), comment=v["comment"])
+    flash(request, f"Move {move.pk} planned, approval requested. It starts when another operator approves.")
+    return redirect_to("proposal", row.pk)

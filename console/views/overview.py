@@ -1,29 +1,56 @@
-"""The first page: is it well, and if not, what is it."""
+"""The overview page: open incidents, health, key figures, problems, active moves, recent changes."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from django.http import HttpRequest, HttpResponse
 
-from console.views.shell import page, signed_in
-from controlplane.selectors import brokers, changes, console_history, groups, moves, partitions
+from console.next_steps import StepButton, buttons
+from console.panels import lazy
+from console.views.shell import render_page, viewer_required
+from controlplane.monitoring import history
+from controlplane.selectors import brokers, changes, groups, incidents, moves, partitions
+from controlplane.selectors.alerts import AlertRow
+from controlplane.selectors.next_steps import next_steps
 
+INCIDENTS_SHOWN = 5
 SHOWN = 8
-"""Rows of each panel; a link leads to all of them and says how many."""
+"""Rows of each panel. A link shows all rows."""
 
 
-@signed_in
+@dataclass(frozen=True, slots=True)
+class IncidentNote:
+    """An incident with the buttons of its next step."""
+
+    cause: AlertRow
+    severity: str
+    effects: list[AlertRow]
+    steps: list[StepButton]
+
+
+def _incident_notes(found: list[incidents.IncidentRow]) -> list[IncidentNote]:
+    return [
+        IncidentNote(i.cause, i.severity, i.effects, buttons(next_steps(i.cause)[:1])) for i in found[:INCIDENTS_SHOWN]
+    ]
+
+
+@viewer_required
 def overview(request: HttpRequest) -> HttpResponse:
-    return page(
+    found = lazy(incidents.incident_list)
+    return render_page(
         request,
         "console/overview.html",
         {
-            "brokers": brokers.broker_list(),
-            "problems": partitions.in_trouble(SHOWN),
-            "lagging": groups.group_list(sort="-lag_records", per_page=SHOWN),
-            "moves": moves.move_list(working=True, per_page=SHOWN),
-            "changes": changes.change_list(per_page=SHOWN),
-            "rate": console_history.series("cluster", "records_per_s"),
-            "lag": console_history.series("cluster", "lag_records"),
+            "incidents": lazy(lambda: _incident_notes(found())),
+            "incidents_more": lazy(lambda: max(0, len(found()) - INCIDENTS_SHOWN)),
+            "brokers": lazy(brokers.broker_list),
+            "problems": lazy(partitions.in_trouble, SHOWN),
+            "lagging": lazy(groups.group_list, sort="-lag_records", per_page=SHOWN),
+            "moves": lazy(moves.move_list, working=True, per_page=SHOWN),
+            "changes": lazy(changes.change_list, per_page=SHOWN, reads=False),
+            "rate": lazy(history.series, "cluster", "records_per_s"),
+            "lag": lazy(history.series, "cluster", "lag_records"),
         },
         nav="overview",
     )

@@ -1,4 +1,4 @@
-"""Plans: the list, one with its parts, what differs, and the acts upon it. Law: an act carries the digest of the plan that was read."""
+"""Plans: list, one plan, comparison, and the operations on it. An operation carries the digest of the plan that the user has seen."""
 
 from __future__ import annotations
 
@@ -8,37 +8,46 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from console.forms import MoveOfPlanForm, WhyForm
-from console.views.shell import go, listing, missing, operator, page, said, signed_in, who
-from controlplane.selectors import moves, plans
+from console.views.shell import (
+    actor,
+    flash,
+    list_options,
+    not_found,
+    operator_required,
+    redirect_to,
+    render_page,
+    viewer_required,
+)
+from controlplane.domain.text import size_text, some
+from controlplane.selectors import plans, recoveries
 from controlplane.selectors.plans import PlanRow
-from controlplane.services import Refused, schedules
+from controlplane.services import Rejected, schedules
 from controlplane.services import moves as move_services
 from controlplane.services import plans as services
-from controlplane.words import size_text, some
 
 
-@signed_in
+@viewer_required
 def plan_list(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()
     dropped = request.GET.get("only", "") == "dropped"
     context = {
-        "page": plans.plan_list(query=query, dropped=dropped, **listing(request, "-id")),
+        "page": plans.plan_list(query=query, dropped=dropped, **list_options(request, "-id")),
         "q": query,
         "dropped": dropped,
-        "damaged": moves.findings_open(),
+        "damaged": recoveries.damage_reports_open(),
     }
-    return page(request, "console/plans.html", context, nav="moves")
+    return render_page(request, "console/plans.html", context, nav="moves")
 
 
-@signed_in
+@viewer_required
 def plan(request: HttpRequest, plan_id: int) -> HttpResponse:
     row = plans.plan_row(plan_id)
     if row is None:
-        return missing(request, f"plan {plan_id}", "plans", nav="moves")
-    where = listing(request, "topic")
+        return not_found(request, f"plan {plan_id}", "plans", nav="moves")
+    where = list_options(request, "topic")
     parts = plans.plan_parts(plan_id, page=where["page"], per_page=100)
     others = [p for p in plans.plan_list(per_page=20).rows if p.id != plan_id]
-    return page(
+    return render_page(
         request,
         "console/plan.html",
         {
@@ -46,20 +55,20 @@ def plan(request: HttpRequest, plan_id: int) -> HttpResponse:
             "page": parts,
             "others": others,
             "path": f"plans/{row.id}",
-            "move_label": f"Move {some(row.copies, 'replica')} by it",
+            "move_label": f"Start a move ({some(row.copies, 'replica')})",
         },
         nav="moves",
     )
 
 
-@signed_in
+@viewer_required
 def difference(request: HttpRequest, plan_id: int) -> HttpResponse:
     other = request.GET.get("other", "")
     row, second = plans.plan_row(plan_id), plans.plan_row(int(other)) if other.isdigit() else None
     if row is None or (other.isdigit() and second is None):
-        return missing(request, f"plan {plan_id if row is None else other}", "plans", nav="moves")
+        return not_found(request, f"plan {plan_id if row is None else other}", "plans", nav="moves")
     found = plans.difference(plan_id, second.id if second is not None else None)
-    return page(
+    return render_page(
         request,
         "console/plan_difference.html",
         {"p": row, "p_text": str(plan_id), "second": second, "d": found},
@@ -67,75 +76,92 @@ def difference(request: HttpRequest, plan_id: int) -> HttpResponse:
     )
 
 
-@operator
+@operator_required
 def act(request: HttpRequest, plan_id: int, verb: str) -> HttpResponse:
     row = plans.plan_row(plan_id)
     if row is None or verb not in ("approve", "move", "drop"):
-        return missing(request, f"plan {plan_id}" if row is None else f"act “{verb}” on a plan", "plans", nav="moves")
+        return not_found(
+            request, f"plan {plan_id}" if row is None else f"plan operation “{verb}”", "plans", nav="moves"
+        )
     if verb == "move":
         return _move(request, row)
     form = WhyForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        why = form.cleaned_data["why"]
+        comment = form.cleaned_data["comment"]
         try:
             if verb == "approve":
-                services.approve_plan(row.id, request.POST.get("digest", ""), who=who(request), why=why)
+                services.approve_plan(row.id, request.POST.get("digest", ""), actor=actor(request), comment=comment)
             else:
-                services.drop_plan(row.id, who=who(request), why=why)
-        except Refused as error:
+                services.drop_plan(row.id, actor=actor(request), comment=comment)
+        except Rejected as error:
             form.refuse(error)
         else:
-            said(request, f"Plan {row.id} is {'approved' if verb == 'approve' else 'dropped'}.")
-            return go("plan", row.id)
-    sentences = {
-        "approve": ["A move that is made of it is approved, too, with your name.", "What it says cannot change any more."],
-        "drop": ["It leaves the list; what it said stays in the database, and its digest in the audit."],
-    }  # fmt: skip
-    labels = {"approve": f"Approve plan {row.id}", "drop": f"Drop plan {row.id}"}
+            flash(request, f"Plan {row.id} {'approved' if verb == 'approve' else 'archived'}.")
+            return redirect_to("plan", row.id)
+    effects = {
+        "approve": ["A move of this plan is approved too, with your name.", "The plan cannot change."],
+        "drop": ["The plan moves to the archived plans. The audit log keeps its digest."],
+    }
+    labels = {"approve": f"Approve plan {row.id}", "drop": f"Archive plan {row.id}"}
     context: dict[str, Any] = {
-        "title": labels[verb], "form": form, "button": labels[verb], "back": reverse("plan", args=[row.id]),
-        "lines": [_summary(row), f"Its digest is {row.digest}.", *sentences[verb]],
-        "hidden": {"digest": row.digest}, "method": "POST" if verb == "approve" else "DELETE",
+        "title": labels[verb],
+        "form": form,
+        "button": labels[verb],
+        "back": reverse("plan", args=[row.id]),
+        "lines": [_summary(row), f"Digest: {row.digest}", *effects[verb]],
+        "hidden": {"digest": row.digest},
+        "method": "POST" if verb == "approve" else "DELETE",
         "path": f"plans/{row.id}/approve" if verb == "approve" else f"plans/{row.id}",
-        "body": {"digest": row.digest, "why": "WHY"} if verb == "approve" else {"why": "WHY"},
-    }  # fmt: skip
-    return page(request, "console/confirm.html", context, nav="moves", status=_status(form))
+        "body": {"digest": row.digest, "comment": "COMMENT"} if verb == "approve" else {"comment": "COMMENT"},
+    }
+    return render_page(request, "console/confirm.html", context, nav="moves", status=_status(form))
 
 
 def _move(request: HttpRequest, row: PlanRow) -> HttpResponse:
-    """Make a move of it: at once, in a window, or only planned."""
+    """Create a move of the plan: start it now, run it in a maintenance window, or only plan it."""
     form = MoveOfPlanForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         v = form.cleaned_data
         caps = {k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s", "compare")}
         try:
-            schedules.check(form.window())
-            move = services.move_of(row.id, request.POST.get("digest", ""), who=who(request), why=v["why"], caps=caps)
-            if form.window() is not None:
-                schedules.schedule_move(move.pk, form.window(), who=who(request), why=v["why"])
+            window = form.window()
+            schedules.check(schedules.parse_window(window))
+            move = services.move_of(
+                row.id, request.POST.get("digest", ""), actor=actor(request), comment=v["comment"], caps=caps
+            )
+            if window is not None:
+                schedules.schedule_move(move.pk, window, actor=actor(request), comment=v["comment"])
             elif v["start"] and not move.overrides:
-                move_services.start_move(move.pk, who=who(request), why=v["why"])
-        except Refused as error:
+                move_services.start_move(move.pk, actor=actor(request), comment=v["comment"])
+        except Rejected as error:
             form.refuse(error)
         else:
-            said(request, f"Move {move.pk} is made of plan {row.id}.")
-            return go("move", move.pk)
+            flash(request, f"Move {move.pk} created from plan {row.id}.")
+            return redirect_to("move", move.pk)
     lines = [
         _summary(row),
-        "It is refused where a partition was placed anew since the plan was made; the difference against now shows where.",
-        f"Approved by {row.approved_by}." if row.approved_by else "It is not approved: in a window it begins only once its move is.",
-    ]  # fmt: skip
-    body = {"digest": row.digest, "parts_in_flight_max": 8, "start": True, "why": "WHY"}
+        "The move is rejected if the assignment of a partition has changed since the plan was made. Compare with now shows where.",
+        f"Approved by {row.approved_by}."
+        if row.approved_by
+        else "The plan is not approved: in a maintenance window the move starts only after its approval.",
+    ]
+    body = {"digest": row.digest, "parts_in_flight_max": 8, "start": True, "comment": "COMMENT"}
     context = {
-        "title": f"Move by plan {row.id}", "form": form, "lines": lines, "button": f"Move {some(row.copies, 'replica')}",
-        "back": reverse("plan", args=[row.id]), "hidden": {"digest": row.digest}, "method": "POST",
-        "path": f"plans/{row.id}/move", "body": body,
-    }  # fmt: skip
-    return page(request, "console/confirm.html", context, nav="moves", status=_status(form))
+        "title": f"Move from plan {row.id}",
+        "form": form,
+        "lines": lines,
+        "button": f"Move {some(row.copies, 'replica')}",
+        "back": reverse("plan", args=[row.id]),
+        "hidden": {"digest": row.digest},
+        "method": "POST",
+        "path": f"plans/{row.id}/move",
+        "body": body,
+    }
+    return render_page(request, "console/confirm.html", context, nav="moves", status=_status(form))
 
 
 def _summary(row: PlanRow) -> str:
-    amount = "an amount not known" if row.bytes_to_copy is None else size_text(row.bytes_to_copy)
+    amount = "unknown size" if row.bytes_to_copy is None else size_text(row.bytes_to_copy)
     return f"{row.title}: {some(row.parts, 'partition')}, {some(row.copies, 'replica')} to copy, {amount}."
 
 

@@ -1,5 +1,6 @@
-"""Acts that override a safety refusal: proposed by one operator, decided by another. Law: both see the same lines; who may not approve sees the
-button and why it is not his."""
+"""Approval requests: operations that override a safety check, requested by one operator and decided by another.
+
+Both operators see the same review. An operator without the right to approve sees the disabled button and the reason."""
 
 from __future__ import annotations
 
@@ -9,89 +10,109 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from console.forms import DecideForm, ProposeForm
-from console.views.shell import go, listing, missing, operator, page, refused, said, signed_in, who
-from controlplane.selectors import proposals
-from controlplane.services import Refused
+from console.fragments import state_label
+from console.views.shell import (
+    actor,
+    flash,
+    list_options,
+    not_found,
+    operator_required,
+    redirect_to,
+    rejected,
+    render_page,
+    viewer_required,
+)
+from controlplane.services import Rejected
+from controlplane.services import proposal_rows as proposals
 from controlplane.services import proposals as services
 
-TABS = (("", "all"), ("open", "open"), ("decided", "decided"))
+TABS = (("", "All"), ("open", "Open"), ("decided", "Decided"))
 
 
-@signed_in
+@viewer_required
 def proposal_list(request: HttpRequest) -> HttpResponse:
     q = request.GET
     state = q.get("state", "") if q.get("state", "") in dict(TABS) else ""
     query = q.get("q", "").strip()
-    found = proposals.proposal_list(who(request), query=query, state=state, **listing(request, "-id"))
+    found = proposals.proposal_list(actor(request), query=query, state=state, **list_options(request, "-id"))
     context = {"page": found, "q": query, "state": state, "tabs": TABS}
-    return page(request, "console/proposals.html", context, nav="proposals")
+    return render_page(request, "console/proposals.html", context, nav="proposals")
 
 
-@operator
+@operator_required
 def new(request: HttpRequest) -> HttpResponse:
-    """What would be proposed, and the reason for it."""
+    """The review of an approval request, and the form for its reason."""
     kind, target = request.GET.get("kind", ""), request.GET.get("target", "")
     arguments: dict[str, Any] = {"start": True} if request.GET.get("start") else {}
     back = reverse("proposals")
     try:
         shown, digest = services.shown(kind, target, arguments)
-    except Refused as error:
-        return refused(request, error, back, nav="proposals")
+    except Rejected as error:
+        return rejected(request, error, back, nav="proposals")
     form = ProposeForm(request.POST or None, initial={"shown_hash": digest})
     if request.method == "POST" and form.is_valid():
         v = form.cleaned_data
         try:
-            row = services.propose(kind, target, arguments, who=who(request), why=v["why"], shown_hash=v["shown_hash"])
-        except Refused as error:
+            row = services.propose(
+                kind, target, arguments, actor=actor(request), comment=v["comment"], shown_hash=v["shown_hash"]
+            )
+        except Rejected as error:
             form.refuse(error)
         else:
-            said(request, f"Proposal {row.pk} waits for another operator.")
-            return go("proposal", row.pk)
+            flash(request, f"Approval request {row.pk} created. Another operator must approve it.")
+            return redirect_to("proposal", row.pk)
     context = {
-        "title": shown.title, "form": form, "lines": [*shown.lines, "Nothing happens before another operator approves."],
-        "button": "Propose it", "back": back, "method": "POST", "path": "proposals",
-        "body": {"kind": kind, "target": target, "arguments": arguments, "why": "WHY", "shown_hash": digest},
-    }  # fmt: skip
+        "title": shown.title,
+        "form": form,
+        "lines": [*shown.lines, "Nothing changes until another operator approves."],
+        "button": "Request approval",
+        "back": back,
+        "method": "POST",
+        "path": "proposals",
+        "body": {"kind": kind, "target": target, "arguments": arguments, "comment": "COMMENT", "shown_hash": digest},
+    }
     status = 409 if form.is_bound and form.errors else 200
-    return page(request, "console/confirm.html", context, nav="proposals", status=status)
+    return render_page(request, "console/confirm.html", context, nav="proposals", status=status)
 
 
-@signed_in
+@viewer_required
 def proposal(request: HttpRequest, proposal_id: int) -> HttpResponse:
-    row = proposals.proposal_row(proposal_id, who(request))
+    row = proposals.proposal_row(proposal_id, actor(request))
     if row is None:
-        return missing(request, f"proposal {proposal_id}", "proposals", nav="proposals")
+        return not_found(request, f"approval request {proposal_id}", "proposals", nav="proposals")
     if request.method == "POST":
         return _decide(request, proposal_id)
-    return _shown(request, row, DecideForm())
+    return _render_proposal(request, row, DecideForm())
 
 
-@operator
+@operator_required
 def _decide(request: HttpRequest, proposal_id: int) -> HttpResponse:
     form = DecideForm(request.POST)
-    yes = request.POST.get("act") == "approve"
+    approves = request.POST.get("act") == "approve"
     if form.is_valid():
-        why = form.cleaned_data["why"]
+        comment = form.cleaned_data["comment"]
         try:
-            decided = (services.approve if yes else services.reject)(proposal_id, who=who(request), why=why)
-        except Refused as error:
+            decided = (services.approve if approves else services.reject)(
+                proposal_id, actor=actor(request), comment=comment
+            )
+        except Rejected as error:
             form.refuse(error)
         else:
-            said(request, f"Proposal {proposal_id} is {decided.state}. {decided.detail}")
-            return go("proposal", proposal_id)
-    row = proposals.proposal_row(proposal_id, who(request))
+            flash(request, f"Approval request {proposal_id}: {state_label(decided.state)}. {decided.detail}")
+            return redirect_to("proposal", proposal_id)
+    row = proposals.proposal_row(proposal_id, actor(request))
     assert row is not None
-    return _shown(request, row, form)
+    return _render_proposal(request, row, form)
 
 
-def _shown(request: HttpRequest, row: proposals.ProposalRow, form: DecideForm) -> HttpResponse:
-    own = row.proposed_by == who(request)
+def _render_proposal(request: HttpRequest, row: proposals.ProposalRow, form: DecideForm) -> HttpResponse:
+    own = row.proposed_by == actor(request)
     context = {
         "p": row,
         "form": form,
         "own": own,
         "p_text": str(row.id),
-        "body": {"why": "WHY"},
+        "body": {"comment": "COMMENT"},
         "facts": sorted(row.shown["facts"].items()),
     }
-    return page(request, "console/proposal.html", context, nav="proposals", status=409 if form.errors else 200)
+    return render_page(request, "console/proposal.html", context, nav="proposals", status=409 if form.errors else 200)

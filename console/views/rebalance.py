@@ -1,5 +1,6 @@
-"""Proposals to rebalance: goals in their order, before and after per broker. Law: nothing is written here; the button leads to the review of an
-ordinary move, which makes the same proposal of what is there then."""
+"""Rebalance proposal: goals by priority, before and after per broker.
+
+Writes nothing. The button opens the review of a move, which computes the proposal again from the present state."""
 
 from __future__ import annotations
 
@@ -9,25 +10,33 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from console.views.shell import page, signed_in
-from controlplane.services import Refused, rebalancing
-from controlplane.services.rebalancing import GOALS, TOLERANCE_DEFAULT, Load
-from controlplane.words import some
+from console.views.shell import render_page, viewer_required
+from controlplane.domain.text import some
+from controlplane.services import Rejected
+from controlplane.services import rebalance as rebalancing
+from controlplane.services.rebalance import GOALS, TOLERANCE_DEFAULT, Load
 
 CHANGES_SHOWN_MAX = 200
-"""Rows of changes on the page; the sums above them are over all."""
-WORDS = {
-    "rack": "partitions that share a rack needlessly",
+"""Changes shown on the page. The totals include all changes."""
+GOAL_METRICS = {
+    "rack": "partitions with avoidable replicas in one rack",
     "disk": "bytes per broker",
     "replicas": "replicas per broker",
     "leaders": "preferred leaders per broker",
-    "traffic": "records per second led by a broker",
+    "traffic": "inbound records per second of a broker's leaders",
+}
+
+COLUMNS = {
+    "replicas": "Replicas",
+    "leaders": "Leaders",
+    "bytes": "Disk, MB",
+    "records_per_s": "Records in /s",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Before and after, and how far from the mean of all, in per cent."""
+    """Values before and after, and their deviations from the mean of all brokers in per cent."""
 
     before: float
     after: float
@@ -35,31 +44,43 @@ class Figure:
     skew_after: float | None
 
 
-@signed_in
+@viewer_required
 def rebalance(request: HttpRequest) -> HttpResponse:
     q = request.GET
-    asked = [g for g in q.getlist("goal") if g]
+    selected = [g for g in q.getlist("goal") if g]
     tolerance = q.get("tolerance", "")
     context: dict[str, object] = {
-        "goals": [(g, WORDS[g], g in asked or not asked) for g in _ordered(asked)], "tolerance": tolerance or TOLERANCE_DEFAULT,
-    }  # fmt: skip
+        "goals": [(g, GOAL_METRICS[g], g in selected or not selected) for g in _ordered(selected)],
+        "tolerance": tolerance or TOLERANCE_DEFAULT,
+    }
     try:
-        p = rebalancing.proposed(asked or None, _number(tolerance), CHANGES_SHOWN_MAX)
-    except Refused as error:
-        return page(request, "console/rebalance.html", {**context, "error": error.reason}, nav="brokers", status=400)
-    query = urlencode([("kind", "rebalance"), ("step", "review"), *(("goal", g) for g in p.scope["goals"]),
-                       ("tolerance", p.scope["tolerance"])])  # fmt: skip
+        p = rebalancing.proposed(selected or None, _number(tolerance), CHANGES_SHOWN_MAX)
+    except Rejected as error:
+        return render_page(
+            request, "console/rebalance.html", {**context, "error": error.reason}, nav="brokers", status=400
+        )
+    query = urlencode(
+        [
+            ("kind", "rebalance"),
+            ("step", "review"),
+            *(("goal", g) for g in p.scope.goals),
+            ("tolerance", str(p.scope.tolerance)),
+        ]
+    )
     context |= {
-        "p": p, "rows": _rows(p.before, p.after), "words": WORDS, "review": f"{reverse('move-new')}?{query}",
-        "button": f"Review the move: {some(p.copies, 'replica')} copied, {some(p.changes_total, 'partition')} touched",
-        "body": {"goals": p.scope["goals"], "tolerance": p.scope["tolerance"]},
-    }  # fmt: skip
-    return page(request, "console/rebalance.html", context, nav="brokers")
+        "p": p,
+        "rows": _rows(p.before, p.after),
+        "columns": COLUMNS.values(),
+        "review": f"{reverse('move-new')}?{query}",
+        "button": f"Review ({some(p.copies, 'replica move')}, {some(p.changes_total, 'partition')})",
+        "body": {"goals": p.scope.goals, "tolerance": p.scope.tolerance},
+    }
+    return render_page(request, "console/rebalance.html", context, nav="brokers")
 
 
-def _ordered(asked: list[str]) -> list[str]:
-    """What was asked for in its order, the others behind it."""
-    first = [g for g in dict.fromkeys(asked) if g in GOALS]
+def _ordered(selected: list[str]) -> list[str]:
+    """All goals, the selected ones first in their order."""
+    first = [g for g in dict.fromkeys(selected) if g in GOALS]
     return [*first, *(g for g in GOALS if g not in first)]
 
 
@@ -67,15 +88,14 @@ def _number(text: str) -> float | None:
     try:
         return float(text) if text else None
     except ValueError:
-        raise Refused(f"“{text}” is no share of the mean; write 0.1 for a tenth.", "tolerance") from None
+        raise Rejected(f"“{text}” is not a fraction. Enter 0.1 for 10 %.", "tolerance") from None
 
 
 def _rows(before: list[Load], after: list[Load]) -> list[tuple[int, list[tuple[str, Figure]]]]:
-    """Per broker, its figures under their column's name."""
-    columns = ("replicas", "leaders", "bytes", "records_per_s")
+    """(broker id, [(column, figure)]) in the order of COLUMNS."""
     means = {
         (c, i): sum(getattr(x, c) for x in loads) / len(loads) if loads else 0.0
-        for c in columns
+        for c in COLUMNS
         for i, loads in enumerate((before, after))
     }
 
@@ -92,7 +112,7 @@ def _rows(before: list[Load], after: list[Load]) -> list[tuple[int, list[tuple[s
                         getattr(b, c), getattr(a, c), skew(getattr(b, c), means[c, 0]), skew(getattr(a, c), means[c, 1])
                     ),
                 )
-                for c in columns
+                for c in COLUMNS
             ],
         )
         for b, a in zip(before, after, strict=True)

@@ -1,55 +1,65 @@
-"""Rolling restarts: the review, the page of one, and the acts upon it. Law: what is done to a process stands on the page before it is done."""
+"""Rolling restarts: list, review, one restart, and the operations on it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 
 from console.forms import WhyForm
-from console.views.moves import Act
-from console.views.shell import go, listing, missing, operator, page, refused, said, signed_in, who
+from console.views.actions import ActionButton, ImmediateAction, run_immediately
+from console.views.shell import (
+    actor,
+    flash,
+    list_options,
+    not_found,
+    operator_required,
+    redirect_to,
+    render_page,
+    viewer_required,
+)
 from controlplane.selectors import brokers, restarts
-from controlplane.services import Refused
-from controlplane.services import restarting as services
+from controlplane.services import Rejected
+from controlplane.services import rolling_restart as services
 
-AT_ONCE: dict[str, tuple[Callable[..., Any], str, str]] = {
-    "pause": (services.pause_restart, "Rolling restart {0} is paused: no further broker goes.", "resume"),
-    "resume": (services.resume_restart, "Rolling restart {0} goes on.", "pause"),
-    "cancel": (services.cancel_restart, "Rolling restart {0} is being cancelled.", ""),
+IMMEDIATE: dict[str, ImmediateAction] = {
+    "pause": ImmediateAction(
+        services.pause_restart, "Rolling restart {0} paused: no further broker is restarted.", "resume"
+    ),
+    "resume": ImmediateAction(services.resume_restart, "Rolling restart {0} resumed.", "pause"),
+    "cancel": ImmediateAction(services.cancel_restart, "Rolling restart {0} is cancelling."),
 }
 
 
-@signed_in
+@viewer_required
 def restart_list(request: HttpRequest) -> HttpResponse:
-    where = listing(request, "-id")
-    context = {"page": restarts.restart_list(page=where["page"], per_page=where["per_page"])}
-    return page(request, "console/restarts.html", context, nav="brokers")
+    options = list_options(request, "-id")
+    context = {"page": restarts.restart_list(page=options["page"], per_page=options["per_page"])}
+    return render_page(request, "console/restarts.html", context, nav="brokers")
 
 
-@operator
+@operator_required
 def new(request: HttpRequest) -> HttpResponse:
     rows = brokers.broker_list()
-    named = request.POST if request.method == "POST" else request.GET
-    chosen = [int(b) for b in named.getlist("b") if b.isdigit()] or [b.broker_id for b in rows if b.alive]
+    parameters = request.POST if request.method == "POST" else request.GET
+    chosen = [int(b) for b in parameters.getlist("b") if b.isdigit()] or [b.broker_id for b in rows if b.alive]
     form = WhyForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            made = services.start_restart(chosen, who=who(request), why=form.cleaned_data["why"])
-        except Refused as error:
+            made = services.start_restart(chosen, actor=actor(request), comment=form.cleaned_data["comment"])
+        except Rejected as error:
             form.refuse(error)
         else:
-            said(request, f"Rolling restart {made.pk} has begun.")
-            return go("restart", made.pk)
+            flash(request, f"Rolling restart {made.pk} started.")
+            return redirect_to("restart", made.pk)
     turns = [(b, brokers.safe_to_restart(b.broker_id)) for i in chosen for b in rows if b.broker_id == i]
-    many = f"{len(turns)} broker{'' if len(turns) == 1 else 's'}"
+    count = f"{len(turns)} broker{'' if len(turns) == 1 else 's'}"
     context = {
-        "turns": turns, "form": form, "button": f"Restart {many}, one after the other",
-        "body": {"brokers": chosen, "why": "WHY"}, "working": restarts.working_restart(),
-    }  # fmt: skip
-    return page(
+        "turns": turns,
+        "form": form,
+        "button": f"Restart {count}, one at a time",
+        "body": {"brokers": chosen, "comment": "COMMENT"},
+        "working": restarts.working_restart(),
+    }
+    return render_page(
         request,
         "console/restart_new.html",
         context,
@@ -58,39 +68,42 @@ def new(request: HttpRequest) -> HttpResponse:
     )
 
 
-@signed_in
+@viewer_required
 def restart(request: HttpRequest, restart_id: int) -> HttpResponse:
     row = restarts.restart_row(restart_id)
     if row is None:
-        return missing(request, f"rolling restart {restart_id}", "brokers", nav="brokers")
-    return page(
+        return not_found(request, f"rolling restart {restart_id}", "brokers", nav="brokers")
+    return render_page(
         request,
         "console/restart.html",
-        {"r": row, "acts": acts(row), "at_once": [a.verb for a in acts(row)]},
+        {"r": row, "acts": buttons(row), "immediate": [b.verb for b in buttons(row)]},
         nav="brokers",
     )
 
 
-def acts(row: restarts.RestartRow) -> list[Act]:
-    left = sum(1 for t in row.turns if t.state == "waiting")
+def buttons(row: restarts.RestartRow) -> list[ActionButton]:
+    queued = sum(1 for t in row.turns if t.state == "waiting")
     labels = {
-        "pause": Act("pause", f"Pause: {left} wait", "No further broker goes; the one under way is waited for.", True),
-        "resume": Act("resume", f"Resume: {left} to go", "The next broker goes when it is safe.", True, "primary"),
-        "cancel": Act("cancel", f"Cancel: spare {left}", "Those that had no turn keep running; the one under way is waited for.", True),
-    }  # fmt: skip
+        "pause": ActionButton(
+            "pause", f"Pause ({queued} queued)", "The current restart finishes, no further broker is restarted.", True
+        ),
+        "resume": ActionButton(
+            "resume", f"Resume ({queued} queued)", "The next broker restarts when it is safe.", True, "primary"
+        ),
+        "cancel": ActionButton(
+            "cancel",
+            f"Cancel ({queued} not restarted)",
+            "The current restart finishes, the queued brokers are not restarted.",
+            True,
+        ),
+    }
     return [labels[verb] for verb in row.can]
 
 
-@operator
+@operator_required
 def act(request: HttpRequest, restart_id: int, verb: str) -> HttpResponse:
-    if restarts.restart_row(restart_id) is None or verb not in AT_ONCE:
-        return missing(request, f"act “{verb}” on a rolling restart", "brokers", nav="brokers")
+    if restarts.restart_row(restart_id) is None or verb not in IMMEDIATE:
+        return not_found(request, f"rolling restart operation “{verb}”", "brokers", nav="brokers")
     if request.method != "POST":
-        return go("restart", restart_id)
-    service, sentence, undo = AT_ONCE[verb]
-    try:
-        service(restart_id, who=who(request))
-    except Refused as error:
-        return refused(request, error, reverse("restart", args=[restart_id]), nav="brokers")
-    said(request, sentence.format(restart_id), reverse("restart-act", args=[restart_id, undo]) if undo else "")
-    return go("restart", restart_id)
+        return redirect_to("restart", restart_id)
+    return run_immediately(request, IMMEDIATE[verb], restart_id, page="restart", act="restart-act", nav="brokers")

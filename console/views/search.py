@@ -1,16 +1,16 @@
-"""The search in the top bar: topics and groups by a part of their name."""
+"""Search of the top bar: topics and groups by a part of their name."""
 
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 
-from console.views.shell import page, signed_in
+from console.views.shell import render_page, viewer_required
 from controlplane.selectors import groups, topics
 
 SHOWN = 20
 
 
-@signed_in
+@viewer_required
 def search(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()
     context = {
@@ -18,4 +18,4 @@ def search(request: HttpRequest) -> HttpResponse:
         "topics": topics.topic_list(query=query, internal=True, per_page=SHOWN),
         "groups": groups.group_list(query=query, per_page=SHOWN),
     }
-    return page(request, "console/search.html", context)
+    return render_page(request, "console/search.html", context)

@@ -1,7 +1,7 @@
-"""What every page shares: who may look, the frame around it, and how a refusal, an absence or a lost database looks. Law: no domain.
+"""Shared by all views: access decorators, the page frame, error pages, flash messages and redirects. Contains no domain logic.
 
-Called by all views. A page is shown whole; htmx takes the part it wants out of it (`#main`, or a panel), so there is one template for the
-page, the partial and what a live update reads again.
+A page, its partials and its live updates have one template. htmx selects `#main` from a whole page. A live update requests some panels, and the
+template renders only these (`console.panels`).
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 
 from console import cells
-from controlplane.selectors import live
+from console.panels import RequestedPanels, lazy
+from controlplane.monitoring import live_selectors
 from controlplane.selectors.common import as_dict
 from controlplane.selectors.overview import overview
-from controlplane.selectors.proposals import open_count
-from controlplane.services import Refused
+from controlplane.services import Rejected
+from controlplane.services.proposal_rows import open_count
 
 THEMES = ("auto", "light", "dark", "contrast")
 THEME_COOKIE = "weir_theme"
 PER_PAGE = 50
 
-CONTENT_POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
@@ -41,86 +42,107 @@ NAV = (
     ("topics", "Topics", "t"),
     ("groups", "Groups", "g"),
     ("moves", "Moves", "m"),
-    ("proposals", "Proposals", "r"),
+    ("proposals", "Approvals", "r"),
     ("messages", "Messages", "e"),
     ("acls", "ACLs", "a"),
-    ("pipeline", "Pipeline", "p"),
+    ("users", "Users", "s"),
+    ("permissions", "Permissions", "w"),
+    ("quotas", "Quotas", "q"),
+    ("tokens", "API tokens", "k"),
+    ("pipeline", "Archives", "p"),
     ("alerts", "Alerts", "l"),
-    ("audit", "Audit", "u"),
+    ("audit", "Audit log", "u"),
 )
+"""(URL name, label, key after g) of each entry of the main navigation."""
 
-DENIED = "Your login may look but not act. Acting needs the operator role (staff); ask an operator for it."
+DENIED = "Your account is a viewer. This operation needs the operator role (staff)."
+
+FEED_POSITION = "weir.feed_position"
+"""Key in `request.META`: (run, seq) of the live feed when the request arrived."""
 
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
 
-def signed_in(view: View[P]) -> View[P]:
-    """For whoever is logged in. Others go to the login and come back; a lost database becomes a page that says so."""
+def viewer_required(view: View[P]) -> View[P]:
+    """Requires a login; other requests are redirected to the login page. A database error becomes a 503 page."""
 
     @never_cache
     @wraps(view)
     def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
         try:
             if not request.user.is_authenticated:
-                return _to_login(request)
-            return guard(view(request, *args, **kwargs))
+                return _redirect_to_login(request)
+            request.META.setdefault(FEED_POSITION, live_selectors.latest())
+            return add_security_headers(view(request, *args, **kwargs))
         except DatabaseError as e:
-            return guard(
-                render(request, "console/unavailable.html", {"error": str(e), "theme": theme(request)}, status=503)
-            )
+            context = {"error": str(e), "theme": theme(request)}
+            return add_security_headers(render(request, "console/unavailable.html", context, status=503))
 
     return guarded  # type: ignore[return-value]
 
 
-def operator(view: View[P]) -> View[P]:
-    """For operators; others see what is missing."""
+def operator_required(view: View[P]) -> View[P]:
+    """Requires the operator role (staff). A viewer gets a 403 page that names the missing permission."""
 
-    @signed_in
+    @viewer_required  # type: ignore[arg-type]
     @wraps(view)
     def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
         if not request.user.is_staff:  # type: ignore[union-attr]
-            return page(request, "console/denied.html", {"reason": DENIED}, status=403)
+            return render_page(request, "console/denied.html", {"reason": DENIED}, status=403)
         return view(request, *args, **kwargs)
 
     return guarded  # type: ignore[return-value]
 
 
-def page(
+def render_page(
     request: HttpRequest, template: str, context: dict[str, Any] | None = None, *, nav: str = "", status: int = 200
 ) -> HttpResponse:
-    """A page in its frame. Where the feed stood is read first: whatever changes while the page is made comes again by the socket."""
-    run, seq = live.latest()
-    now = overview()
+    """A page in its frame, or the panels that the request asks for. A page carries the feed position from before the view read its rows, so the
+    socket sends all later changes."""
+    run, seq = request.META.get(FEED_POSITION) or live_selectors.latest()
+    panels, now = RequestedPanels(request), lazy(overview)
     frame = {
-        "run": run, "seq": seq, "o": now, "head": cells.health(as_dict(now)), "nav": nav, "nav_items": NAV,
-        "theme": theme(request), "themes": THEMES, "may_act": getattr(request.user, "is_staff", False), "denied": DENIED,
-        "proposals_open": open_count(),
-    }  # fmt: skip
+        "frame": "console/frame.html" if panels.whole else "console/panels.html",
+        "panels": panels,
+        "run": run,
+        "seq": seq,
+        "o": now,
+        "head": lazy(lambda: cells.health(as_dict(now()))),
+        "nav": nav,
+        "nav_items": NAV,
+        "theme": theme(request),
+        "themes": THEMES,
+        "may_act": getattr(request.user, "is_staff", False),
+        "denied": DENIED,
+        "proposals_open": lazy(open_count),
+    }
     return render(request, template, {**frame, **(context or {})}, status=status)
 
 
-def missing(request: HttpRequest, what: str, back: str, nav: str = "") -> HttpResponse:
-    """A page for what is not there (any more), with the way back."""
-    return page(request, "console/missing.html", {"what": what, "back": back}, nav=nav, status=404)
+def not_found(request: HttpRequest, what: str, back: str, nav: str = "") -> HttpResponse:
+    """A 404 page. `what` names the object, `back` is the URL name of its list."""
+    return render_page(request, "console/missing.html", {"what": what, "back": back}, nav=nav, status=404)
 
 
-def refused(request: HttpRequest, error: Refused, back: str, nav: str = "") -> HttpResponse:
-    """A page for an act without a form that was refused."""
-    return page(request, "console/refused.html", {"reason": error.reason, "back": back}, nav=nav, status=409)
+def rejected(request: HttpRequest, error: Rejected, back: str, nav: str = "") -> HttpResponse:
+    """A 409 page for a rejected operation without a form. Only a POST is recorded in the audit log."""
+    context = {"reason": error.reason, "back": back, "recorded": request.method == "POST"}
+    return render_page(request, "console/refused.html", context, nav=nav, status=409)
 
 
-def said(request: HttpRequest, sentence: str, undo: str = "") -> None:
-    """A word about what was done, on the next page; `undo` is an address that takes it back, offered for ten seconds."""
-    messages.success(request, sentence, extra_tags=undo)
+def flash(request: HttpRequest, message: str, undo: str = "") -> None:
+    """Show a message on the next page. `undo` is the URL of the reverse operation; the page offers it for ten seconds."""
+    messages.success(request, message, extra_tags=undo)
 
 
-def go(name: str, *args: Any, **query: str) -> HttpResponseRedirect:
+def redirect_to(name: str, *args: Any, **query: str) -> HttpResponseRedirect:
     address = reverse(name, args=args)
     return HttpResponseRedirect(f"{address}?{urlencode(query)}" if query else address)
 
 
-def who(request: HttpRequest) -> str:
+def actor(request: HttpRequest) -> str:
+    """The user name that the audit log records."""
     return str(request.user.get_username())
 
 
@@ -129,15 +151,15 @@ def theme(request: HttpRequest) -> str:
     return chosen if chosen in THEMES else "auto"
 
 
-def asked_page(request: HttpRequest) -> int:
+def page_number(request: HttpRequest) -> int:
     return _number(request.GET.get("page"), 1)
 
 
-def listing(request: HttpRequest, sort: str) -> dict[str, Any]:
-    """A list's page, order and size as the address says."""
+def list_options(request: HttpRequest, sort: str) -> dict[str, Any]:
+    """Sort order, page number and page size of a list, from the query string. `sort` is the default order."""
     return {
         "sort": request.GET.get("sort") or sort,
-        "page": asked_page(request),
+        "page": page_number(request),
         "per_page": max(1, min(_number(request.GET.get("per_page"), PER_PAGE), 500)),
     }
 
@@ -146,23 +168,23 @@ def _number(text: str | None, default: int) -> int:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else default
 
 
-def guard(response: HttpResponse) -> HttpResponse:
-    """Scripts and styles come from our own files only: a record that carries markup can do nothing."""
-    response.headers["Content-Security-Policy"] = CONTENT_POLICY
+def add_security_headers(response: HttpResponse) -> HttpResponse:
+    """Scripts and styles load from our own files only: markup in a record cannot run."""
+    response.headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
     response.headers["Referrer-Policy"] = "same-origin"
     return response
 
 
-def failed(request: HttpRequest) -> HttpResponse:
-    """The answer where a view failed: with what finds the place in the web process's log. Asks no database, which may be what failed."""
+def server_error(request: HttpRequest) -> HttpResponse:
+    """The 500 page, with the path and time to find in the log. The page reads no database, because the database may be the cause."""
     known = {"path": request.path, "at": datetime.now(UTC), "theme": theme(request)}
-    return guard(render(None, "500.html", known, status=500))
+    return add_security_headers(render(None, "500.html", known, status=500))
 
 
-def _to_login(request: HttpRequest) -> HttpResponse:
+def _redirect_to_login(request: HttpRequest) -> HttpResponse:
     address = f"{reverse('login')}?{urlencode({'next': request.get_full_path()})}"
     if request.headers.get("HX-Request"):
-        # A part of a page cannot log in: the browser must leave the page.
+        # htmx would swap the login form into a part of the page: the browser must load the login page instead.
         response = HttpResponse(status=204)
         response.headers["HX-Redirect"] = address if request.method == "GET" else reverse("login")
         return response

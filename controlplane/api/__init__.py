@@ -1,1 +1,1 @@
-"""The REST door under /api/v1/. Law: parse, call one service or selector, shape. Must not come in: an `if` about the domain."""
+"""The REST API under /api/v1/. A view parses the request, calls one service or selector and shapes the response."""

@@ -2,61 +2,64 @@
 
 from __future__ import annotations
 
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import shapes
-from controlplane.api.doors import Door, found, out, out_list, reads, writes
-from controlplane.selectors import archives
+from controlplane.api import serializers
+from controlplane.api.viewsets import RowViewSet
+from controlplane.models import ArchiveJob
+from controlplane.selectors import archives as selectors
 from controlplane.services import archives as services
 
-ACTS = {"stop": services.stop_archive, "resume": services.resume_archive}
+ARCHIVE = serializers.shape(selectors.ArchiveRow)
+BATCH = serializers.shape(selectors.BatchRow)
+WRITTEN = serializers.shape(selectors.WrittenRow)
 
 
-class Archives(Door):
-    @reads(shapes.page_of(archives.ArchiveRow), shapes.ListQuery)
-    def get(self, request: Request) -> Response:
-        v = self.listing(shapes.ListQuery, "-id")
-        v.pop("query")
-        return out(archives.archive_list(**v))
+class ArchiveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
+    queryset = ArchiveJob.objects.all()
+    serializer_class = ARCHIVE
+    page_of = staticmethod(selectors.archive_page)
+    lookup_url_kwarg = "job_id"
+    noun = "archive job"
 
-    @writes(shapes.ArchiveCreate, shapes.shape(archives.ArchiveRow), 201)
-    def post(self, request: Request) -> Response:
+    def get_row(self, key: int) -> selectors.ArchiveRow | None:
+        return selectors.archive_row(key)
+
+    @extend_schema(request=serializers.ArchiveCreate, responses={201: ARCHIVE})
+    def create(self, request: Request) -> Response:
         """Archive topics to Parquet in the lake, from their earliest record on."""
-        v = self.body(shapes.ArchiveCreate)
-        job = services.start_archive(v["topics"], who=self.who, why=v["why"])
-        return out(found(archives.archive_row(job.pk), f"archive job {job.pk}"), 201)
+        v = self.body(serializers.ArchiveCreate)
+        job = services.start_archive(v["topics"], actor=self.actor, comment=v["comment"])
+        return Response(self.get_serializer(self.get_row(job.pk)).data, status=201)
 
+    @extend_schema(request=serializers.Comment)
+    @action(detail=True, methods=["post"])
+    def stop(self, request: Request, job_id: int) -> Response:
+        """Stop the job after the current micro-batch."""
+        self.get_object()
+        services.stop_archive(job_id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
+        return self.row()
 
-class Archive(Door):
-    @reads(shapes.shape(archives.ArchiveRow))
-    def get(self, request: Request, job_id: int) -> Response:
-        return out(found(archives.archive_row(job_id), f"archive job {job_id}"))
+    @extend_schema(request=serializers.Comment)
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, job_id: int) -> Response:
+        self.get_object()
+        services.resume_archive(job_id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
+        return self.row()
 
+    @extend_schema(responses=WRITTEN(many=True))
+    @action(detail=True, serializer_class=WRITTEN, pagination_class=None)
+    def offsets(self, request: Request, job_id: int) -> Response:
+        """Archived offsets in the lake, per partition."""
+        self.get_object()
+        return self.rows(selectors.archive_written(job_id))
 
-class ArchiveAct(Door):
-    @writes(shapes.Why, shapes.shape(archives.ArchiveRow))
-    def post(self, request: Request, job_id: int, act: str) -> Response:
-        """`act`: stop (after the current micro-batch) or resume."""
-        found(archives.archive_row(job_id), f"archive job {job_id}")
-        found(ACTS.get(act), f"act {act!r}; use {', '.join(ACTS)}")(
-            job_id, who=self.who, why=self.body(shapes.Why)["why"]
-        )
-        return out(found(archives.archive_row(job_id), f"archive job {job_id}"))
-
-
-class ArchiveWritten(Door):
-    """What the lake holds, per partition."""
-
-    @reads(shapes.shape(archives.WrittenRow)(many=True))
-    def get(self, request: Request, job_id: int) -> Response:
-        found(archives.archive_row(job_id), f"archive job {job_id}")
-        return out_list(archives.archive_written(job_id))
-
-
-class ArchiveBatches(Door):
-    @reads(shapes.page_of(archives.BatchRow), shapes.ListQuery)
-    def get(self, request: Request, job_id: int) -> Response:
-        found(archives.archive_row(job_id), f"archive job {job_id}")
-        v = self.read(shapes.ListQuery)
-        return out(archives.archive_batches(job_id, page=v["page"], per_page=v["per_page"]))
+    @extend_schema(responses=BATCH(many=True))
+    @action(detail=True, serializer_class=BATCH, page_of=selectors.batch_page)
+    def batches(self, request: Request, job_id: int) -> Response:
+        self.get_object()
+        return self.pages(selectors.batches_of(job_id))

@@ -1,58 +1,108 @@
-"""The one error shape: {"reason": sentence, "field": name}. Law: a refusal by input is 400, by the cluster's state 409, an unknown object
-404. Called by DRF for every exception of a view."""
+"""DRF's exception handler for every view: which exception becomes which problem.
+
+Invariant: a refusal because of the input is 400, because of the state of the cluster 409, an unknown object 404.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.db import OperationalError
-from django.http import Http404
-from rest_framework import exceptions, status
-from rest_framework.response import Response
+from django.http import Http404, HttpResponse
+from rest_framework import exceptions
 from rest_framework.views import exception_handler
 
-from controlplane.services import Refused
+from controlplane.api.problems import FieldCode, FieldError, ProblemCode, code_of, invalid, problem
+from controlplane.domain.errors import AlreadyExists, Rejected
 
 log = logging.getLogger(__name__)
 
+LOCKED = "The database is locked or does not answer; nothing was changed. Try again."
 
-def handle(error: Exception, context: dict[str, Any]) -> Response | None:
-    if isinstance(error, Refused):
-        code = status.HTTP_400_BAD_REQUEST if error.field else status.HTTP_409_CONFLICT
-        return Response({"reason": error.reason, "field": error.field}, status=code)
+FIELD_CODES = {
+    "required": FieldCode.REQUIRED,
+    "null": FieldCode.NULL,
+    "blank": FieldCode.BLANK,
+    "empty": FieldCode.TOO_SHORT,
+    "invalid_choice": FieldCode.INVALID_CHOICE,
+    "min_value": FieldCode.TOO_SMALL,
+    "max_value": FieldCode.TOO_GREAT,
+    "max_string_length": FieldCode.TOO_LONG,
+    "min_length": FieldCode.TOO_SHORT,
+    "max_length": FieldCode.TOO_LONG,
+}
+"""Codes of DRF's validators. Codes that are not listed are FieldCode.INVALID."""
+
+
+class InvalidInput(exceptions.APIException):
+    """All faults of a body or a query. `errors` has at least one."""
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__(errors[0].detail)
+        self.errors = errors
+
+
+class ProblemError(exceptions.APIException):
+    """A problem that a view decides itself. `extra`: further members of its body."""
+
+    def __init__(
+        self,
+        code: ProblemCode,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.response = problem(code, detail, headers=headers, extra=extra)
+
+
+def handle(error: Exception, context: dict[str, Any]) -> HttpResponse | None:
+    """None for a defect: Django logs it, and the middleware answers 500."""
     if isinstance(error, OperationalError):
-        # Reads go on from WAL; a write met a lock for longer than the time-out, or the database is away.
+        # Reads continue from the WAL. A write waited for a lock for longer than the time-out, or the database is not available.
         log.warning("the database does not answer: %s", error)
-        reason = "The database is locked or does not answer; nothing was changed. Try again."
-        return Response({"reason": reason, "field": ""}, status=status.HTTP_503_SERVICE_UNAVAILABLE)
+        return problem(ProblemCode.UNAVAILABLE, LOCKED)
+    if isinstance(error, InvalidInput):
+        return invalid(error.errors)
+    if isinstance(error, ProblemError):
+        return error.response
+    if isinstance(error, Rejected):
+        if not error.field:
+            return problem(ProblemCode.CONFLICT, error.reason)
+        kind = FieldCode.ALREADY_EXISTS if isinstance(error, AlreadyExists) else FieldCode.REJECTED
+        return invalid([FieldError(error.field, kind, error.reason)])
+    if isinstance(error, exceptions.ValidationError):
+        return invalid(list(field_errors(error.detail)))
     response = exception_handler(error, context)
     if response is None:
         return None
-    if isinstance(error, exceptions.ValidationError):
-        field, reason = _first(error.detail)
-        response.data = {"reason": reason, "field": field}
-    elif isinstance(error, Http404):
-        response.data = {"reason": str(error) or "There is no such thing here.", "field": ""}
-    elif isinstance(error, PermissionDenied):
-        response.data = {"reason": str(error) or "You may not do this.", "field": ""}
-    elif isinstance(error, exceptions.APIException):
-        response.data = {"reason": str(error.detail), "field": ""}
-    return response
+    headers = {name: response[name] for name in ("WWW-Authenticate", "Retry-After", "Allow") if name in response}
+    code = ProblemCode.MALFORMED if isinstance(error, exceptions.ParseError) else code_of(response.status_code)
+    return problem(code, _detail(error), headers=headers, status=response.status_code)
 
 
-def _first(detail: Any, path: str = "") -> tuple[str, str]:
-    """The first problem of DRF's nested details, as (dotted field, sentence)."""
+def _detail(error: Exception) -> str:
+    if isinstance(error, Http404):
+        return str(error) or "There is no such object."
+    if isinstance(error, PermissionDenied):
+        return str(error) or "You may not do this."
+    return str(getattr(error, "detail", error))
+
+
+def field_errors(detail: Any, path: str = "") -> Iterator[FieldError]:
+    """Every fault in DRF's nested details, with its dotted path."""
     if isinstance(detail, dict):
-        name, inner = next(iter(detail.items()))
-        own = "" if name == "non_field_errors" else str(name)
-        return _first(inner, f"{path}.{own}" if path and own else path or own)
-    if isinstance(detail, list):
+        for name, inner in detail.items():
+            own = "" if name == "non_field_errors" else str(name)
+            yield from field_errors(inner, f"{path}.{own}" if path and own else path or own)
+    elif isinstance(detail, list):
         for i, inner in enumerate(detail):
-            if inner:
-                deeper = f"{path}.{i}" if isinstance(inner, dict | list) else path
-                return _first(inner, deeper)
-        return path, "Not valid."
-    text = str(detail)
-    return path, f"{path}: {text}" if path else text
+            deeper = f"{path}.{i}" if path else str(i)
+            yield from field_errors(inner, deeper if isinstance(inner, dict | list) else path)
+    else:
+        code = FIELD_CODES.get(getattr(detail, "code", ""), FieldCode.INVALID)
+        yield FieldError(path, code, f"{path}: {detail}" if path else str(detail))

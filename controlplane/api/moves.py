@@ -1,179 +1,184 @@
-"""Moves and replica recoveries."""
+"""Moves: plan, start, throttle, end; their partitions, history and figures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import shapes
-from controlplane.api.doors import Door, found, out, out_list, reads, writes
-from controlplane.selectors import move_loads, moves
+from controlplane.api import serializers
+from controlplane.api.viewsets import RowViewSet
+from controlplane.models import Move
+from controlplane.selectors import move_loads
+from controlplane.selectors import moves as selectors
+from controlplane.selectors.entity_tags import move_tag
+from controlplane.services import brokers, schedules, tails
 from controlplane.services import moves as services
-from controlplane.services import recovery, schedules, tails
+from controlplane.services.adaptive_throttle import bounds_of
 from controlplane.services.common import needs_reason
 
 CAPS = ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s")
-COSTLY = ("cancel", "roll_back")
-"""Acts that want a reason. Starting has the plan's; pausing and throttling are taken back as easily as they are done."""
-
-ACTS: dict[str, Callable[..., Any]] = {
-    "approve": services.approve_move,
-    "start": services.start_move,
-    "pause": services.pause_move,
-    "resume": services.resume_move,
-    "cancel": services.cancel_move,
-    "roll_back": services.roll_back_move,
-}
+DELETION = serializers.shape(tails.DeletionPreview)
+LATENCY = serializers.shape(move_loads.LatencyRow)
+LOAD = serializers.shape(move_loads.MoveBrokerRow)
+MOVE = serializers.shape(selectors.MoveRow)
+PART = serializers.shape(selectors.MovePartRow)
+SAMPLE = serializers.shape(selectors.SampleRow)
+TRANSITION = serializers.shape(selectors.TransitionRow)
 
 
-class Moves(Door):
-    @reads(shapes.page_of(moves.MoveRow), shapes.WorkingQuery)
-    def get(self, request: Request) -> Response:
-        return out(moves.move_list(**self.listing(shapes.WorkingQuery, "-id")))
+class MoveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
+    queryset = Move.objects.all()
+    serializer_class = MOVE
+    filterset_class = selectors.MoveFilter
+    page_of = staticmethod(selectors.move_page)
+    lookup_url_kwarg = "move_id"
+    tag_of = staticmethod(move_tag)
+    noun = "move"
 
-    @writes(shapes.MoveCreate, shapes.shape(moves.MoveRow), 201)
-    def post(self, request: Request) -> Response:
+    def get_row(self, key: int) -> selectors.MoveRow | None:
+        return selectors.move_row(key)
+
+    @extend_schema(request=serializers.MoveCreate, responses={201: MOVE, 200: OpenApiTypes.OBJECT})
+    def create(self, request: Request) -> Response:
         """Plan a move (with `dry`: only the preview, 200; with `start`: start it at once)."""
-        v = self.body(shapes.MoveCreate)
+        v = self.body(serializers.MoveCreate)
+        scope = services.parse_scope(v["scope"])
         if v["dry"]:
-            return out(services.preview_move(v["scope"], v["throttle_bytes_per_s"]))
-        needs_reason(v["why"])
+            return Response(serializers.RowSerializer(services.preview_move(scope, v["throttle_bytes_per_s"])).data)
+        needs_reason(v["comment"])
         caps = {k: v[k] for k in (*CAPS, "mode", "override", "compare", "deadline_hours", "handover")}
-        move = services.plan_move(v["scope"], who=self.who, why=v["why"], **caps)
+        move = services.plan_move(scope, actor=self.actor, comment=v["comment"], **caps)
         if v["start"]:
-            services.start_move(move.pk, who=self.who, why=v["why"])
-        return out(found(moves.move_row(move.pk), f"move {move.pk}"), 201)
+            services.start_move(move.pk, actor=self.actor, comment=v["comment"])
+        return Response(self.get_serializer(self.get_row(move.pk)).data, status=201)
 
+    @extend_schema(request=serializers.Comment)
+    @action(detail=True, methods=["post"])
+    def approve(self, request: Request, move_id: int) -> Response:
+        return self._act(services.approve_move)
 
-class Move(Door):
-    @reads(shapes.shape(moves.MoveRow))
-    def get(self, request: Request, move_id: int) -> Response:
-        return out(found(moves.move_row(move_id), f"move {move_id}"))
+    @extend_schema(request=serializers.Comment)
+    @action(detail=True, methods=["post"])
+    def start(self, request: Request, move_id: int) -> Response:
+        return self._act(services.start_move)
 
+    @extend_schema(request=serializers.Comment)
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, move_id: int) -> Response:
+        return self._act(services.pause_move)
 
-class MoveParts(Door):
-    @reads(shapes.page_of(moves.MovePartRow), shapes.PartQuery)
-    def get(self, request: Request, move_id: int) -> Response:
-        found(moves.move_row(move_id), f"move {move_id}")
-        v = self.listing(shapes.PartQuery, "topic")
-        v.pop("query")
-        return out(moves.move_parts(move_id, **v))
+    @extend_schema(request=serializers.Comment)
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, move_id: int) -> Response:
+        return self._act(services.resume_move)
 
+    @extend_schema(request=serializers.MoveEnd)
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, move_id: int) -> Response:
+        """Needs a reason. A drained broker stays cordoned and demoted, unless `uncordon` is true."""
+        return self._end(services.cancel_move)
 
-class MoveStory(Door):
-    @reads(shapes.shape(moves.TransitionRow)(many=True))
-    def get(self, request: Request, move_id: int) -> Response:
-        """Every change of its state: who, when, why."""
-        found(moves.move_row(move_id), f"move {move_id}")
-        return out_list(moves.move_story(move_id))
+    @extend_schema(request=serializers.MoveEnd)
+    @action(detail=True, methods=["post"])
+    def roll_back(self, request: Request, move_id: int) -> Response:
+        """Needs a reason. A drained broker stays cordoned and demoted, unless `uncordon` is true."""
+        return self._end(services.roll_back_move)
 
+    def _act(self, service: Callable[..., Any]) -> Response:
+        """An operation that is easy to undo, or that has the reason of its plan."""
+        row = self.get_object()
+        service(row.id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
+        return self.row()
 
-class MoveSamples(Door):
-    @reads(shapes.shape(moves.SampleRow)(many=True))
-    def get(self, request: Request, move_id: int) -> Response:
-        """Bytes left and copied over its life."""
-        found(moves.move_row(move_id), f"move {move_id}")
-        return out_list(moves.move_samples(move_id))
+    def _end(self, service: Callable[..., Any]) -> Response:
+        row = self.get_object()
+        brokers.end_drain(service, row.id, actor=self.actor, **self.body(serializers.MoveEnd))
+        return self.row()
 
-
-class MoveBrokers(Door):
-    @reads(shapes.shape(move_loads.MoveBrokerRow)(many=True))
-    def get(self, request: Request, move_id: int) -> Response:
-        """What comes to each broker and what it is rid of."""
-        found(moves.move_row(move_id), f"move {move_id}")
-        return out_list(move_loads.move_brokers(move_loads.move_kinds(move_id)))
-
-
-class MoveWaits(Door):
-    @reads(shapes.shape(move_loads.WaitRow)(many=True))
-    def get(self, request: Request, move_id: int) -> Response:
-        """How long producers waited at the worst of the brokers it burdens, over its whole life, thinned."""
-        found(moves.move_row(move_id), f"move {move_id}")
-        return out_list(move_loads.move_waits(move_id))
-
-
-class MovePlan(Door):
-    @reads({"type": "object"})
-    def get(self, request: Request, move_id: int) -> Response:
-        """As Kafka's own files of a reassignment: {"wanted": .., "previous": ..}. Either is a scope of a new move as it stands."""
-        found(moves.move_row(move_id), f"move {move_id}")
-        return Response(moves.kafka_plans(move_id))
-
-
-class MoveThrottle(Door):
-    @writes(shapes.MoveThrottle, shapes.shape(moves.MoveRow))
-    def post(self, request: Request, move_id: int) -> Response:
-        """Slower, faster or not held back, also while it copies."""
-        found(moves.move_row(move_id), f"move {move_id}")
-        v = self.body(shapes.MoveThrottle)
-        services.throttle_move(move_id, v["throttle_bytes_per_s"], adaptive=v["adaptive"], who=self.who, why=v["why"])
-        return out(found(moves.move_row(move_id), f"move {move_id}"))
-
-
-class MoveSchedule(Door):
-    @writes(shapes.MoveSchedule, shapes.shape(moves.MoveRow))
-    def post(self, request: Request, move_id: int) -> Response:
-        """A window outside which no copy begins; at its stop-by those under way finish."""
-        found(moves.move_row(move_id), f"move {move_id}")
-        v = self.body(shapes.MoveSchedule)
-        schedules.schedule_move(move_id, v["window"], who=self.who, why=v["why"])
-        return out(found(moves.move_row(move_id), f"move {move_id}"))
-
-
-class MoveCut(Door):
-    @reads(shapes.shape(tails.CutPreview))
-    def get(self, request: Request, move_id: int) -> Response:
-        """Of a move without old data: what a cut would delete now, below where the new copies begin, and which groups have not read it. Two people
-        cut: it is proposed (kind move.cut) and approved."""
-        found(moves.move_row(move_id), f"move {move_id}")
-        return out(tails.cut_preview(move_id))
-
-
-class MoveAct(Door):
-    @writes(shapes.Why, shapes.shape(moves.MoveRow))
-    def post(self, request: Request, move_id: int, act: str) -> Response:
-        """`act`: approve, start, pause, resume, cancel or roll_back."""
-        found(moves.move_row(move_id), f"move {move_id}")
-        verb = found(ACTS.get(act), f"act {act!r}; use {', '.join(ACTS)}")
-        verb(move_id, who=self.who, why=self.body(shapes.Reason if act in COSTLY else shapes.Why)["why"])
-        return out(found(moves.move_row(move_id), f"move {move_id}"))
-
-
-class Recoveries(Door):
-    @reads(shapes.page_of(moves.RecoveryRow), shapes.WorkingQuery)
-    def get(self, request: Request) -> Response:
-        v = self.read(shapes.WorkingQuery)
-        return out(moves.recovery_list(page=v["page"], per_page=v["per_page"], working=v["working"]))
-
-    @writes(shapes.RecoveryCreate, shapes.shape(moves.RecoveryRow), 201)
-    def post(self, request: Request) -> Response:
-        """Throw a replica away and fetch it anew from its leader."""
-        v = self.body(shapes.RecoveryCreate)
-        row = recovery.recover_replica(v["topic"], v["partition"], v["broker_id"], who=self.who, why=v["why"])
-        return out(moves.recovery_shape(row), 201)
-
-
-class Findings(Door):
-    @reads(shapes.page_of(moves.FindingRow), shapes.FindingQuery)
-    def get(self, request: Request) -> Response:
-        """Damaged copies that brokers tell of; `open` only those that they still tell of."""
-        v = self.listing(shapes.FindingQuery, "-id")
-        return out(
-            moves.finding_list(
-                open_only=v["open"],
-                topic=v["topic"],
-                partition=v["partition"],
-                sort=v["sort"],
-                page=v["page"],
-                per_page=v["per_page"],
-            )
+    @extend_schema(request=serializers.MoveThrottle)
+    @action(detail=True, methods=["post"])
+    def throttle(self, request: Request, move_id: int) -> Response:
+        """Change or remove the throttle, also during copying."""
+        self.get_object()
+        v = self.body(serializers.MoveThrottle)
+        adaptive = None if v["adaptive"] is None else bounds_of(v["adaptive"])
+        services.throttle_move(
+            move_id, v["throttle_bytes_per_s"], adaptive=adaptive, actor=self.actor, comment=v["comment"]
         )
+        return self.row()
 
+    @extend_schema(request=serializers.MoveSchedule)
+    @action(detail=True, methods=["post"])
+    def schedule(self, request: Request, move_id: int) -> Response:
+        """Set a window. Outside the window no copy starts. At its stop-by time copies in flight finish."""
+        self.get_object()
+        v = self.body(serializers.MoveSchedule)
+        schedules.schedule_move(move_id, v["window"], actor=self.actor, comment=v["comment"])
+        return self.row()
 
-class Recovery(Door):
-    @reads(shapes.shape(moves.RecoveryRow))
-    def get(self, request: Request, recovery_id: int) -> Response:
-        return out(found(moves.recovery_row(recovery_id), f"recovery {recovery_id}"))
+    @extend_schema(responses=PART(many=True))
+    @action(
+        detail=True,
+        serializer_class=PART,
+        filterset_class=selectors.MovePartFilter,
+        page_of=selectors.part_page,
+        ordering="topic",
+    )
+    def parts(self, request: Request, move_id: int) -> Response:
+        self.get_object()
+        return self.pages(selectors.parts_of_move(move_id))
+
+    @extend_schema(responses=TRANSITION(many=True))
+    @action(detail=True, serializer_class=TRANSITION, pagination_class=None, filterset_class=None)
+    def history(self, request: Request, move_id: int) -> Response:
+        """Every state transition of the move: actor, time, reason."""
+        self.get_object()
+        return self.rows(selectors.move_history(move_id))
+
+    @extend_schema(responses=SAMPLE(many=True))
+    @action(detail=True, serializer_class=SAMPLE, pagination_class=None, filterset_class=None)
+    def samples(self, request: Request, move_id: int) -> Response:
+        """Bytes left and copied over the life of the move."""
+        self.get_object()
+        return self.rows(selectors.move_samples(move_id))
+
+    @extend_schema(responses=LOAD(many=True))
+    @action(detail=True, serializer_class=LOAD, pagination_class=None, filterset_class=None)
+    def brokers(self, request: Request, move_id: int) -> Response:
+        """Bytes and replicas that each broker receives and gives away."""
+        self.get_object()
+        return self.rows(move_loads.move_brokers(move_loads.move_kinds(move_id)))
+
+    @extend_schema(responses=LATENCY(many=True))
+    @action(
+        detail=True,
+        serializer_class=LATENCY,
+        pagination_class=None,
+        filterset_class=None,
+        url_path="producer-latency",
+    )
+    def producer_latency(self, request: Request, move_id: int) -> Response:
+        """Latency of producers at the slowest of the brokers that the move loads, over its whole life, thinned."""
+        self.get_object()
+        return self.rows(move_loads.producer_latency(move_id))
+
+    @extend_schema(responses=OpenApiTypes.OBJECT)
+    @action(detail=True)
+    def plan(self, request: Request, move_id: int) -> Response:
+        """The move as Kafka's reassignment files: {"wanted": .., "previous": ..}. Each is a valid scope of a new move."""
+        self.get_object()
+        return Response(selectors.kafka_plans(move_id))
+
+    @action(detail=True, serializer_class=DELETION, url_path="delete-records")
+    def delete_records(self, request: Request, move_id: int) -> Response:
+        """For a move without old data: the records that a deletion would delete now, below the start of the new replicas, and the groups that have
+        not read them. The deletion needs two people: it is proposed (kind move.delete_records) and approved."""
+        self.get_object()
+        return Response(self.get_serializer(tails.deletion_preview(move_id)).data)

@@ -1,98 +1,117 @@
-"""Plans as artefacts: saved, compared, approved by digest, begun; Kafka's JSON in and out."""
+"""Stored plans: saved, compared, approved by digest, started; Kafka's JSON as input and output."""
 
 from __future__ import annotations
 
-from django.http import StreamingHttpResponse
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import Http404, StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import shapes
-from controlplane.api.doors import Door, found, out, reads, writes
-from controlplane.selectors import moves, plans
+from controlplane.api import serializers
+from controlplane.api.viewsets import RowViewSet
+from controlplane.models import Plan
+from controlplane.selectors import moves
+from controlplane.selectors import plans as selectors
+from controlplane.selectors.common import Page
+from controlplane.selectors.entity_tags import plan_tag
 from controlplane.services import moves as move_services
 from controlplane.services import plans as services
 from controlplane.services import schedules
+from controlplane.services.move_planning import parse_scope
+
+DIFFERENCE = serializers.shape(selectors.PlanDifference)
+MOVE = serializers.shape(moves.MoveRow)
+PART = serializers.shape(selectors.PlanPartRow)
+PLAN = serializers.shape(selectors.PlanRow)
 
 
-class Plans(Door):
-    @reads(shapes.page_of(plans.PlanRow), shapes.PlanQuery)
-    def get(self, request: Request) -> Response:
-        return out(plans.plan_list(**self.listing(shapes.PlanQuery, "-id")))
-
-    @writes(shapes.PlanCreate, shapes.shape(plans.PlanRow), 201)
-    def post(self, request: Request) -> Response:
-        """Plan a scope, or import Kafka's file, and keep it. Nothing moves, and no partition is held by it."""
-        v = self.body(shapes.PlanCreate)
-        row = services.save_plan(v["scope"], name=v["name"], who=self.who, why=v["why"], override=v["override"])
-        return out(plans.plan_row(row.pk), 201)
+def _part_page(rows: QuerySet[Plan], *, page: int, per_page: int, **_: Any) -> Page[selectors.PlanPartRow]:
+    """`rows`: the plan alone. Its parts are stored in blocks, not as rows, in the order of topics."""
+    return selectors.plan_parts(rows.get().pk, page=page, per_page=per_page)
 
 
-class Plan(Door):
-    @reads(shapes.shape(plans.PlanRow))
-    def get(self, request: Request, plan_id: int) -> Response:
-        return out(found(plans.plan_row(plan_id), f"plan {plan_id}"))
+class PlanViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
+    queryset = Plan.objects.all()
+    serializer_class = PLAN
+    filterset_class = selectors.PlanFilter
+    page_of = staticmethod(selectors.plan_page)
+    lookup_url_kwarg = "plan_id"
+    tag_of = staticmethod(plan_tag)
+    noun = "plan"
 
-    @writes(shapes.Why, None, 204)
-    def delete(self, request: Request, plan_id: int) -> Response:
-        """Take it out of the list; its rows stay."""
-        found(plans.plan_row(plan_id), f"plan {plan_id}")
-        services.drop_plan(plan_id, who=self.who, why=self.body(shapes.Why)["why"])
+    def get_row(self, key: int) -> selectors.PlanRow | None:
+        return selectors.plan_row(key)
+
+    @extend_schema(request=serializers.PlanCreate, responses={201: PLAN})
+    def create(self, request: Request) -> Response:
+        """Plan a scope, or import Kafka's reassignment file, and store the plan. No replica moves, and no partition is reserved."""
+        v = self.body(serializers.PlanCreate)
+        row = services.save_plan(
+            parse_scope(v["scope"]), name=v["name"], actor=self.actor, comment=v["comment"], override=v["override"]
+        )
+        return Response(self.get_serializer(self.get_row(row.pk)).data, status=201)
+
+    @extend_schema(request=serializers.Comment, responses={204: None})
+    def destroy(self, request: Request, plan_id: int) -> Response:
+        """Remove the plan from the list; its rows stay."""
+        self.get_object()
+        services.drop_plan(plan_id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
         return Response(status=204)
 
+    @extend_schema(responses=PART(many=True))
+    @action(detail=True, serializer_class=PART, filterset_class=None, page_of=_part_page)
+    def parts(self, request: Request, plan_id: int) -> Response:
+        self.get_object()
+        return self.pages(Plan.objects.filter(pk=plan_id))
 
-class PlanParts(Door):
-    @reads(shapes.page_of(plans.PlanPartRow), shapes.ListQuery)
-    def get(self, request: Request, plan_id: int) -> Response:
-        found(plans.plan_row(plan_id), f"plan {plan_id}")
-        v = self.read(shapes.ListQuery)
-        return out(plans.plan_parts(plan_id, page=v["page"], per_page=v["per_page"]))
-
-
-class PlanFile(Door):
-    @reads({"type": "object"}, shapes.PlanFileQuery)
-    def get(self, request: Request, plan_id: int) -> StreamingHttpResponse:
-        """As Kafka's own file of a reassignment; it is a scope of a plan or a move as it stands."""
-        found(plans.plan_row(plan_id), f"plan {plan_id}")
-        previous = self.read(shapes.PlanFileQuery)["previous"]
-        pieces = plans.kafka_file(plan_id, previous=previous)
+    @extend_schema(parameters=[serializers.PlanFileQuery], responses=OpenApiTypes.OBJECT)
+    @action(detail=True)
+    def file(self, request: Request, plan_id: int) -> StreamingHttpResponse:
+        """The plan as Kafka's reassignment file, which is also a valid scope of a plan or a move."""
+        self.get_object()
+        previous = self.query(serializers.PlanFileQuery)["previous"]
+        pieces = selectors.kafka_file(plan_id, previous=previous)
         answer = StreamingHttpResponse(pieces, content_type="application/json")
         name = f"plan-{plan_id}{'-previous' if previous else ''}.json"
         answer.headers["Content-Disposition"] = f'attachment; filename="{name}"'
         return answer
 
+    @extend_schema(parameters=[serializers.PlanDifferenceQuery])
+    @action(detail=True, serializer_class=DIFFERENCE)
+    def difference(self, request: Request, plan_id: int) -> Response:
+        """The differences of the plan from another plan, or from the current state."""
+        self.get_object()
+        other = self.query(serializers.PlanDifferenceQuery)["other"]
+        if other is not None and selectors.plan_row(other) is None:
+            raise Http404(f"There is no plan {other}.")
+        return Response(self.get_serializer(selectors.difference(plan_id, other)).data)
 
-class PlanDifference(Door):
-    @reads(shapes.shape(plans.Difference), shapes.PlanDifferenceQuery)
-    def get(self, request: Request, plan_id: int) -> Response:
-        """What it says that another plan does not, or that is not so now."""
-        found(plans.plan_row(plan_id), f"plan {plan_id}")
-        other = self.read(shapes.PlanDifferenceQuery)["other"]
-        if other is not None:
-            found(plans.plan_row(other), f"plan {other}")
-        return out(plans.difference(plan_id, other))
+    @extend_schema(request=serializers.PlanApprove)
+    @action(detail=True, methods=["post"])
+    def approve(self, request: Request, plan_id: int) -> Response:
+        """Approve exactly the plan of this digest. A move made of the plan is approved, too."""
+        self.get_object()
+        v = self.body(serializers.PlanApprove)
+        services.approve_plan(plan_id, v["digest"], actor=self.actor, comment=v["comment"])
+        return self.row()
 
-
-class PlanApprove(Door):
-    @writes(shapes.PlanApprove, shapes.shape(plans.PlanRow))
-    def post(self, request: Request, plan_id: int) -> Response:
-        """Say yes to exactly the plan of this digest: a move made of it is approved, too."""
-        found(plans.plan_row(plan_id), f"plan {plan_id}")
-        v = self.body(shapes.PlanApprove)
-        services.approve_plan(plan_id, v["digest"], who=self.who, why=v["why"])
-        return out(plans.plan_row(plan_id))
-
-
-class PlanMove(Door):
-    @writes(shapes.PlanMove, shapes.shape(moves.MoveRow), 201)
-    def post(self, request: Request, plan_id: int) -> Response:
-        """Make a move of exactly these parts; refused where a partition was placed anew since."""
-        found(plans.plan_row(plan_id), f"plan {plan_id}")
-        v = self.body(shapes.PlanMove)
+    @extend_schema(request=serializers.PlanMove, responses={201: MOVE})
+    @action(detail=True, methods=["post"], serializer_class=MOVE)
+    def move(self, request: Request, plan_id: int) -> Response:
+        """Make a move of exactly these parts. Refused if the placement of a partition changed since."""
+        self.get_object()
+        v = self.body(serializers.PlanMove)
         caps = {k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s", "compare")}
-        schedules.check(v["window"])
-        move = services.move_of(plan_id, v["digest"], who=self.who, why=v["why"], caps=caps)
+        schedules.check(schedules.parse_window(v["window"]))
+        move = services.move_of(plan_id, v["digest"], actor=self.actor, comment=v["comment"], caps=caps)
         if v["window"] is not None:
-            schedules.schedule_move(move.pk, v["window"], who=self.who, why=v["why"])
+            schedules.schedule_move(move.pk, v["window"], actor=self.actor, comment=v["comment"])
         if v["start"]:
-            move_services.start_move(move.pk, who=self.who, why=v["why"])
-        return out(moves.move_row(move.pk), 201)
+            move_services.start_move(move.pk, actor=self.actor, comment=v["comment"])
+        return Response(self.get_serializer(moves.move_row(move.pk)).data, status=201)

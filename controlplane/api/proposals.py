@@ -1,47 +1,57 @@
-"""What one operator proposes and another approves."""
+"""Proposals of one operator that another operator approves."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import shapes
-from controlplane.api.doors import Door, found, out, reads, writes
-from controlplane.selectors import proposals
+from controlplane.api import serializers
+from controlplane.api.viewsets import RowViewSet
+from controlplane.models import Proposal
+from controlplane.selectors.common import Page
+from controlplane.services import proposal_rows
 from controlplane.services import proposals as services
 
+PROPOSAL = serializers.shape(proposal_rows.ProposalRow)
 
-class Proposals(Door):
-    @reads(shapes.page_of(proposals.ProposalRow), shapes.ProposalQuery)
-    def get(self, request: Request) -> Response:
-        return out(proposals.proposal_list(self.who, **self.listing(shapes.ProposalQuery, "-id")))
 
-    @writes(shapes.ProposalCreate, shapes.shape(proposals.ProposalRow), 201)
-    def post(self, request: Request) -> Response:
+class ProposalViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
+    queryset = Proposal.objects.all()
+    serializer_class = PROPOSAL
+    filterset_class = proposal_rows.ProposalFilter
+    lookup_url_kwarg = "proposal_id"
+    noun = "proposal"
+
+    def get_row(self, key: int) -> proposal_rows.ProposalRow | None:
+        return proposal_rows.proposal_row(key, self.actor)
+
+    def page_of(self, rows: QuerySet[Proposal], **options: Any) -> Page[proposal_rows.ProposalRow]:
+        return proposal_rows.proposal_page(rows, self.actor, **options)
+
+    @extend_schema(request=serializers.ProposalCreate, responses={201: PROPOSAL})
+    def create(self, request: Request) -> Response:
         """Propose to override a safety refusal. Nothing happens before another operator approves."""
-        row = services.propose(who=self.who, **self.body(shapes.ProposalCreate))
-        return out(proposals.proposal_row(row.pk, self.who), 201)
+        row = services.propose(actor=self.actor, **self.body(serializers.ProposalCreate))
+        return Response(self.get_serializer(self.get_row(row.pk)).data, status=201)
 
+    @extend_schema(request=serializers.Comment)
+    @action(detail=True, methods=["post"])
+    def approve(self, request: Request, proposal_id: int) -> Response:
+        """Approve as the second person. The operation runs at once; `state` and `detail` contain its outcome."""
+        self.get_object()
+        services.approve(proposal_id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
+        return self.row()
 
-class Proposal(Door):
-    @reads(shapes.shape(proposals.ProposalRow))
-    def get(self, request: Request, proposal_id: int) -> Response:
-        return out(found(proposals.proposal_row(proposal_id, self.who), f"proposal {proposal_id}"))
-
-
-class ProposalApprove(Door):
-    @writes(shapes.Why, shapes.shape(proposals.ProposalRow))
-    def post(self, request: Request, proposal_id: int) -> Response:
-        """The second person's word; the act is carried out at once, `state` and `detail` say how it ended."""
-        found(proposals.proposal_row(proposal_id, self.who), f"proposal {proposal_id}")
-        services.approve(proposal_id, who=self.who, why=self.body(shapes.Why)["why"])
-        return out(proposals.proposal_row(proposal_id, self.who))
-
-
-class ProposalReject(Door):
-    @writes(shapes.Reason, shapes.shape(proposals.ProposalRow))
-    def post(self, request: Request, proposal_id: int) -> Response:
-        """Say no; its own author withdraws it."""
-        found(proposals.proposal_row(proposal_id, self.who), f"proposal {proposal_id}")
-        services.reject(proposal_id, who=self.who, why=self.body(shapes.Reason)["why"])
-        return out(proposals.proposal_row(proposal_id, self.who))
+    @extend_schema(request=serializers.RequiredComment)
+    @action(detail=True, methods=["post"])
+    def reject(self, request: Request, proposal_id: int) -> Response:
+        """Reject a proposal. Its author withdraws it this way."""
+        self.get_object()
+        services.reject(proposal_id, actor=self.actor, comment=self.body(serializers.RequiredComment)["comment"])
+        return self.row()

@@ -1,58 +1,66 @@
-"""Rolling restarts, and proposals to rebalance."""
+"""Rolling restarts and rebalance proposals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import shapes
-from controlplane.api.doors import Door, found, out, reads, writes
-from controlplane.selectors import restarts
-from controlplane.services import rebalancing, restarting
+from controlplane.api import serializers
+from controlplane.api.viewsets import InputMixin, RowViewSet
+from controlplane.models import RollingRestart
+from controlplane.selectors import restarts as selectors
+from controlplane.services import rebalance, rolling_restart
 
-ACTS: dict[str, Callable[..., Any]] = {
-    "pause": restarting.pause_restart,
-    "resume": restarting.resume_restart,
-    "cancel": restarting.cancel_restart,
-}
+REBALANCE = serializers.shape(rebalance.Proposed)
+RESTART = serializers.shape(selectors.RestartRow)
 
 
-class Restarts(Door):
-    @reads(shapes.page_of(restarts.RestartRow), shapes.ListQuery)
-    def get(self, request: Request) -> Response:
-        v = self.read(shapes.ListQuery)
-        return out(restarts.restart_list(page=v["page"], per_page=v["per_page"]))
+class RollingRestartViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
+    queryset = RollingRestart.objects.all()
+    serializer_class = RESTART
+    page_of = staticmethod(selectors.restart_page)
+    lookup_url_kwarg = "restart_id"
+    noun = "rolling restart"
 
-    @writes(shapes.RestartCreate, shapes.shape(restarts.RestartRow), 201)
+    def get_row(self, key: int) -> selectors.RestartRow | None:
+        return selectors.restart_row(key)
+
+    @extend_schema(request=serializers.RestartCreate, responses={201: RESTART})
+    def create(self, request: Request) -> Response:
+        """Restart brokers one after the other, each when all partitions stay available without it."""
+        v = self.body(serializers.RestartCreate)
+        row = rolling_restart.start_restart(v["brokers"], actor=self.actor, comment=v["comment"])
+        return Response(self.get_serializer(self.get_row(row.pk)).data, status=201)
+
+    @extend_schema(request=serializers.Comment)
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, restart_id: int) -> Response:
+        return self._act(rolling_restart.pause_restart)
+
+    @extend_schema(request=serializers.Comment)
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, restart_id: int) -> Response:
+        return self._act(rolling_restart.resume_restart)
+
+    @extend_schema(request=serializers.Comment)
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, restart_id: int) -> Response:
+        return self._act(rolling_restart.cancel_restart)
+
+    def _act(self, service: Callable[..., Any]) -> Response:
+        row = self.get_object()
+        service(row.id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
+        return self.row()
+
+
+class RebalanceView(InputMixin):
+    @extend_schema(request=serializers.ProposalAsk, responses=REBALANCE)
     def post(self, request: Request) -> Response:
-        """Restart brokers one after the other, each when every partition can do without it."""
-        v = self.body(shapes.RestartCreate)
-        row = restarting.start_restart(v["brokers"], who=self.who, why=v["why"])
-        return out(restarts.restart_row(row.pk), 201)
-
-
-class Restart(Door):
-    @reads(shapes.shape(restarts.RestartRow))
-    def get(self, request: Request, restart_id: int) -> Response:
-        return out(found(restarts.restart_row(restart_id), f"rolling restart {restart_id}"))
-
-
-class RestartAct(Door):
-    @writes(shapes.Why, shapes.shape(restarts.RestartRow))
-    def post(self, request: Request, restart_id: int, act: str) -> Response:
-        """`act`: pause, resume or cancel."""
-        found(restarts.restart_row(restart_id), f"rolling restart {restart_id}")
-        found(ACTS.get(act), f"act {act!r}; use {', '.join(ACTS)}")(
-            restart_id, who=self.who, why=self.body(shapes.Why)["why"]
-        )
-        return out(restarts.restart_row(restart_id))
-
-
-class Rebalance(Door):
-    @writes(shapes.ProposalAsk, shapes.shape(rebalancing.Proposed))
-    def post(self, request: Request) -> Response:
-        """What would spread the cluster better, by goals; nothing is written. `scope` is that of the move that does it."""
-        return out(rebalancing.proposed(**self.body(shapes.ProposalAsk)))
+        """A proposal for a better balance, by goals. Nothing is written. `scope` is that of the move that carries out the proposal."""
+        return Response(REBALANCE(rebalance.proposed(**self.body(serializers.ProposalAsk))).data)

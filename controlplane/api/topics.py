@@ -2,110 +2,228 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import Http404
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import shapes
-from controlplane.api.doors import Door, found, out, out_list, reads, writes
-from controlplane.selectors import messages, partitions, topics
-from controlplane.services import Refused
+from controlplane.api import serializers
+from controlplane.api.produce import CopyBody, CopyRange, ProduceBody
+from controlplane.api.viewsets import RowViewSet
+from controlplane.domain.formats import Format
+from controlplane.domain.produce import CopyTimestamp
+from controlplane.domain.record_filter import RecordFilters
+from controlplane.domain.record_query import RecordQuery, StartPosition, partitions_of_text
+from controlplane.models import ObservedTopic, Partition
+from controlplane.selectors import key_lookups, messages, partitions
+from controlplane.selectors import topics as selectors
+from controlplane.selectors.common import Page
+from controlplane.selectors.entity_tags import topic_tag
+from controlplane.services import Rejected, produce
 from controlplane.services import topics as services
+from controlplane.services.records import look_up_records, read_records
+
+CONFIG = serializers.shape(selectors.ConfigRow)
+COPY_PREVIEW = serializers.shape(produce.CopyPreview)
+DETAIL = serializers.shape(selectors.TopicDetail)
+KEY_LOOKUP = serializers.shape(key_lookups.KeyLookup)
+MESSAGES = serializers.shape(messages.MessageRead)
+PARTITION = serializers.shape(partitions.PartitionRow)
+PRODUCED = serializers.shape(produce.ProduceResult)
+TOPIC = serializers.shape(selectors.TopicRow)
 
 
 def _placed(assignment: dict[str, list[int]] | None) -> dict[int, list[int]] | None:
-    """JSON's text keys as numbers. Raises Refused for others."""
+    """Converts the text keys of JSON to numbers. Raises Rejected for other keys."""
     if assignment is None:
         return None
     try:
         return {int(k): v for k, v in assignment.items()}
     except ValueError:
-        raise Refused("The assignment's keys are partition numbers.", "assignment") from None
+        raise Rejected("The assignment's keys are partition numbers.", "assignment") from None
 
 
-class Topics(Door):
-    @reads(shapes.page_of(topics.TopicRow), shapes.TopicQuery)
-    def get(self, request: Request) -> Response:
-        return out(topics.topic_list(**self.listing(shapes.TopicQuery, "name")))
+class TopicViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
+    queryset = ObservedTopic.objects.all()
+    serializer_class: type[serializers.RowSerializer] = TOPIC
+    filterset_class = selectors.TopicFilter
+    ordering = "name"
+    lookup_url_kwarg = "name"
+    tag_of = staticmethod(topic_tag)
+    lookup_value_converter = "str"
+    noun = "topic"
 
-    @writes(shapes.TopicCreate, shapes.shape(topics.TopicRow), 202)
-    def post(self, request: Request) -> Response:
-        """Ask for a topic. 202: it is there when `applied_generation` equals `generation`."""
-        v = self.body(shapes.TopicCreate)
+    def get_serializer_class(self) -> type[serializers.RowSerializer]:
+        if self.action in ("retrieve", "partial_update"):
+            return DETAIL
+        return self.serializer_class
+
+    def get_row(self, key: str) -> selectors.TopicDetail | None:
+        return selectors.topic_detail(key)
+
+    def page_of(self, rows: QuerySet[ObservedTopic], **options: Any) -> Page[selectors.TopicRow]:
+        return selectors.topic_page(rows, unapplied=not self.request.query_params.get("only"), **options)
+
+    @extend_schema(request=serializers.TopicCreate, responses={202: TOPIC})
+    def create(self, request: Request) -> Response:
+        """Request a topic. 202: the topic exists when `applied_generation` equals `generation`."""
+        v = self.body(serializers.TopicCreate)
         services.create_topic(
             v["name"],
             partitions=v["partitions"],
             replication_factor=v["replication_factor"],
             configs=v["configs"],
             assignment=_placed(v["assignment"]),
-            who=self.who,
-            why=v["why"],
+            actor=self.actor,
+            comment=v["comment"],
         )
-        return out(found(topics.topic_row(v["name"]), f"topic {v['name']}"), 202)
+        return Response(TOPIC(selectors.topic_row(v["name"])).data, status=202)
 
-
-class Topic(Door):
-    @reads(shapes.shape(topics.TopicDetail))
-    def get(self, request: Request, name: str) -> Response:
-        return out(found(topics.topic_detail(name), f"topic {name!r}"))
-
-    @writes(shapes.TopicAlter, shapes.shape(topics.TopicDetail), 202)
-    def patch(self, request: Request, name: str) -> Response:
-        v = self.body(shapes.TopicAlter)
-        found(topics.topic_row(name), f"topic {name!r}")
+    @extend_schema(request=serializers.TopicAlter, responses={202: DETAIL})
+    def partial_update(self, request: Request, name: str) -> Response:
+        v = self.body(serializers.TopicAlter)
+        self._check_topic(name)
         services.alter_topic(
             name,
             partitions=v["partitions"],
             set_configs={k: c for k, c in v["configs"].items() if c is not None},
             delete_configs=[k for k, c in v["configs"].items() if c is None],
             assignment=_placed(v["assignment"]),
-            who=self.who,
-            why=v["why"],
+            actor=self.actor,
+            comment=v["comment"],
             if_generation=v["if_generation"],
         )
-        return out(found(topics.topic_detail(name), f"topic {name!r}"), 202)
+        return self.row(202)
 
-    @writes(shapes.Reason, None, 202)
-    def delete(self, request: Request, name: str) -> Response:
-        """Set the tombstone. Its records go with it."""
-        found(topics.topic_row(name), f"topic {name!r}")
-        services.delete_topic(name, who=self.who, why=self.body(shapes.Reason)["why"])
+    @extend_schema(request=serializers.RequiredComment, responses={202: None})
+    def destroy(self, request: Request, name: str) -> Response:
+        """Set the tombstone. The records of the topic are deleted with it."""
+        self._check_topic(name)
+        services.delete_topic(name, actor=self.actor, comment=self.body(serializers.RequiredComment)["comment"])
         return Response(status=202)
 
+    @extend_schema(responses=CONFIG(many=True))
+    @action(detail=True, serializer_class=CONFIG, pagination_class=None, filterset_class=None)
+    def configs(self, request: Request, name: str) -> Response:
+        self._check_topic(name)
+        return self.rows(selectors.topic_configs(name))
 
-class TopicConfigs(Door):
-    @reads(shapes.shape(topics.ConfigRow)(many=True))
-    def get(self, request: Request, name: str) -> Response:
-        found(topics.topic_row(name), f"topic {name!r}")
-        return out_list(topics.topic_configs(name))
+    @extend_schema(responses=PARTITION(many=True))
+    @action(
+        detail=True,
+        serializer_class=PARTITION,
+        filterset_class=partitions.PartitionFilter,
+        page_of=partitions.partition_page,
+        ordering="index",
+    )
+    def partitions(self, request: Request, name: str) -> Response:
+        self._check_topic(name)
+        return self.pages(Partition.objects.filter(topic__name=name))
+
+    @action(detail=True, serializer_class=PARTITION, url_path="partitions/<int:partition>")
+    def partition(self, request: Request, name: str, partition: int) -> Response:
+        return Response(self.get_serializer(_partition(name, partition)).data)
+
+    @extend_schema(parameters=[serializers.TopicMessageQuery], responses=MESSAGES)
+    @action(detail=True, serializer_class=MESSAGES, url_path="messages", pagination_class=None, filterset_class=None)
+    def messages(self, request: Request, name: str) -> Response:
+        """Records of all partitions or of `partitions`, merged by timestamp. A read is limited to five seconds, 64 MiB fetched and 4 MiB returned.
+        `complete` says whether all records of the range were read, `stopped` and `note` why not; `resume` continues. Each partition has its own
+        `problem`. Needs the permission read_records, for internal topics an administrator. Each read is recorded in the audit log."""
+        self._check_topic(name)
+        asked = self.query(serializers.TopicMessageQuery)
+        return self._read(request, name, partitions_of_text(asked.pop("partitions")), asked)
+
+    @extend_schema(parameters=[serializers.MessageQuery], responses=MESSAGES)
+    @action(detail=True, serializer_class=MESSAGES, url_path="partitions/<int:partition>/messages")
+    def partition_messages(self, request: Request, name: str, partition: int) -> Response:
+        """The same of one partition."""
+        _partition(name, partition)
+        return self._read(request, name, (partition,), self.query(serializers.MessageQuery))
+
+    def _read(self, request: Request, topic: str, partitions: tuple[int, ...], asked: dict[str, Any]) -> Response:
+        resume, formats = asked.pop("resume"), (Format(asked.pop("key_format")), Format(asked.pop("value_format")))
+        filters = RecordFilters(**{f.name: asked.pop(f.name) for f in fields(RecordFilters)})
+        start = StartPosition(asked.pop("start"))
+        query = RecordQuery(topic, partitions, start, filters=filters, **asked)
+        return Response(self.get_serializer(read_records(request.user, query, resume, formats)).data)
+
+    @extend_schema(request=ProduceBody, responses={200: PRODUCED})
+    @action(detail=True, methods=["post"], url_path="records", pagination_class=None, filterset_class=None)
+    def produce(self, request: Request, name: str) -> Response:
+        """Produce a record, `count` times. The response has partition and offset of each record, or why it was not written. Needs the permission
+        produce_records. Internal topics are refused."""
+        self._check_topic(name)
+        v = self.body(ProduceBody)
+        made = produce.produce_record(request.user, name, ProduceBody.record(v), count=v["count"], comment=v["comment"])
+        return Response(PRODUCED(made).data)
+
+    @extend_schema(parameters=[serializers.KeyLookupQuery], responses={200: KEY_LOOKUP})
+    @produce.mapping.get
+    def look_up(self, request: Request, name: str) -> Response:
+        """Records by key, newest first; `complete` says whether the whole topic was searched, `token` continues. Fast with the topic config
+        `weir.index.keys`, otherwise a limited scan. Needs the permission read_records, for internal topics an administrator. Each look-up is
+        recorded in the audit log."""
+        self._check_topic(name)
+        asked = self.query(serializers.KeyLookupQuery)
+        text, as_hex = asked.pop("key"), asked.pop("key_hex")
+        key = text.encode() if text is not None else bytes.fromhex(as_hex)
+        return Response(KEY_LOOKUP(look_up_records(request.user, name, key, **asked)).data)
+
+    @extend_schema(request=CopyBody, responses={200: PRODUCED})
+    @action(detail=True, methods=["post"], url_path="record-copies", pagination_class=None, filterset_class=None)
+    def copy_records(self, request: Request, name: str) -> Response:
+        """Copy the records of an offset range into this topic, with key, value and headers. Needs the permissions read_records and
+        produce_records."""
+        self._check_topic(name)
+        v = self.body(CopyBody)
+        made = produce.copy_records(
+            request.user,
+            v["source_topic"],
+            v["source_partition"],
+            v["first_offset"],
+            v["last_offset"],
+            topic=name,
+            to_partition=v["partition"],
+            timestamp=CopyTimestamp(v["timestamp"]),
+            comment=v["comment"],
+        )
+        return Response(PRODUCED(made).data)
+
+    @extend_schema(request=CopyRange, responses={200: COPY_PREVIEW})
+    @action(
+        detail=True, methods=["post"], url_path="record-copies/preview", pagination_class=None, filterset_class=None
+    )
+    def preview_copy(self, request: Request, name: str) -> Response:
+        """What a copy would read: number of records and bytes. Nothing is written."""
+        self._check_topic(name)
+        v = self.body(CopyRange)
+        found = produce.preview_copy(
+            request.user, v["source_topic"], v["source_partition"], v["first_offset"], v["last_offset"], topic=name
+        )
+        return Response(COPY_PREVIEW(found).data)
+
+    def _check_topic(self, name: str) -> None:
+        if selectors.topic_row(name) is None:
+            raise Http404(f"There is no topic {name!r}.")
 
 
-class TopicPartitions(Door):
-    @reads(shapes.page_of(partitions.PartitionRow), shapes.PartitionQuery)
-    def get(self, request: Request, name: str) -> Response:
-        found(topics.topic_row(name), f"topic {name!r}")
-        v = self.listing(shapes.PartitionQuery, "index")
-        v.pop("query")
-        v.pop("topic")
-        return out(partitions.partition_list(name, **v))
+def _partition(topic: str, index: int) -> partitions.PartitionRow:
+    row = partitions.partition_row(topic, index)
+    if row is None:
+        raise Http404(f"There is no partition {topic}-{index}.")
+    return row
 
 
-class Partitions(Door):
-    @reads(shapes.page_of(partitions.PartitionRow), shapes.PartitionQuery)
-    def get(self, request: Request) -> Response:
-        v = self.listing(shapes.PartitionQuery, "topic")
-        v.pop("query")
-        return out(partitions.partition_list(**v))
-
-
-class Partition(Door):
-    @reads(shapes.shape(partitions.PartitionRow))
-    def get(self, request: Request, name: str, partition: int) -> Response:
-        return out(found(partitions.partition_row(name, partition), f"partition {name}-{partition}"))
-
-
-class Messages(Door):
-    @reads(shapes.shape(messages.MessageRead), shapes.MessageQuery)
-    def get(self, request: Request, name: str, partition: int) -> Response:
-        """A bounded look-up in one partition; `complete` says whether all that was asked for came in time."""
-        found(partitions.partition_row(name, partition), f"partition {name}-{partition}")
-        return out(messages.read_messages(name, partition, **self.read(shapes.MessageQuery)))
+class PartitionViewSet(ListModelMixin, RowViewSet):
+    queryset = Partition.objects.all()
+    serializer_class = PARTITION
+    filterset_class = partitions.PartitionFilter
+    page_of = staticmethod(partitions.partition_page)
+    ordering = "topic"

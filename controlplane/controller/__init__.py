@@ -1,4 +1,5 @@
-"""The controller: makes what is wanted so. `core` decides (pure), `runner` hosts, `database` reads and writes rows, `ensemble` elects.
+"""The controller brings the cluster to the desired state.
 
-Law: one plan over desired and observed; events are reasons to look, never the facts. Must not come in: console, REST.
+`core` decides (pure), `runner` hosts the core, `database` reads and writes rows, `ensemble` elects.
+Invariant: each pass plans from the desired and the observed state. An event only triggers a pass. Does not contain: console, REST.
 """

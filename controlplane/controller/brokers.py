@@ -1,115 +1,164 @@
-"""Brokers come and go, and lose directories: what that does to the seats of each partition.
+"""Effects of broker registrations and failed log directories on the ISR and the ELR of each partition.
 
-Laws (docs/safety.md section 3): who is away leaves the ISR, and stays electable as far as it can prove to hold the data; whose tail or directory is lost
-proves nothing; who is back whole keeps its seat under its new incarnation; what one look finds leaves a partition at once (decision 029). Called by `core`. Must not come in: who is found dead, and how (`probes`).
+Invariants (docs/safety.md section 3):
+A broker without a registration leaves the ISR. It stays electable if it can prove that it has the data.
+A replica whose tail or directory is lost proves nothing.
+A broker that returns with its data keeps its ISR membership under its new incarnation.
+All replicas that one pass removes from a partition leave it in one step (decision 029).
+Does not contain: failure detection (`liveness_probes`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
-from brokerd.cluster import election
+from brokerd.cluster import broker_lives, election
+from brokerd.cluster.broker_lives import DirectoryDoubt
+from brokerd.cluster.levels import LIFE_LEVEL
 from brokerd.cluster.metadata import AccessChanged, BrokerDown, BrokerUp
-from brokerd.cluster.model import BrokerState, Seat, TopicPartition, TopicState
+from brokerd.cluster.model import BrokerState, ReplicaIncarnation, TopicPartition, TopicState
 from brokerd.cluster.znodes import Registration
-from controlplane.controller import requests
-from controlplane.controller.look import Look
+from controlplane.controller import request_validation
+from controlplane.controller.events import ReportKind, Subject, SubjectKind
+from controlplane.controller.reconcile_pass import ReconcilePass
 
 ENDPOINTS_LEVEL = AccessChanged.LEVEL
 
 
-def come_and_go(look: Look) -> None:
-    """`look.registrations` holds afterwards who belongs to the cluster, and no others."""
-    look.registrations = _ours(look)
-    gone = [b for b in look.image.live_brokers() if b.broker_id not in look.registrations]
-    came = [
-        r for _, r in sorted(look.registrations.items())
-        if look.image.incarnation(r.broker_id) != r.incarnation
-    ]  # fmt: skip
-    endpoints = look.level() >= ENDPOINTS_LEVEL
-    for b in gone:
-        look.add(BrokerDown(b.broker_id, b.incarnation))
-    for r in came:
-        look.add(_up(r, endpoints))
-    for r in look.registrations.values():
-        # Of who registered before the level was raised; nothing else about it changes.
-        known = look.image.brokers.get(r.broker_id)
-        if endpoints and known is not None and known.incarnation == r.incarnation and known.endpoints != r.endpoints:
-            look.add(_up(r, True))
-    if gone or came:
-        _reseat(look, gone, came)
+def apply_registrations(plan: ReconcilePass) -> None:
+    """Write `BrokerUp` and `BrokerDown` records. Afterwards `plan.registrations` contains exactly the accepted brokers."""
+    plan.registrations = _accepted_registrations(plan)
+    departed = [b for b in plan.image.live_brokers() if b.broker_id not in plan.registrations]
+    arrived = [
+        _with_tail_check(plan, r)
+        for _, r in sorted(plan.registrations.items())
+        if plan.image.broker_epoch(r.broker_id) != r.broker_epoch
+    ]
+    level = plan.level()
+    for b in departed:
+        plan.add(BrokerDown(b.broker_id, b.broker_epoch))
+    for r in arrived:
+        plan.add(_broker_up(r, level))
+    for r in plan.registrations.values():
+        # A broker that registered before the metadata level was raised: only its endpoints and its life change.
+        known = plan.image.brokers.get(r.broker_id)
+        if known is None or known.broker_epoch != r.broker_epoch:
+            continue
+        up = _broker_up(r, level)
+        if (up.endpoints, up.life) != (known.endpoints, known.life):
+            plan.add(up)
+    if departed or arrived:
+        _update_partitions(plan, departed, arrived)
 
 
-def _ours(look: Look) -> dict[int, Registration]:
-    registered = look.registrations.values()
+def _with_tail_check(plan: ReconcilePass, r: Registration) -> Registration:
+    """Compare the registration with the last recorded life. A directory without that life is an older copy, whatever the broker reports."""
+    known = plan.image.brokers.get(r.broker_id)
+    if known is not None and not broker_lives.continues(known.life, r.life, r.lives_before):
+        r = replace(
+            r,
+            tail_intact=False,
+            tail_doubt=DirectoryDoubt.EMPTY if r.tail_doubt == DirectoryDoubt.EMPTY else DirectoryDoubt.OLDER,
+        )
+    if not r.tail_intact and r.tail_doubt:
+        what, action = broker_lives.explained(r.tail_doubt)
+        text = f"data directory not trusted, reason={r.tail_doubt}. {what} {action}".rstrip()
+        plan.report(ReportKind.REFUSED, Subject(SubjectKind.BROKER, str(r.broker_id)), text)
+    return r
+
+
+def _accepted_registrations(plan: ReconcilePass) -> dict[int, Registration]:
+    registered = plan.registrations.values()
     foreign = [
-        r for r in registered
-        if r.cluster_id and look.image.cluster_id and r.cluster_id != look.image.cluster_id
-    ]  # fmt: skip
+        r for r in registered if r.cluster_id and plan.image.cluster_id and r.cluster_id != plan.image.cluster_id
+    ]
     for r in foreign:
-        look.report("refused", f"broker {r.broker_id}", f"its folder belongs to cluster {r.cluster_id}")
-    deaf = requests.deaf(registered, look.image.metadata_version)
-    for r in deaf:
+        plan.report(
+            ReportKind.REFUSED,
+            Subject(SubjectKind.BROKER, str(r.broker_id)),
+            f"its data directory belongs to cluster {r.cluster_id}",
+        )
+    incompatible_brokers = request_validation.incompatible_brokers(registered, plan.image.metadata_version)
+    for r in incompatible_brokers:
         low, high = r.metadata_levels
-        text = f"it reads levels {low} to {high} of the metadata log, which is at {look.image.metadata_version}: upgrade it"
-        look.report("refused", f"broker {r.broker_id}", text)
-    # Once dead in the log, dead for good: a registration that outlives its process, read by a controller that did not see it die, would
-    # bring back what was true at its start. (Who lives all the same reads it and takes a new seat.)
+        text = f"it reads levels {low} to {high} of the metadata log, which is at {plan.image.metadata_version}: upgrade it"
+        plan.report(ReportKind.REFUSED, Subject(SubjectKind.BROKER, str(r.broker_id)), text)
+    # An incarnation that the log records as dead stays dead. A registration can outlive its process. A controller that did not see
+    # the death would otherwise restore the state of that process's start. A live broker reads the record and registers again.
     dead = [
-        r for r in registered
-        if (b := look.image.brokers.get(r.broker_id)) is not None and b.incarnation == r.incarnation and not b.alive
-    ]  # fmt: skip
-    gone_or_not_ours = [*foreign, *deaf, *dead]
-    return {i: r for i, r in look.registrations.items() if r not in gone_or_not_ours}
+        r
+        for r in registered
+        if (b := plan.image.brokers.get(r.broker_id)) is not None and b.broker_epoch == r.broker_epoch and not b.alive
+    ]
+    ignored = [*foreign, *incompatible_brokers, *dead]
+    return {i: r for i, r in plan.registrations.items() if r not in ignored}
 
 
-def _reseat(look: Look, gone: list[BrokerState], came: list[Registration]) -> None:
-    lost = {r.broker_id for r in came if not r.tail_intact}
-    for topic, index, first in look.image.each_partition():
-        away = [b.broker_id for b in gone if b.broker_id in first.replicas]
-        returned = [r for r in came if r.broker_id in first.replicas]
+def _update_partitions(plan: ReconcilePass, departed: list[BrokerState], arrived: list[Registration]) -> None:
+    lost = {r.broker_id for r in arrived if not r.tail_intact}
+    replaced = {r.broker_id for r in arrived if broker_lives.elsewhere(r.tail_doubt)}
+    for topic, index, first in plan.image.each_partition():
+        away = [b.broker_id for b in departed if b.broker_id in first.replicas]
+        returned = [r for r in arrived if r.broker_id in first.replicas]
         if not away and not returned:
             continue
         tp = TopicPartition(topic.topic_id, index)
-        copies_lost = [b for b in first.replicas if b in lost or look.is_offline(b, look.incarnation(b), tp)]
-        _leave_together(look, topic, tp, away, copies_lost)
+        copies_lost = [b for b in first.replicas if b in lost or plan.is_offline(b, plan.broker_epoch(b), tp)]
+        _remove_replicas(plan, topic, tp, away, copies_lost, replaced)
         for r in returned:
             if r.broker_id not in lost:
-                state = look.state(tp)
+                state = plan.state(tp)
                 assert state is not None
-                look.put(tp, election.seated_anew(state, Seat(r.broker_id, r.incarnation)))
+                plan.put(tp, election.with_new_broker_epoch(state, ReplicaIncarnation(r.broker_id, r.broker_epoch)))
 
 
-def _up(r: Registration, endpoints: bool) -> BrokerUp:
+def _broker_up(r: Registration, level: int) -> BrokerUp:
+    lives = level >= LIFE_LEVEL
     return BrokerUp(
-        r.broker_id, r.incarnation, r.broker_uuid, r.host, r.port, r.rack, r.failure_domain, r.tail_intact,
-        r.endpoints if endpoints else (),
-    )  # fmt: skip
+        r.broker_id,
+        r.broker_epoch,
+        r.broker_uuid,
+        r.host,
+        r.port,
+        r.rack,
+        r.failure_domain,
+        r.tail_intact,
+        r.endpoints if level >= ENDPOINTS_LEVEL else (),
+        r.life if lives else "",
+        r.tail_doubt if lives else "",
+    )
 
 
-def lose_copies(look: Look) -> None:
-    """Copies on directories that failed leave ISR and ELR as after the loss of a tail: what their directory held may never come back."""
-    for broker_id, (incarnation, partitions) in sorted(look.offline.items()):
-        if look.incarnation(broker_id) != incarnation:
+def handle_offline_replicas(plan: ReconcilePass) -> None:
+    """Replicas on failed directories leave the ISR and the ELR, as after a lost tail: their data may never return."""
+    for broker_id, (broker_epoch, partitions) in sorted(plan.offline.items()):
+        if plan.broker_epoch(broker_id) != broker_epoch:
             continue
         for tp in sorted(partitions):
-            state, topic = look.state(tp), look.image.topics.get(tp.topic_id)
+            state, topic = plan.state(tp), plan.image.topics.get(tp.topic_id)
             if state is None or topic is None or broker_id not in (*state.isr_ids, *state.elr):
                 continue
-            _leave_together(look, topic, tp, (), (broker_id,))
+            _remove_replicas(plan, topic, tp, (), (broker_id,))
 
 
-def _leave_together(
-    look: Look, topic: TopicState, tp: TopicPartition, away: Collection[int], lost: Collection[int]
+def _remove_replicas(
+    plan: ReconcilePass,
+    topic: TopicState,
+    tp: TopicPartition,
+    away: Collection[int],
+    lost: Collection[int],
+    replaced: Collection[int] = (),
 ) -> None:
-    state, config = look.state(tp), look.config(topic)
+    state, config = plan.state(tp), plan.config(topic)
     assert state is not None
     after = election.without(
         state,
         away,
         lost,
-        look.serving(tp),
+        plan.serving(tp),
         min_insync=config.min_insync_replicas,
         unclean=config.unclean_leader_election,
+        replaced=replaced,
     )
-    look.put(tp, after)
+    plan.put(tp, after)

@@ -1,7 +1,7 @@
-"""The controller's database work, in a thread of its own: wishes out of rows, answers into rows.
+"""The controller's database thread: reads desired state from rows, and writes results to rows.
 
-Laws: the loop never waits for this thread, whatever the database does; everything written back carries the controller epoch; a request
-is handled once (its id has a row). Called by `runner` through its `Database` port; answers through `post`. Must not come in: ZooKeeper.
+Invariants: the event loop never waits for this thread. Every result is written with the controller epoch. A request is handled one
+time (its id has a row). Does not contain: ZooKeeper.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from brokerd.cluster.metadata import (
     AccessChanged,
     BrokerConfigChanged,
     FeatureFinalised,
+    MetadataRecord,
     PartitionsGrown,
-    Record,
     ReplicaReset,
     TopicConfigChanged,
     TopicDeleted,
     TopicReady,
 )
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from brokerd.cluster.znodes import ForwardedRequest
-from controlplane.controller import forwarded
+from brokerd.cluster.requests import ForwardedRequest
+from brokerd.wire.errors import ErrorCode
+from controlplane.controller import request_persistence
 from controlplane.controller.events import (
     ChangeMade,
     DesiredAccess,
@@ -40,75 +41,87 @@ from controlplane.controller.events import (
     DesiredReset,
     DesiredTopic,
     Report,
+    Subject,
+    SubjectKind,
 )
-from controlplane.dbcare import drop_if_replaced
-from controlplane.models import Cluster, Topic
+from controlplane.db.sqlite import drop_if_replaced
 from controlplane.models.change import Outcome
-from controlplane.services import Refused, advancing, recovery
+from controlplane.selectors.common import cluster_row
+from controlplane.services import Rejected, move_worker, recovery, topic_results
 from controlplane.services import access as access_services
 from controlplane.services import features as feature_services
 from controlplane.services import topics as topic_services
-from controlplane.services.common import record
+from controlplane.services.common import AlreadyExists, record
 
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.25
-"""Seconds between looks at rows with wishes: one indexed query each for topics, parts and resets."""
+"""Seconds between polls for rows that the log lacks: one indexed query each for topics, partitions of moves and resets."""
 
-REPORT_AGAIN_SECONDS = 30.0
+REPORT_REPEAT_SECONDS = 30.0
 """Seconds before the same report about the same subject is written and logged again."""
 
-BOOTSTRAP_SECONDS = 1.0
-"""Seconds between looks whether internal topics are missing."""
+INTERNAL_TOPICS_CHECK_SECONDS = 1.0
+"""Seconds between checks for missing internal topics."""
 
 OFFSETS_PARTITIONS = 50
-"""Partitions of __consumer_offsets, Kafka's default. Fixed for ever: groups are found by it."""
+"""Partitions of __consumer_offsets, Kafka's default. Never changed: it determines each group's coordinator."""
 
 TRANSACTIONS_PARTITIONS = 50
-"""Partitions of __transaction_state (Kafka's transaction.state.log.num.partitions). Fixed for ever: transactional ids are found by it."""
+"""Partitions of __transaction_state (Kafka's transaction.state.log.num.partitions). Never changed: it determines the coordinators."""
 
 INTERNAL_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
-"""Small segments: what is compacted need not be read when a coordinator moves."""
+"""Small segments are compacted soon, so that a new coordinator reads less."""
 
-REQUEST_TIMED_OUT, INVALID_REQUEST = 7, 42
+CHANGES_QUEUED_MAX = 1_000
+"""Audit rows of logged changes that are queued while the database does not answer. The oldest is dropped first."""
 
-CHANGES_OWED_MAX = 1_000
-"""Rows about changes already in the log that wait for a database that does not answer; the oldest is given up first."""
+RESET_RETRY_SECONDS = 30.0
+"""Seconds before a reset that has not appeared in the log is sent to the core again."""
 
-RESET_AGAIN_SECONDS = 30.0
-"""Seconds before a reset that nobody saw in the log is handed to the core again."""
+KAFKA_ERRORS = {
+    "name": ErrorCode.INVALID_TOPIC_EXCEPTION,
+    "partitions": ErrorCode.INVALID_PARTITIONS,
+    "replication_factor": ErrorCode.INVALID_REPLICATION_FACTOR,
+    "assignment": ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    "configs": ErrorCode.INVALID_CONFIG,
+}
+"""Kafka's error code of a rejection, by the invalid input (`configs.<name>` is a config). Every other input is a policy violation."""
 
-KAFKA_ERRORS = {"name": 17, "partitions": 37, "replication_factor": 38, "assignment": 39}
-"""Kafka's code for a refusal, by the field at fault; configs are 40, everything else a policy violation (44)."""
+
+def _kafka_error(refused: Rejected) -> ErrorCode:
+    if isinstance(refused, AlreadyExists):
+        return ErrorCode.TOPIC_ALREADY_EXISTS
+    return KAFKA_ERRORS.get(refused.field.partition(".")[0], ErrorCode.POLICY_VIOLATION)
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
+class TermStarted:
     controller_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class TermEnded:
     pass
 
 
 @dataclass(frozen=True, slots=True)
-class Resets:
-    """(reset, sequence number of the log entry that holds it, its topic's name)"""
+class ResetsApplied:
+    """(reset, sequence number of its log entry, its topic's name)"""
 
     seen: tuple[tuple[ReplicaReset, int, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Features:
-    """Level by name, as the log has just said."""
+class FeaturesApplied:
+    """(feature name, level) of new log records."""
 
     finalised: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """Rows may have been applied: look at once rather than at the next poll."""
+class PollNow:
+    """Rows may have been applied: poll now instead of at the next interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +129,16 @@ class Stop:
     pass
 
 
-Command = Begin | End | Resets | Features | Look | ForwardedRequest | Report | ChangeMade | Stop
+Command = (
+    TermStarted | TermEnded | ResetsApplied | FeaturesApplied | PollNow | ForwardedRequest | Report | ChangeMade | Stop
+)
 Post = Callable[[DesiredRead | DesiredFailed], None]
 
 
 class DatabaseThread:
-    """The runner's `Database`. `image` is the controller's own, set before the loop runs; here it is only read, one look-up at a time.
+    """The runner's `Database`. `image` is the controller's image, set before the loop runs. This thread only reads it, one look-up at a time.
 
-    `brokers_expected`: internal topics are made as soon as three brokers (or all, if there are fewer) are alive.
+    `brokers_expected`: internal topics are created as soon as three brokers (or all, if there are fewer) are alive.
     """
 
     def __init__(
@@ -144,17 +159,17 @@ class DatabaseThread:
         self._thread = threading.Thread(target=self._run, name="controller-database", daemon=True)
         self._epoch: int | None = None
         self._first = False
-        """Nothing was posted yet in this term."""
+        """Nothing has been posted in this term."""
         self._resets: list[tuple[ReplicaReset, int, str]] = []
-        self._resets_handed: dict[str, float] = {}
-        self._features: dict[str, int] = {}
-        """Finalised in the log, and not remembered yet."""
-        self._reports: dict[str, tuple[str, float]] = {}
-        self._made: deque[ChangeMade] = deque(maxlen=CHANGES_OWED_MAX)
-        """Changes in the log whose rows are not written yet."""
-        self._bootstrapped = 0.0
+        self._resets_sent_at: dict[str, float] = {}
+        self._finalised: dict[str, int] = {}
+        """Features finalised in the log, not yet written to the database."""
+        self._reports: dict[Subject, tuple[str, float]] = {}
+        self._changes: deque[ChangeMade] = deque(maxlen=CHANGES_QUEUED_MAX)
+        """Changes in the log whose audit rows are not yet written."""
+        self._internal_topics_checked = 0.0
         self.problem: str | None = None
-        """Why the database could not be used at the last try; None = it could."""
+        """Error of the last database access; None = it succeeded."""
 
     # -- the loop's side ---------------------------------------------------------------------------------------------------
     def start(self, post: Post) -> None:
@@ -162,20 +177,20 @@ class DatabaseThread:
         self._thread.start()
 
     def acting(self, controller_epoch: int) -> None:
-        self._commands.put(Begin(controller_epoch))
+        self._commands.put(TermStarted(controller_epoch))
 
     def standing_by(self) -> None:
-        self._commands.put(End())
+        self._commands.put(TermEnded())
 
     def write(self, request: ForwardedRequest) -> None:
         self._commands.put(request)
 
-    def applied(self, image: Image, records: Sequence[Record]) -> None:
+    def applied(self, image: Image, records: Sequence[MetadataRecord]) -> None:
         if resets := tuple(r for r in records if isinstance(r, ReplicaReset)):
             names = {t: topic.name for t in {r.topic_id for r in resets} if (topic := image.topics.get(t)) is not None}
-            self._commands.put(Resets(tuple((r, image.seq, names.get(r.topic_id, "")) for r in resets)))
+            self._commands.put(ResetsApplied(tuple((r, image.seq, names.get(r.topic_id, "")) for r in resets)))
         if finalised := tuple((r.name, r.feature_level) for r in records if isinstance(r, FeatureFinalised)):
-            self._commands.put(Features(finalised))
+            self._commands.put(FeaturesApplied(finalised))
         if any(
             isinstance(
                 r,
@@ -183,13 +198,13 @@ class DatabaseThread:
             )
             for r in records
         ):
-            self._commands.put(Look())
+            self._commands.put(PollNow())
 
     def report(self, report: Report | ChangeMade) -> None:
         self._commands.put(report)
 
     def close(self) -> None:
-        """Waits a moment at most: the thread is a daemon, and a locked database must not hold up an exit."""
+        """Wait at most 0.5 s: the thread is a daemon, and a locked database must not delay the exit."""
         self._commands.put(Stop())
         self._thread.join(0.5)
 
@@ -206,84 +221,84 @@ class DatabaseThread:
             try:
                 if command is not None:
                     self._handle(command)
-                self._write_down()
+                self._write_changes()
                 if self._epoch is not None and self._commands.empty():
                     self._poll(self._epoch)
-                self._well()
+                self._on_database_success()
             except DatabaseError as e:
-                self._ill(e)
+                self._on_database_error(e)
                 if isinstance(command, ForwardedRequest):
                     text = "The control plane's database does not answer; try again."
-                    self._post(DesiredFailed(command.request_id, REQUEST_TIMED_OUT, text))
+                    self._post(DesiredFailed(command.request_id, ErrorCode.REQUEST_TIMED_OUT, text))
 
-    def _well(self) -> None:
+    def _on_database_success(self) -> None:
         if self.problem is not None:
-            log.info("the database answers again")
+            log.info("database available again")
             self.problem = None
 
-    def _ill(self, error: DatabaseError) -> None:
+    def _on_database_error(self, error: DatabaseError) -> None:
         if self.problem is None:
-            log.warning("the database does not answer; elections go on, changes wait: %s", error)
+            log.warning("database unavailable, elections continue and changes are queued: error=%s", error)
         self.problem = str(error)
         close_old_connections()
         time.sleep(POLL_SECONDS)
 
     def _handle(self, command: Command) -> None:
         match command:
-            case Begin():
+            case TermStarted():
                 self._epoch, self._first = command.controller_epoch, True
-                self._resets_handed.clear()
-                self._features = dict(self.image.features) if self.image is not None else {}
-            case End():
+                self._resets_sent_at.clear()
+                self._finalised = dict(self.image.features) if self.image is not None else {}
+            case TermEnded():
                 self._epoch = None
-            case Resets():
+            case ResetsApplied():
                 self._resets.extend(command.seen)
-            case Features():
-                self._features.update(command.finalised)
+            case FeaturesApplied():
+                self._finalised.update(command.finalised)
             case ForwardedRequest():
                 self._request(command)
             case Report():
                 self._report(command)
             case ChangeMade():
-                self._made.append(command)
-            case Look() | Stop():
+                self._changes.append(command)
+            case PollNow() | Stop():
                 pass
 
     def _poll(self, epoch: int) -> None:
         if drop_if_replaced():
-            log.warning("the database file was replaced; its rows are read anew")
+            log.warning("database file was replaced, reading rows again")
         while self._resets:
             reset, seq, topic = self._resets[0]
             if not recovery.mark_reset(UUID(reset.reset_id), seq, epoch) and topic:
                 where = (reset.topic_id, topic, reset.partition, reset.broker_id)
                 recovery.begun_by_controller(UUID(reset.reset_id), *where, seq, epoch)
             self._resets.pop(0)
-        for name, level in list(self._features.items()):
+        for name, level in list(self._finalised.items()):
             feature_services.remember(name, level, epoch)
-            del self._features[name]
-        self._bootstrap()
-        # Before topics and settings: whoever orders a copy has put its throttle with it, in one transaction.
-        assignments = tuple(forwarded.placed(p) for p in advancing.ordered_parts())
+            del self._finalised[name]
+        self._create_internal_topics()
+        # Before topics and settings: one transaction has written a move's order together with its throttle.
+        assignments = tuple(request_persistence.desired_assignment(p) for p in move_worker.ordered_parts())
         topics: list[DesiredTopic] = []
         done: dict[UUID, int] = {}
-        for row in topic_services.waiting_topics():
+        for row in topic_results.waiting_topics():
             in_log = self._generation(row.id)
             if in_log == row.generation or (in_log and row.deleted_at is not None and self._deleted(row.id)):
                 done[row.id] = row.generation
             elif in_log < row.generation:
-                topics.append(forwarded.desired(row))
-            # else drift: the row is older than the log. It is shown, and nothing is done about it.
+                topics.append(request_persistence.desired_topic(row))
+            # Otherwise the row is older than the log. This drift is shown, and the controller does not act on it.
         if done:
-            topic_services.mark_applied(done, epoch)
+            topic_results.mark_applied(done, epoch)
         now = time.monotonic()
         resets = []
         for r in recovery.waiting_resets():
-            if now - self._resets_handed.get(str(r.reset_id), -RESET_AGAIN_SECONDS) >= RESET_AGAIN_SECONDS:
-                self._resets_handed[str(r.reset_id)] = now
+            if now - self._resets_sent_at.get(str(r.reset_id), -RESET_RETRY_SECONDS) >= RESET_RETRY_SECONDS:
+                self._resets_sent_at[str(r.reset_id)] = now
                 resets.append(DesiredReset(r.topic_id, r.partition, r.broker_id, str(r.reset_id)))
         access = self._access(epoch, everything=self._first)
         if self._first:
-            known = Cluster.objects.filter(pk=1).values_list("cluster_id", flat=True).first() or ""
+            known = cluster_row().cluster_id
             self._first = False
             rows = (tuple(topics), assignments, tuple(resets), access)
             self._post(DesiredRead(*rows, complete=True, cluster_id=known, features=feature_services.remembered()))
@@ -291,23 +306,23 @@ class DatabaseThread:
             self._post(DesiredRead(tuple(topics), assignments, tuple(resets), access))
 
     def _access(self, epoch: int, everything: bool = False) -> tuple[DesiredAccess, ...]:
-        """Rows that the log lacks. One that is older than the log's is drift: shown by the core, and nothing is done about it."""
+        """Rows that the log lacks. A row older than the log's entry is drift: the core reports it and does not act on it."""
         wanted = []
-        # At the beginning of an office all rows are held against the log: it may be a new one, after a loss.
+        # At the start of a term all rows are compared with the log: it may be a new log after a loss.
         for row in access_services.everything() if everything else access_services.waiting():
             in_log, _ = self.image.access_to(row.kind, row.key) if self.image is not None else (0, None)
             if in_log == row.generation:
                 if row.waiting:
                     access_services.mark_applied(row, epoch)
             elif in_log < row.generation:
-                wanted.append(forwarded.entry_of(row))
+                wanted.append(request_persistence.desired_access(row))
         return tuple(wanted)
 
     def _deleted(self, topic_id: UUID) -> bool:
         return self.image is not None and topic_id in self.image.deleted
 
     def _generation(self, topic_id: UUID) -> int:
-        """The generation of this topic in the log, tombstones included; 0 = the log does not have it, or not whole."""
+        """The generation of this topic in the log, tombstones included; 0 = the topic is not in the log, or not ready."""
         if self.image is None:
             return 0
         topic = self.image.topics.get(topic_id)
@@ -317,76 +332,80 @@ class DatabaseThread:
 
     # -- requests of brokers -------------------------------------------------------------------------------------------------
     def _request(self, request: ForwardedRequest) -> None:
-        assert self.image is not None, "requests come through the log, which has an image"
+        assert self.image is not None, "a request is forwarded by the core, which has an image"
         try:
-            told = forwarded.written(request, self.image)
-        except Refused as e:
-            code = 40 if e.field.startswith("configs") else KAFKA_ERRORS.get(e.field, 44)
-            if e.field == "name" and "exists already" in e.reason:
-                code = 36
-            told = [DesiredFailed(request.request_id, code, e.reason)]
+            answers = request_persistence.persist(request, self.image)
+        except Rejected as e:
+            answers = [DesiredFailed(request.request_id, _kafka_error(e), e.reason)]
         except IntegrityError as e:
-            log.warning("request %s met another writer: %s", request.request_id, e)
-            text = "Another change came in between; try again."
-            told = [DesiredFailed(request.request_id, REQUEST_TIMED_OUT, text)]
-        except (KeyError, TypeError, ValueError) as e:
-            log.warning("request %s cannot be read: %r", request.request_id, e)
-            told = [DesiredFailed(request.request_id, INVALID_REQUEST, f"The request cannot be read: {e!r}.")]
-        for event in told:
+            log.warning("concurrent write: request=%s error=%s", request.request_id, e)
+            text = "A concurrent change was written first; try again."
+            answers = [DesiredFailed(request.request_id, ErrorCode.REQUEST_TIMED_OUT, text)]
+        except ValueError as e:  # for example a zero byte in a key, with PostgreSQL
+            log.warning("malformed request: request=%s error=%r", request.request_id, e)
+            answers = [
+                DesiredFailed(request.request_id, ErrorCode.INVALID_REQUEST, f"The request cannot be stored: {e!r}.")
+            ]
+        for event in answers:
             self._post(event)
 
-    def _bootstrap(self) -> None:
-        """Internal topics are there from the start: groups must not wait for the first of them to be made."""
+    def _create_internal_topics(self) -> None:
+        """Create internal topics at the start: the first group must not wait for them."""
         now = time.monotonic()
         factor = min(3, self._brokers_expected)
-        if self.image is None or now - self._bootstrapped < BOOTSTRAP_SECONDS:
+        if self.image is None or now - self._internal_topics_checked < INTERNAL_TOPICS_CHECK_SECONDS:
             return
-        self._bootstrapped = now
+        self._internal_topics_checked = now
         missing = [name for name in self._internal_partitions if self.image.topic_named(name) is None]
         if not missing or sum(1 for b in list(self.image.brokers.values()) if b.alive) < factor:
             return
         for name in missing:
-            if Topic.objects.filter(name=name, deleted_at__isnull=True).exists():
+            if topic_results.has_topic(name):
                 continue
             try:
                 topic_services.create_topic(
-                    name, partitions=self._internal_partitions[name], replication_factor=factor,
-                    configs={**INTERNAL_CONFIGS, "min.insync.replicas": "2" if factor >= 3 else "1"}, who="controller",
-                    why="internal topics are there from the start", checked=True,
-                )  # fmt: skip
-            except Refused as e:
-                log.info("%s was not created: %s", name, e.reason)
+                    name,
+                    partitions=self._internal_partitions[name],
+                    replication_factor=factor,
+                    configs={**INTERNAL_CONFIGS, "min.insync.replicas": "2" if factor >= 3 else "1"},
+                    actor="controller",
+                    comment="internal topics are created at the start",
+                    checked=True,
+                )
+            except Rejected as e:
+                log.info("internal topic not created: topic=%s reason=%s", name, e.reason)
 
-    def _write_down(self) -> None:
-        while self._made:
-            made = self._made[0]
+    def _write_changes(self) -> None:
+        while self._changes:
+            made = self._changes[0]
             record(
-                made.who, made.verb, made.object_kind, made.object_name[:255],
-                before=made.before, after=made.after, detail=made.detail,
+                made.actor,
+                made.verb,
+                made.object_kind,
+                made.object_name[:255],
+                before=made.before,
+                after=made.after,
+                detail=made.detail,
                 outcome=Outcome.REFUSED if made.refused else Outcome.CONFIRMED,
-            )  # fmt: skip
-            self._made.popleft()
+            )
+            self._changes.popleft()
 
     # -- reports -------------------------------------------------------------------------------------------------------------
     def _report(self, report: Report) -> None:
-        text, at = self._reports.get(report.subject, ("", -REPORT_AGAIN_SECONDS))
+        text, at = self._reports.get(report.subject, ("", -REPORT_REPEAT_SECONDS))
         now = time.monotonic()
-        if text == report.text and now - at < REPORT_AGAIN_SECONDS:
+        if text == report.text and now - at < REPORT_REPEAT_SECONDS:
             return
         if len(self._reports) > 10_000:
             self._reports.clear()
         self._reports[report.subject] = (report.text, now)
-        log.warning("%s: %s: %s", report.kind, report.subject, report.text)
+        log.warning("controller report: kind=%s subject=%s reason=%s", report.kind, report.subject, report.text)
         if self._epoch is None:
             return
-        kind, _, rest = report.subject.partition(" ")
-        number, _, place = rest.partition(" ")
-        if kind == "move" and number.isdigit():  # a client's order has no row
-            topic, _, partition = place.rpartition("-")
-            advancing.order_refused(int(number), topic, int(partition), report.text)
-        elif kind == "recovery" and rest:
-            recovery.mark_reset_refused(UUID(rest), f"The controller refused: {report.text}.")
-        elif kind != "broker":
-            row = Topic.objects.filter(name=report.subject, deleted_at__isnull=True).first()
-            if row is not None:
-                topic_services.mark_refused(row.id, row.generation, report.text, self._epoch)
+        match report.subject:
+            case Subject(SubjectKind.MOVE, move_id, topic, int(partition)) if move_id.isdigit():
+                move_worker.order_refused(int(move_id), topic, partition, report.text)
+            case Subject(SubjectKind.RECOVERY, reset_id):
+                recovery.mark_reset_refused(UUID(reset_id), f"The controller rejected the request: {report.text}.")
+            case Subject(SubjectKind.TOPIC, topic=name):
+                topic_results.mark_refused(name, report.text, self._epoch)

@@ -1,16 +1,17 @@
-"""What the controller's core hears and says. Values only; the runner carries them."""
+"""Events and effects of the controller's core: values only. The runner delivers events and executes effects."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from brokerd.cluster.metadata import Record
+from brokerd.cluster.metadata import MetadataRecord
 from brokerd.cluster.model import TopicPartition
+from brokerd.cluster.requests import ForwardedRequest
 from brokerd.cluster.znodes import (
-    ForwardedRequest,
     IsrProposal,
     Registration,
     ResetProposal,
@@ -19,10 +20,10 @@ from brokerd.cluster.znodes import (
 )
 
 
-# -- wanted, from the database -------------------------------------------------------------------------------------------
+# -- desired state, from the database ------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class DesiredTopic:
-    """A topic row whose generation the log has not applied yet. `deleted` is the only way a topic goes."""
+    """A topic row whose generation the log has not applied yet. Only `deleted` deletes a topic."""
 
     topic_id: UUID
     name: str
@@ -39,9 +40,11 @@ class DesiredTopic:
 class DesiredAssignment:
     """A step of a move: applied only while the partition's assignment generation is `read_generation`.
 
-    `observers`: the replicas stay, and these get a copy of the tail beside them. `cut_at`: what lies below, where the observers' copies begin,
-    is deleted; with neither the partition is placed on `replicas`, and nobody observes any more. `hand_over_at`: as that, but who is new needs no
-    record below this offset, where the observers' copies begin: the old replicas hold those.
+    `observers`: the replicas stay, and these brokers become observers, which copy the tail.
+    `delete_below`: records below this offset, where the observers' logs start, are deleted.
+    With neither, the partition is assigned to `replicas`, and it has no observers any more.
+    `hand_over_at`: the same, but a new replica needs no record below this offset, where the observers' logs start: the old replicas
+    keep those.
     """
 
     topic_id: UUID
@@ -51,13 +54,13 @@ class DesiredAssignment:
     move_id: str
     request_id: str | None = None
     observers: tuple[int, ...] = ()
-    cut_at: int | None = None
+    delete_below: int | None = None
     hand_over_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DesiredReset:
-    """Replica recovery: this broker's copy is thrown away and fetched anew."""
+    """Replica recovery: this broker deletes its replica and fetches it again."""
 
     topic_id: UUID
     partition: int
@@ -67,7 +70,7 @@ class DesiredReset:
 
 @dataclass(frozen=True, slots=True)
 class DesiredAccess:
-    """An ACL, a credential or a quota whose generation the log has not applied yet. `value` None: deleted."""
+    """An ACL, a credential, a quota or a broker's config whose generation the log has not applied yet. `value` None: deleted."""
 
     kind: str
     key: str
@@ -83,11 +86,11 @@ class DesiredRead:
     resets: tuple[DesiredReset, ...] = ()
     access: tuple[DesiredAccess, ...] = ()
     complete: bool = False
-    """True when every row was read, not only the newer ones: the first of a term. Absence never deletes either way."""
+    """True for the first read of a term, which reads every row, not only the newer ones. Absence never deletes either way."""
     cluster_id: str = ""
-    """Of a complete one: the cluster that these rows are of, "" for none yet."""
+    """Complete reads only: the cluster that these rows belong to, "" for none yet."""
     features: Mapping[str, int] = field(default_factory=dict)
-    """Of a complete one: what the database remembers of features, and a log that begins anew may lack."""
+    """Complete reads only: finalised features by the database, which a newly created log may lack."""
 
 
 # -- events --------------------------------------------------------------------------------------------------------------
@@ -103,7 +106,7 @@ class Deposed:
 
 @dataclass(frozen=True, slots=True)
 class BrokersSeen:
-    """Who is registered right now: the whole set."""
+    """The whole set of current registrations."""
 
     registrations: Mapping[int, Registration]
 
@@ -111,7 +114,7 @@ class BrokersSeen:
 @dataclass(frozen=True, slots=True)
 class IsrProposed:
     broker_id: int
-    incarnation: int
+    broker_epoch: int
     proposals: Sequence[IsrProposal]
     seeds: Sequence[SeedProposal] = ()
     starts: Sequence[StartProposal] = ()
@@ -120,10 +123,10 @@ class IsrProposed:
 
 @dataclass(frozen=True, slots=True)
 class ReplicasOffline:
-    """What a broker (in this incarnation) holds and cannot serve, for a directory failed: the whole set."""
+    """The whole set of replicas that a broker (in this incarnation) cannot serve because a log directory failed."""
 
     broker_id: int
-    incarnation: int
+    broker_epoch: int
     partitions: frozenset[TopicPartition]
 
 
@@ -134,8 +137,10 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class DesiredFailed:
-    """The database refused or could not be reached: the request is answered with `error` and nothing is half done. `names`: the wishes that
-    this is about, all that wait where it is empty."""
+    """The database rejected the request or is unavailable: the request is answered with `error`, and nothing is written partially.
+
+    `names`: the items that failed; empty means all items that are still waiting.
+    """
 
     request_id: str
     error: int
@@ -144,14 +149,14 @@ class DesiredFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class LogEntryAppended:
     """Entries were written and applied to the image."""
 
-    records: tuple[Record, ...]
+    records: tuple[MetadataRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class ControllerTick:
     pass
 
 
@@ -164,33 +169,72 @@ Event = (
     | Requested
     | DesiredRead
     | DesiredFailed
-    | Appended
-    | Tick
+    | LogEntryAppended
+    | ControllerTick
 )
 
 
 # -- effects ---------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class AppendMetadata:
-    """Write `records` to the log and delete the answered request nodes in the same step."""
+    """Write `records` to the log and delete the nodes of answered requests in the same transaction."""
 
-    records: tuple[Record, ...]
+    records: tuple[MetadataRecord, ...]
     answered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class WriteDesired:
-    """Let the database thread make rows of this (validated) request; its answer comes as DesiredRead or DesiredFailed."""
+    """The database thread writes rows for this validated request. Its result is a DesiredRead or DesiredFailed event."""
 
     request: ForwardedRequest
 
 
+class ReportKind(StrEnum):
+    """Why an operator should see a report."""
+
+    DRIFT = "drift"
+    """The database and the metadata log disagree, and the controller acts on neither."""
+    REFUSED = "refused"
+    """The controller rejects a change that the database or a broker requests."""
+    UNCLEAN = "unclean"
+    """An unclean leader election may have lost acknowledged records."""
+    LATE = "late"
+    """A replica starts above its leader's log start and is fetched again."""
+
+
+class SubjectKind(StrEnum):
+    """Kind of the object of a report."""
+
+    CLUSTER = "cluster"
+    BROKER = "broker"
+    ACCESS = "access"
+    TOPIC = "topic"
+    PARTITION = "partition"
+    MOVE = "move"
+    RECOVERY = "recovery"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The object of a report. `id` is the broker, the access entry, the move ("" for a client's reassignment without a row) or the reset."""
+
+    kind: SubjectKind
+    id: str = ""
+    topic: str = ""
+    partition: int | None = None
+
+    def __str__(self) -> str:
+        place = self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+        return " ".join(word for word in (self.kind, self.id, place) if word)
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Something a person should see; `kind` is drift, refused, offline or unclean."""
+    """A message for the operator."""
 
-    kind: str
-    subject: str
+    kind: ReportKind
+    subject: Subject
     text: str
 
 
@@ -201,9 +245,12 @@ class StepDown:
 
 @dataclass(frozen=True, slots=True)
 class ChangeMade:
-    """A change that no row asked for, since it must not wait for a database: it leaves one when it stands in the log. `refused`: why nothing was changed."""
+    """A change without a row, because it must not wait for the database. Its audit row is written after it is in the log.
 
-    who: str
+    `refused`: nothing was changed; `detail` has the reason.
+    """
+
+    actor: str
     verb: str
     object_kind: str
     object_name: str

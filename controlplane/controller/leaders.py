@@ -1,65 +1,69 @@
-"""Who leads, where no death decides it: leaders for whoever has none, back on the first replica, off a broker that leaves.
+"""Leader changes that no broker failure causes: missing leaders, preferred leaders, demoted brokers, controlled shutdown.
 
-Law: a partition changes hands only to somebody who serves it now and whom the rules of `brokerd.cluster.election` elect. Called by `core` and `asked`.
-Must not come in: what a client asks for by name (`elections`).
+Invariant: a new leader serves the partition now and is elected by the rules of `brokerd.cluster.election`.
+Does not contain: elections that a client requests (`elections`).
 """
 
 from __future__ import annotations
 
 from brokerd.cluster import election
-from brokerd.cluster.model import NO_LEADER, PartitionState, Seat, TopicPartition, TopicState
-from controlplane.controller import placements
-from controlplane.controller.look import Look
+from brokerd.cluster.model import NO_LEADER, PartitionState, ReplicaIncarnation, TopicPartition, TopicState
+from controlplane.controller import partition_changes
+from controlplane.controller.reconcile_pass import ReconcilePass
 
 
-def settle(look: Look, *, preferred: bool) -> None:
-    """Of every partition: one without a leader gets one, a reassignment that is through ends, who is shunned leads no more where another can; with
-    `preferred` the first replica leads again."""
-    aside = look.shunned()
-    for topic, index, first in look.image.each_partition():
+def elect_leaders(plan: ReconcilePass, *, preferred: bool) -> None:
+    """Elect missing leaders, end completed reassignments, and move leaders off demoted brokers where another replica can lead.
+
+    `preferred`: also elect preferred leaders.
+    """
+    aside = plan.leadership_disabled()
+    for topic, index, first in plan.image.each_partition():
         tp = TopicPartition(topic.topic_id, index)
-        if topic.topic_id in look.image.deleted:
+        if topic.topic_id in plan.deleted:
             continue
-        state = look.decided.get(tp, first)
+        state = plan.decided.get(tp, first)
         if state.leader == NO_LEADER:
-            config = look.config(topic)
+            config = plan.config(topic)
             least, unclean = config.min_insync_replicas, config.unclean_leader_election
-            elsewhere = placements.moved_off(state, look.serving(tp), aside, least) if aside else None
-            look.put(tp, elsewhere or election.elected(state, look.serving(tp), min_insync=least, unclean=unclean))
-        elif state.reassigning and (ended := _finished(look, topic, tp, state)) is not None:
-            look.put(tp, ended)
+            elsewhere = partition_changes.moved_off(state, plan.serving(tp), aside, least) if aside else None
+            plan.put(tp, elsewhere or election.elected(state, plan.serving(tp), min_insync=least, unclean=unclean))
+        elif state.reassigning and (ended := _finished(plan, topic, tp, state)) is not None:
+            plan.put(tp, ended)
         elif state.leader in aside:
-            least = look.config(topic).min_insync_replicas
-            look.put(tp, placements.moved_off(state, look.serving(tp), aside, least))
+            least = plan.config(topic).min_insync_replicas
+            plan.put(tp, partition_changes.moved_off(state, plan.serving(tp), aside, least))
         elif (
             preferred and not state.reassigning and state.leader != state.replicas[0] and state.replicas[0] not in aside
         ):
-            seat = next((s for s in state.isr if s.broker_id == state.replicas[0]), None)
-            if seat is not None and look.serving(tp)(seat.broker_id) == seat.incarnation:
-                least = look.config(topic).min_insync_replicas
-                look.put(tp, election.elected(state, look.serving(tp), min_insync=least))
+            isr_member = next((s for s in state.isr if s.broker_id == state.replicas[0]), None)
+            if isr_member is not None and plan.serving(tp)(isr_member.broker_id) == isr_member.broker_epoch:
+                least = plan.config(topic).min_insync_replicas
+                plan.put(tp, election.elected(state, plan.serving(tp), min_insync=least))
 
 
-def _finished(look: Look, topic: TopicState, tp: TopicPartition, state: PartitionState) -> PartitionState | None:
-    return placements.finished(state, look.config(topic).min_insync_replicas, look.serving(tp))
+def _finished(
+    plan: ReconcilePass, topic: TopicState, tp: TopicPartition, state: PartitionState
+) -> PartitionState | None:
+    return partition_changes.finished(state, plan.config(topic).min_insync_replicas, plan.serving(tp))
 
 
-def leave(look: Look, leaver: Seat) -> None:
-    """Controlled shutdown: leaders move off and the broker leaves every ISR that can do without it."""
+def start_controlled_shutdown(plan: ReconcilePass, leaver: ReplicaIncarnation) -> None:
+    """Move leaders off the broker, and remove it from every ISR that has another live member."""
     broker_id = leaver.broker_id
-    if look.incarnation(broker_id) != leaver.incarnation:
+    if plan.broker_epoch(broker_id) != leaver.broker_epoch:
         return
-    look.leaving.add(leaver)
-    for topic, index, first in look.image.each_partition():
+    plan.leaving.add(leaver)
+    for topic, index, first in plan.image.each_partition():
         if broker_id not in first.isr_ids or len(first.isr) < 2:
             continue
         tp = TopicPartition(topic.topic_id, index)
-        state = look.state(tp)
+        state = plan.state(tp)
         assert state is not None
         rest = tuple(s for s in state.isr if s.broker_id != broker_id)
-        if not any(look.serving(tp)(s.broker_id) == s.incarnation for s in rest):
+        if not any(plan.serving(tp)(s.broker_id) == s.broker_epoch for s in rest):
             continue
-        least = look.config(topic).min_insync_replicas
+        least = plan.config(topic).min_insync_replicas
         shrunk = election.with_isr(state, rest, min_insync=least)
         led = state.leader == broker_id
-        look.put(tp, election.elected(shrunk, look.serving(tp), min_insync=least) if led else shrunk)
+        plan.put(tp, election.elected(shrunk, plan.serving(tp), min_insync=least) if led else shrunk)

@@ -1,8 +1,7 @@
-"""Leaders ask for ISRs, say where observers' copies and partitions with an archive begin, and whose copy starts too late: what is accepted, and what is refused
-with a reason.
+"""Decides on leaders' proposals: a new ISR, the start of observers' logs, a new log start with history reads, and replica resets.
 
-Law: each proposal for the state as it stands is answered in the log, and an answer moves the partition epoch (decision 012); one that was overtaken is
-answered already. Called by `core`. Must not come in: brokers that come and go (`brokers`).
+Invariants: each proposal for the current state is answered in the log, and each answer increments the partition epoch (decision 012).
+A proposal for an earlier state is answered already. Does not contain: broker registrations (`brokers`).
 """
 
 from __future__ import annotations
@@ -13,98 +12,108 @@ from uuid import uuid5
 
 from brokerd.cluster import election
 from brokerd.cluster.metadata import IsrRefused, ReplicaReset
-from brokerd.cluster.model import PartitionState, Seat, TopicPartition
+from brokerd.cluster.model import PartitionState, ReplicaIncarnation, TopicPartition
 from brokerd.cluster.znodes import IsrProposal, ResetProposal, SeedProposal, StartProposal
-from controlplane.controller import placements
-from controlplane.controller.events import IsrProposed
-from controlplane.controller.look import Look
+from controlplane.controller import partition_changes
+from controlplane.controller.events import IsrProposed, ReportKind, Subject, SubjectKind
+from controlplane.controller.reconcile_pass import ReconcilePass
 
 
-def decide(look: Look, proposed: Mapping[int, IsrProposed]) -> None:
-    """`proposed` by broker: all that it asks for."""
-    for broker_id, asked in sorted(proposed.items()):
-        incarnation = asked.incarnation
-        if look.incarnation(broker_id) != incarnation:
+def decide(plan: ReconcilePass, proposed: Mapping[int, IsrProposed]) -> None:
+    """`proposed`: all proposals by broker."""
+    for broker_id, proposal in sorted(proposed.items()):
+        broker_epoch = proposal.broker_epoch
+        if plan.broker_epoch(broker_id) != broker_epoch:
             continue
-        for p in asked.proposals:
+        for p in proposal.proposals:
             tp = TopicPartition(p.topic_id, p.partition)
-            state, topic = look.image.partition(tp), look.image.topics.get(p.topic_id)
-            if state is None or topic is None or tp in look.decided:
+            state, topic = plan.image.partition(tp), plan.image.topics.get(p.topic_id)
+            if state is None or topic is None or tp in plan.decided:
                 continue
             if (p.leader_epoch, p.partition_epoch) != (state.leader_epoch, state.partition_epoch):
-                continue  # answered, or overtaken: the log already tells the leader so
-            reason = _problem(look, broker_id, incarnation, p, state)
+                continue  # answered or overtaken: the leader reads that in the log
+            reason = _problem(plan, broker_id, broker_epoch, p, state)
             if reason is None:
-                look.put(tp, election.with_isr(state, p.isr, min_insync=look.config(topic).min_insync_replicas))
+                plan.put(tp, election.with_isr(state, p.isr, min_insync=plan.config(topic).min_insync_replicas))
             else:
-                look.add(
+                plan.add(
                     IsrRefused(
-                        broker_id, incarnation, p.topic_id, p.partition, p.leader_epoch, p.partition_epoch, reason
+                        broker_id, broker_epoch, p.topic_id, p.partition, p.leader_epoch, p.partition_epoch, reason
                     )
                 )
-                # The epoch moves, so that nobody accepts it later: the leader counts without the newcomer from then on.
-                look.put(tp, state)
-        for seed in asked.seeds:
-            _begin(look, broker_id, incarnation, seed)
-        for start in asked.starts:
-            _let_go(look, broker_id, incarnation, start)
-        for reset in asked.resets:
-            _begin_anew(look, broker_id, incarnation, reset)
+                # The new partition epoch prevents a later acceptance. From then on the leader ignores the proposed member.
+                plan.put(tp, state)
+        for seed in proposal.seeds:
+            _accept_tail_start(plan, broker_id, broker_epoch, seed)
+        for start in proposal.starts:
+            _raise_log_start(plan, broker_id, broker_epoch, start)
+        for reset in proposal.resets:
+            _reset_late_replica(plan, broker_id, broker_epoch, reset)
 
 
-def _begin(look: Look, broker_id: int, incarnation: int, seed: SeedProposal) -> None:
-    """The leader's word is enough: what it names is committed, so that it holds for whoever leads next, too."""
+def _accept_tail_start(plan: ReconcilePass, broker_id: int, broker_epoch: int, seed: SeedProposal) -> None:
+    """Accept the leader's offset without a check: it is committed, so the next leader has it too."""
     tp = TopicPartition(seed.topic_id, seed.partition)
-    state = look.state(tp)
+    state = plan.state(tp)
     if state is None or not state.observers or state.tail_start == seed.offset:
         return
-    if (state.leader, state.leader_incarnation, state.leader_epoch) == (broker_id, incarnation, seed.leader_epoch):
-        look.put(tp, replace(state, tail_start=seed.offset))
+    if (state.leader, state.leader_broker_epoch, state.leader_epoch) == (broker_id, broker_epoch, seed.leader_epoch):
+        plan.put(tp, replace(state, tail_start=seed.offset))
 
 
-def _let_go(look: Look, broker_id: int, incarnation: int, start: StartProposal) -> None:
-    """The leader's word is enough, as it is where it lets its own log go."""
+def _raise_log_start(plan: ReconcilePass, broker_id: int, broker_epoch: int, start: StartProposal) -> None:
+    """Accept the leader's log start without a check, as for the deletion of its own segments."""
     tp = TopicPartition(start.topic_id, start.partition)
-    state = look.state(tp)
-    if state is not None and (state.leader, state.leader_incarnation, state.leader_epoch) == (
-        broker_id, incarnation, start.leader_epoch,
-    ):  # fmt: skip
-        look.put(tp, placements.begun_at(state, start.offset))
+    state = plan.state(tp)
+    if state is not None and (state.leader, state.leader_broker_epoch, state.leader_epoch) == (
+        broker_id,
+        broker_epoch,
+        start.leader_epoch,
+    ):
+        plan.put(tp, partition_changes.with_log_start_floor(state, start.offset))
 
 
-def _begin_anew(look: Look, broker_id: int, incarnation: int, asked: ResetProposal) -> None:
-    """A copy that starts too late for the ISR is thrown away, as an operator would have it (decision 037): the leader holds all that it holds."""
-    tp, late = TopicPartition(asked.topic_id, asked.partition), asked.seat
-    state, topic = look.state(tp), look.image.topics.get(asked.topic_id)
+def _reset_late_replica(plan: ReconcilePass, broker_id: int, broker_epoch: int, proposal: ResetProposal) -> None:
+    """Reset a replica whose log start is too high for the ISR (decision 037). The leader has all of its records."""
+    tp, late = TopicPartition(proposal.topic_id, proposal.partition), proposal.isr_member
+    state, topic = plan.state(tp), plan.image.topics.get(proposal.topic_id)
     if state is None or topic is None or late.broker_id in state.isr_ids:
         return
-    if (state.leader, state.leader_incarnation, state.leader_epoch) != (broker_id, incarnation, asked.leader_epoch):
+    if (state.leader, state.leader_broker_epoch, state.leader_epoch) != (
+        broker_id,
+        broker_epoch,
+        proposal.leader_epoch,
+    ):
         return
-    serving = look.serving(tp)
-    if serving(late.broker_id) != late.incarnation:
+    serving = plan.serving(tp)
+    if serving(late.broker_id) != late.broker_epoch:
         return
-    if late.broker_id in state.holders and all(serving(h) is None for h in state.holders if h != late.broker_id):
-        return  # nobody is there whom it could fetch the archive from
-    after = placements.without_copy(state, late.broker_id, look.config(topic).min_insync_replicas, serving)
+    if late.broker_id in state.history_replicas and all(
+        serving(h) is None for h in state.history_replicas if h != late.broker_id
+    ):
+        return  # no other live history replica, so its history could not be fetched again
+    after = partition_changes.with_replica_reset(state, late.broker_id, plan.config(topic).min_insync_replicas, serving)
     if isinstance(after, PartitionState):
-        look.put(tp, after)
-        # Made of what it is about, so that a successor that decides it again names the same.
-        reset_id = uuid5(tp.topic_id, f"{tp.partition} {late.broker_id} {asked.leader_epoch}")
-        look.add(ReplicaReset(*tp, late.broker_id, str(reset_id)))
-        text = f"the copy of broker {late.broker_id} starts above its leader's log and is fetched anew"
-        look.report("late", f"partition {topic.name}-{tp.partition}", text)
+        plan.put(tp, after)
+        # Derived from its content, so that the next controller gives the same decision the same id.
+        reset_id = uuid5(tp.topic_id, f"{tp.partition} {late.broker_id} {proposal.leader_epoch}")
+        plan.add(ReplicaReset(*tp, late.broker_id, str(reset_id)))
+        text = f"the replica on broker {late.broker_id} starts above its leader's log start and is fetched again"
+        plan.report(ReportKind.LATE, Subject(SubjectKind.PARTITION, "", topic.name, tp.partition), text)
 
 
-def _problem(look: Look, broker_id: int, incarnation: int, p: IsrProposal, state: PartitionState) -> str | None:
-    if (state.leader, state.leader_incarnation) != (broker_id, incarnation):
-        return f"broker {broker_id} does not lead"
-    if Seat(broker_id, incarnation) not in p.isr:
-        return "the leader left itself out"
-    for seat in p.isr:
-        if seat.broker_id not in state.replicas:
-            return f"broker {seat.broker_id} is no replica"
-        if look.incarnation(seat.broker_id) != seat.incarnation:
-            return f"broker {seat.broker_id} is away, leaving, or of another incarnation than {seat.incarnation}"
-        if look.is_offline(seat.broker_id, seat.incarnation, TopicPartition(p.topic_id, p.partition)):
-            return f"broker {seat.broker_id}'s copy is offline"
+def _problem(
+    plan: ReconcilePass, broker_id: int, broker_epoch: int, p: IsrProposal, state: PartitionState
+) -> str | None:
+    if (state.leader, state.leader_broker_epoch) != (broker_id, broker_epoch):
+        return f"broker {broker_id} is not the leader"
+    if ReplicaIncarnation(broker_id, broker_epoch) not in p.isr:
+        return "the proposed ISR lacks the leader"
+    for isr_member in p.isr:
+        if isr_member.broker_id not in state.replicas:
+            return f"broker {isr_member.broker_id} is not a replica"
+        if plan.broker_epoch(isr_member.broker_id) != isr_member.broker_epoch:
+            return f"broker {isr_member.broker_id} is not registered, is shutting down, or has another broker epoch than {isr_member.broker_epoch}"
+        if plan.is_offline(isr_member.broker_id, isr_member.broker_epoch, TopicPartition(p.topic_id, p.partition)):
+            return f"the replica on broker {isr_member.broker_id} is offline"
     return None

@@ -1,7 +1,7 @@
-"""A controller process: one loop that hosts store, election, tailer, core, appender and probes.
+"""A controller process: one event loop that hosts store, election, tailer, core, appender and liveness probes.
 
-Laws: the loop never waits for the database (its work comes back through an eventfd); after Deposed nothing is written. Called by the
-`controller` command and tests. Must not come in: SQL, decisions.
+Invariants: the loop never waits for the database (an eventfd signals its results). After Deposed nothing is written.
+Does not contain: SQL, decisions.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from uuid import uuid4
 
 from brokerd.cluster.appender import RECORDS_PER_ENTRY, Appender
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import Record
+from brokerd.cluster.metadata import MetadataRecord
 from brokerd.cluster.model import Now, TopicPartition
+from brokerd.cluster.requests import ForwardedRequest
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT, SnapshotWriter
 from brokerd.cluster.store import SessionState, Store
 from brokerd.cluster.tailer import Tailer
-from brokerd.cluster.znodes import ForwardedRequest, Proposals, Registration
+from brokerd.cluster.znodes import Proposals, Registration
 from brokerd.cluster.znodes import request as request_path
 from controlplane.controller.core import Core
 from controlplane.controller.ensemble import Ensemble
 from controlplane.controller.events import (
-    Appended,
     AppendMetadata,
     BrokersSeen,
     ChangeMade,
+    ControllerTick,
     Deposed,
     DesiredFailed,
     DesiredRead,
@@ -38,24 +39,24 @@ from controlplane.controller.events import (
     Elected,
     Event,
     IsrProposed,
+    LogEntryAppended,
     ReplicasOffline,
     Report,
     Requested,
     StepDown,
-    Tick,
     WriteDesired,
 )
-from controlplane.controller.probes import Probes
+from controlplane.controller.liveness_probes import Probes
 
 log = logging.getLogger(__name__)
 
 TICK_MS = 100
-SETTLE_AGAIN_MS = 2_000
-"""How often a write of unknown outcome is asked after again while the connection stands."""
+UNKNOWN_WRITE_RETRY_MS = 2_000
+"""Interval of checks for a write of unknown outcome while the connection is up."""
 
 
 class Database(Protocol):
-    """The database thread. `post` brings its answers to the loop; every call returns at once."""
+    """The database thread. `post` delivers its results to the loop. Every call returns at once."""
 
     def start(self, post: Callable[[DesiredRead | DesiredFailed], None]) -> None: ...
 
@@ -65,14 +66,14 @@ class Database(Protocol):
 
     def write(self, request: ForwardedRequest) -> None: ...
 
-    def applied(self, image: Image, records: Sequence[Record]) -> None: ...
+    def applied(self, image: Image, records: Sequence[MetadataRecord]) -> None: ...
 
     def report(self, report: Report | ChangeMade) -> None: ...
 
     def close(self) -> None: ...
 
 
-class Watching(Protocol):
+class LivenessProbes(Protocol):
     """`probes.Probes`."""
 
     dead: frozenset[tuple[int, int]]
@@ -101,12 +102,12 @@ class Controller:
         draw: Callable[[], str] = lambda: uuid4().hex,
         snapshot_log_bytes: int = LOG_BYTES_PER_SNAPSHOT,
         records_per_entry: int = RECORDS_PER_ENTRY,
-        probes: Watching | None = None,
+        probes: LivenessProbes | None = None,
     ) -> None:
-        """`draw` gives what must never be given twice: the cluster's id, the token of each write."""
+        """`draw` returns a unique string: the cluster id, and the token of each write."""
         self._draw, self._snapshot_log_bytes, self._records_per_entry = draw, snapshot_log_bytes, records_per_entry
         self._store, self._name, self._database, self._clock = store, name, database, clock
-        self._probes: Watching = Probes() if probes is None else probes
+        self._probes: LivenessProbes = Probes() if probes is None else probes
         self._registrations: dict[int, Registration] = {}
         self.tailer = Tailer(store, self, clock)
         self.core = Core(self.tailer.image, draw())
@@ -116,8 +117,8 @@ class Controller:
         self._posted: deque[DesiredRead | DesiredFailed] = deque()
         self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stopping = False
-        self._seat: tuple[int, int] | None = None
-        self._settled_ms = 0
+        self._pending_term: tuple[int, int] | None = None
+        self._retried_ms = 0
         store.on_session = self._session
         database.start(self._post)
 
@@ -145,15 +146,15 @@ class Controller:
             pass
         now = self._clock()
         while self._posted:
-            self._hear(self._posted.popleft())
+            self._handle(self._posted.popleft())
         self.tailer.tick(now)
         self.ensemble.tick(now)
         if self._probes.turn(now):
-            self._hear_of_brokers()
-        if self.appender is not None and now.mono_ms - self._settled_ms >= SETTLE_AGAIN_MS:
-            self._settled_ms = now.mono_ms
+            self._handle_brokers()
+        if self.appender is not None and now.mono_ms - self._retried_ms >= UNKNOWN_WRITE_RETRY_MS:
+            self._retried_ms = now.mono_ms
             self.appender.tick()
-        self._hear(Tick())
+        self._handle(ControllerTick())
 
     def _post(self, event: DesiredRead | DesiredFailed) -> None:
         self._posted.append(event)
@@ -169,62 +170,68 @@ class Controller:
         self.tailer.disconnected()
         self.ensemble.disconnected()
         if state is SessionState.EXPIRED:
-            self._depose("the ZooKeeper session has expired")
+            self._depose("ZooKeeper session expired")
 
     # -- the ensemble's and the tailer's listener ----------------------------------------------------------------------------
-    def won(self, controller_epoch: int, epoch_version: int, now: Now) -> None:
-        self._seat = (controller_epoch, epoch_version)
-        # The seat is taken up once the log was read to its end, past a sync after the election.
+    def elected(self, controller_epoch: int, epoch_version: int, now: Now) -> None:
+        self._pending_term = (controller_epoch, epoch_version)
+        # The term starts after the log has been read to its end, with a sync after the election.
         self.tailer.disconnected()
         self.tailer.connected()
 
     def caught_up(self, image: Image, now: Now) -> None:
-        self.ensemble.able = True
-        if self._seat is None or not self.ensemble.acting:
+        self.ensemble.can_lead = True
+        if self._pending_term is None or not self.ensemble.acting:
             return
-        (epoch, version), self._seat = self._seat, None
+        (epoch, version), self._pending_term = self._pending_term, None
         self.appender = Appender(
-            self._store, image, epoch, version, applied=self._applied, deposed=self._depose, new_token=self._draw,
+            self._store,
+            image,
+            epoch,
+            version,
+            applied=self._applied,
+            deposed=self._depose,
+            new_token=self._draw,
             records_per_entry=self._records_per_entry,
-        )  # fmt: skip
+        )
         self._snapshots = SnapshotWriter(self._store, image, version, self._snapshot_log_bytes)
         self._database.acting(epoch)
-        self._hear(Elected(epoch))
-        self.ensemble.taken_up()
+        self._handle(Elected(epoch))
+        self.ensemble.term_started()
 
     def image_loaded(self, image: Image, now: Now) -> None:
         pass
 
-    def entry_applied(self, image: Image, records: Sequence[Record], now: Now) -> None:
+    def entry_applied(self, image: Image, records: Sequence[MetadataRecord], now: Now) -> None:
         if self.appender is not None and image.controller_epoch != self.core.controller_epoch:
-            self._depose("an entry of another controller appeared in the log")
+            self._depose("the log has an entry of another controller")
 
     def halted(self, reason: str) -> None:
-        """It cannot read the log, so it cannot act: the seat is left to one who can (a candidate that was not upgraded, say)."""
+        """This controller cannot read the log (for example because it was not upgraded): it resigns in favour of another candidate."""
         self._depose(reason)
         self.ensemble.resign()
 
     def brokers(self, registrations: dict[int, Registration], now: Now) -> None:
         self._registrations = registrations
         self._probes.watch(registrations if self.appender is not None else {})
-        self._hear_of_brokers()
+        self._handle_brokers()
 
-    def _hear_of_brokers(self) -> None:
-        """Whose process is gone has lost its seat, though ZooKeeper keeps the session until it runs out."""
+    def _handle_brokers(self) -> None:
+        """Report all registrations except those of dead processes whose ZooKeeper sessions have not expired yet."""
         dead = self._probes.dead
-        self._hear(BrokersSeen({i: r for i, r in self._registrations.items() if (i, r.incarnation) not in dead}))
+        self._handle(BrokersSeen({i: r for i, r in self._registrations.items() if (i, r.broker_epoch) not in dead}))
 
-    def proposed(self, broker_id: int, incarnation: int, wanted: Proposals, now: Now) -> None:
-        self._hear(IsrProposed(broker_id, incarnation, wanted.isrs, wanted.seeds, wanted.starts, wanted.resets))
+    def proposed(self, broker_id: int, broker_epoch: int, wanted: Proposals, now: Now) -> None:
+        self._handle(IsrProposed(broker_id, broker_epoch, wanted.isrs, wanted.seeds, wanted.starts, wanted.resets))
 
-    def offline(self, broker_id: int, incarnation: int, partitions: frozenset[TopicPartition], now: Now) -> None:
-        self._hear(ReplicasOffline(broker_id, incarnation, partitions))
+    def offline(self, broker_id: int, broker_epoch: int, partitions: frozenset[TopicPartition], now: Now) -> None:
+        self._handle(ReplicasOffline(broker_id, broker_epoch, partitions))
 
     def requested(self, request: ForwardedRequest, now: Now) -> None:
-        self._hear(Requested(request))
+        self._handle(Requested(request))
 
     # -- the core --------------------------------------------------------------------------------------------------------
-    def _hear(self, event: Event) -> None:
+    def _handle(self, event: Event) -> None:
         self._run(self.core.handle(event, self._clock()))
 
     def _run(self, effects: list[Effect]) -> None:
@@ -240,22 +247,22 @@ class Controller:
                 case StepDown():
                     self._depose(effect.reason)
 
-    def _applied(self, records: tuple[Record, ...]) -> None:
+    def _applied(self, records: tuple[MetadataRecord, ...]) -> None:
         self._database.applied(self.tailer.image, records)
         if self._snapshots is not None and self.appender is not None:
             self._snapshots.appended(self.appender.appended_bytes)
         if self.appender is not None and self.appender.idle:
-            self._hear(Appended(records))
+            self._handle(LogEntryAppended(records))
 
     def _depose(self, reason: str) -> None:
         if self.appender is None and not self.ensemble.acting:
             return
-        log.warning("%s no longer acts as controller: %s", self._name, reason)
+        log.warning("controller deposed: name=%s reason=%s", self._name, reason)
         if self.appender is not None:
             self.appender.stop()
         self.appender = self._snapshots = None
-        self._seat = None
+        self._pending_term = None
         self._probes.watch({})
-        self._hear(Deposed(reason))
+        self._handle(Deposed(reason))
         self.ensemble.deposed()
         self._database.standing_by()

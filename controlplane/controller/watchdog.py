@@ -1,6 +1,6 @@
-"""A controller whose loop hangs ends its process: kazoo's thread keeps the session alive even then, and the seat would be held for ever.
+"""Ends a controller process whose event loop hangs. Otherwise kazoo's thread would keep the session and the /controller node alive for ever.
 
-Law: counts its own wake-ups, so that a stopped and continued process is not punished. Called by the `controller` command.
+Invariant: the watchdog counts its own wake-ups, so that a process that was stopped and continued is not ended.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WAKE_SECONDS = 0.25
 
 
 class WatchedController(Controller):
-    """A controller that counts the turns of its loop and is ended when they stop for `watch(limit_s)` seconds."""
+    """A controller that counts the turns of its loop. Its process ends when no turn happens for `watch(limit_s)` seconds."""
 
     turns = 0
 
@@ -37,6 +37,6 @@ class WatchedController(Controller):
             wakes = wakes + 1 if self.turns == seen else 0
             seen = self.turns
             if wakes * WAKE_SECONDS >= limit_s:
-                log.critical("the loop has not turned for %.1f s; this process ends", limit_s)
+                log.critical("event loop stalled, process exits: seconds=%.1f", limit_s)
                 faulthandler.dump_traceback(all_threads=True)
                 os._exit(70)

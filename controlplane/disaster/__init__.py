@@ -1,5 +1,5 @@
-"""What is done when a part of the cluster's memory is gone: backup, restore, rebuild, import.
+"""Disaster recovery: backup, restore, rebuild of the metadata log, import of the database.
 
-Laws: what replaces the metadata log never trusts a leader or an ISR that it did not find in the brokers' own logs; nothing is overwritten that
-could be somebody's only copy, unless it is said to be (`--force`). Called by the management commands of the same names. docs/how-to.
+Invariants: a new metadata log takes leaders and ISRs only from the brokers' own logs. Data that may be the only copy is overwritten only
+with `--force`. The management commands have the same names. docs/how-to.
 """

@@ -1,7 +1,7 @@
-"""A backup: one folder with the database, the metadata log's image, and a manifest that says what they are and vouches for them.
+"""A backup: one directory with the database, the image of the metadata log, and a manifest with checksums.
 
-Laws: the log is read before the database, so that a row may be newer than the log (the controller applies it again) and never the other way round; a
-folder has its name only once it is whole; a restore begins with every checksum. Called by `backup` and `restore`.
+Invariants: the log is read before the database, so a row may be newer than the log (the controller applies it again), never older.
+A directory gets its final name after it is complete. A restore first verifies every checksum.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ READ_BYTES = 1 << 20
 
 
 class BadBackup(Exception):
-    """The folder is no whole backup that this program can use; the text says what is wrong with it."""
+    """The directory is not a complete backup that this version can use. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`files` is {name: {"bytes": n, "sha256": hex}}; `migrations` {app: its newest}; `metadata` seq, hash, epoch and level of the log."""
+    """`files` is {name: {"bytes": n, "sha256": hex}}; `migrations` {app: newest migration}; `metadata` seq, hash, epoch and level of the log."""
 
     created_at: str
     cluster_id: str
@@ -50,12 +50,12 @@ class Manifest:
 
 # -- writing -------------------------------------------------------------------------------------------------------------
 @contextmanager
-def begun(folder: Path) -> Iterator[Path]:
-    """The place to write into; it gets its name when all went well. Raises BadBackup where something lies already."""
+def new_backup_folder(folder: Path) -> Iterator[Path]:
+    """A temporary directory, renamed to `folder` on success. Raises BadBackup if `folder` is not empty."""
     if folder.exists() and any(folder.iterdir()):
-        raise BadBackup(f"{folder} is not empty; give a new folder")
+        raise BadBackup(f"{folder} is not empty; give a new directory")
     partial = folder.with_name(folder.name + ".partial")
-    partial.mkdir(mode=0o700, parents=True)  # it holds password hashes and tokens
+    partial.mkdir(mode=0o700, parents=True)  # it contains password hashes and tokens
     yield partial
     for file in [*partial.iterdir(), partial]:
         fd = os.open(file, os.O_RDONLY)
@@ -67,7 +67,7 @@ def begun(folder: Path) -> Iterator[Path]:
 
 
 def write_metadata(folder: Path, image: Image) -> None:
-    """One record of the image per line, compressed: `zcat` reads it aloud."""
+    """One record of the image per line, compressed; `zcat` prints it."""
     with gzip.open(folder / METADATA, "wt", encoding="utf-8") as out:
         for record in image.records():
             out.write(json.dumps(record_to_json(record), separators=(",", ":")) + "\n")
@@ -90,8 +90,11 @@ def write_database(folder: Path) -> None:
 
 def write_manifest(folder: Path, image: Image) -> Manifest:
     metadata = {
-        "seq": image.seq, "hash": image.chain_hash, "epoch": image.controller_epoch, "level": image.metadata_version,
-    }  # fmt: skip
+        "seq": image.seq,
+        "hash": image.chain_hash,
+        "epoch": image.controller_epoch,
+        "level": image.metadata_version,
+    }
     files = {p.name: _figures(p) for p in sorted(folder.iterdir())}
     migrations = newest_migrations()
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -117,46 +120,44 @@ def _figures(path: Path) -> dict[str, Any]:
 
 
 # -- reading -------------------------------------------------------------------------------------------------------------
-def opened(folder: Path) -> tuple[Manifest, Image]:
+def read_backup(folder: Path) -> tuple[Manifest, Image]:
     """The manifest and the image, after every check. Raises BadBackup, MetadataError."""
     path = folder / MANIFEST
     if not path.exists():
-        raise BadBackup(f"{folder} holds no {MANIFEST}: it is no backup, or one that did not end")
+        raise BadBackup(f"{folder} contains no {MANIFEST}: it is not a backup, or an incomplete one")
     try:
         body = json.loads(path.read_text())
         if body["format"] != FORMAT:
             raise BadBackup(
-                f"{folder} is a backup of format {body['format']}, here {FORMAT} is read; use the program that wrote it"
+                f"{folder} is a backup of format {body['format']}, this version reads format {FORMAT}; use the version that wrote it"
             )
         manifest = Manifest(**body)
     except (ValueError, KeyError, TypeError) as e:
-        raise BadBackup(f"{path} cannot be read: {e!r}") from e
+        raise BadBackup(f"{path} is malformed: {e!r}") from e
     for name in (METADATA, DATABASE_FILES.get(manifest.database, "")):
         if name not in manifest.files:
-            raise BadBackup(f"{folder} does not vouch for {name or manifest.database}")
-    for name, told in manifest.files.items():
+            raise BadBackup(f"{folder}: the manifest has no checksum of {name or manifest.database}")
+    for name, expected in manifest.files.items():
         if not (folder / name).is_file():
             raise BadBackup(f"{folder / name} is missing")
-        if _figures(folder / name) != told:
-            raise BadBackup(
-                f"{folder / name} is not what was written: its size or checksum differs from the manifest's"
-            )
+        if _figures(folder / name) != expected:
+            raise BadBackup(f"{folder / name} is damaged: its size or checksum differs from the manifest")
     with gzip.open(folder / METADATA, "rt", encoding="utf-8") as lines:
         records = (record_from_json(json.loads(line)) for line in lines)
-        told = manifest.metadata
-        image = Image.from_records(records, int(told["seq"]), str(told["hash"]), int(told["epoch"]))
+        head = manifest.metadata
+        image = Image.from_records(records, int(head["seq"]), str(head["hash"]), int(head["epoch"]))
     image.validate()
-    if image.cluster_id != manifest.cluster_id or image.metadata_version != told["level"]:
+    if image.cluster_id != manifest.cluster_id or image.metadata_version != head["level"]:
         raise BadBackup(
-            f"{folder}: the manifest and the records of the metadata log tell of different clusters or levels"
+            f"{folder}: the manifest and the records of the metadata log have different cluster ids or metadata levels"
         )
     return manifest, image
 
 
-def put_back_database(folder: Path, manifest: Manifest) -> Path | None:
-    """Replace the database by the backup's; where the earlier SQLite file was set aside. Raises BadBackup."""
+def restore_database(folder: Path, manifest: Manifest) -> Path | None:
+    """Replace the database by the backup's. Returns the new path of the previous SQLite file. Raises BadBackup."""
     if manifest.database != connection.vendor:
-        raise BadBackup(f"the backup is of {manifest.database}, the database in use is {connection.vendor}")
+        raise BadBackup(f"the backup is from {manifest.database}, but the database in use is {connection.vendor}")
     source = folder / DATABASE_FILES[manifest.database]
     connection.close()
     if connection.vendor == "postgresql":
@@ -189,6 +190,6 @@ def _postgres(program: str, *arguments: str) -> None:
             [program, *given, *arguments], env=environment, capture_output=True, text=True, check=False
         )
     except FileNotFoundError as e:
-        raise BadBackup(f"{program} was not found; it comes with PostgreSQL's client programs") from e
+        raise BadBackup(f"{program} was not found; install PostgreSQL's client programs") from e
     if done.returncode != 0:
         raise BadBackup(f"{program} failed: {done.stderr.strip()[-500:]}")

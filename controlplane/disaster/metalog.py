@@ -1,7 +1,8 @@
-"""The metadata log as a whole: read consistently while it is written, and written anew where there is none.
+"""Reads the complete metadata log, also while it is written, and writes a new one.
 
-Laws: a read is the snapshot and every entry up to one head, each checked against the chain; a write puts the image as a snapshot above
-every number that anybody has seen, then the head, in one step each, so that a reader finds all or nothing. Must not come in: what is in it.
+Invariants: a read contains the snapshot and every entry up to one head, each verified by the hash chain. A write creates the snapshot
+with a number above all known numbers, then the head, each atomically, so that a reader finds the whole log or none.
+Does not contain: the meaning of records.
 """
 
 from __future__ import annotations
@@ -13,86 +14,86 @@ from dataclasses import dataclass, field
 from brokerd.cluster import znodes
 from brokerd.cluster.blocking import BlockingStore, Unreachable
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import Entry, MetadataError, Record, entry_hash, pack_chunks, unpack_chunks
+from brokerd.cluster.metadata import Entry, MetadataError, MetadataRecord, entry_hash, pack_chunks, unpack_chunks
 from brokerd.cluster.snapshots import POINTER_KEYS
 from brokerd.cluster.store import Create, Operation
 
 READS_MAX = 5
-"""The log may be cut under a reader: it begins again then."""
+"""Attempts of a read. The log may be truncated during a read, which then starts again."""
 
 
 @dataclass(slots=True)
-class Read:
-    """`pointer` and `chunks` are the snapshot that was begun from (None: from the first entry), `entries` the raw ones after it by number."""
+class MetadataLogRead:
+    """`pointer` and `chunks` are the snapshot (None: read from the first entry), `entries` the raw entries after it by number."""
 
     image: Image
     pointer: dict[str, object] | None = None
     chunks: list[bytes] = field(default_factory=list)
     entries: dict[int, bytes] = field(default_factory=dict)
-    applied: list[tuple[int, tuple[Record, ...]]] = field(default_factory=list)
+    applied: list[tuple[int, tuple[MetadataRecord, ...]]] = field(default_factory=list)
 
-    def records_after(self, seq: int) -> Iterator[Record]:
+    def records_after(self, seq: int) -> Iterator[MetadataRecord]:
         for number, records in self.applied:
             if number > seq:
                 yield from records
 
 
-class _Cut(Exception):
-    """What was to be read went away meanwhile."""
+class _LogTruncated(Exception):
+    """A snapshot or an entry was deleted during the read."""
 
 
-def read_log(zk: BlockingStore) -> Read:
+def read_log(zk: BlockingStore) -> MetadataLogRead:
     """The image at the head, after a sync. Raises MetadataError, Unreachable."""
     zk.sync()
     for _ in range(READS_MAX):
         try:
             return _read(zk)
-        except _Cut:
+        except _LogTruncated:
             continue
-    raise Unreachable("the metadata log is cut faster than it can be read; try again")
+    raise Unreachable("the metadata log was truncated during each read; try again")
 
 
-def _read(zk: BlockingStore) -> Read:
+def _read(zk: BlockingStore) -> MetadataLogRead:
     head = zk.get(znodes.HEAD)
     if not head.ok:
-        return Read(Image())
+        return MetadataLogRead(Image())
     pointer = zk.get(znodes.SNAPSHOT)
     if pointer.ok:
         out = _snapshot(zk, pointer.data)
     else:
-        out = Read(Image())
+        out = MetadataLogRead(Image())
     for seq in range(out.image.seq + 1, int(head.data) + 1):
         found = zk.get(znodes.entry(seq))
         if not found.ok:
-            raise _Cut
+            raise _LogTruncated
         out.entries[seq] = found.data
     replay(out)
     return out
 
 
-def _snapshot(zk: BlockingStore, data: bytes) -> Read:
+def _snapshot(zk: BlockingStore, data: bytes) -> MetadataLogRead:
     pointer = json.loads(data)
     chunks = []
     for i in range(pointer["chunks"]):
         chunk = zk.get(f"{znodes.SNAPSHOTS}/{pointer['folder']}/{i:06d}")
         if not chunk.ok:
-            raise _Cut
+            raise _LogTruncated
         chunks.append(chunk.data)
-    return opened(pointer, chunks)
+    return read_snapshot(pointer, chunks)
 
 
-def opened(pointer: dict[str, object] | None, chunks: list[bytes]) -> Read:
-    """The image that a snapshot holds; an empty one for none. Raises MetadataError."""
+def read_snapshot(pointer: dict[str, object] | None, chunks: list[bytes]) -> MetadataLogRead:
+    """The image of a snapshot; an empty image without one. Raises MetadataError."""
     if pointer is None:
-        return Read(Image())
+        return MetadataLogRead(Image())
     if strange := pointer.keys() - POINTER_KEYS:
-        raise MetadataError(f"the snapshot's pointer says {sorted(strange)}: newer than this program")
+        raise MetadataError(f"the snapshot pointer contains unknown keys {sorted(strange)}: it is from a newer version")
     seq, epoch = int(str(pointer["seq"])), int(str(pointer["epoch"]))
-    return Read(Image.from_records(unpack_chunks(chunks), seq, str(pointer["hash"]), epoch), pointer, chunks)
+    return MetadataLogRead(Image.from_records(unpack_chunks(chunks), seq, str(pointer["hash"]), epoch), pointer, chunks)
 
 
-def replay(read: Read) -> None:
-    """Bring the image to the last of `entries`. Raises MetadataError where the chain does not hold."""
+def replay(read: MetadataLogRead) -> None:
+    """Apply all `entries` to the image. Raises MetadataError if the hash chain is broken."""
     for seq in sorted(read.entries):
         data = read.entries[seq]
         read.applied.append((seq, read.image.apply_entry(Entry.decode(data), entry_hash(data))))
@@ -100,9 +101,9 @@ def replay(read: Read) -> None:
 
 
 def write_log(zk: BlockingStore, image: Image) -> None:
-    """Begin the log with `image` as its snapshot, where there is no log. `image.seq`, `chain_hash` and `controller_epoch` are the first's.
+    """Create the log with `image` as its snapshot, if there is no log. `image.seq`, `chain_hash` and `controller_epoch` are its first.
 
-    Nobody acts while the head is missing. Raises Unreachable; what was half written is in nobody's way and goes with `clear`.
+    No controller acts without a head. Raises Unreachable. A partial write has no effect, and `clear` deletes it.
     """
     chunks = pack_chunks(image.records())
     folder = f"{image.seq:020d}-{image.controller_epoch}"
@@ -112,8 +113,12 @@ def write_log(zk: BlockingStore, image: Image) -> None:
     zk.create(snapshot, b"")
     zk.in_pieces([Create(f"{snapshot}/{i:06d}", chunk) for i, chunk in enumerate(chunks)])
     pointer = {
-        "seq": image.seq, "hash": image.chain_hash, "epoch": image.controller_epoch, "chunks": len(chunks), "folder": folder,
-    }  # fmt: skip
+        "seq": image.seq,
+        "hash": image.chain_hash,
+        "epoch": image.controller_epoch,
+        "chunks": len(chunks),
+        "folder": folder,
+    }
     last: list[Operation] = [
         Create(znodes.CONTROLLER_EPOCH, str(image.controller_epoch).encode()),
         Create(znodes.SNAPSHOT, znodes.to_json(pointer)),
@@ -123,7 +128,7 @@ def write_log(zk: BlockingStore, image: Image) -> None:
 
 
 def clear(zk: BlockingStore) -> None:
-    """Remove the whole log, head first: from then on it is none to its readers, which halt."""
+    """Delete the whole log, head first: without a head its readers halt."""
     zk.delete(znodes.HEAD)
     zk.delete(znodes.SNAPSHOT)
     zk.remove_leaves(znodes.LOG)

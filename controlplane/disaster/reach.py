@@ -1,7 +1,7 @@
-"""What a disaster command needs around it: ZooKeeper, running; nobody else at work; what the brokers' disks hold.
+"""Preconditions of the disaster commands: a running ZooKeeper, no live broker or controller, and the contents of the brokers' disks.
 
-Laws: starts at most the house's own ZooKeeper and ends what it started; a live broker or controller is a refusal, never ended. Called by the
-commands.
+Invariants: starts at most the local cluster's ZooKeeper, and stops only what it started. A live broker or controller is an error and is
+never stopped.
 """
 
 from __future__ import annotations
@@ -18,42 +18,60 @@ from django.core.management.base import CommandParser
 
 from brokerd.cluster import znodes
 from brokerd.cluster.blocking import BlockingStore, connected
-from controlplane.client import zookeeper_store
-from controlplane.disaster.rebuilt import CannotRebuild, Survey
-from controlplane.house import layout, processes, security, zookeeper
+from controlplane.clients.settings import zookeeper_store
+from controlplane.devcluster import layout, processes, security, zookeeper
+from controlplane.disaster.rebuilt import CannotRebuild, LogDirsInspection
 
 READY_SECONDS = 60.0
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """The options of every command here that writes the log anew."""
-    parser.add_argument("--data-dir", type=Path, default=Path("data"), help="the house's folder")
-    parser.add_argument("--zookeeper", help="host:port[,host:port..]; default: the house's, started if it does not run")
+    """The options of every command that writes a new metadata log."""
+    parser.add_argument("--data-dir", type=Path, default=Path("data"), help="data directory of the local cluster")
     parser.add_argument(
-        "--survey", action="append", default=[], type=Path, metavar="FILE",
-        help="what `python -m brokerd.survey` wrote on a broker's machine, once per broker; default: the house's brokers are surveyed",
-    )  # fmt: skip
+        "--zookeeper", help="host:port[,host:port..]; default: the local cluster's, started if it does not run"
+    )
     parser.add_argument(
-        "--without", action="append", default=[], type=int, metavar="BROKER",
-        help="this broker and its disks are gone for good: what only it held is lost",
-    )  # fmt: skip
+        "--inspection",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="output of `python -m brokerd.tools.inspect_log_dirs` on a broker's machine, one per broker; default: the local cluster's brokers",
+    )
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        type=int,
+        metavar="BROKER",
+        help="this broker and its disks are permanently lost, with the records that only they had",
+    )
+    parser.add_argument(
+        "--older",
+        action="append",
+        default=[],
+        type=int,
+        metavar="BROKER",
+        help="use the directories of this broker although they are an older copy: records that only the newest copy has are lost",
+    )
 
 
 @contextmanager
-def reached(data_dir: Path, hosts: str | None) -> Iterator[BlockingStore]:
-    """A connection to ZooKeeper. The house's own is started when it does not run, and ended again. Raises Unreachable, JavaMissing."""
-    address = hosts or settings.HOUSE.zookeeper
+def zookeeper_connection(data_dir: Path, hosts: str | None) -> Iterator[BlockingStore]:
+    """A connection to ZooKeeper. The local cluster's ZooKeeper is started if needed, and stopped again. Raises Unreachable, JavaMissing."""
+    address = hosts or settings.WEIR.zookeeper
     _, _, port = address.rpartition(":")
     child = None
-    guard = security.guard(data_dir, layout.read_facts(data_dir))
-    if hosts is None and not zookeeper.ready(int(port), guard):
+    zookeeper_security = security.zookeeper_security(data_dir, layout.read_facts(data_dir))
+    if hosts is None and not zookeeper.ready(int(port), zookeeper_security):
         folder = data_dir / "zookeeper"
         folder.mkdir(parents=True, exist_ok=True)
         with open(folder / "disaster.log", "ab") as log:
-            child = subprocess.Popen(zookeeper.prepare(folder, int(port), guard), stdout=log, stderr=log)
+            child = subprocess.Popen(zookeeper.prepare(folder, int(port), zookeeper_security), stdout=log, stderr=log)
     try:
         deadline = time.monotonic() + READY_SECONDS
-        while child is not None and not zookeeper.ready(int(port), guard) and time.monotonic() < deadline:
+        while child is not None and not zookeeper.ready(int(port), zookeeper_security) and time.monotonic() < deadline:
             time.sleep(0.1)
         with connected(zookeeper_store(address, 10_000)) as zk:
             yield zk
@@ -64,21 +82,23 @@ def reached(data_dir: Path, hosts: str | None) -> Iterator[BlockingStore]:
 
 
 @contextmanager
-def house_at_rest(data_dir: Path) -> Iterator[None]:
-    """Nobody starts the house of this folder meanwhile. Raises CannotRebuild while it runs; elsewhere there is nothing to hold."""
-    if not (data_dir / "house.json").exists():
+def cluster_lock(data_dir: Path) -> Iterator[None]:
+    """Prevent a start of the local cluster in this directory. Raises CannotRebuild while it runs. No effect without a local cluster."""
+    if not (data_dir / "local-cluster.json").exists():
         yield
         return
     try:
-        held = layout.lock(data_dir)
+        lock = layout.lock(data_dir)
     except layout.CannotStart:
-        raise CannotRebuild(f"the house in {data_dir} runs; `manage.py down --data-dir {data_dir}` first") from None
-    with held:
+        raise CannotRebuild(
+            f"the local cluster in {data_dir} is running; stop it with `manage.py down --data-dir {data_dir}`"
+        ) from None
+    with lock:
         yield
 
 
-def alone(zk: BlockingStore) -> None:
-    """Raises CannotRebuild while a broker is registered or a controller acts: their log must not be taken away under them."""
+def require_stopped(zk: BlockingStore) -> None:
+    """Raises CannotRebuild while a broker is registered or a controller acts: their metadata log must not be replaced."""
     zk.sync()
     live = [
         *(f"broker {n}" for n in zk.children(znodes.BROKERS)),
@@ -86,36 +106,39 @@ def alone(zk: BlockingStore) -> None:
     ]
     if live:
         raise CannotRebuild(
-            f"{', '.join(live)} still at work; stop all brokers and controllers first (a session lasts some seconds after a kill)"
+            f"still running: {', '.join(live)}; stop all brokers and controllers first (a session expires some seconds after a kill)"
         )
 
 
-def surveys(data_dir: Path, files: Sequence[Path]) -> list[Survey]:
-    """Of `files`, or of the house's brokers. Raises CannotRebuild."""
+def inspections(data_dir: Path, files: Sequence[Path]) -> list[LogDirsInspection]:
+    """Inspections from `files`, or of the local cluster's brokers. Raises CannotRebuild."""
     if files:
         texts = [(str(f), f.read_text()) for f in files]
     else:
         configs = sorted(data_dir.glob("broker-*/broker.properties"))
-        texts = [(str(c), _survey(c)) for c in configs]
+        texts = [(str(c), _inspect(c)) for c in configs]
     found = []
     for name, text in texts:
         try:
-            found.append(Survey.decode(text))
+            found.append(LogDirsInspection.decode(text))
         except ValueError as e:
             raise CannotRebuild(f"{name}: {e}") from e
     twice = {s.broker_id for s in found if sum(t.broker_id == s.broker_id for t in found) > 1}
     if twice:
-        raise CannotRebuild(f"broker {min(twice)} was surveyed twice")
+        raise CannotRebuild(f"there are two inspections of broker {min(twice)}")
     if not found:
-        raise CannotRebuild(f"no broker's disks are known: {data_dir} holds none, and no --survey was given")
+        raise CannotRebuild(f"there is no inspection: {data_dir} contains no brokers, and no --inspection was given")
     return found
 
 
-def _survey(config: Path) -> str:
+def _inspect(config: Path) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "brokerd.survey", "--config", str(config)],
-        cwd=processes.ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "brokerd.tools.inspect_log_dirs", "--config", str(config)],
+        cwd=processes.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode != 0:
-        raise CannotRebuild(done.stderr.strip() or f"the disks of {config} could not be surveyed")
+        raise CannotRebuild(done.stderr.strip() or f"the inspection of {config} failed")
     return done.stdout

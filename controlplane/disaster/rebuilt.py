@@ -1,8 +1,8 @@
-"""A new beginning for the metadata log: what is known of the topics, and the brokers' own logs, make an image.
+"""Builds a new image of the metadata log from the known topics and the brokers' logs. Pure.
 
-Laws: who leads and who is in sync is read from the logs alone, whatever an older image says: of all copies the one with the highest (last
-epoch, end) holds all that was ever acknowledged, as every leader did; it and its equals are the ISR. Epochs and numbers begin above all that
-anybody has seen. Absence never deletes. Pure. Called by `restore` and `rebuild`. Must not come in: files, rows, ZooKeeper.
+Invariants: leaders and ISRs come only from the logs, whatever an older image says. The replica with the highest (last leader epoch, log
+end offset) has every acknowledged record, as every leader had; the replicas with that value are the ISR. New epochs and entry numbers are
+above all known ones. Absence never deletes. Does not contain: files, rows, ZooKeeper.
 """
 
 from __future__ import annotations
@@ -14,34 +14,36 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
+from brokerd.cluster import broker_lives
+from brokerd.cluster.broker_lives import DirectoryDoubt
 from brokerd.cluster.image import Image
-from brokerd.cluster.levels import ARCHIVE_LEVEL, LEVEL_MIN
+from brokerd.cluster.levels import HANDOVER_LEVEL, LEVEL_MIN, LIFE_LEVEL
 from brokerd.cluster.model import (
     GROUP_OFFSETS_TOPIC,
-    NO_INCARNATION,
+    NO_BROKER_EPOCH,
     NO_LEADER,
     PartitionState,
-    Seat,
+    ReplicaIncarnation,
     TopicPartition,
     TopicState,
 )
 
-SURVEY_FORMAT = 1
+INSPECTION_FORMAT = 1
 EPOCHS_ABOVE = 1_000
-"""Elections and changes that nobody noted before the end: new epochs begin so far above the highest that was seen."""
+"""Margin for unrecorded elections and changes: new epochs start this far above the highest known one."""
 NUMBERS_ABOVE = 1_000_000
-"""Likewise entries of the log, and what some process may still hold in memory."""
+"""The same margin for entry numbers, which some process may still have in memory."""
 KEEP_EVERYTHING = {"retention.ms": "-1", "retention.bytes": "-1"}
-"""Of a topic that only the disks know: nobody can say what it was set to, so nothing of it may go."""
+"""Configs of a topic that only the disks know: its configs are unknown, so no record may be deleted."""
 
 
 class CannotRebuild(Exception):
-    """The text says what contradicts what, and what would help."""
+    """The text names the contradiction and what helps."""
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
-    """A partition's log on one broker, as its own start would find it: from `start` to `end`, the offset after its last record."""
+class InspectedReplica:
+    """A partition's log on one broker, as a start of the broker would load it: log start offset `start`, log end offset `end`."""
 
     broker_id: int
     topic: str
@@ -57,91 +59,124 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
-    """One broker's disks (`brokerd.survey`). `trusted`: nothing of what it wrote can be missing."""
+class LogDirsInspection:
+    """One broker's disks (`brokerd.tools.inspect_log_dirs`). `trusted`: no written record can be missing; `doubt` (a
+    `broker_lives.DirectoryDoubt`, or "") is the reason if not. `lives`: the broker's last start on them, then earlier starts that it did
+    not know to be recorded."""
 
     broker_id: int
     cluster_id: str
     metadata_seq: int
     trusted: bool = True
-    copies: tuple[Copy, ...] = ()
+    copies: tuple[InspectedReplica, ...] = ()
     lost: tuple[str, ...] = ()
     strays: tuple[str, ...] = ()
+    doubt: str = ""
+    lives: tuple[str, ...] = ()
 
     @staticmethod
-    def decode(text: str) -> Survey:
-        """Raises ValueError for what no survey of this program's kind wrote."""
+    def decode(text: str) -> LogDirsInspection:
+        """Raises ValueError for a malformed inspection or another format."""
         try:
             body: dict[str, Any] = json.loads(text)
-            if body["format"] != SURVEY_FORMAT:
-                raise ValueError(f"a survey of format {body['format']}, here {SURVEY_FORMAT} is read")
+            if body["format"] != INSPECTION_FORMAT:
+                raise ValueError(
+                    f"the inspection has format {body['format']}, this version reads format {INSPECTION_FORMAT}"
+                )
             broker_id = int(body["broker_id"])
             copies = tuple(
-                Copy(broker_id, c["topic"], TopicPartition(UUID(c["topic_id"]), c["partition"]), c["last_epoch"], c["end"],
-                     c["high_watermark"], c.get("start", 0))
+                InspectedReplica(
+                    broker_id,
+                    c["topic"],
+                    TopicPartition(UUID(c["topic_id"]), c["partition"]),
+                    c["last_epoch"],
+                    c["end"],
+                    c["high_watermark"],
+                    c.get("start", 0),
+                )
                 for c in body["copies"]
-            )  # fmt: skip
-            return Survey(
-                broker_id, body["cluster_id"], body["metadata_seq"], body["trusted"], copies,
-                tuple(body["lost"]), tuple(body["strays"]),
-            )  # fmt: skip
+            )
+            return LogDirsInspection(
+                broker_id,
+                body["cluster_id"],
+                body["metadata_seq"],
+                body["trusted"],
+                copies,
+                tuple(body["lost"]),
+                tuple(body["strays"]),
+                body.get("doubt") or "",
+                tuple(body.get("lives", ())),
+            )
         except (KeyError, TypeError) as e:
-            raise ValueError(f"this is no survey of a broker's disks: {e!r}") from e
+            raise ValueError(f"malformed inspection: {e!r}") from e
 
 
 @dataclass(slots=True)
 class Rebuilt:
-    """`notes` are sentences that a person should read: what could not be proved, what was found that nobody knew."""
+    """`notes` are messages for the operator about unproven and unknown data."""
 
     image: Image
     notes: list[str] = field(default_factory=list)
 
 
-def cluster_of(surveys: Iterable[Survey], known: str) -> str:
-    """The cluster that all disks belong to. Raises CannotRebuild when they, or what else is known, disagree."""
-    found = {s.cluster_id for s in surveys if s.cluster_id}
+def cluster_of(inspections: Iterable[LogDirsInspection], known: str) -> str:
+    """The cluster that all disks belong to. Raises CannotRebuild if the disks and `known` disagree."""
+    found = {s.cluster_id for s in inspections if s.cluster_id}
     if len(found) > 1:
         raise CannotRebuild(f"the disks belong to several clusters: {', '.join(sorted(found))}")
     if found and known and found != {known}:
-        raise CannotRebuild(f"the disks belong to cluster {found.pop()}, what is to be put back to cluster {known}")
+        raise CannotRebuild(f"the disks belong to cluster {found.pop()}, the backup or database to cluster {known}")
     if not found and not known:
-        raise CannotRebuild("neither the disks nor the database know of any cluster; there is nothing to rebuild")
+        raise CannotRebuild("neither the disks nor the database contain a cluster id; there is nothing to rebuild")
     return found.pop() if found else known
 
 
 def rebuild(
     base: Image,
-    surveys: Sequence[Survey],
+    inspections: Sequence[LogDirsInspection],
     *,
     chain_hash: str,
     without: frozenset[int] = frozenset(),
+    older: frozenset[int] = frozenset(),
     epochs_seen: int = 0,
     seq_seen: int = 0,
 ) -> Rebuilt:
-    """`base` says which topics there are, with configs, and where partitions should be; its leaders and ISRs count for nothing.
+    """`base` contains the topics, their configs and their assignments. Its leaders and ISRs are ignored.
 
-    `without`: brokers that are known to be gone; any other that should hold a copy must be among `surveys`. `epochs_seen`: the highest epoch
-    of a controller, `seq_seen` the highest number of an entry that anybody knows besides. Raises CannotRebuild.
+    `without`: permanently lost brokers; any other broker with a replica must be in `inspections`. `older`: brokers whose directory is used
+    although it is an older copy. `epochs_seen`: the highest other known controller epoch, `seq_seen` the highest other known entry
+    number. Raises CannotRebuild.
     """
-    cluster_id = cluster_of(surveys, base.cluster_id)
-    # Whatever else the base knows goes over as it is.
+    cluster_id = cluster_of(inspections, base.cluster_id)
+    notes_of_older = _older_copies(base, inspections, older)
+    lives = {s.broker_id: s.lives[0] for s in inspections if s.lives and base.metadata_version >= LIFE_LEVEL}
+    # All other fields of the base are kept.
     image = replace(
-        base, cluster_id=cluster_id, metadata_version=max(base.metadata_version, LEVEL_MIN), chain_hash=chain_hash,
-        seq=max([base.seq, seq_seen, *(s.metadata_seq for s in surveys)]) + NUMBERS_ABOVE,
+        base,
+        cluster_id=cluster_id,
+        metadata_version=max(base.metadata_version, LEVEL_MIN),
+        chain_hash=chain_hash,
+        seq=max([base.seq, seq_seen, *(s.metadata_seq for s in inspections)]) + NUMBERS_ABOVE,
         controller_epoch=max(base.controller_epoch, epochs_seen) + EPOCHS_ABOVE,
-        brokers={i: replace(b, alive=False, incarnation=NO_INCARNATION) for i, b in base.brokers.items()},
-        topics={}, topic_ids={}, held=[],
-    )  # fmt: skip
+        brokers={
+            i: replace(b, alive=False, broker_epoch=NO_BROKER_EPOCH, life=lives.get(i, ""), tail_doubt="")
+            for i, b in base.brokers.items()
+        },
+        topics={},
+        topic_ids={},
+        held=[],
+    )
     out = Rebuilt(image)
     notes = out.notes
-    copies: dict[TopicPartition, list[Copy]] = {}
-    for survey in surveys:
-        for copy in survey.copies:
+    notes += notes_of_older
+    copies: dict[TopicPartition, list[InspectedReplica]] = {}
+    for inspection in inspections:
+        for copy in inspection.copies:
             copies.setdefault(copy.tp, []).append(copy)
-        _complain(survey, notes)
+        _note_damage(inspection, notes)
     topics = _topics(base, copies, notes)
-    surveyed = {s.broker_id for s in surveys}
-    _nobody_missing(topics, surveyed, without, notes)
+    inspected = {s.broker_id for s in inspections}
+    _require_all_inspections(topics, inspected, without, notes)
     for topic in topics:
         image.topics[topic.topic_id] = topic
         image.topic_ids[topic.name] = topic.topic_id
@@ -149,28 +184,30 @@ def rebuild(
         empty = []
         for index in range(topic.partition_count):
             found = copies.get(TopicPartition(topic.topic_id, index), [])
-            state = seated(known.get(index), found, sorted(surveyed))
-            if image.metadata_version >= ARCHIVE_LEVEL:
-                state = with_old_records(state, found)
+            state = rebuilt_state(known.get(index), found, sorted(inspected))
+            if image.metadata_version >= HANDOVER_LEVEL:
+                state = with_history_replicas(state, found)
             topic.partitions[index] = state
             if not found:
                 empty.append(index)
             elif state.replicas[: len(known[index].replicas)] != known[index].replicas if index in known else False:
                 notes.append(
-                    f"{topic.name}-{index}: broker {state.isr_ids} holds the longest log and was not known as a replica"
+                    f"{topic.name}-{index}: broker {state.isr_ids} has the longest log and was not known as a replica"
                 )
         if empty:
             notes.append(
-                f"{topic.name}: no copy of partitions {_list(empty)} was found; they begin empty, unless there never was a record"
+                f"{topic.name}: no replica of partitions {_list(empty)} was found; these partitions start empty"
             )
     image.validate()
     return out
 
 
-def seated(known: PartitionState | None, copies: Sequence[Copy], brokers: Sequence[int]) -> PartitionState:
-    """The state a partition begins anew with: without leader, its ISR those whose logs reach farthest. The controller elects one who is back.
+def rebuilt_state(
+    known: PartitionState | None, copies: Sequence[InspectedReplica], brokers: Sequence[int]
+) -> PartitionState:
+    """The new state of a partition: no leader, and the ISR has the replicas with the highest log end. The controller elects a live one.
 
-    No copy at all: all replicas are equally empty. A copy of the tail alone, which counted for nothing before, does so only where there is no other.
+    Without any log all replicas are in the ISR, because all are empty. An observer's log is used only if there is no other.
     """
     if known is not None and known.observers:
         copies = [c for c in copies if c.broker_id not in known.observers] or copies
@@ -180,29 +217,42 @@ def seated(known: PartitionState | None, copies: Sequence[Copy], brokers: Sequen
     if not replicas:
         replicas = tuple(sorted(c.broker_id for c in copies)) or tuple(brokers[:1])
     replicas += tuple(b for b in holders if b not in replicas)
-    isr = tuple(Seat(b, NO_INCARNATION) for b in replicas if not copies or b in holders)
+    isr = tuple(ReplicaIncarnation(b, NO_BROKER_EPOCH) for b in replicas if not copies or b in holders)
     epochs = [c.last_epoch for c in copies] + ([known.leader_epoch] if known is not None else [])
     state = known or PartitionState(replicas, isr)
     return replace(
         state,
-        replicas=replicas, isr=isr, leader=NO_LEADER, leader_incarnation=NO_INCARNATION, elr=(), last_isr=(),
-        observers=(), tail_start=-1, log_start_floor=-1,
-        leader_epoch=max([0, *epochs]) + EPOCHS_ABOVE, partition_epoch=state.partition_epoch + EPOCHS_ABOVE,
-    )  # fmt: skip
+        replicas=replicas,
+        isr=isr,
+        leader=NO_LEADER,
+        leader_broker_epoch=NO_BROKER_EPOCH,
+        elr=(),
+        last_isr=(),
+        observers=(),
+        tail_start=-1,
+        log_start_floor=-1,
+        leader_epoch=max([0, *epochs]) + EPOCHS_ABOVE,
+        partition_epoch=state.partition_epoch + EPOCHS_ABOVE,
+    )
 
 
-def with_old_records(state: PartitionState, copies: Sequence[Copy]) -> PartitionState:
-    """Where those that reach farthest begin later than another copy that reaches them, nobody may have known that it holds what is older (a hand-over
-    since the backup, or rows that are lost): it does now, or it would delete that as its leader's log begins later."""
+def with_history_replicas(state: PartitionState, copies: Sequence[InspectedReplica]) -> PartitionState:
+    """Name the history replicas if the ISR's logs start above another log that reaches them.
+
+    After an early hand-over since the backup, or with lost rows, `base` may not know them. Without this they would delete their history,
+    because their leader's log starts later.
+    """
     began = {c.broker_id: c.start for c in copies if c.broker_id in state.isr_ids}
     begins = max(began.values(), default=0)
     whole = tuple(sorted({c.broker_id for c in copies if c.start < begins <= c.end}))
-    if state.archive_start >= 0 or not whole or begins <= max(0, state.log_start_floor):
+    if state.handover_offset >= 0 or not whole or begins <= max(0, state.log_start_floor):
         return state
-    return replace(state, archive_start=begins, archive_epoch=state.leader_epoch, holders=whole)
+    return replace(state, handover_offset=begins, handover_epoch=state.leader_epoch, history_replicas=whole)
 
 
-def _topics(base: Image, copies: Mapping[TopicPartition, Sequence[Copy]], notes: list[str]) -> list[TopicState]:
+def _topics(
+    base: Image, copies: Mapping[TopicPartition, Sequence[InspectedReplica]], notes: list[str]
+) -> list[TopicState]:
     """The base's topics and those that only the disks know, one per name."""
     counts: dict[UUID, int] = {}
     names: dict[UUID, Counter[str]] = {}
@@ -212,11 +262,11 @@ def _topics(base: Image, copies: Mapping[TopicPartition, Sequence[Copy]], notes:
     out: dict[str, TopicState] = {}
     for topic in base.topics.values():
         if not topic.ready:
-            continue  # its creation never ended; the row that wants it makes it anew
+            continue  # its creation did not complete; the controller creates it again from its row
         count = counts.get(topic.topic_id, 0)
         if count > topic.partition_count:
             notes.append(
-                f"{topic.name}: {count} partitions were found, {topic.partition_count} were known; it keeps all"
+                f"{topic.name}: {count} partitions were found, {topic.partition_count} were known; all are kept"
             )
         out[topic.name] = replace(
             topic, partition_count=max(count, topic.partition_count), partitions=dict(topic.partitions)
@@ -228,53 +278,80 @@ def _topics(base: Image, copies: Mapping[TopicPartition, Sequence[Copy]], notes:
         holder = out.get(name)
         if holder is not None and holder.topic_id in counts:
             notes.append(
-                f"{name}: topic id {topic_id} is on disks as well as {holder.topic_id}, which keeps the name; the other's folders are set aside"
+                f"{name}: the disks contain topic ids {holder.topic_id} and {topic_id}; the first keeps the name, the other's directories are set aside"
             )
             continue
         if holder is not None:
             notes.append(
-                f"{name}: of topic id {holder.topic_id} there is no copy, of {topic_id} there is: it was created anew since, and this one counts"
+                f"{name}: the disks contain topic id {topic_id} and not {holder.topic_id}: the topic was created again, and {topic_id} is used"
             )
         configs = dict(KEEP_EVERYTHING) if name != GROUP_OFFSETS_TOPIC else {"cleanup.policy": "compact"}
-        # Generation 0: a row that wants it, in whatever generation, is applied to it.
+        # Generation 0, so that a row of any generation is applied.
         out[name] = TopicState(topic_id, name, 0, configs, counts[topic_id], ready=True)
         notes.append(
-            f"{name}: only the disks know it; it has {counts[topic_id]} partitions, its configs are unknown and it keeps everything until they are set"
+            f"{name}: only the disks contain it; it has {counts[topic_id]} partitions; its configs are unknown, and retention is unlimited until they are set"
         )
     return [out[name] for name in sorted(out)]
 
 
-def _nobody_missing(
-    topics: Sequence[TopicState], surveyed: set[int], without: frozenset[int], notes: list[str]
+def _older_copies(base: Image, inspections: Sequence[LogDirsInspection], accepted: frozenset[int]) -> list[str]:
+    """Raises CannotRebuild for a directory that is an older copy, or the copy of a running broker's directory, unless it is accepted.
+
+    The newest directory may still exist. `base` may be older than the directory (a backup, outdated rows). But a directory in which a
+    later start was recorded has read the entry with that record.
+    """
+    notes = []
+    for s in inspections:
+        known = base.brokers.get(s.broker_id)
+        behind = known is not None and bool(s.lives) and s.metadata_seq < base.seq
+        later = behind and known is not None and not broker_lives.continues(known.life, s.lives[0], s.lives[1:])
+        code = DirectoryDoubt.OLDER if later else s.doubt
+        if not broker_lives.elsewhere(code):
+            continue
+        what, _ = broker_lives.explained(code)
+        if s.broker_id not in accepted:
+            raise CannotRebuild(
+                f"broker {s.broker_id}, reason={code}: {what} Restore its newest directory and try again, or use --older {s.broker_id} to accept this "
+                "one: records that only the newest one contains are lost"
+            )
+        notes.append(f"broker {s.broker_id}: accepted although reason={code}: {what}")
+    return notes
+
+
+def _require_all_inspections(
+    topics: Sequence[TopicState], inspected: set[int], without: frozenset[int], notes: list[str]
 ) -> None:
     missing: dict[int, list[str]] = {}
     for topic in topics:
         for index, state in topic.partitions.items():
-            for broker_id in {*state.replicas, *state.holders} - surveyed:
+            for broker_id in {*state.replicas, *state.history_replicas} - inspected:
                 missing.setdefault(broker_id, []).append(f"{topic.name}-{index}")
-    unsaid = sorted(missing.keys() - without)
-    if unsaid:
-        few = _list(sorted(missing[unsaid[0]]))
+    missing_brokers = sorted(missing.keys() - without)
+    if missing_brokers:
+        few = _list(sorted(missing[missing_brokers[0]]))
         raise CannotRebuild(
-            f"the disks of brokers {unsaid} were not surveyed, and broker {unsaid[0]} may hold the only copy of what was acknowledged in {few}; "
-            f"survey them, or say --without {unsaid[0]} if it is gone for good"
+            f"there is no inspection of brokers {missing_brokers}, and broker {missing_brokers[0]} may have the only copy of acknowledged records in {few}; "
+            f"inspect them, or use --without {missing_brokers[0]} if it is permanently lost"
         )
     for broker_id in sorted(missing.keys() & without):
         notes.append(
-            f"broker {broker_id} is left out: what only it held of {_list(sorted(missing[broker_id]))} is lost, and is cut from its log if it comes back"
+            f"broker {broker_id} is omitted: records of {_list(sorted(missing[broker_id]))} that only it had are lost, and are truncated if it returns"
         )
 
 
-def _complain(survey: Survey, notes: list[str]) -> None:
-    who = f"broker {survey.broker_id}"
-    if survey.lost:
-        notes.append(f"{who}: folders that held records are gone: {_list(survey.lost)}")
-    if not survey.trusted and survey.copies:
-        notes.append(
-            f"{who}: it lost power, had an I/O error or lacks a directory: what it alone had acknowledged and not flushed cannot be known"
+def _note_damage(inspection: LogDirsInspection, notes: list[str]) -> None:
+    who = f"broker {inspection.broker_id}"
+    if inspection.lost:
+        notes.append(f"{who}: directories that contained records are missing: {_list(inspection.lost)}")
+    if not inspection.trusted and inspection.copies:
+        why = (
+            broker_lives.explained(inspection.doubt)[0]
+            if inspection.doubt
+            else "power loss, I/O error or missing directory."
         )
-    if survey.strays:
-        notes.append(f"{who}: folders that were set aside earlier are not looked at: {_list(survey.strays)}")
+        notes.append(f"{who}: {why} Records that it acknowledged alone and did not flush may be lost")
+    if inspection.strays:
+        notes.append(f"{who}: directories that were set aside earlier are ignored: {_list(inspection.strays)}")
 
 
 def _list(names: Sequence[object], most: int = 5) -> str:

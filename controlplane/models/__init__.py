@@ -1,21 +1,29 @@
-"""The tables. Law: what is wanted (topic, access), what is observed (cluster, observed) and what was intended (change, move, job)
-are three things and never one table. Observed rows are written by the observer only, wanted rows by services only."""
+"""Database tables. Desired state (topic, access), observed state (cluster) and jobs with their history (change, move, job) have separate tables.
+Only the monitor writes observed rows, only services write desired rows.
+"""
 
 from controlplane.models.access import AccessEntry, Acl
-from controlplane.models.alert import Alert
+from controlplane.models.alert import Alert, AlertEntry, AlertSilence
+from controlplane.models.api_token import ApiToken
 from controlplane.models.change import Change, ChangeSeal
 from controlplane.models.cluster import (
     Broker,
     Cluster,
+    ClusterEvent,
     ConsumerGroup,
     Feature,
     GroupPartition,
+    LogEnds,
     ObservedTopic,
     Partition,
     Replica,
 )
-from controlplane.models.job import ArchiveBatch, ArchiveJob, ReplicaFinding, ReplicaRecovery
+from controlplane.models.idempotency import IdempotencyKey
+from controlplane.models.job import ArchiveBatch, ArchiveJob, ReplicaDamageReport, ReplicaRecovery
+from controlplane.models.login import LoginFailure
+from controlplane.models.masking import MaskingRule
 from controlplane.models.move import Move, MovePartition, MoveTransition
+from controlplane.models.offset_reset import OffsetReset
 from controlplane.models.plan import Plan, PlanChunk
 from controlplane.models.proposal import Proposal
 from controlplane.models.restart import RestartStep, RollingRestart
@@ -25,26 +33,35 @@ __all__ = [
     "AccessEntry",
     "Acl",
     "Alert",
+    "AlertEntry",
+    "AlertSilence",
+    "ApiToken",
     "ArchiveBatch",
     "ArchiveJob",
     "Broker",
     "Change",
     "ChangeSeal",
     "Cluster",
+    "ClusterEvent",
     "ConsumerGroup",
     "Feature",
     "GroupPartition",
     "HandledRequest",
+    "IdempotencyKey",
+    "LogEnds",
+    "LoginFailure",
+    "MaskingRule",
     "Move",
     "MovePartition",
     "MoveTransition",
     "ObservedTopic",
+    "OffsetReset",
     "Partition",
     "Plan",
     "PlanChunk",
     "Proposal",
     "Replica",
-    "ReplicaFinding",
+    "ReplicaDamageReport",
     "ReplicaRecovery",
     "RestartStep",
     "RollingRestart",

@@ -1,20 +1,30 @@
-"""What is wrong, since when. Law: observed, and written by the observer only; an ended row is never opened by anything but the same trouble."""
+"""Alerts: open and resolved, their timelines and silences. Only the monitor writes alerts, except for the acknowledgement. A resolved row is
+reopened only by an alert of the same kind and subject."""
 
 from __future__ import annotations
 
 from django.db import models
 
+from controlplane.domain.alert import RULES
+from controlplane.domain.alert_types import EntryKind, Severity
+from controlplane.models.choices import choices
+
+KINDS = [(r.kind.value, r.kind.replace("_", " ")) for r in RULES]
+
 
 class Alert(models.Model):
-    """`kind`, `subject`, `severity`, `text` and `do` are `controlplane.alerts.Alert`'s. `ended_at` null = now."""
+    """`kind`, `subject`, `severity`, `text` and `do` are those of `alert_types.ComputedAlert`. `ended_at` null: open. `acknowledged_at` null: no
+    operator works on it."""
 
-    kind = models.CharField(max_length=40)
-    subject = models.CharField(max_length=100, default="")
-    severity = models.CharField(max_length=20)
+    kind = models.CharField(max_length=40, choices=KINDS)
+    subject = models.CharField(max_length=300, default="", help_text="Id of a broker, move or job, or name of a group.")
+    severity = models.CharField(max_length=20, choices=choices(Severity))
     text = models.TextField()
-    do = models.TextField()
+    do = models.TextField(verbose_name="action")
     since = models.DateTimeField()
-    ended_at = models.DateTimeField(null=True, db_index=True)
+    ended_at = models.DateTimeField(null=True, db_index=True, help_text="Null: the alert is open.")
+    acknowledged_by = models.CharField(max_length=150, default="")
+    acknowledged_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["-id"]
@@ -23,3 +33,41 @@ class Alert(models.Model):
                 fields=["kind", "subject"], condition=models.Q(ended_at__isnull=True), name="one_open_alert_per_subject"
             )
         ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject}".strip()
+
+
+class AlertEntry(models.Model):
+    """One line of an alert's timeline. `actor`: a user, or empty for the monitor."""
+
+    alert = models.ForeignKey(Alert, on_delete=models.CASCADE, related_name="entries")
+    at = models.DateTimeField()
+    kind = models.CharField(max_length=20, choices=choices(EntryKind))
+    actor = models.CharField(max_length=150, default="")
+    text = models.TextField(default="")
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.text}".strip()
+
+
+class AlertSilence(models.Model):
+    """Alerts of this kind and object are marked as silenced until `ends_at`. `subject` null: every object of the kind. `ended_by`: who ended it
+    early; then `ends_at` is that time."""
+
+    kind = models.CharField(max_length=40, choices=KINDS)
+    subject = models.CharField(max_length=300, null=True, help_text="Null: every object of the kind.")
+    reason = models.TextField()
+    actor = models.CharField(max_length=150)
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField(db_index=True)
+    ended_by = models.CharField(max_length=150, default="")
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject or ''}".strip()

@@ -1,5 +1,6 @@
-"""The record of intent. Law: one row per act, written in the act's own transaction; afterwards only its outcome is filled in, once, and triggers
-in the database hold that. Each row is sealed into a chain of hashes (`ChangeSeal`), which finds what went round the triggers: `services.audit`."""
+"""The audit log. Invariants: one row per operation, written in the transaction of the operation. Afterwards only its outcome is filled in, one
+time; database triggers enforce this. A chain of hashes (`ChangeSeal`) detects changes that bypassed the triggers (`services.audit`).
+"""
 
 from __future__ import annotations
 
@@ -15,25 +16,25 @@ class Outcome(models.TextChoices):
 
 
 class Change(models.Model):
-    """`verb` is `<kind>.<act>` (`topic.create`). `before` and `after` hold what a roll-back or a diff needs, null = did not exist.
+    """`verb` is `<kind>.<operation>` (`topic.create`). `before` and `after` contain what a roll-back or a diff needs; null = did not exist.
 
-    `object_id` and `generation` say what must have been applied for the outcome to be confirmed. `seals`: 0 none yet, 1 the act, 2 its outcome, too.
+    `object_id` and `generation` identify the state whose application confirms the outcome. `seals`: 0 none yet, 1 the operation, 2 also its outcome.
     """
 
     at = models.DateTimeField(auto_now_add=True, db_index=True)
-    who = models.CharField(max_length=150)
-    verb = models.CharField(max_length=40)
+    actor = models.CharField(max_length=150)
+    verb = models.CharField(max_length=40, help_text="Kind and operation: topic.create.")
     object_kind = models.CharField(max_length=20)
     object_name = models.CharField(max_length=255)
-    object_id = models.CharField(max_length=64, default="")
+    object_id = models.CharField(max_length=64, default="", help_text="Object whose application confirms the outcome.")
     generation = models.PositiveBigIntegerField(null=True)
-    why = models.TextField(default="")
+    comment = models.TextField(default="")
     before = models.JSONField(null=True)
     after = models.JSONField(null=True)
     outcome = models.CharField(max_length=10, choices=Outcome.choices, default=Outcome.PENDING)
     detail = models.TextField(default="")
     finished_at = models.DateTimeField(null=True)
-    seals = models.PositiveSmallIntegerField(default=0)
+    seals = models.PositiveSmallIntegerField(default=0, help_text="Number of links in the hash chain: 0 to 2.")
 
     class Meta:
         ordering = ["-id"]
@@ -43,9 +44,13 @@ class Change(models.Model):
             models.Index(fields=["seals", "outcome"], condition=models.Q(seals__lt=2), name="change_unsealed"),
         ]
 
+    def __str__(self) -> str:
+        return f"{self.verb} {self.object_name}"
+
 
 class ChangeSeal(models.Model):
-    """One link of the chain: `digest` is SHA-256 over the digest before it and the change's act, or its outcome (`part`). Never altered.
+    """One link of the hash chain. `digest` is SHA-256 over the previous digest and the operation of the change, or its outcome (`part`). It is
+    never altered.
 
     `number` counts from 1 without gaps. A change has one link of each part.
     """
@@ -53,9 +58,12 @@ class ChangeSeal(models.Model):
     number = models.PositiveBigIntegerField(primary_key=True)
     change = models.ForeignKey(Change, on_delete=models.PROTECT, related_name="links")
     part = models.CharField(max_length=7, choices=[("act", "act"), ("outcome", "outcome")])
-    digest = models.CharField(max_length=64)
+    digest = models.CharField(max_length=64, help_text="SHA-256, hexadecimal.")
     sealed_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["number"]
         constraints = [models.UniqueConstraint(fields=["change", "part"], name="one_seal_per_change_and_part")]
+
+    def __str__(self) -> str:
+        return f"seal {self.number}"

@@ -1,51 +1,94 @@
-"""What the observer saw. Law: only the observer writes here (features: the controller); no row carries a wish. Every row carries `observed_at`.
+"""Observed state of the cluster. Only the monitor writes these rows (features: the controller). They contain no desired state. Every row has
+`observed_at`.
 
-Topics are joined to the wanted rows by id without a foreign key: the log may know topics that the database does not (drift).
-A figure that could not be read is null, never zero.
+Topics are joined to the rows of the desired state by id without a foreign key: the metadata log may contain topics that the database does
+not have (drift). A figure that could not be read is null, never zero.
 """
 
 from __future__ import annotations
 
 from django.db import models
 
+from brokerd.cluster.broker_lives import DirectoryDoubt
+from controlplane.domain.cluster_events import ClusterEventKind
+from controlplane.domain.lag import Block, LagStatus
+from controlplane.domain.retention import Limit
+from controlplane.models.choices import choices
+
 
 class Cluster(models.Model):
-    """One row (pk 1). `observed_at` is when the observer last had read the metadata log to its head. `drift`: topics that differ between database and
-    cluster, counted by the observer every few seconds, and not by each reader of a page; null = not counted yet."""
+    """One row (pk 1). `observed_at`: when the monitor last had read the metadata log to its end. `drift`: number of topics that differ between
+    database and cluster, counted by the monitor every few seconds instead of by each page; null = not counted yet. `heartbeat_at`: when the monitor
+    last wrote this row, also without ZooKeeper."""
 
     cluster_id = models.CharField(max_length=100, default="")
     name = models.CharField(max_length=100, default="weir")
-    controller_id = models.IntegerField(null=True)
+    controller_id = models.IntegerField(null=True, help_text="Null: no active controller.")
     controller_epoch = models.BigIntegerField(null=True)
-    metadata_seq = models.PositiveBigIntegerField(default=0)
+    metadata_seq = models.PositiveBigIntegerField(
+        default=0, help_text="Last entry of the metadata log that the monitor has read."
+    )
     zookeeper_connected = models.BooleanField(null=True)
-    observed_at = models.DateTimeField(null=True)
-    sampled_at = models.DateTimeField(null=True)
+    observed_at = models.DateTimeField(
+        null=True, help_text="When the monitor last had read the metadata log to its end."
+    )
+    sampled_at = models.DateTimeField(null=True, help_text="When the brokers were last asked for their figures.")
+    heartbeat_at = models.DateTimeField(
+        null=True, help_text="When the monitor last wrote this row, also without ZooKeeper."
+    )
     sample_note = models.TextField(default="")
-    drift = models.PositiveIntegerField(null=True)
+    drift = models.PositiveIntegerField(
+        null=True, help_text="Number of topics that differ between database and cluster; null: not counted yet."
+    )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ClusterEvent(models.Model):
+    """A start or end of a broker, or an election, as the monitor observed it. Kept as long as ended alerts."""
+
+    at = models.DateTimeField(db_index=True)
+    kind = models.CharField(max_length=30, choices=choices(ClusterEventKind))
+    subject = models.CharField(max_length=20, default="", help_text="Id of a broker or controller, or empty.")
+    text = models.TextField()
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class Feature(models.Model):
-    """What was finalised last in the metadata log, which alone decides it. Written by the acting controller, for the day when that log is lost."""
+    """The finalised feature level. The metadata log alone decides it. The active controller writes a copy here, for the case that the log is lost."""
 
     name = models.CharField(max_length=100, primary_key=True)
     level = models.PositiveIntegerField()
     controller_epoch = models.PositiveBigIntegerField()
 
+    def __str__(self) -> str:
+        return f"{self.name}={self.level}"
+
 
 class Broker(models.Model):
-    """Liveness, endpoint and dynamic configs from the metadata log, figures from the brokers. `size_bytes` is the sum of its replicas,
-    `total_bytes` and `free_bytes` are of its directory with most room; `held` is how many replicas it says lie in its directories, `dirs_failed`
-    names those of them that failed."""
+    """Liveness, endpoint and dynamic configs from the metadata log; figures from the broker. `size_bytes`: sum of its replicas. `total_bytes` and
+    `free_bytes`: of its log directory with the most free space. `replicas_on_disk`: number of replicas that it reports in its log directories.
+    `dirs_failed`: names of its failed log directories. `life`: id of its last registration. `tail_doubt`: why the broker may have lost records
+    at that start; "" = no doubt."""
 
     broker_id = models.IntegerField(primary_key=True)
-    broker_uuid = models.CharField(max_length=100, default="")
+    broker_uuid = models.CharField(max_length=100, default="", verbose_name="broker UUID")
     host = models.CharField(max_length=255)
     port = models.PositiveIntegerField()
     rack = models.CharField(max_length=255, null=True)
     failure_domain = models.CharField(max_length=255, null=True)
-    incarnation = models.BigIntegerField()
+    broker_epoch = models.BigIntegerField(verbose_name="broker epoch")
     alive = models.BooleanField()
+    life = models.CharField(max_length=100, default="", verbose_name="registration id")
+    tail_doubt = models.CharField(
+        max_length=40, default="", blank=True, choices=choices(DirectoryDoubt), verbose_name="directory doubt"
+    )
     leaders = models.PositiveIntegerField(default=0)
     replicas = models.PositiveIntegerField(default=0)
     replicas_out_of_sync = models.PositiveIntegerField(default=0)
@@ -53,21 +96,31 @@ class Broker(models.Model):
     restart_blockers = models.JSONField(default=list)
     configs = models.JSONField(default=dict)
     config_generation = models.PositiveBigIntegerField(default=0)
-    size_bytes = models.BigIntegerField(null=True)
-    total_bytes = models.BigIntegerField(null=True)
-    free_bytes = models.BigIntegerField(null=True)
-    held = models.PositiveIntegerField(null=True)
-    dirs_failed = models.JSONField(default=list)
-    answered = models.BooleanField(null=True)
+    size_bytes = models.BigIntegerField(null=True, help_text="Sum of its replicas, in bytes.")
+    total_bytes = models.BigIntegerField(
+        null=True, help_text="Size of its log directory with the most free space, in bytes."
+    )
+    free_bytes = models.BigIntegerField(null=True, help_text="Free space of that log directory, in bytes.")
+    replicas_on_disk = models.PositiveIntegerField(
+        null=True,
+        verbose_name="replicas reported",
+        help_text="Number of replicas that the broker reports in its log directories.",
+    )
+    dirs_failed = models.JSONField(default=list, verbose_name="failed log directories")
+    answered = models.BooleanField(null=True, help_text="Whether the broker answered the last request for its figures.")
     sampled_at = models.DateTimeField(null=True)
     observed_at = models.DateTimeField()
 
     class Meta:
         ordering = ["broker_id"]
 
+    def __str__(self) -> str:
+        return f"broker {self.broker_id}"
+
 
 class ObservedTopic(models.Model):
-    """A topic of the metadata log, with the sums that lists sort by."""
+    """A topic of the metadata log, with the sums that lists sort by. `size_as_of`: time of the oldest size in `size_bytes`, if a size is not from
+    the current leader of its partition; null = all are current."""
 
     id = models.UUIDField(primary_key=True)
     name = models.CharField(max_length=249, db_index=True)
@@ -81,45 +134,59 @@ class ObservedTopic(models.Model):
     under_min_isr = models.PositiveIntegerField(default=0)
     offline = models.PositiveIntegerField(default=0)
     reassigning = models.PositiveIntegerField(default=0)
-    size_bytes = models.BigIntegerField(null=True)
+    size_bytes = models.BigIntegerField(null=True, help_text="Bytes on the leaders of all partitions.")
+    size_as_of = models.DateTimeField(
+        null=True, help_text="Time of the oldest size, if a size is not from the current leader; null: all are current."
+    )
     records = models.BigIntegerField(null=True)
-    records_per_s = models.FloatField(null=True)
+    records_per_s = models.FloatField(null=True, help_text="Records per second, over all partitions.")
     observed_at = models.DateTimeField()
 
     class Meta:
         ordering = ["name"]
+        permissions = [
+            ("read_records", "May read records of topics"),
+            ("produce_records", "May produce records to topics"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Partition(models.Model):
-    """One partition as the metadata log has it, and its offsets as its leader answered at `sampled_at`. `observers`
-    hold copies from `tail_start` on that count for nothing; below `log_start_floor` everything was deleted by order. Records below
-    `archive_start` are with `holders` (decision 036). `lagging`: what its leader counts of each copy that is out of sync, {broker as text:
-    [its end, its start where that alone keeps it out, else -1]}, an end of -1 where it has asked for nothing yet. `in_trouble`: it has no leader or
-    lacks a replica; kept as a column so that the list of troubles costs a page among 100,000 partitions."""
+    """A partition as in the metadata log, with the offsets that its leader reported at `sampled_at`. `observers` have replicas outside the ISR that
+    start at `tail_start`. All records below `log_start_floor` were deleted by an operator. Records below `archive_start` are stored on the
+    brokers `holders` (decision 036). `lagging`: figures of the leader about each replica out of sync, {broker as text: [its log end offset, its
+    start offset if that alone keeps it out, else -1]}; a log end offset of -1: no fetch yet. `in_trouble`: the partition has no leader or lacks
+    a replica. It is a column so that the list of such partitions costs one page among 100,000 partitions."""
 
     topic = models.ForeignKey(ObservedTopic, on_delete=models.CASCADE, related_name="partitions")
     index = models.PositiveIntegerField()
     replicas = models.JSONField()
-    isr = models.JSONField()
-    elr = models.JSONField(default=list)
+    isr = models.JSONField(verbose_name="ISR")
+    elr = models.JSONField(default=list, verbose_name="ELR")
     last_isr = models.JSONField(default=list)
     adding = models.JSONField(default=list)
     removing = models.JSONField(default=list)
     observers = models.JSONField(default=list)
     tail_start = models.BigIntegerField(null=True)
     log_start_floor = models.BigIntegerField(null=True)
-    archive_start = models.BigIntegerField(null=True)
-    archive_epoch = models.IntegerField(null=True)
-    holders = models.JSONField(default=list)
-    lagging = models.JSONField(default=dict)
+    archive_start = models.BigIntegerField(null=True, verbose_name="hand-over offset")
+    archive_epoch = models.IntegerField(null=True, verbose_name="hand-over epoch")
+    holders = models.JSONField(default=list, verbose_name="history replicas")
+    lagging = models.JSONField(
+        default=dict, help_text="Broker id to [log end offset, blocking start offset] of each replica out of sync."
+    )
     leader = models.IntegerField(null=True)
-    in_trouble = models.BooleanField(default=False, db_index=True)
+    in_trouble = models.BooleanField(
+        default=False, db_index=True, help_text="The partition has no leader or lacks a replica."
+    )
     leader_epoch = models.IntegerField()
     partition_epoch = models.IntegerField()
     assignment_generation = models.PositiveBigIntegerField()
     start_offset = models.BigIntegerField(null=True)
     end_offset = models.BigIntegerField(null=True)
-    size_bytes = models.BigIntegerField(null=True)
+    size_bytes = models.BigIntegerField(null=True, help_text="Bytes on the leader.")
     sampled_at = models.DateTimeField(null=True)
     observed_at = models.DateTimeField()
 
@@ -127,10 +194,13 @@ class Partition(models.Model):
         ordering = ["topic_id", "index"]
         constraints = [models.UniqueConstraint(fields=["topic", "index"], name="one_row_per_partition")]
 
+    def __str__(self) -> str:
+        return f"{self.topic_id}-{self.index}"
+
 
 class Replica(models.Model):
-    """One copy of a partition. `lag_records` and `size_bytes` are what its own broker answered; null = it did not. Topic and index are its
-    partition's, kept here so that a page of one broker's replicas is read in order among hundreds of thousands."""
+    """One replica of a partition. `lag_records` and `size_bytes` are from its own broker; null = no response. Topic and index are those of the
+    partition. They are repeated here so that one page of a broker's replicas is read in order among hundreds of thousands."""
 
     partition = models.ForeignKey(Partition, on_delete=models.CASCADE, related_name="replica_rows")
     broker_id = models.IntegerField()
@@ -138,8 +208,8 @@ class Replica(models.Model):
     index = models.PositiveIntegerField(default=0)
     in_isr = models.BooleanField()
     end_offset = models.BigIntegerField(null=True)
-    size_bytes = models.BigIntegerField(null=True)
-    lag_records = models.BigIntegerField(null=True)
+    size_bytes = models.BigIntegerField(null=True, help_text="Bytes, as its broker reported; null: no response.")
+    lag_records = models.BigIntegerField(null=True, help_text="Records behind the leader; null: no response.")
     sampled_at = models.DateTimeField(null=True)
     observed_at = models.DateTimeField()
 
@@ -148,9 +218,27 @@ class Replica(models.Model):
         constraints = [models.UniqueConstraint(fields=["partition", "broker_id"], name="one_row_per_replica")]
         indexes = [models.Index(fields=["broker_id", "topic_name", "index"], name="replicas_of_a_broker")]
 
+    def __str__(self) -> str:
+        return f"{self.topic_name}-{self.index} on broker {self.broker_id}"
+
+
+class LogEnds(models.Model):
+    """History of a partition's log end offset, from the oldest unread record on. It preserves lag in time over a restart. `observed`:
+    [[milliseconds, end], ...] (`log_ends.Ends.stored`)."""
+
+    partition = models.OneToOneField(Partition, on_delete=models.CASCADE, primary_key=True)
+    observed = models.JSONField(default=list, help_text="[[Unix milliseconds, log end offset], ...], the oldest first.")
+
+    def __str__(self) -> str:
+        return f"log ends of partition {self.partition_id}"
+
 
 class ConsumerGroup(models.Model):
-    """`lag_records` sums the partitions whose lag is known; `partitions_unknown` counts the others."""
+    """`lag_records` and the rates (records per second) are sums over partitions with a known lag; `partitions_unknown` counts the others.
+    `lag_at_least`: `lag_ms_max` is a lower bound. `status`: `controlplane.domain.lag.LagStatus`. `lost_records`: records deleted unread within the
+    last minutes. `retention_*`: the partition whose unread records are deleted first, in how many seconds, and by which config, at the present
+    rates; `retention_at_most`: it may be earlier. `track`: all partitions combined, in the form that a new process continues from
+    (`lag.Track.stored`)."""
 
     group_id = models.CharField(primary_key=True, max_length=255)
     state = models.CharField(max_length=40)
@@ -159,27 +247,47 @@ class ConsumerGroup(models.Model):
     coordinator = models.IntegerField(null=True)
     members = models.JSONField(default=list)
     member_count = models.PositiveIntegerField(default=0)
-    lag_records = models.BigIntegerField(null=True)
-    lag_ms_max = models.BigIntegerField(null=True)
+    lag_records = models.BigIntegerField(null=True, help_text="Records, over partitions with a known lag.")
+    lag_ms_max = models.BigIntegerField(null=True, help_text="Milliseconds: age of the oldest unread record.")
+    lag_at_least = models.BooleanField(default=False, help_text="The lag in time is a lower bound.")
     partitions_unknown = models.PositiveIntegerField(default=0)
-    verdict = models.CharField(max_length=20, default="UNKNOWN")
+    status = models.CharField(max_length=20, default="unknown", choices=choices(LagStatus))
+    consumed_per_s = models.FloatField(null=True, help_text="Records per second.")
+    produced_per_s = models.FloatField(null=True, help_text="Records per second.")
+    lost_records = models.BigIntegerField(default=0, help_text="Records deleted unread within the last minutes.")
+    retention_partition = models.CharField(max_length=270, default="")
+    retention_in_s = models.FloatField(null=True, help_text="Seconds until retention deletes unread records.")
+    retention_limit = models.CharField(max_length=20, default="", blank=True, choices=choices(Limit))
+    retention_at_most = models.BooleanField(default=False, help_text="The deletion may occur earlier.")
+    track = models.JSONField(default=dict)
     observed_at = models.DateTimeField()
 
     class Meta:
         ordering = ["group_id"]
 
+    def __str__(self) -> str:
+        return self.group_id
+
 
 class GroupPartition(models.Model):
-    """A group's place in one partition. `lag_ms` is how long ago the record after the committed offset was the newest one."""
+    """The offset of a group in one partition. `lag_ms`: age of the first unread record; `lag_at_least`: it may be older. `status` and `block`:
+    `controlplane.domain.lag`. `track`: the form that a new process continues from (`lag.Track.stored`)."""
 
     group = models.ForeignKey(ConsumerGroup, on_delete=models.CASCADE, related_name="partitions")
     topic = models.CharField(max_length=249, db_index=True)
     index = models.PositiveIntegerField()
     committed = models.BigIntegerField(null=True)
     end_offset = models.BigIntegerField(null=True)
-    lag_records = models.BigIntegerField(null=True)
-    lag_ms = models.BigIntegerField(null=True)
-    verdict = models.CharField(max_length=20, default="UNKNOWN")
+    lag_records = models.BigIntegerField(null=True, help_text="Records; null: unknown.")
+    lag_ms = models.BigIntegerField(null=True, help_text="Milliseconds: age of the first unread record.")
+    lag_at_least = models.BooleanField(default=False, help_text="The lag in time is a lower bound.")
+    status = models.CharField(max_length=20, default="unknown", choices=choices(LagStatus))
+    block = models.CharField(max_length=20, default="", blank=True, choices=choices(Block))
+    consumed_per_s = models.FloatField(null=True, help_text="Records per second.")
+    produced_per_s = models.FloatField(null=True, help_text="Records per second.")
+    retention_in_s = models.FloatField(null=True, help_text="Seconds until retention deletes unread records.")
+    retention_limit = models.CharField(max_length=20, default="", blank=True, choices=choices(Limit))
+    track = models.JSONField(default=dict)
     member_id = models.CharField(max_length=255, default="")
     client_id = models.CharField(max_length=255, default="")
     host = models.CharField(max_length=255, default="")
@@ -188,3 +296,6 @@ class GroupPartition(models.Model):
     class Meta:
         ordering = ["group_id", "topic", "index"]
         constraints = [models.UniqueConstraint(fields=["group", "topic", "index"], name="one_row_per_group_partition")]
+
+    def __str__(self) -> str:
+        return f"{self.group_id}: {self.topic}-{self.index}"

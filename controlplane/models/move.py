@@ -1,5 +1,6 @@
-"""A move: a durable job that changes placement. Law: rows change by compare-and-set on (id, state, version) only; previous values are
-written before the first effect; one active move per partition is a constraint, not a check."""
+"""A move: a durable job that changes placement. Invariants: rows change by compare-and-set on (id, state, version) only. Previous values are
+written before the first effect. A constraint allows one active move per partition.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +8,39 @@ from datetime import datetime, timedelta
 
 from django.db import models
 
+from controlplane.db.typed_json import TypedJSONField
+from controlplane.domain import scope as scopes
+from controlplane.domain import window as windows
+from controlplane.domain.compare import StoredComparison
+from controlplane.domain.move_types import (
+    FINAL,
+    ORDER_STATES,
+    Handover,
+    MoveMode,
+    MoveOrigin,
+    MoveState,
+    PartState,
+    PlacementBefore,
+)
+from controlplane.domain.progress import MoveTotals, Samples, StallCause, from_json, to_json
+from controlplane.domain.scope import Scope
+from controlplane.domain.throttle import Adaptive, ProducerLatency, ThrottlesBefore
+from controlplane.domain.window import Window
+from controlplane.models.choices import choices
 
-class MoveState(models.TextChoices):
-    PLANNED = "planned", "planned"
-    APPROVED = "approved", "approved"
-    RUNNING = "running", "running"
-    PAUSED = "paused", "paused"
-    VERIFYING = "verifying", "verifying"
-    CANCELLING = "cancelling", "cancelling"
-    ROLLING_BACK = "rolling_back", "rolling back"
-    DONE = "done", "done"
-    CANCELLED = "cancelled", "cancelled"
-    ROLLED_BACK = "rolled_back", "rolled back"
-    FAILED = "failed", "failed"
+__all__ = [
+    "FINISHED_STATES",
+    "ORDER_STATES",
+    "WORKING_STATES",
+    "Move",
+    "MovePartition",
+    "MoveState",
+    "MoveTransition",
+    "PartState",
+]
 
 
-FINISHED_STATES = (MoveState.DONE, MoveState.CANCELLED, MoveState.ROLLED_BACK, MoveState.FAILED)
+FINISHED_STATES = FINAL
 WORKING_STATES = (
     MoveState.RUNNING,
     MoveState.PAUSED,
@@ -32,72 +50,71 @@ WORKING_STATES = (
 )
 
 
-class PartState(models.TextChoices):
-    WAITING = "waiting", "waiting"
-    ORDERED = "ordered", "ordered"
-    SEEDING = "seeding", "seeding"
-    FOLLOWING = "following", "following"
-    READY = "ready", "ready"
-    CUTTING = "cutting", "cutting"
-    COPYING = "copying", "copying"
-    VERIFYING = "verifying", "verifying"
-    DONE = "done", "done"
-    UNTOUCHED = "untouched", "untouched"
-    PUT_BACK = "put_back", "put back"
-    STUCK = "stuck", "stuck"
-
-
-ORDER_STATES = (PartState.ORDERED, PartState.SEEDING, PartState.CUTTING)
-"""Of parts that want something of the controller."""
-
-
 class Move(models.Model):
-    """`scope` says what was asked ({"kind": "drain", "broker": 2}, ...). `parts_in_flight_max` bounds copies at a time, `parts_per_broker_max`
-    those that occupy one broker. `throttle_bytes_per_s` is per broker; None = none. `throttled`: it had one at some time, so that its end
-    waits until none is left. `throttles_before`: the throttles in force when it started (topics and brokers by name, None = unset).
+    """`scope` is the request, as typed values (`controlplane.domain.scope`). `parts_in_flight_max` limits concurrent copies, `parts_per_broker_max`
+    those that use one broker. `throttle_bytes_per_s` is per broker; None = none. `throttled`: the move had a throttle at some time, so its end
+    waits until none is left. `throttles_before`: the throttles in force at its start (by topic and broker).
 
-    `samples` are pace.Sample rows over its whole life; speed, end and `needs_bytes_per_s` (set: it will not finish with less) stem from them.
-    `waits_for`: what all of its partitions wait for, as a phrase, where none goes on (`controlplane.waits`).
-    `overrides`: safety refusals (sentences) that it goes against; it begins only once a second person has approved.
-    `window` (see `controlplane.windows`): copies begin within it alone; None = always. `resumes_at`: when it opens next, while the move waits for
-    that (approved, or paused by the window and not by a person).
-    `adaptive`: {"cap", "floor"} in bytes/s, and what `services.speeds` has learned; its throttle then follows the producers' p99. None = fixed.
-    `deadline_hours`: so long after its start retention is waited for (mode tail); then a cut is asked for. None = for ever.
-    `handover`: "early" hands over (mode tail) as soon as the new copies are in step; the old replicas hold what is older. "" waits for retention.
-    `waits`: what producers of the brokers it burdens waited while it copied: {"counts": the brokers' last histograms, "rows": [[Unix seconds, p99 in
-    ms or null], ..]} (`services.speeds`).
-    `sums`: of a finished move, what its partitions add up to (`services.sums`), so that a list of old moves costs its page; null = add them up.
-    `step` counts what was done, `version` every write: a task that read an older version changes nothing.
+    `samples`: progress.Sample rows of the whole move. Rate, ETA and `needs_bytes_per_s` (set: it cannot finish below this rate) derive from them.
+    `waits_for`: what the move waits for, as a phrase, if none of its partitions progresses (`controlplane.domain.wait_reason`).
+    `overrides`: safety refusals (sentences) that the move overrides. It starts only after a second user has approved it.
+    `window` (see `controlplane.domain.window`): copies start only within it; None = always. `resumes_at`: its next opening, while the move waits
+    for it (approved, or paused by the window and not by a user).
+    `adaptive`: the throttle follows the p99 of producers (`services.adaptive_throttle`). None = fixed.
+    `deadline_hours`: hours after the start for which the move waits for retention (mode tail); then it requests a deletion. None = no limit.
+    `handover`: "early" hands over (mode tail) as soon as the new replicas are in step; the old replicas keep the older records. "" waits for
+    retention.
+    `producer_latency`: latency of producers of the used brokers during the copy (`services.adaptive_throttle`).
+    `sums`: totals over the partitions of a finished move (`services.move_totals`), so that a list of old moves costs one page; null = not stored yet.
+    `step` counts the steps, `version` every write: a task that read an older version changes nothing.
     """
 
-    mode = models.CharField(max_length=10, default="copy")
-    origin = models.CharField(max_length=10, default="operator")
-    scope = models.JSONField(default=dict)
-    state = models.CharField(max_length=20, choices=MoveState.choices, default=MoveState.PLANNED, db_index=True)
-    who = models.CharField(max_length=150)
-    why = models.TextField(default="")
-    parts_in_flight_max = models.PositiveIntegerField(default=8)
-    parts_per_broker_max = models.PositiveIntegerField(default=4)
-    throttle_bytes_per_s = models.PositiveBigIntegerField(null=True)
-    throttled = models.BooleanField(default=False)
-    throttles_before = models.JSONField(default=dict)
-    samples = models.JSONField(default=list)
-    bytes_per_s = models.FloatField(null=True)
-    ends_in_s_min = models.FloatField(null=True)
-    ends_in_s_max = models.FloatField(null=True)
-    needs_bytes_per_s = models.PositiveBigIntegerField(null=True)
+    mode = models.CharField(max_length=10, default=MoveMode.COPY.value, choices=choices(MoveMode))
+    origin = models.CharField(max_length=10, default=MoveOrigin.OPERATOR.value, choices=choices(MoveOrigin))
+    scope: models.Field[Scope, Scope] = TypedJSONField(
+        load=scopes.parse, dump=scopes.to_json, default=scopes.PartitionsScope
+    )
+    state = models.CharField(max_length=20, choices=choices(MoveState), default=MoveState.PLANNED.value, db_index=True)
+    actor = models.CharField(max_length=150)
+    comment = models.TextField(default="")
+    parts_in_flight_max = models.PositiveIntegerField(default=8, help_text="Concurrent copies of the move.")
+    parts_per_broker_max = models.PositiveIntegerField(default=4, help_text="Concurrent copies that use one broker.")
+    throttle_bytes_per_s = models.PositiveBigIntegerField(
+        null=True, verbose_name="throttle", help_text="Bytes per second and broker; null: no throttle."
+    )
+    throttled = models.BooleanField(default=False, help_text="The move had a throttle at some time.")
+    throttles_before: models.Field[ThrottlesBefore, ThrottlesBefore] = TypedJSONField(
+        ThrottlesBefore, default=ThrottlesBefore
+    )
+    samples: models.Field[Samples, Samples] = TypedJSONField(load=from_json, dump=to_json, default=tuple)
+    bytes_per_s = models.FloatField(null=True, verbose_name="rate", help_text="Bytes per second.")
+    ends_in_s_min = models.FloatField(null=True, help_text="Seconds, estimated.")
+    ends_in_s_max = models.FloatField(null=True, help_text="Seconds, estimated.")
+    needs_bytes_per_s = models.PositiveBigIntegerField(
+        null=True, help_text="Bytes per second and broker below which the move cannot finish; null: it can."
+    )
     waits_for = models.TextField(default="")
-    sums = models.JSONField(null=True)
-    step = models.PositiveIntegerField(default=0)
-    version = models.PositiveIntegerField(default=0)
+    sums: models.Field[MoveTotals | None, MoveTotals | None] = TypedJSONField(MoveTotals, null=True)
+    step = models.PositiveIntegerField(default=0, help_text="Number of steps of the worker.")
+    version = models.PositiveIntegerField(default=0, help_text="Number of writes, for compare-and-set.")
     note = models.TextField(default="")
-    overrides = models.JSONField(default=list)
-    window = models.JSONField(null=True)
-    resumes_at = models.DateTimeField(null=True)
-    adaptive = models.JSONField(null=True)
-    deadline_hours = models.PositiveIntegerField(null=True)
-    waits = models.JSONField(default=dict)
-    handover = models.CharField(max_length=10, default="")
+    overrides: models.Field[tuple[str, ...], tuple[str, ...]] = TypedJSONField(
+        tuple[str, ...], default=tuple, help_text="Safety refusals that the move overrides, as sentences."
+    )
+    window: models.Field[Window | None, Window | None] = TypedJSONField(
+        load=windows.read, dump=windows.to_json, null=True
+    )
+    resumes_at = models.DateTimeField(null=True, help_text="Next opening of the window, while the move waits for it.")
+    adaptive: models.Field[Adaptive | None, Adaptive | None] = TypedJSONField(Adaptive, null=True)
+    deadline_hours = models.PositiveIntegerField(
+        null=True,
+        verbose_name="deadline",
+        help_text="Hours after the start that the move waits for retention; null: no limit.",
+    )
+    producer_latency: models.Field[ProducerLatency, ProducerLatency] = TypedJSONField(
+        ProducerLatency, default=ProducerLatency
+    )
+    handover = models.CharField(max_length=10, default="", blank=True, choices=choices(Handover))
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
@@ -105,52 +122,59 @@ class Move(models.Model):
     class Meta:
         ordering = ["-id"]
 
+    def __str__(self) -> str:
+        return f"move {self.pk}"
+
     @property
     def deadline(self) -> datetime | None:
-        """When a cut is asked for; None: never, or it has not begun."""
+        """When the deletion of old records is due; None: never, or the move has not started."""
         if self.started_at is None or self.deadline_hours is None:
             return None
         return self.started_at + timedelta(hours=self.deadline_hours)
 
 
 class MovePartition(models.Model):
-    """One partition of a move. `before` holds the placement in order, leader and configs as they were when it was planned.
+    """One partition of a move. `before`: the placement at planning time.
 
-    `read_generation` is the assignment generation that the order in `wanted` is bound to; `wanted` is what the controller reads
-    while state is one of ORDER_STATES (for what, says `tails.order`). `active` is true while the partition belongs to an unfinished move. `cause` is one of pace.CAUSES or "".
+    `read_generation`: the assignment generation that the order in `wanted` is bound to. The controller reads `wanted` while the state is one of
+    ORDER_STATES (`tail.order` gives the order). `active`: the partition belongs to an unfinished move. `cause`: a progress.StallCause or "".
 
-    Where old copies are to go, `wanted` is first every copy, old and new, then `replicas_to`: `compared` lies between ({"equal", "text", "first",
-    "after", "upto", "bytes", "crc"}; null = not yet, or not asked for; "equal" null = so far, up to `after` of `upto`).
+    If old replicas are removed, `wanted` is first the old and new replicas together, then `replicas_to`. `compared` is the comparison in between
+    (null = not yet or not requested; `equal` null = equal so far, up to `after` of `upto`).
 
-    Of a move without old data: new copies begin at `tail_start`, since `tail_at`; `cut_at`: an operator had everything below deleted.
-    `hand_over_at`: it was handed over there, and the old replicas hold what lies below.
+    In mode tail, new replicas start at `tail_start`, since `tail_at`. `delete_below`: an operator deleted all records below this offset.
+    `hand_over_at`: the hand-over offset; the old replicas keep the records below it.
     """
 
     move = models.ForeignKey(Move, on_delete=models.CASCADE, related_name="parts")
     topic_id = models.UUIDField()
     topic_name = models.CharField(max_length=249)
     partition = models.PositiveIntegerField()
-    before = models.JSONField()
+    before: models.Field[PlacementBefore, PlacementBefore] = TypedJSONField(PlacementBefore)
     replicas_from = models.JSONField()
     replicas_to = models.JSONField()
     wanted = models.JSONField()
-    read_generation = models.PositiveBigIntegerField()
-    state = models.CharField(max_length=20, choices=PartState.choices, default=PartState.WAITING)
-    active = models.BooleanField(default=True)
-    bytes_total = models.BigIntegerField(null=True)
-    bytes_done = models.BigIntegerField(null=True)
-    samples = models.JSONField(default=list)
-    bytes_per_s = models.FloatField(null=True)
-    tail_start = models.BigIntegerField(null=True)
+    read_generation = models.PositiveBigIntegerField(help_text="Assignment generation that the order is bound to.")
+    state = models.CharField(max_length=20, choices=choices(PartState), default=PartState.WAITING.value)
+    active = models.BooleanField(default=True, help_text="The partition belongs to an unfinished move.")
+    bytes_total = models.BigIntegerField(null=True, help_text="Bytes to copy; null: unknown.")
+    bytes_done = models.BigIntegerField(null=True, help_text="Bytes copied; null: unknown.")
+    samples: models.Field[Samples, Samples] = TypedJSONField(load=from_json, dump=to_json, default=tuple)
+    bytes_per_s = models.FloatField(null=True, verbose_name="rate", help_text="Bytes per second.")
+    tail_start = models.BigIntegerField(null=True, help_text="First offset of the new replicas (mode tail).")
     tail_at = models.DateTimeField(null=True)
-    cut_at = models.BigIntegerField(null=True)
-    hand_over_at = models.BigIntegerField(null=True)
-    cause = models.CharField(max_length=20, default="")
+    delete_below = models.BigIntegerField(null=True, help_text="An operator deleted all records below this offset.")
+    hand_over_at = models.BigIntegerField(
+        null=True, help_text="Hand-over offset; the old replicas keep the records below it."
+    )
+    cause = models.CharField(max_length=20, default="", blank=True, choices=choices(StallCause))
     progress_at = models.DateTimeField(null=True)
     ordered_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     note = models.TextField(default="")
-    compared = models.JSONField(null=True)
+    compared: models.Field[StoredComparison | None, StoredComparison | None] = TypedJSONField(
+        StoredComparison, null=True
+    )
     version = models.PositiveIntegerField(default=0)
 
     class Meta:
@@ -165,7 +189,7 @@ class MovePartition(models.Model):
         ]
         indexes = [
             models.Index(fields=["move", "topic_name", "partition"], name="parts_of_a_move"),
-            # All that `services.sums` groups by, in its order, and all that it adds up: it reads no row and sorts nothing.
+            # All columns that `services.move_totals` groups by, in its order, and all that it sums: the query reads no row and sorts nothing.
             models.Index(
                 fields=[
                     "move",
@@ -180,19 +204,29 @@ class MovePartition(models.Model):
                 ],
                 name="parts_as_sums",
             ),
-            models.Index(fields=["state"], condition=models.Q(state__in=ORDER_STATES), name="parts_with_an_order"),
+            models.Index(
+                fields=["state"],
+                condition=models.Q(state__in=[s.value for s in ORDER_STATES]),
+                name="parts_with_an_order",
+            ),
         ]
+
+    def __str__(self) -> str:
+        return f"{self.topic_name}-{self.partition} of move {self.move_id}"
 
 
 class MoveTransition(models.Model):
-    """One change of a move's state: who and why, a person's or the worker's. Written with the change, never altered."""
+    """One change of the state of a move, by a user or the worker. Written in the transaction of the change, never altered."""
 
     move = models.ForeignKey(Move, on_delete=models.CASCADE, related_name="transitions")
     at = models.DateTimeField(auto_now_add=True)
-    state_from = models.CharField(max_length=20)
-    state_to = models.CharField(max_length=20)
-    who = models.CharField(max_length=150)
-    why = models.TextField(default="")
+    state_from = models.CharField(max_length=20, choices=choices(MoveState))
+    state_to = models.CharField(max_length=20, choices=choices(MoveState))
+    actor = models.CharField(max_length=150)
+    comment = models.TextField(default="")
 
     class Meta:
         ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"move {self.move_id}: {self.state_from} to {self.state_to}"

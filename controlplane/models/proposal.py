@@ -1,5 +1,6 @@
-"""An act that overrides a safety refusal, proposed by one person and approved by another. Law: the row holds what its author was shown and the hash
-of it; its state changes by compare-and-set; one open proposal per kind and target is a constraint."""
+"""An action against a safety refusal, proposed by one operator and approved by another. The row stores what its author saw, and a hash of it.
+States change by compare-and-set. A constraint allows one open proposal per kind and target.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +17,33 @@ class ProposalState(models.TextChoices):
     EXPIRED = "expired", "expired"
 
 
-class Proposal(models.Model):
-    """`kind` is a name of services.overrides.KINDS, `target` what it is about in that kind's words, `arguments` what the act takes besides.
+class ProposalKind(models.TextChoices):
+    MOVE_APPROVE = "move.approve", "move against a safety refusal"
+    MOVE_DELETE_RECORDS = "move.delete_records", "deletion of old records before retention"
+    UNCLEAN_ELECTION = "election.unclean", "unclean leader election"
 
-    `shown` is what its author saw ({"title", "lines", "facts"}), `shown_hash` SHA-256 of it, kind, target and arguments; approving is refused
-    when it would be shown differently now. `approved` lasts while the act is carried out; `detail` says how that ended.
+
+class Proposal(models.Model):
+    """`kind` is a name in services.overrides.KINDS, `target` the object in the form of that kind, `arguments` the other arguments of the operation.
+
+    `shown` is what its author saw ({"title", "lines", "facts"}). `shown_hash` is SHA-256 of it, kind, target and arguments. An approval is rejected
+    if the present state would be shown differently. `approved` lasts while the operation runs; `detail` is its result.
     """
 
-    kind = models.CharField(max_length=40)
+    kind = models.CharField(max_length=40, choices=ProposalKind.choices)
     target = models.CharField(max_length=300)
     arguments = models.JSONField(default=dict)
     shown = models.JSONField()
-    shown_hash = models.CharField(max_length=64)
+    shown_hash = models.CharField(max_length=64, help_text="SHA-256 of what the author saw, hexadecimal.")
     state = models.CharField(max_length=10, choices=ProposalState.choices, default=ProposalState.OPEN, db_index=True)
     proposed_by = models.CharField(max_length=150)
-    why = models.TextField()
+    comment = models.TextField()
     proposed_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
     decided_by = models.CharField(max_length=150, default="")
-    decided_why = models.TextField(default="")
+    decided_comment = models.TextField(default="")
     decided_at = models.DateTimeField(null=True)
-    detail = models.TextField(default="")
+    detail = models.TextField(default="", help_text="Result of the operation.")
     finished_at = models.DateTimeField(null=True)
     version = models.PositiveIntegerField(default=0)
 
@@ -49,3 +56,6 @@ class Proposal(models.Model):
                 name="one_open_proposal_per_target",
             )
         ]
+
+    def __str__(self) -> str:
+        return f"proposal {self.pk}: {self.kind} {self.target}"

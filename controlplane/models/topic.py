@@ -1,4 +1,4 @@
-"""A topic as it is wanted. Law: written by services; the controller's database thread only fills `applied_*` and `note`."""
+"""The desired state of topics. Services write it; the database thread of the controller sets only `applied_*` and `note`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from django.db import models
 
 
 class Topic(models.Model):
-    """`generation` grows with every change; the controller applies a row when it is greater than the metadata log's.
+    """`generation` grows with every change. The controller applies a row if its generation is greater than that of the metadata log.
 
-    `deleted_at` set is a tombstone: only it deletes a topic, a missing row never does.
-    `assignment` is {partition: [broker, ...]} (keys are strings, as JSON has them) or null for automatic placement; it counts at
-    creation and for added partitions, later placement changes are moves.
-    `request_id` names the broker's request that last changed the row, so that the controller can answer it.
-    `overlay` holds what running moves add to `configs` while they copy (`services.throttles`); the log gets both, nobody's own wish is touched.
-    `note` is the controller's word when it could not apply the row (with `note_generation`, the generation it speaks of).
+    `deleted_at` set is a tombstone: only a tombstone deletes a topic, a missing row never does.
+    `assignment` is {partition: [broker, ...]} (keys are strings, as in JSON) or null for automatic placement. It applies at creation and to
+    added partitions; later changes of the placement are moves.
+    `request_id` identifies the broker's request that last changed the row, so that the controller can answer it.
+    `overlay`: what running moves add to `configs` while they copy (`services.throttles`). The metadata log gets both; `configs` stays unchanged.
+    `note`: why the controller could not apply the row of generation `note_generation`.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -23,18 +23,20 @@ class Topic(models.Model):
     partitions = models.PositiveIntegerField()
     replication_factor = models.PositiveSmallIntegerField()
     configs = models.JSONField(default=dict)
-    overlay = models.JSONField(null=True)
-    assignment = models.JSONField(null=True)
+    overlay = models.JSONField(null=True, help_text="What running moves add to the configs.")
+    assignment = models.JSONField(null=True, help_text="Partition to brokers; null: automatic placement.")
     internal = models.BooleanField(default=False)
-    generation = models.PositiveBigIntegerField(default=1)
-    applied_generation = models.PositiveBigIntegerField(default=0)
+    generation = models.PositiveBigIntegerField(default=1, help_text="Grows with every change.")
+    applied_generation = models.PositiveBigIntegerField(
+        default=0, help_text="Generation that the metadata log contains."
+    )
     controller_epoch = models.BigIntegerField(default=-1)
-    note = models.TextField(default="")
+    note = models.TextField(default="", help_text="Why the controller could not apply the topic.")
     note_generation = models.PositiveBigIntegerField(default=0)
     request_id = models.CharField(max_length=200, null=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
-    deleted_at = models.DateTimeField(null=True)
+    deleted_at = models.DateTimeField(null=True, help_text="Tombstone; only this deletes a topic.")
 
     class Meta:
         ordering = ["name"]
@@ -58,9 +60,12 @@ class Topic(models.Model):
 
 
 class HandledRequest(models.Model):
-    """A broker's request whose rows were written: asked again (a new controller, a lost answer), it writes nothing twice."""
+    """A broker's request whose rows were written. A repeated request (a new controller, a lost response) writes nothing again."""
 
     request_id = models.CharField(primary_key=True, max_length=200)
-    kind = models.CharField(max_length=40)
+    kind = models.CharField(max_length=40, help_text="Kind of the request of a broker (brokerd.cluster.znodes).")
     topic_ids = models.JSONField(default=list)
     at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    def __str__(self) -> str:
+        return self.request_id

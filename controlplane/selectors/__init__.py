@@ -1,2 +1,2 @@
-"""What is read: rows and values for pages and the API. Law: never a broker, never ZooKeeper (messages of a partition excepted,
-bounded); every figure carries its age, unknown is None and not zero. Called by the console and the API."""
+"""Selectors: rows and values for pages and the API. Invariants: no selector reads from ZooKeeper. Only `messages`, `quotas` and `broker_configs`
+also read from brokers, with a deadline. Every figure has its age. An unknown figure is None, not zero."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
+from django_filters import rest_framework as filters
 
 from controlplane.models import Acl
-from controlplane.selectors.common import Page, paged
+from controlplane.selectors.common import Page, RowFilter, paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +27,37 @@ class AclRow:
 
 
 ACL_COLUMNS = {
-    "resource_name": "resource_name", "resource_type": "resource_type", "principal": "principal", "operation": "operation",
-    "permission": "permission", "created_at": "created_at",
-}  # fmt: skip
+    "resource_name": "resource_name",
+    "resource_type": "resource_type",
+    "principal": "principal",
+    "operation": "operation",
+    "permission": "permission",
+    "created_at": "created_at",
+}
+
+
+class AclFilter(RowFilter):
+    query = filters.CharFilter(method="search", help_text="Part of a resource's name or of a principal.")
+
+    def search(self, rows: QuerySet[Acl], name: str, value: str) -> QuerySet[Acl]:
+        return rows.filter(Q(resource_name__icontains=value) | Q(principal__icontains=value))
 
 
 def acl_list(*, query: str = "", sort: str = "resource_name", page: int = 1, per_page: int = 50) -> Page[AclRow]:
-    rows = Acl.objects.all()
-    if query:
-        rows = rows.filter(Q(resource_name__icontains=query) | Q(principal__icontains=query))
+    rows = AclFilter.rows(Acl.objects.all(), query=query)
+    return acl_page(rows, sort=sort, page=page, per_page=per_page, query=query)
+
+
+def acl_page(rows: QuerySet[Acl], *, sort: str, page: int, per_page: int, query: str = "") -> Page[AclRow]:
     return paged(
-        rows, lambda found: [acl_shape(a) for a in found],
-        page=page, per_page=per_page, sort=sort, columns=ACL_COLUMNS, query=query,
-    )  # fmt: skip
+        rows,
+        lambda found: [acl_shape(a) for a in found],
+        page=page,
+        per_page=per_page,
+        sort=sort,
+        columns=ACL_COLUMNS,
+        query=query,
+    )
 
 
 def acl_row(acl_id: int) -> AclRow | None:
@@ -48,7 +67,14 @@ def acl_row(acl_id: int) -> AclRow | None:
 
 def acl_shape(a: Acl) -> AclRow:
     return AclRow(
-        id=a.pk, resource_type=a.resource_type, pattern_type=a.pattern_type, resource_name=a.resource_name,
-        principal=a.principal, host=a.host, operation=a.operation, permission=a.permission, created_at=a.created_at,
+        id=a.pk,
+        resource_type=a.resource_type,
+        pattern_type=a.pattern_type,
+        resource_name=a.resource_name,
+        principal=a.principal,
+        host=a.host,
+        operation=a.operation,
+        permission=a.permission,
+        created_at=a.created_at,
         created_by=a.created_by,
-    )  # fmt: skip
+    )

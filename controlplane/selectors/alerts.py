@@ -1,24 +1,27 @@
-"""Alerts: what is wrong now, and what was lately. Law: an observer that is silent is an alert of its own, which nobody else could write."""
+"""Open and recent alerts. Invariant: a silent monitor is an alert of its own, which is computed here because the monitor cannot write it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Case, Count, Max, Q, Value, When
+from django.db.models import Case, Count, Q, QuerySet, Value, When
 from django.utils import timezone
+from django_filters import rest_framework as filters
 
-from controlplane import alerts as core
-from controlplane.models import Alert
-from controlplane.selectors.common import Page, age_s, cluster_row, paged
+from controlplane.domain.alert import RULES
+from controlplane.domain.alert_types import AlertKind, Severity
+from controlplane.models import Alert, AlertEntry, AlertSilence
+from controlplane.selectors.common import FlagFilter, Page, TimeFilter, age_s, cluster_row, paged
 
 SILENT_AGE_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class AlertRow:
-    """`severity`: at_risk or degraded; `subject`: the number of a broker, move or job, a group's verdict, or empty. `do`: the next step. `ended_at`
-    null = now; `lasts_s` until then."""
+    """`severity`: at_risk or degraded; `subject`: the number of a broker, move or job, a group's name, or empty. `do`: the next step. `ended_at`
+    null = open; `lasts_s`: duration until then. `acknowledged_at` null = no operator works on it. `silenced_until` null = not silenced."""
 
     id: int
     kind: str
@@ -29,56 +32,182 @@ class AlertRow:
     since: datetime
     ended_at: datetime | None
     lasts_s: float
+    acknowledged_by: str = ""
+    acknowledged_at: datetime | None = None
+    silenced_until: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SilenceRow:
+    """`subject` null = every object of the kind. `ended_by`: who ended it before its time; then `ends_at` is that time."""
+
+    id: int
+    kind: str
+    subject: str | None
+    reason: str
+    actor: str
+    starts_at: datetime
+    ends_at: datetime
+    ended_by: str
+    active: bool
+
+
+SILENCE_ID = 0
+"""Number of the alert of a silent monitor, which has no row."""
+SILENCE_COLUMNS = {"ends_at": "ends_at", "kind": "kind", "starts_at": "starts_at", "actor": "actor"}
 COLUMNS = {"since": "since", "severity": "gravity", "kind": "kind", "ended_at": "ended_at"}
-ORDER = tuple(dict.fromkeys(k.name for k in core.KINDS))
-GRAVITY = Case(When(severity=core.AT_RISK, then=Value(0)), default=Value(len(ORDER))) + Case(
+ORDER = tuple(r.kind for r in RULES)
+GRAVITY = Case(When(severity=Severity.AT_RISK, then=Value(0)), default=Value(len(ORDER))) + Case(
     *(When(kind=name, then=Value(place)) for place, name in enumerate(ORDER)), default=Value(0)
 )
-"""By severity, within it in the order of the table: what has no leader stands above a disk that fills up, whichever came first."""
+"""By severity, then in the order of the table: a partition without a leader is above a disk that fills up, whichever started first."""
+
+
+class AlertFilter(TimeFilter):
+    time_field = "since"
+    query = filters.CharFilter(method="search", help_text="Part of the text or the kind.")
+    ended = FlagFilter(
+        field_name="ended_at",
+        lookup_expr="isnull",
+        exclude=True,
+        help_text="Those that ended within the last week, instead.",
+    )
+
+    def search(self, rows: QuerySet[Alert], name: str, value: str) -> QuerySet[Alert]:
+        return rows.filter(Q(text__icontains=value) | Q(kind__icontains=value))
 
 
 def alert_list(
     *, query: str = "", sort: str = "-since", page: int = 1, per_page: int = 50, ended: bool = False
 ) -> Page[AlertRow]:
-    """Those that are open, or (`ended`) those that ended within the week."""
-    rows = Alert.objects.filter(ended_at__isnull=not ended).annotate(gravity=GRAVITY)
-    if query:
-        rows = rows.filter(Q(text__icontains=query) | Q(kind__icontains=query))
+    """The open alerts, or (`ended`) those that ended within the last week."""
+    rows = AlertFilter.rows(Alert.objects.all(), query=query, ended=ended)
+    return alert_page(rows, sort=sort, page=page, per_page=per_page, query=query)
+
+
+def alert_page(rows: QuerySet[Alert], *, sort: str, page: int, per_page: int, query: str = "") -> Page[AlertRow]:
     return paged(
-        rows, lambda found: [_shape(a) for a in found],
-        page=page, per_page=per_page, sort=sort, columns=COLUMNS, query=query, tie="-pk",
-    )  # fmt: skip
+        rows.annotate(gravity=GRAVITY),
+        alert_shapes,
+        page=page,
+        per_page=per_page,
+        sort=sort,
+        columns=COLUMNS,
+        query=query,
+        tie="-pk",
+    )
 
 
 def silence() -> AlertRow | None:
-    """The observer's: while it says nothing, every other alert is as old as that."""
-    seen = cluster_row().observed_at
+    """The alert of a silent monitor: all other alerts are then as old as its last report. A monitor that runs without ZooKeeper is not silent, and
+    writes an alert for that."""
+    row = cluster_row()
+    seen = row.observed_at
     old = age_s(seen)
     if seen is None or old is None or old <= SILENT_AGE_S:
         return None
+    heartbeat_age = age_s(row.heartbeat_at)
+    if row.zookeeper_connected is False and heartbeat_age is not None and heartbeat_age <= SILENT_AGE_S:
+        return None
     return AlertRow(
-        0, "observer_silent", "", "at_risk", f"Nothing was read from the cluster for {int(old)} s: whatever stands here is as old as that.",
-        "Look whether the web process (or `manage.py observe`) runs, whether ZooKeeper answers, and at the console's log.", seen, None, old,
-    )  # fmt: skip
+        SILENCE_ID,
+        AlertKind.MONITOR_SILENT,
+        "",
+        Severity.AT_RISK,
+        f"The cluster monitor has read nothing from the cluster for {int(old)} s: all shown data is at least as old.",
+        "Check that the web process (or `manage.py monitor`) runs and that ZooKeeper responds, and check the console's log.",
+        seen,
+        None,
+        old,
+    )
 
 
 def open_alerts() -> list[AlertRow]:
-    """All of them, gravest and oldest first, the observer's silence in front."""
-    rows = [_shape(a) for a in Alert.objects.filter(ended_at__isnull=True).order_by("severity", "since", "pk")]
+    """All open alerts, gravest and oldest first, after the alert of a silent monitor."""
+    rows = alert_shapes(Alert.objects.filter(ended_at__isnull=True).order_by("severity", "since", "pk"))
     silent = silence()
     return [silent, *rows] if silent is not None else rows
 
 
+def gravest() -> AlertRow | None:
+    """The first open alert, in the order of the list."""
+    found = Alert.objects.filter(ended_at__isnull=True).order_by(GRAVITY, "pk").first()
+    return None if found is None else alert_shapes([found])[0]
+
+
 def counts() -> tuple[int, int, int]:
-    """(open, of them at risk, newest id): what a badge shows, and by what a page sees that the list changed."""
+    """(open, open at risk, number of the newest timeline entry): a page compares them to see that an alert changed."""
     found = Alert.objects.filter(ended_at__isnull=True).aggregate(
-        all=Count("pk"), grave=Count("pk", filter=Q(severity="at_risk")), newest=Max("pk")
+        all=Count("pk"), grave=Count("pk", filter=Q(severity=Severity.AT_RISK))
     )
-    return found["all"], found["grave"], found["newest"] or 0
+    newest = AlertEntry.objects.order_by("-pk").values_list("pk", flat=True).first()
+    return found["all"], found["grave"], newest or 0
 
 
-def _shape(a: Alert) -> AlertRow:
-    lasts = ((a.ended_at or timezone.now()) - a.since).total_seconds()
-    return AlertRow(a.pk, a.kind, a.subject, a.severity, a.text, a.do, a.since, a.ended_at, max(0.0, lasts))
+def alert_row(alert_id: int) -> AlertRow | None:
+    """An alert, open or ended. Number 0 is the alert of a silent monitor."""
+    if alert_id == SILENCE_ID:
+        return silence()
+    return next(iter(alert_shapes(Alert.objects.filter(pk=alert_id))), None)
+
+
+def alert_shapes(found: Iterable[Alert]) -> list[AlertRow]:
+    alerts = list(found)
+    now = timezone.now()
+    silences = list(active_silences()) if alerts else []
+    return [
+        AlertRow(
+            a.pk,
+            a.kind,
+            a.subject,
+            a.severity,
+            a.text,
+            a.do,
+            a.since,
+            a.ended_at,
+            max(0.0, ((a.ended_at or now) - a.since).total_seconds()),
+            a.acknowledged_by,
+            a.acknowledged_at,
+            max((s.ends_at for s in silences if silences_alert(s, a)), default=None) if a.ended_at is None else None,
+        )
+        for a in alerts
+    ]
+
+
+def active_silences() -> QuerySet[AlertSilence]:
+    now = timezone.now()
+    return AlertSilence.objects.filter(starts_at__lte=now, ends_at__gt=now)
+
+
+def silences_alert(s: AlertSilence, a: Alert) -> bool:
+    return s.kind == a.kind and s.subject in (None, a.subject)
+
+
+def silence_page(
+    rows: QuerySet[AlertSilence], *, sort: str, page: int, per_page: int, query: str = ""
+) -> Page[SilenceRow]:
+    return paged(
+        rows,
+        lambda found: [_silence_shape(s) for s in found],
+        page=page,
+        per_page=per_page,
+        sort=sort,
+        columns=SILENCE_COLUMNS,
+        query=query,
+        tie="-pk",
+    )
+
+
+def silence_list(*, sort: str = "-ends_at", page: int = 1, per_page: int = 50) -> Page[SilenceRow]:
+    """All silences, those that ended too."""
+    return silence_page(AlertSilence.objects.all(), sort=sort, page=page, per_page=per_page)
+
+
+def silence_row(silence_id: int) -> SilenceRow | None:
+    row = AlertSilence.objects.filter(pk=silence_id).first()
+    return None if row is None else _silence_shape(row)
+
+
+def _silence_shape(s: AlertSilence) -> SilenceRow:
+    active = s.starts_at <= timezone.now() < s.ends_at
+    return SilenceRow(s.pk, s.kind, s.subject, s.reason, s.actor, s.starts_at, s.ends_at, s.ended_by, active)

@@ -1,4 +1,4 @@
-"""Archive jobs and what each has written to the lake, as its manifest says."""
+"""Archive jobs, and the records of each in the lake, according to its manifest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Max, Min, Sum
+from django.db.models import Count, Max, Min, QuerySet, Sum
 
 from controlplane.models import ArchiveBatch, ArchiveJob, Partition
 from controlplane.selectors.common import Page, age_s, paged
@@ -14,7 +14,7 @@ from controlplane.selectors.common import Page, age_s, paged
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRow:
-    """`heartbeat_age_s` is the age of the driver's own status file. `can`: stop, resume."""
+    """`heartbeat_at` is when the Spark driver last wrote its status file. `can`: stop, resume."""
 
     id: int
     topics: list[str]
@@ -25,9 +25,10 @@ class ArchiveRow:
     batches: int
     restarts: int
     status: dict[str, Any]
+    heartbeat_at: datetime | None
     heartbeat_age_s: float | None
-    who: str
-    why: str
+    actor: str
+    comment: str
     note: str
     created_at: datetime
     started_at: datetime | None
@@ -37,8 +38,8 @@ class ArchiveRow:
 
 @dataclass(frozen=True, slots=True)
 class WrittenRow:
-    """What the lake holds of one partition: [first_offset, next_offset). `gap` True = the ranges do not join up. `left_records` is what the
-    topic has beyond it, None = not known."""
+    """Records of one partition in the lake: [first_offset, next_offset). `gap` True = the ranges are not contiguous. `left_records`: records of the
+    topic that are not archived yet, None = not known."""
 
     topic: str
     partition: int
@@ -65,10 +66,21 @@ ARCHIVE_COLUMNS = {"id": "id", "state": "state", "rows": "rows", "created_at": "
 
 
 def archive_list(*, sort: str = "-id", page: int = 1, per_page: int = 50) -> Page[ArchiveRow]:
+    return archive_page(ArchiveJob.objects.all(), sort=sort, page=page, per_page=per_page)
+
+
+def archive_page(
+    rows: QuerySet[ArchiveJob], *, sort: str, page: int, per_page: int, query: str = ""
+) -> Page[ArchiveRow]:
     return paged(
-        ArchiveJob.objects.all(), lambda found: [_row(j) for j in found],
-        page=page, per_page=per_page, sort=sort, columns=ARCHIVE_COLUMNS, tie="-id",
-    )  # fmt: skip
+        rows,
+        lambda found: [_row(j) for j in found],
+        page=page,
+        per_page=per_page,
+        sort=sort,
+        columns=ARCHIVE_COLUMNS,
+        tie="-id",
+    )
 
 
 def archive_row(job_id: int) -> ArchiveRow | None:
@@ -77,7 +89,7 @@ def archive_row(job_id: int) -> ArchiveRow | None:
 
 
 def archive_written(job_id: int) -> list[WrittenRow]:
-    """Per partition what the job has written, summed over its batches."""
+    """Written records per partition, summed over the batches of the job."""
     ends = {
         (t, i): end
         for t, i, end in Partition.objects.filter(
@@ -97,29 +109,63 @@ def archive_written(job_id: int) -> list[WrittenRow]:
         end = ends.get((r["topic"], r["partition"]))
         out.append(
             WrittenRow(
-                topic=r["topic"], partition=r["partition"], first_offset=r["first"], next_offset=r["next"],
-                rows=r["total"], batches=r["n"], gap=r["covered"] != r["next"] - r["first"],
+                topic=r["topic"],
+                partition=r["partition"],
+                first_offset=r["first"],
+                next_offset=r["next"],
+                rows=r["total"],
+                batches=r["n"],
+                gap=r["covered"] != r["next"] - r["first"],
                 left_records=None if end is None else max(0, end - r["next"]),
             )
-        )  # fmt: skip
+        )
     return out
 
 
 def archive_batches(job_id: int, *, page: int = 1, per_page: int = 50) -> Page[BatchRow]:
     """The newest batches first."""
+    return batch_page(batches_of(job_id), page=page, per_page=per_page)
+
+
+def batches_of(job_id: int) -> QuerySet[ArchiveBatch]:
+    return ArchiveBatch.objects.filter(job_id=job_id)
+
+
+def batch_page(
+    rows: QuerySet[ArchiveBatch], *, sort: str = "-batch", page: int, per_page: int, query: str = ""
+) -> Page[BatchRow]:
     return paged(
-        ArchiveBatch.objects.filter(job_id=job_id),
+        rows,
         lambda found: [
             BatchRow(b.batch, b.topic, b.partition, b.first_offset, b.next_offset, b.rows, b.read_at) for b in found
         ],
-        page=page, per_page=per_page, sort="-batch", columns={"batch": "batch"}, tie="partition",
-    )  # fmt: skip
+        page=page,
+        per_page=per_page,
+        sort="-batch",
+        columns={"batch": "batch"},
+        tie="partition",
+    )
 
 
 def _row(j: ArchiveJob) -> ArchiveRow:
     can = {"asked": ["stop"], "running": ["stop"], "stopped": ["resume"], "failed": ["resume"]}.get(j.state, [])
     return ArchiveRow(
-        id=j.pk, topics=j.topics, state=j.state, folder=j.folder, pid=j.pid, rows=j.rows, batches=j.batches,
-        restarts=j.restarts, status=j.status, heartbeat_age_s=age_s(j.heartbeat_at), who=j.who, why=j.why, note=j.note,
-        created_at=j.created_at, started_at=j.started_at, finished_at=j.finished_at, can=can,
-    )  # fmt: skip
+        id=j.pk,
+        topics=j.topics,
+        state=j.state,
+        folder=j.folder,
+        pid=j.pid,
+        rows=j.rows,
+        batches=j.batches,
+        restarts=j.restarts,
+        status=j.status,
+        heartbeat_at=j.heartbeat_at,
+        heartbeat_age_s=age_s(j.heartbeat_at),
+        actor=j.actor,
+        comment=j.comment,
+        note=j.note,
+        created_at=j.created_at,
+        started_at=j.started_at,
+        finished_at=j.finished_at,
+        can=can,
+    )

@@ -1,40 +1,46 @@
-"""Brokers: the list, one broker, whether it is safe to restart it, and how far a drain is."""
+"""Brokers: the list, one broker, whether it is safe to restart it, and the progress of a drain."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
+from django_filters import rest_framework as filters
 
-from brokerd.cluster.cordons import cordoned, shunned
+from brokerd.cluster.broker_lives import explained
+from brokerd.cluster.cordons import cordoned, leadership_disabled
+from controlplane.domain.restart import blocker
+from controlplane.domain.scope import DrainScope, Scope
+from controlplane.domain.text import some
 from controlplane.models import Broker, Move, Replica
 from controlplane.models.move import FINISHED_STATES
-from controlplane.restarts import blocker
-from controlplane.selectors.common import Page, age_s, cluster_row, paged
-from controlplane.words import some
+from controlplane.selectors.common import Page, RowFilter, age_s, cluster_row, paged
 
 TOLD_SECONDS = 60
-"""What a broker said about itself longer ago than this proves nothing."""
+"""A broker's report about itself that is older is not used."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerRow:
-    """`answered` False = its last sample failed, None = never asked. Skews are per cent against the mean of living brokers. `cordoned`: no new
-    replica comes to it; `leads` False: leadership was taken off it. `held`: replicas that it says lie in its directories, `dirs_failed` the
-    directories among them that failed. `can` lists the acts that make sense now."""
+    """`answered` False = its last sample failed, None = never sampled. Skews are per cent against the mean of live brokers. `cordoned`: the broker
+    gets no new replicas; `total_bytes`, `free_bytes`: its log directory with the most free space; `leads` False: the broker is demoted.
+    `replicas_on_disk`: replicas in its log directories by its own report, `dirs_failed`: the failed ones of these directories. `tail_doubt`: why it may have lost acknowledged records before its last start ("" = no doubt), with the reason in
+    words and the next step, if there is one. `can` lists the operations that are possible now."""
 
     broker_id: int
     host: str
     port: int
     rack: str | None
     failure_domain: str | None
-    incarnation: int
+    broker_epoch: int
     alive: bool
     answered: bool | None
     leaders: int
     replicas: int
     replicas_out_of_sync: int
     size_bytes: int | None
+    total_bytes: int | None
+    free_bytes: int | None
     leaders_skew_pct: float | None
     replicas_skew_pct: float | None
     is_controller: bool
@@ -42,14 +48,17 @@ class BrokerRow:
     sample_age_s: float | None
     cordoned: bool
     leads: bool
-    held: int | None
+    replicas_on_disk: int | None
     dirs_failed: list[str]
+    tail_doubt: str
+    tail_doubt_reason: str
+    tail_doubt_action: str
     can: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class DrainStep:
-    """One condition of an empty broker: whether it holds, and what is known in words."""
+    """One condition of an empty broker: whether it is met, and the details in words."""
 
     step: str
     done: bool
@@ -58,8 +67,8 @@ class DrainStep:
 
 @dataclass(frozen=True, slots=True)
 class DrainVerdict:
-    """`empty`: the metadata log places nothing on it, and it says itself that nothing lies in its directories. `move_id`: the unfinished move
-    that takes replicas off it."""
+    """`empty`: the metadata log assigns no replica to the broker, and the broker reports empty log directories. `move_id`: the unfinished move that
+    removes its replicas."""
 
     empty: bool
     steps: list[DrainStep]
@@ -83,7 +92,7 @@ class ReplicaRow:
 
 @dataclass(frozen=True, slots=True)
 class RestartVerdict:
-    """`blockers` are sentences naming the partitions that say no; `leaders` will move first."""
+    """`blockers` are sentences that name the partitions that block a restart; `leaders` will move first."""
 
     safe: bool
     blockers: list[str]
@@ -108,23 +117,28 @@ def broker_list() -> list[BrokerRow]:
             port=b.port,
             rack=b.rack,
             failure_domain=b.failure_domain,
-            incarnation=b.incarnation,
+            broker_epoch=b.broker_epoch,
             alive=b.alive,
             answered=b.answered,
             leaders=b.leaders,
             replicas=b.replicas,
             replicas_out_of_sync=b.replicas_out_of_sync,
             size_bytes=b.size_bytes,
+            total_bytes=b.total_bytes,
+            free_bytes=b.free_bytes,
             leaders_skew_pct=skew(b.leaders, [x.leaders for x in living]) if b.alive else None,
             replicas_skew_pct=skew(b.replicas, [x.replicas for x in living]) if b.alive else None,
-            # Controllers are processes of their own; the name stays for the day one sits inside a broker.
+            # Controllers are separate processes. The field is kept for a controller that runs inside a broker.
             is_controller=False,
             age_s=age,
             sample_age_s=age_s(b.sampled_at),
             cordoned=cordoned(b.configs),
-            leads=not shunned(b.configs),
-            held=b.held,
+            leads=not leadership_disabled(b.configs),
+            replicas_on_disk=b.replicas_on_disk,
             dirs_failed=b.dirs_failed,
+            tail_doubt=b.tail_doubt,
+            tail_doubt_reason=explained(b.tail_doubt)[0],
+            tail_doubt_action=explained(b.tail_doubt)[1],
             can=_acts(b),
         )
         for b in rows
@@ -132,7 +146,12 @@ def broker_list() -> list[BrokerRow]:
 
 
 def _acts(b: Broker) -> list[str]:
-    out = ["uncordon" if cordoned(b.configs) else "cordon", "leaders_back" if shunned(b.configs) else "leaders_off"]
+    out = [
+        "uncordon" if cordoned(b.configs) else "cordon",
+        "restore_leadership" if leadership_disabled(b.configs) else "demote",
+    ]
+    if cordoned(b.configs) and leadership_disabled(b.configs):
+        out.append("restore")
     if b.replicas:
         out.append("drain")
     if b.alive and not cordoned(b.configs):
@@ -152,20 +171,30 @@ REPLICA_COLUMNS = {
 }
 
 
+class ReplicaFilter(RowFilter):
+    query = filters.CharFilter(field_name="topic_name", lookup_expr="icontains", help_text="Part of a topic's name.")
+
+
 def broker_replicas(
     broker_id: int, *, query: str = "", sort: str = "topic", page: int = 1, per_page: int = 50
 ) -> Page[ReplicaRow]:
     """The replicas on one broker. Sort columns: REPLICA_COLUMNS."""
-    rows = Replica.objects.filter(broker_id=broker_id).select_related("partition")
-    if query:
-        rows = rows.filter(topic_name__icontains=query)
+    rows = ReplicaFilter.rows(replicas_on(broker_id), query=query)
+    return replica_page(rows, sort=sort, page=page, per_page=per_page, query=query)
+
+
+def replicas_on(broker_id: int) -> QuerySet[Replica]:
+    return Replica.objects.filter(broker_id=broker_id)
+
+
+def replica_page(rows: QuerySet[Replica], *, sort: str, page: int, per_page: int, query: str = "") -> Page[ReplicaRow]:
     return paged(
-        rows,
+        rows.select_related("partition"),
         lambda found: [
             ReplicaRow(
                 topic=r.topic_name,
                 index=r.index,
-                role="leader" if r.partition.leader == broker_id else "follower" if r.in_isr else "out_of_sync",
+                role="leader" if r.partition.leader == r.broker_id else "follower" if r.in_isr else "out_of_sync",
                 leader=r.partition.leader,
                 replicas=r.partition.replicas,
                 isr=r.partition.isr,
@@ -184,44 +213,64 @@ def broker_replicas(
 
 
 def safe_to_restart(broker_id: int) -> RestartVerdict:
-    """Would acks=all traffic go on and every partition keep a leader while this broker is away? The first reasons are spelled out, the rest
-    counted."""
+    """Whether acks=all traffic continues and every partition keeps a leader without this broker. The verdict lists the first reasons and counts the
+    others."""
     row = Broker.objects.filter(broker_id=broker_id).first()
     blockers = [blocker(broker_id, *b) for b in row.restart_blockers] if row is not None else []
     if row is not None and row.restart_blocked > len(blockers):
         blockers.append(f"... and {row.restart_blocked - len(blockers)} more partitions.")
     age = age_s(cluster_row().observed_at)
     if age is None or age > 15:
-        blockers.insert(0, "What is known of the cluster is older than 15 s; the answer may be wrong.")
+        blockers.insert(0, "The observed cluster state is older than 15 s; this result may be wrong.")
     return RestartVerdict(not blockers, blockers, row.leaders if row is not None else 0, age)
 
 
+def out_of_service(scope: Scope) -> list[BrokerRow]:
+    """The cordoned or demoted brokers among those that a move of this scope drains."""
+    named = set(drained_by(scope))
+    return [b for b in broker_list() if b.broker_id in named and (b.cordoned or not b.leads)] if named else []
+
+
 def drain_state(broker_id: int) -> DrainVerdict | None:
-    """How far this broker is from being empty, step by step. None: there is no such broker."""
+    """The progress of a drain, condition by condition. None: unknown broker."""
     b = Broker.objects.filter(broker_id=broker_id).first()
     if b is None:
         return None
-    aside, off = cordoned(b.configs), shunned(b.configs)
-    told = age_s(b.sampled_at)
-    fresh = told is not None and told < TOLD_SECONDS
-    if b.held is None or not fresh:
-        own = DrainStep("empty", False, "It has not said lately what lies in its directories.")
+    aside, off = cordoned(b.configs), leadership_disabled(b.configs)
+    sampled_age_s = age_s(b.sampled_at)
+    fresh = sampled_age_s is not None and sampled_age_s < TOLD_SECONDS
+    if b.replicas_on_disk is None or not fresh:
+        own = DrainStep("empty", False, "The broker has not reported its log directories recently.")
     else:
         own = DrainStep(
             "empty",
-            not b.held,
-            f"It says that {some(b.held, 'replica lies', 'replicas lie') if b.held else 'no replica lies'} in its directories.",
+            not b.replicas_on_disk,
+            f"Reports {some(b.replicas_on_disk, 'replica') if b.replicas_on_disk else 'no replica'} on disk.",
         )
     steps = [
-        DrainStep("cordoned", aside, "No new replica comes to it." if aside else "New replicas may still come to it."),
         DrainStep(
-            "leaders off", off and not b.leaders,
-            f"It leads {b.leaders or 'nothing'}" + ("." if off else ", and leadership was not taken off it."),
+            "cordoned",
+            aside,
+            "No new replicas are assigned to it." if aside else "New replicas may still be assigned to it.",
         ),
-        DrainStep("replicas off", not b.replicas, f"The metadata log places {b.replicas or 'nothing'} on it."),
+        DrainStep(
+            "leaders off",
+            off and not b.leaders,
+            f"Leads {some(b.leaders, 'partition')}" + ("." if off else "; leadership is not off."),
+        ),
+        DrainStep("replicas off", not b.replicas, f"{some(b.replicas, 'replica is', 'replicas are')} assigned to it."),
         own,
-    ]  # fmt: skip
+    ]
     its = Q(scope__broker=broker_id) | Q(scope__rack=b.rack) if b.rack else Q(scope__broker=broker_id)
     moves = Move.objects.exclude(state__in=FINISHED_STATES).filter(its, scope__kind="drain")
     move_id = moves.order_by("-id").values_list("id", flat=True).first()
     return DrainVerdict(all(s.done for s in steps), steps, move_id, age_s(cluster_row().observed_at))
+
+
+def drained_by(scope: Scope) -> list[int]:
+    """Brokers that a move of this scope drains; empty for other kinds of moves."""
+    if not isinstance(scope, DrainScope):
+        return []
+    if scope.broker is not None:
+        return [scope.broker]
+    return list(Broker.objects.filter(rack=scope.rack).order_by("broker_id").values_list("broker_id", flat=True))

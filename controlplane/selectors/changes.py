@@ -1,4 +1,4 @@
-"""Who did what, when, why, and how it ended."""
+"""The audit log: actor, operation, time, reason and outcome of each change."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
+from django_filters import rest_framework as filters
 
 from controlplane.models import Change
-from controlplane.selectors.common import Page, paged
+from controlplane.selectors.common import Page, TimeFilter, paged
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """`verb` is kind.act; `outcome`: pending, confirmed, unchanged, refused or unknown; `detail` says more."""
+    """`verb` is `<kind>.<operation>`; `outcome`: pending, confirmed, unchanged, refused or unknown; `detail` explains it."""
 
     id: int
     at: datetime
-    who: str
+    actor: str
     verb: str
     object_kind: str
     object_name: str
-    why: str
+    comment: str
     before: Any
     after: Any
     outcome: str
@@ -33,11 +34,28 @@ class ChangeRow:
 CHANGE_COLUMNS = {
     "id": "id",
     "at": "at",
-    "who": "who",
+    "actor": "actor",
     "verb": "verb",
     "object_name": "object_name",
     "outcome": "outcome",
 }
+
+
+class ChangeFilter(TimeFilter):
+    time_field = "at"
+    query = filters.CharFilter(method="search", help_text="Part of an object's name, a verb, an actor or a reason.")
+    object_kind = filters.CharFilter()
+    object_name = filters.CharFilter()
+    actor = filters.CharFilter()
+    outcome = filters.CharFilter()
+
+    def search(self, rows: QuerySet[Change], name: str, value: str) -> QuerySet[Change]:
+        return rows.filter(
+            Q(object_name__icontains=value)
+            | Q(verb__icontains=value)
+            | Q(actor__icontains=value)
+            | Q(comment__icontains=value)
+        )
 
 
 def change_list(
@@ -48,34 +66,43 @@ def change_list(
     per_page: int = 50,
     object_kind: str = "",
     object_name: str = "",
-    who: str = "",
+    actor: str = "",
     outcome: str = "",
+    reads: bool = True,
 ) -> Page[ChangeRow]:
-    """Changes, newest first, filtered by what is given."""
-    rows = Change.objects.all()
-    for field, value in (
-        ("object_kind", object_kind),
-        ("object_name", object_name),
-        ("who", who),
-        ("outcome", outcome),
-    ):
-        if value:
-            rows = rows.filter(**{field: value})
-    if query:
-        rows = rows.filter(
-            Q(object_name__icontains=query)
-            | Q(verb__icontains=query)
-            | Q(who__icontains=query)
-            | Q(why__icontains=query)
-        )
+    """Changes, newest first, filtered by the given values. `reads`: include reads of records."""
+    rows = Change.objects.all() if reads else Change.objects.exclude(object_kind="records")
+    rows = ChangeFilter.rows(
+        rows, query=query, object_kind=object_kind, object_name=object_name, actor=actor, outcome=outcome
+    )
+    return change_page(rows, sort=sort, page=page, per_page=per_page, query=query)
+
+
+def change_page(rows: QuerySet[Change], *, sort: str, page: int, per_page: int, query: str = "") -> Page[ChangeRow]:
     return paged(
-        rows, lambda found: [change_shape(c) for c in found],
-        page=page, per_page=per_page, sort=sort, columns=CHANGE_COLUMNS, query=query, tie="-id",
-    )  # fmt: skip
+        rows,
+        lambda found: [change_shape(c) for c in found],
+        page=page,
+        per_page=per_page,
+        sort=sort,
+        columns=CHANGE_COLUMNS,
+        query=query,
+        tie="-id",
+    )
 
 
 def change_shape(c: Change) -> ChangeRow:
     return ChangeRow(
-        id=c.pk, at=c.at, who=c.who, verb=c.verb, object_kind=c.object_kind, object_name=c.object_name, why=c.why,
-        before=c.before, after=c.after, outcome=c.outcome, detail=c.detail, finished_at=c.finished_at,
-    )  # fmt: skip
+        id=c.pk,
+        at=c.at,
+        actor=c.actor,
+        verb=c.verb,
+        object_kind=c.object_kind,
+        object_name=c.object_name,
+        comment=c.comment,
+        before=c.before,
+        after=c.after,
+        outcome=c.outcome,
+        detail=c.detail,
+        finished_at=c.finished_at,
+    )

@@ -1,20 +1,23 @@
-"""What all selectors share: a page of rows, and how old a figure is. Law: no cap hides rows silently: a page knows the total."""
+"""Helpers of all selectors: a page of rows, and the age of a figure. Invariant: a page contains the total number of rows, so no limit hides rows
+silently."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from django.db.models import F, Model, QuerySet
 from django.utils import timezone
+from django_filters import rest_framework as filters
 
+from controlplane.domain.scope import Scope, to_json
 from controlplane.models import Cluster
 
 PER_PAGE_MAX = 500
-"""Rows of one page; more belongs to an export."""
+"""Rows of one page; for more there is an export."""
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Model)
@@ -22,7 +25,7 @@ M = TypeVar("M", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Rows of one page. `page` counts from 1; `sort` is the column, with '-' in front for descending."""
+    """Rows of one page. `page` counts from 1; `sort` is the column, with a leading '-' for descending."""
 
     rows: list[T]
     total: int
@@ -41,8 +44,38 @@ class Page(Generic[T]):
         return min(self.page * self.per_page, self.total)
 
 
+class RowFilter(filters.FilterSet):  # type: ignore[misc]
+    """Base of the filters of lists: query parameters of the REST API, keywords of the selectors."""
+
+    @classmethod
+    def rows(cls, rows: QuerySet[M], **values: Any) -> QuerySet[M]:
+        """`rows` with the conditions of these values. Empty values are no condition."""
+        return cast("QuerySet[M]", cls(values, rows).qs)
+
+
+class TimeFilter(RowFilter):
+    """Base of the filters of lists in the order of time. `time_field`: the time of a row."""
+
+    time_field = "created_at"
+    since = filters.IsoDateTimeFilter(method="from_time", help_text="Rows of this time and later (ISO 8601).")
+    until = filters.IsoDateTimeFilter(method="before_time", help_text="Rows before this time.")
+
+    def from_time(self, rows: QuerySet[Any], name: str, value: datetime) -> QuerySet[Any]:
+        return rows.filter(**{f"{self.time_field}__gte": value})
+
+    def before_time(self, rows: QuerySet[Any], name: str, value: datetime) -> QuerySet[Any]:
+        return rows.filter(**{f"{self.time_field}__lt": value})
+
+
+class FlagFilter(filters.BooleanFilter):  # type: ignore[misc]
+    """A missing value means False, and False is also a condition."""
+
+    def filter(self, rows: QuerySet[Any], value: bool | None) -> QuerySet[Any]:
+        return cast("QuerySet[Any]", super().filter(rows, bool(value)))
+
+
 def within(total: int, page: int, per_page: int) -> tuple[int, int, int]:
-    """(page, pages, rows per page): what was asked for, brought within what there is."""
+    """(page, pages, rows per page): the requested values, limited to the existing rows."""
     per_page = max(1, min(per_page, PER_PAGE_MAX))
     pages = max(1, -(-total // per_page))
     return max(1, min(page, pages)), pages, per_page
@@ -61,7 +94,7 @@ def paged(
     whole: QuerySet[M] | None = None,
 ) -> Page[T]:
     """One page of `rows` in the order of `sort` (a key of `columns`; an unknown one falls back to the first). Unknown values sort last. `whole`: `rows`
-    without their conditions, where these lead a database to look for a page's rows among all that meet them instead of by their keys."""
+    without their conditions. It lets the database read a page's rows by key where the conditions would cause a scan of all matching rows."""
     name = sort.lstrip("-")
     if name not in columns:
         sort = name = next(iter(columns))
@@ -70,7 +103,7 @@ def paged(
     total = rows.count()
     page, pages, per_page = within(total, page, per_page)
     start = (page - 1) * per_page
-    # Keys first: a sort of ten thousands of whole rows, joined with others, carries them all along.
+    # Keys first: a sort of tens of thousands of whole joined rows copies all their columns.
     keys = list(rows.order_by(order, tie).values_list("pk", flat=True)[start : start + per_page])
     found = {row.pk: row for row in (rows if whole is None else whole).filter(pk__in=keys)}
     return Page(shape([found[k] for k in keys if k in found]), total, page, pages, per_page, sort, query)
@@ -82,16 +115,20 @@ def age_s(at: datetime | None) -> float | None:
 
 
 def cluster_row() -> Cluster:
-    """The one cluster row; an unsaved empty one before the observer has looked."""
+    """The only cluster row; an unsaved empty one before the monitor's first poll."""
     return Cluster.objects.filter(pk=1).first() or Cluster(pk=1)
 
 
-def as_dict(value: Any) -> dict[str, Any]:
-    """A row as plain JSON values."""
-    return {k: _plain(v) for k, v in asdict(value).items()}
+def as_dict(row: Any) -> dict[str, Any]:
+    """A row (a dataclass) as plain JSON values."""
+    return {f.name: _plain(getattr(row, f.name)) for f in fields(row)}
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Scope):
+        return to_json(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return as_dict(value)
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, uuid.UUID):

@@ -1,17 +1,22 @@
-"""Consumer groups with their lag. Law: a lag that is not known is None, and how many are not known is said."""
+"""Consumer groups with their lag. Invariant: an unknown lag is None, and the number of unknown ones is given."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
+from django_filters import rest_framework as filters
+
 from controlplane.models import ConsumerGroup, GroupPartition
-from controlplane.selectors.common import Page, age_s, paged
+from controlplane.selectors.common import Page, RowFilter, age_s, paged
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """`verdict`: OK, WARN, STALL, STOP, REWIND, OVERTAKEN, IDLE or UNKNOWN (see controlplane.lag)."""
+    """`status`: healthy, idle, not_subscribed, catching_up, blocked, falling_behind, stalled, stopped, rewound, data_lost or unknown. `lag_at_least`:
+    the lag in time is a lower bound. Speeds are records per second of the last minutes. `retention_in_s`: when the setting `retention_limit` deletes
+    unread records of `retention_partition` at the current speeds; null = not expected; `retention_at_most`: it may be earlier."""
 
     group_id: str
     state: str
@@ -20,20 +25,36 @@ class GroupRow:
     coordinator: int | None
     lag_records: int | None
     lag_ms_max: int | None
+    lag_at_least: bool
     partitions_unknown: int
-    verdict: str
+    status: str
+    consumed_per_s: float | None
+    produced_per_s: float | None
+    lost_records: int
+    retention_partition: str
+    retention_in_s: float | None
+    retention_limit: str
+    retention_at_most: bool
     age_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPartitionRow:
+    """`block`: why no consumer can read further (no_leader, under_min_isr, open_transaction), or empty."""
+
     topic: str
     index: int
     committed: int | None
     end_offset: int | None
     lag_records: int | None
     lag_ms: int | None
-    verdict: str
+    lag_at_least: bool
+    status: str
+    block: str
+    consumed_per_s: float | None
+    produced_per_s: float | None
+    retention_in_s: float | None
+    retention_limit: str
     member_id: str
     client_id: str
     host: str
@@ -54,23 +75,36 @@ GROUP_COLUMNS = {
     "member_count": "member_count",
     "lag_records": "lag_records",
     "lag_ms_max": "lag_ms_max",
-    "verdict": "verdict",
+    "status": "status",
 }
+
+
+class GroupFilter(RowFilter):
+    query = filters.CharFilter(field_name="group_id", lookup_expr="icontains", help_text="Part of a name.")
+    topic = filters.CharFilter(field_name="partitions__topic", distinct=True)
 
 
 def group_list(
     *, query: str = "", sort: str = "group_id", page: int = 1, per_page: int = 50, topic: str = ""
 ) -> Page[GroupRow]:
     """Groups, of one topic when given. Sort columns: GROUP_COLUMNS."""
-    rows = ConsumerGroup.objects.all()
-    if query:
-        rows = rows.filter(group_id__icontains=query)
-    if topic:
-        rows = rows.filter(partitions__topic=topic).distinct()
+    rows = GroupFilter.rows(ConsumerGroup.objects.all(), query=query, topic=topic)
+    return group_page(rows, sort=sort, page=page, per_page=per_page, query=query)
+
+
+def group_page(
+    rows: QuerySet[ConsumerGroup], *, sort: str, page: int, per_page: int, query: str = ""
+) -> Page[GroupRow]:
     return paged(
-        rows, lambda found: [_row(g) for g in found],
-        page=page, per_page=per_page, sort=sort, columns=GROUP_COLUMNS, query=query, tie="group_id",
-    )  # fmt: skip
+        rows,
+        lambda found: [_row(g) for g in found],
+        page=page,
+        per_page=per_page,
+        sort=sort,
+        columns=GROUP_COLUMNS,
+        query=query,
+        tie="group_id",
+    )
 
 
 def group_detail(group_id: str) -> GroupDetail | None:
@@ -83,17 +117,46 @@ def group_detail(group_id: str) -> GroupDetail | None:
         members=list(group.members),
         partitions=[
             GroupPartitionRow(
-                topic=p.topic, index=p.index, committed=p.committed, end_offset=p.end_offset, lag_records=p.lag_records,
-                lag_ms=p.lag_ms, verdict=p.verdict, member_id=p.member_id, client_id=p.client_id, host=p.host,
+                topic=p.topic,
+                index=p.index,
+                committed=p.committed,
+                end_offset=p.end_offset,
+                lag_records=p.lag_records,
+                lag_ms=p.lag_ms,
+                lag_at_least=p.lag_at_least,
+                status=p.status,
+                block=p.block,
+                consumed_per_s=p.consumed_per_s,
+                produced_per_s=p.produced_per_s,
+                retention_in_s=p.retention_in_s,
+                retention_limit=p.retention_limit,
+                member_id=p.member_id,
+                client_id=p.client_id,
+                host=p.host,
             )
             for p in parts
         ],
-    )  # fmt: skip
+    )
 
 
 def _row(g: ConsumerGroup) -> GroupRow:
     return GroupRow(
-        group_id=g.group_id, state=g.state, member_count=g.member_count, assignor=g.assignor, coordinator=g.coordinator,
-        lag_records=g.lag_records, lag_ms_max=g.lag_ms_max, partitions_unknown=g.partitions_unknown, verdict=g.verdict,
+        group_id=g.group_id,
+        state=g.state,
+        member_count=g.member_count,
+        assignor=g.assignor,
+        coordinator=g.coordinator,
+        lag_records=g.lag_records,
+        lag_ms_max=g.lag_ms_max,
+        lag_at_least=g.lag_at_least,
+        partitions_unknown=g.partitions_unknown,
+        status=g.status,
+        consumed_per_s=g.consumed_per_s,
+        produced_per_s=g.produced_per_s,
+        lost_records=g.lost_records,
+        retention_partition=g.retention_partition,
+        retention_in_s=g.retention_in_s,
+        retention_limit=g.retention_limit,
+        retention_at_most=g.retention_at_most,
         age_s=age_s(g.observed_at),
-    )  # fmt: skip
+    )

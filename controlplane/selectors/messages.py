@@ -1,29 +1,57 @@
-"""Records of one partition, looked up on demand. Law: the one selector that asks a broker, so it is bounded in records, bytes and
-time, and says whether it saw all it was asked for. Called by the console and the API."""
+"""Records of a topic, read on demand from the partition leaders, merged by timestamp.
+
+Invariants: a read is limited in records, bytes and time. It says whether it is complete, and if not, why, and has a token to continue. Does not contain: the scan (`domain.record_scan`), permissions and audit (`services.records`).
+"""
 
 from __future__ import annotations
 
+import json
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
-
-from controlplane.client import librdkafka
+from brokerd.wire.records import Record
+from controlplane.clients.connection import NoAnswer
+from controlplane.clients.record_reader import CALL_SECONDS, RecordReaderClient
+from controlplane.domain.errors import Rejected
+from controlplane.domain.formats import Format, Rendered
+from controlplane.domain.key_partition import key_partitions
+from controlplane.domain.masking import RecordRenderer
+from controlplane.domain.record_filter import Matcher
+from controlplane.domain.record_query import PARTITIONS_MAX, RecordQuery, ResumePoint, StartPosition
+from controlplane.domain.record_scan import PartitionProblem, Scan, ScanBudget, ScanRange, StopReason, run
 from controlplane.models import Partition
-from controlplane.services.common import Refused
 
-RECORDS_MAX = 500
-"""Records of one look-up: a page, not an export."""
+PAGE_SECONDS, PAGE_BYTES, PAGE_RESPONSE_BYTES = 5.0, 64 * 1024 * 1024, 4 * 1024 * 1024
+"""Limits of one read: time, fetched bytes, bytes of the found records."""
 
-RECORD_SHOWN_BYTES_MAX = 64 * 1024
-"""Bytes of a key or value that are shown; its real size is said."""
+DOWNLOAD_SECONDS, DOWNLOAD_BYTES, DOWNLOAD_RESPONSE_BYTES = 20.0, 512 * 1024 * 1024, 32 * 1024 * 1024
+DOWNLOAD_RECORDS_MAX = 10_000
+"""Limits of one download: it is built in memory."""
 
-DEADLINE_SECONDS = 5.0
+PROBLEM_TEXTS: Mapping[PartitionProblem, str] = {
+    PartitionProblem.NO_LEADER: "it has no leader. The records are readable again when a replica leads.",
+    PartitionProblem.LEADER_UNREACHABLE: "the broker that leads it did not answer.",
+    PartitionProblem.NO_PARTITION: "no broker knows it. It may be new, or the topic was deleted.",
+    PartitionProblem.DENIED: "the console's own principal has no permission to read the topic (ACL).",
+    PartitionProblem.UNREADABLE: "a record batch is damaged, or too large to decompress here.",
+    PartitionProblem.STORAGE: "the broker reports an error of its disk.",
+    PartitionProblem.NO_PROGRESS: "its leader returned no records, for example during an election. Continue the read.",
+}
+
+STOP_TEXTS: Mapping[StopReason, str] = {
+    StopReason.END: "All records of the range were read.",
+    StopReason.LIMIT: "The limit of records is reached.",
+    StopReason.TIME: "The time limit of one read is reached.",
+    StopReason.BYTES: "The limit of fetched bytes of one read is reached.",
+    StopReason.RESPONSE_BYTES: "The limit of response bytes is reached.",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """`key` and `value` are text, None = null. Bytes that are no UTF-8 are shown as hex and `binary` names which."""
+    """`key`, `value` and header values are text in a format (`domain.formats`), None = null; `key_format` and `value_format` may also be null or
+    masked. `binary` names the fields that are shown as hex. `notes`: why a field does not have the requested format, is cut, or is masked."""
 
     partition: int
     offset: int
@@ -34,156 +62,284 @@ class MessageRow:
     value_bytes: int
     headers: list[tuple[str, str | None]]
     binary: list[str]
+    key_format: str = Format.TEXT.value
+    value_format: str = Format.TEXT.value
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRead:
+    """The range [start_offset, end_offset) of a read in one partition, `position`: how far it came. `problem`: no_leader, leader_unreachable,
+    no_partition, denied, unreadable, storage, no_progress; "" = none. The offsets are null if the problem prevented their look-up."""
+
+    partition: int
+    start_offset: int | None
+    end_offset: int | None
+    position: int | None
+    problem: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPartition:
+    """The partition that a default partitioner chooses for the key: murmur2 (Java clients) or crc32 (librdkafka clients)."""
+
+    partitioner: str
+    partition: int
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRead:
-    """`complete` False = the deadline came first; `note` says so. Offsets of the log at the time of asking."""
+    """`stopped`: end (all records of the range were read), limit, time, bytes, response_bytes. `complete`: stopped is end and no partition has a
+    problem. `scanned`, `found`, `percent` and `took_ms` include the pages before. `resume`: the token to continue, "" at the end."""
 
     topic: str
-    partition: int
     rows: list[MessageRow] = field(default_factory=list)
-    start_offset: int | None = None
-    end_offset: int | None = None
-    first_asked: int | None = None
-    complete: bool = True
-    note: str = ""
+    partitions: list[PartitionRead] = field(default_factory=list)
+    key_partitions: list[KeyPartition] = field(default_factory=list)
+    scanned: int = 0
+    found: int = 0
+    percent: float = 100.0
+    records_per_s: int | None = None
+    bytes_fetched: int = 0
     took_ms: int = 0
+    complete: bool = True
+    stopped: str = StopReason.END.value
+    note: str = ""
+    resume: str = ""
+
+    @property
+    def problems(self) -> list[PartitionRead]:
+        return [p for p in self.partitions if p.problem]
+
+
+@dataclass(frozen=True, slots=True)
+class RawRead:
+    """A read with the records as they are stored, as (partition, record)."""
+
+    summary: MessageRead
+    records: Sequence[tuple[int, Record]]
+
+
+def page_budget(query: RecordQuery) -> ScanBudget:
+    return ScanBudget(query.limit, PAGE_SECONDS, PAGE_BYTES, PAGE_RESPONSE_BYTES)
+
+
+def download_budget(query: RecordQuery) -> ScanBudget:
+    return ScanBudget(query.limit, DOWNLOAD_SECONDS, DOWNLOAD_BYTES, DOWNLOAD_RESPONSE_BYTES)
 
 
 def read_messages(
-    topic: str,
-    partition: int,
-    *,
-    start: str = "newest",
-    offset: int | None = None,
-    timestamp_ms: int | None = None,
-    limit: int = 50,
-    deadline_s: float = DEADLINE_SECONDS,
+    query: RecordQuery, resume: str = "", *, renderer: RecordRenderer, plain: RecordRenderer
 ) -> MessageRead:
-    """Up to `limit` records of one partition, in offset order. `start`: newest (the last `limit`), oldest, offset, time. Raises Refused
-    for what cannot be asked; a cluster that does not answer gives an incomplete read with a note."""
-    if not Partition.objects.filter(topic__name=topic, index=partition).exists():
-        raise Refused(f"There is no partition {topic}-{partition}.", "partition")
-    if start not in ("newest", "oldest", "offset", "time"):
-        raise Refused(f"{start!r} is no place to start; use newest, oldest, offset or time.", "start")
-    if start == "offset" and (offset is None or offset < 0):
-        raise Refused("Give an offset of 0 or more.", "offset")
-    if start == "time" and timestamp_ms is None:
-        raise Refused("Give a time, in milliseconds since 1970.", "timestamp_ms")
-    if not 1 <= limit <= RECORDS_MAX:
-        raise Refused(f"{limit} records; use 1 to {RECORDS_MAX}.", "limit")
-    began = time.monotonic()
-    consumer = Consumer(
-        {
-            **librdkafka(),
-            "group.id": "weir-console-look-up",
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": "error",
-            "socket.timeout.ms": int(deadline_s * 1000),
-            "log_level": 0,
-            "fetch.wait.max.ms": 50,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-        }
-    )
-    try:
-        return _read(consumer, topic, partition, start, offset, timestamp_ms, limit, began, began + deadline_s)
-    except KafkaException as e:
-        error = e.args[0] if e.args else e
-        text = error.str() if isinstance(error, KafkaError) else str(error)
-        return MessageRead(
-            topic, partition, complete=False, note=f"The cluster did not answer: {text}", took_ms=_ms(began)
+    """One page of a read, as `renderer` shows it. `plain`: renders with automatic formats, for the filters of a reader with masking rules. Raises
+    Rejected for an invalid query or token."""
+    query.check()
+    read = _read(query, resume, page_budget(query), plain)
+    rows = [message_row(partition, record, renderer) for partition, record in read.records]
+    return replace(read.summary, rows=rows)
+
+
+def read_for_download(
+    query: RecordQuery, resume: str = "", *, renderer: RecordRenderer, plain: RecordRenderer
+) -> MessageRead:
+    """The same with the limits of a download."""
+    query.check(DOWNLOAD_RECORDS_MAX)
+    read = _read(query, resume, download_budget(query), plain)
+    return replace(read.summary, rows=[message_row(partition, record, renderer) for partition, record in read.records])
+
+
+def selected_partitions(query: RecordQuery) -> tuple[list[int], list[KeyPartition]]:
+    """(partitions to read, the partitions of the default partitioners for the filter by key). Raises Rejected."""
+    existing = set(Partition.objects.filter(topic__name=query.topic).values_list("index", flat=True))
+    if not existing:
+        raise Rejected(f"There is no topic {query.topic!r}.", "topic")
+    by_key: list[KeyPartition] = []
+    if query.filters.key:
+        found = key_partitions(query.filters.key.encode(), len(existing))
+        by_key = [KeyPartition(name.value, index) for name, index in found.items()]
+    if missing := sorted(set(query.partitions) - existing):
+        raise Rejected(f"Partition {query.topic}-{missing[0]} does not exist.", "partitions")
+    chosen = set(query.partitions) or existing
+    if by_key and not query.partitions and not query.all_partitions:
+        chosen = existing & {k.partition for k in by_key}
+    if len(chosen) > PARTITIONS_MAX:
+        raise Rejected(
+            f"The topic has {len(chosen):,} partitions and one read merges at most {PARTITIONS_MAX}: choose partitions, "
+            f"for example 0-{PARTITIONS_MAX - 1}.",
+            "partitions",
         )
-    finally:
-        consumer.close()
+    return sorted(chosen), by_key
 
 
-def _read(
-    consumer: Consumer,
-    topic: str,
-    partition: int,
-    start: str,
-    offset: int | None,
-    timestamp_ms: int | None,
-    limit: int,
-    began: float,
-    deadline: float,
-) -> MessageRead:
-    def left() -> float:
-        return max(0.05, deadline - time.monotonic())
-
-    low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=left())
-    if start == "offset":
-        first = max(low, min(offset or 0, high))
-    elif start == "time":
-        found = consumer.offsets_for_times([TopicPartition(topic, partition, timestamp_ms or 0)], timeout=left())[0]
-        first = high if found.offset in (OFFSET_END, -1) else found.offset
-    elif start == "oldest":
-        first = low
-    else:
-        first = max(low, high - limit)
-    rows: list[MessageRow] = []
-    complete, note = True, ""
-    if first < high:
-        consumer.assign([TopicPartition(topic, partition, first)])
-        while len(rows) < limit:
-            if time.monotonic() >= deadline:
-                complete, note = (
-                    False,
-                    f"Stopped after {_ms(began)} ms with {len(rows)} records; the rest did not arrive in time.",
-                )
-                break
-            message = consumer.poll(min(0.25, left()))
-            if message is None:
-                continue
-            error = message.error()
-            if error is not None:
-                if error.code() == KafkaError._PARTITION_EOF:
-                    break
-                if error.retriable():
-                    continue
-                raise KafkaException(error)
-            rows.append(_row(message))
-            if message.offset() + 1 >= high:
-                break
-    if start == "offset" and offset is not None and not low <= offset <= high:
-        note = f"{note} Offset {offset} is outside the log [{low}, {high}); shown from {first}.".strip()
-    return MessageRead(topic, partition, rows, low, high, first, complete, note, _ms(began))
-
-
-def _row(message: object) -> MessageRow:
-    m: "Message" = message  # type: ignore[assignment, name-defined]  # noqa: F821, UP037
-    binary: list[str] = []
-
-    def text(name: str, data: bytes | None) -> str | None:
-        if data is None:
-            return None
-        shown = bytes(data[:RECORD_SHOWN_BYTES_MAX])
+def _read(query: RecordQuery, resume: str, budget: ScanBudget, plain: RecordRenderer) -> RawRead:
+    began = time.monotonic()
+    matcher = query.filters.matcher()
+    if matcher is not None and plain.masks:
+        matcher = masked_matcher(matcher, plain)
+    partitions, by_key = selected_partitions(query)
+    before = ResumePoint.of_token(resume, query) if resume else ResumePoint((), _since_ms(query))
+    known = [r for r in before.ranges if r.partition in partitions]
+    problems: dict[int, PartitionProblem] = {}
+    notes: dict[int, str] = {}
+    with RecordReaderClient(query.topic, budget.seconds + CALL_SECONDS) as reader:
         try:
-            return shown.decode()
-        except UnicodeDecodeError as e:
-            # A character cut in two by the limit is not binary data.
-            if len(data) > RECORD_SHOWN_BYTES_MAX and e.start >= len(shown) - 3:
-                return shown[: e.start].decode()
-            binary.append(name)
-            return shown.hex()
+            reader.load_leaders()
+            missing = sorted(set(partitions) - {r.partition for r in known})
+            ranges, problems, notes = _ranges(reader, query, missing, before.since_ms)
+        except NoAnswer:
+            ranges, problems = [], dict.fromkeys(partitions, PartitionProblem.LEADER_UNREACHABLE)
+            known, kept = [], known
+        else:
+            kept = []
+        scan = Scan(known + ranges, budget, matcher, backward=query.backward)
+        run(scan, reader, lambda: time.monotonic() - began)
+    took_ms = int((time.monotonic() - began) * 1000)
+    problems |= scan.problems
+    at = ResumePoint(
+        tuple(scan.ranges + kept),
+        before.since_ms,
+        before.scanned + scan.scanned,
+        before.found + len(scan.found),
+        before.elapsed_ms + took_ms,
+    )
+    over = scan.stopped is StopReason.END and not problems
+    summary = MessageRead(
+        topic=query.topic,
+        partitions=_partition_reads(partitions, at.ranges, problems, notes),
+        key_partitions=by_key,
+        scanned=at.scanned,
+        found=at.found,
+        percent=_percent(at.ranges, query.backward),
+        records_per_s=round(scan.scanned * 1000 / took_ms) if took_ms and scan.scanned else None,
+        bytes_fetched=scan.bytes_fetched,
+        took_ms=at.elapsed_ms,
+        complete=over,
+        stopped=(scan.stopped or StopReason.TIME).value,
+        note=_note(scan.stopped or StopReason.TIME, problems),
+        resume="" if over or not at.ranges else at.token(query),
+    )
+    return RawRead(summary, scan.found)
 
-    key, value = m.key(), m.value()
-    kind, at = m.timestamp()
+
+def _since_ms(query: RecordQuery) -> int:
+    if query.start is StartPosition.MINUTES:
+        return max(0, time.time_ns() // 1_000_000 - (query.minutes or 0) * 60_000)
+    return query.timestamp_ms or 0 if query.start is StartPosition.TIMESTAMP else 0
+
+
+def _ranges(
+    reader: RecordReaderClient, query: RecordQuery, partitions: Sequence[int], since_ms: int
+) -> tuple[list[ScanRange], dict[int, PartitionProblem], dict[int, str]]:
+    """The range of each partition from the start position to its last stable offset, the problems of the others, and notes by partition."""
+    logs, problems = reader.log_ranges(partitions)
+    notes: dict[int, str] = {}
+    starts = {p: start for p, (start, _) in logs.items()}
+    if query.start in (StartPosition.MINUTES, StartPosition.TIMESTAMP):
+        found, later = reader.offsets_at(logs, since_ms)
+        problems |= later
+        # -1: no record is at or after the timestamp.
+        starts = {
+            p: logs[p][1] if offset < 0 else min(max(offset, logs[p][0]), logs[p][1]) for p, offset in found.items()
+        }
+    elif query.start is StartPosition.OFFSET:
+        offset = query.offset or 0
+        for p, (start, end) in logs.items():
+            starts[p] = max(start, min(offset, end))
+            if not start <= offset <= end:
+                notes[p] = f"Offset {offset} is outside the log [{start}, {end}); read from {starts[p]}."
+    ranges = [
+        ScanRange(p, start, logs[p][1], logs[p][1] if query.backward else start) for p, start in sorted(starts.items())
+    ]
+    return ranges, problems, notes
+
+
+def _partition_reads(
+    partitions: Sequence[int],
+    ranges: Sequence[ScanRange],
+    problems: Mapping[int, PartitionProblem],
+    notes: Mapping[int, str],
+) -> list[PartitionRead]:
+    known = {r.partition: r for r in ranges}
+    out = []
+    for p in partitions:
+        r, problem = known.get(p), problems.get(p)
+        note = f"Partition {p} was not read to the end: {PROBLEM_TEXTS[problem]}" if problem else notes.get(p, "")
+        row = PartitionRead(p, None, None, None) if r is None else PartitionRead(p, r.start, r.end, r.position)
+        out.append(replace(row, problem=problem.value if problem else "", note=note))
+    return out
+
+
+def _percent(ranges: Sequence[ScanRange], backward: bool) -> float:
+    """Per cent of the range of offsets that was read. Not 100 before the end, and 0 while no range is known."""
+    if not ranges:
+        return 0.0
+    total = sum(r.end - r.start for r in ranges)
+    done = sum(r.end - r.position if backward else r.position - r.start for r in ranges)
+    return 100.0 if done >= total else min(99.9, round(100 * done / total, 1))
+
+
+def _note(stopped: StopReason, problems: Mapping[int, PartitionProblem]) -> str:
+    if not problems:
+        return STOP_TEXTS[stopped]
+    count = f"{len(problems)} partition{'s' if len(problems) > 1 else ''} could not be read to the end."
+    return count if stopped is StopReason.END else f"{STOP_TEXTS[stopped]} {count}"
+
+
+def masked_matcher(matcher: Matcher, plain: RecordRenderer) -> Matcher:
+    """The filter on the parts that the reader may see: matches of the stored bytes would disclose masked data. `plain`: with automatic formats."""
+
+    def matches(record: Record) -> bool:
+        key, value = plain.key(record.key).text, plain.value(record.value).text
+        headers = [(name, plain.header(name, data).text) for name, data in record.headers]
+        return matcher(
+            Record(
+                record.offset,
+                record.timestamp,
+                None if key is None else key.encode(),
+                None if value is None else value.encode(),
+                tuple((name, None if text is None else text.encode()) for name, text in headers),
+            )
+        )
+
+    return matches
+
+
+def message_row(partition: int, record: Record, renderer: RecordRenderer) -> MessageRow:
+    key, value = renderer.key(record.key), renderer.value(record.value)
+    headers = [(name, renderer.header(name, data)) for name, data in record.headers]
+    shown = [("key", key), ("value", value), *((f"header {name}", header) for name, header in headers)]
     return MessageRow(
-        partition=m.partition(),
-        offset=m.offset(),
-        timestamp_ms=at if kind else None,
-        key=text("key", key),
-        value=text("value", value),
-        key_bytes=len(key or b""),
-        value_bytes=len(value or b""),
-        headers=[(name, text(f"header {name}", data)) for name, data in (m.headers() or [])],
-        binary=binary,
+        partition=partition,
+        offset=record.offset,
+        timestamp_ms=record.timestamp if record.timestamp >= 0 else None,
+        key=key.text,
+        value=value.text,
+        key_bytes=key.size,
+        value_bytes=value.size,
+        headers=[(name, header.text) for name, header in headers],
+        binary=[name for name, rendered in shown if rendered.format == Format.HEX],
+        key_format=key.format,
+        value_format=value.format,
+        notes=[note for name, rendered in shown if (note := _rendered_note(name, rendered))],
     )
 
 
-def _ms(began: float) -> int:
-    return int((time.monotonic() - began) * 1000)
+def _rendered_note(name: str, rendered: Rendered) -> str:
+    cut = " Only its beginning is shown." if rendered.cut else ""
+    return f"{name}: {rendered.note}{cut}" if rendered.note or cut else ""
+
+
+def message_line(topic: str, row: MessageRow) -> str:
+    """A record as one line of JSON, for a download or the clipboard. The fields that `binary` names are hex."""
+    line = {
+        "topic": topic,
+        "partition": row.partition,
+        "offset": row.offset,
+        "timestamp_ms": row.timestamp_ms,
+        "key": row.key,
+        "value": row.value,
+        "headers": row.headers,
+    }
+    more = {name: value for name, value in (("binary", row.binary), ("notes", row.notes)) if value}
+    return json.dumps(line | more, ensure_ascii=False)

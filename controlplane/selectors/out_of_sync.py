@@ -1,7 +1,7 @@
-"""Why a copy is not in the ISR, in the order in which a person would ask: its broker, its directory, its leader, and what the leader counts.
+"""Why a replica is not in the ISR. The checks run in the order of a diagnosis: its broker, its log directory, its leader, and the leader's offsets.
 
-Law: what is not known is said to be not known. The leader's word on how far a copy is counts above the copy's own, which knows only what it was told last.
-Called by `partitions`, for the copies of a page that are out of sync and no others.
+Invariant: an unknown cause is reported as unknown. The leader's record of a replica's progress takes precedence over the replica's own report, which
+may be older.
 """
 
 from __future__ import annotations
@@ -9,66 +9,70 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from controlplane.models import Broker, Partition, ReplicaFinding
-from controlplane.words import some
+from controlplane.domain.text import some
+from controlplane.models import Broker, Partition, ReplicaDamageReport
 
 UNTOLD = -1
 """In place of an offset (`Partition.lagging`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """Of a page's partitions. `disks`: what brokers tell of copies that their directories do not give out, by (topic, partition, broker)."""
+class ReportedReplicas:
+    """Data about the partitions of a page. `disks`: reports of replicas in failed log directories, by (topic, partition, broker)."""
 
     brokers: Mapping[int, Broker]
     disks: Mapping[tuple[str, int, int], str]
+    down: frozenset[int] = frozenset()
+    """Brokers that are down."""
 
 
-def known(found: Sequence[Partition]) -> Known:
-    """Two queries, none where everything is in sync and no records lie apart."""
+def known(found: Sequence[Partition]) -> ReportedReplicas:
+    """At most three queries; one where everything is in sync and all records are with their replicas."""
+    down = frozenset(Broker.objects.filter(alive=False).values_list("broker_id", flat=True)) if found else frozenset()
     if all(len(p.isr) >= len(p.replicas) and not p.holders for p in found):
-        return Known({}, {})
-    findings = ReplicaFinding.objects.filter(
+        return ReportedReplicas({}, {}, down)
+    damage_reports = ReplicaDamageReport.objects.filter(
         ended_at__isnull=True, kind="disk", topic_id__in={p.topic_id for p in found if len(p.isr) < len(p.replicas)}
     )
-    return Known(
+    return ReportedReplicas(
         {b.broker_id: b for b in Broker.objects.all()},
-        {(f.topic_name, f.partition, f.broker_id): f.detail for f in findings},
+        {(f.topic_name, f.partition, f.broker_id): f.detail for f in damage_reports},
+        down,
     )
 
 
-def why(p: Partition, broker_id: int, size_bytes: int | None, known: Known) -> str:
+def why(p: Partition, broker_id: int, size_bytes: int | None, known: ReportedReplicas) -> str:
     broker = known.brokers.get(broker_id)
     if broker is None:
-        return "Its broker is not known to the cluster."
+        return "The broker has never registered."
     if not broker.alive:
-        return "Its broker is down."
+        return "The broker is down."
     if (detail := known.disks.get((p.topic.name, p.index, broker_id))) is not None:
-        return f"Its directory has failed: {detail}."
+        return f"The log directory has failed: {detail}."
     if p.leader is None:
-        return "The partition has no leader that it could follow."
+        return "The partition has no leader to fetch from."
     lacks = _lacks(p, broker_id)
     if broker_id in p.adding:
-        return f"It is being copied there by a move. {lacks}"
+        return f"A move is copying the replica to this broker. {lacks}"
     if lacks and broker.answered and size_bytes is None:
-        return f"Its broker tells of no copy of this partition. {lacks}"
-    return lacks or "Its leader has not told yet how far it is."
+        return f"The broker reports no replica of this partition. {lacks}"
+    return lacks or "The leader has not reported the replica's log end offset yet."
 
 
 def _lacks(p: Partition, broker_id: int) -> str:
-    """By what the leader counts; "" where it has not told."""
-    told = p.lagging.get(str(broker_id))
-    if told is None:
+    """The lag by the leader's offsets; "" where the leader has not reported it."""
+    state = p.lagging.get(str(broker_id))
+    if state is None:
         return ""
-    end, start = told
+    end, start = state
     if end == UNTOLD:
-        return f"It has asked nothing of broker {p.leader} since that leads: see its log, and the way between the two."
+        return f"The replica has sent no fetch request to broker {p.leader} since that broker became the leader: check its log, and the network between the two brokers."
     behind = max(0, (p.end_offset or 0) - end)
     if behind:
-        return f"It lacks {some(behind, 'record')}: see whether that falls. If not, its disk, its network or a throttle is too slow, or it does not fetch at all."
+        return f"The replica lacks {some(behind, 'record')}: check whether the number decreases. If not, its disk, its network or a throttle is too slow, or it does not fetch."
     if start != UNTOLD:
         return (
-            f"It lacks nothing new, but its log starts at {start:,}, above its leader's at {p.start_offset or 0:,}. It comes in once retention has passed there; "
-            "else its leader has it begin anew, some minutes after it saw that."
+            f"The replica has all new records, but its log start offset {start:,} is above the leader's {p.start_offset or 0:,}. It joins the ISR after retention has deleted the leader's records below it; "
+            "otherwise the controller has the replica replicated again after some minutes."
         )
-    return "It lacks nothing: it comes in with its next fetches. If it does not, it has stopped fetching; see its log."
+    return "The replica has all records and joins the ISR with its next fetches. If it does not join, it has stopped fetching: check the broker's log."

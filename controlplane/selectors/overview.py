@@ -1,27 +1,38 @@
-"""The cluster at a glance. Law: a handful of indexed sums; the health word always comes with its reason."""
+"""The overview of the cluster. Invariants: it costs a few indexed sums. The health state always has a reason."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from django.conf import settings
-from django.db.models import Count, Max, Q, Sum
+from django.db.models import Count, Max, Min, Q, Sum
 
+from controlplane.domain.alert import brief
+from controlplane.domain.alert_types import Severity
+from controlplane.domain.text import some
 from controlplane.models import ArchiveJob, Broker, Change, ConsumerGroup, Move, ObservedTopic, ReplicaRecovery
 from controlplane.models.change import Outcome
 from controlplane.models.move import WORKING_STATES
+from controlplane.selectors.alerts import AlertRow, gravest
 from controlplane.selectors.alerts import counts as alert_counts
 from controlplane.selectors.common import age_s, cluster_row
-from controlplane.words import some
 
 STALE_AGE_S = 15.0
 LOST_AGE_S = 60.0
 
 
+class HealthStatus(StrEnum):
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    AT_RISK = "at_risk"
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
-    """`word`: healthy, degraded (amber), at_risk (red) or unknown (grey); `reason` is a sentence."""
+    """`word`: healthy, degraded (amber), at_risk (red) or unknown (grey); never better than the most severe open alert. `reason` is a sentence."""
 
     word: str
     reason: str
@@ -29,9 +40,11 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`age_s` is how long ago the observer had read the metadata log to its head, `sample_age_s` how long ago brokers answered.
-    None = never. Partition counts are over all topics, internal ones included. `drift` is as the observer counted it last; None = not yet. `alerts`: open ones,
-    `alert_newest` their newest number: with it a page sees that the list is another."""
+    """`age_s`: seconds since the monitor had read the metadata log to its end, `sample_age_s`: seconds since brokers answered; None = never.
+    `size_bytes`: over all topics, with the last known sizes where a broker does not answer. Then `brokers_sized` is below `brokers_total`, and
+    `size_as_of` is the time of the oldest of these sizes. `lag_at_least`: `lag_ms_max` is a lower bound. Partition counts are over all topics,
+    including internal ones. `drift`: the monitor's last count; None = not yet. `alerts`: open ones; `alert_newest`: number of the newest timeline
+    entry, by which a page sees that an alert changed."""
 
     cluster_name: str
     cluster_id: str
@@ -54,11 +67,14 @@ class Overview:
     offline: int
     reassigning: int
     size_bytes: int | None
+    size_as_of: datetime | None
+    brokers_sized: int
     records: int | None
     records_per_s: float | None
     groups: int
     lag_records: int | None
     lag_ms_max: int | None
+    lag_at_least: bool
     moves_working: int
     recoveries_working: int
     archives_working: int
@@ -71,7 +87,11 @@ class Overview:
 
 def overview() -> Overview:
     cluster = cluster_row()
-    brokers = Broker.objects.aggregate(total=Count("pk"), alive=Count("pk", filter=Q(alive=True)))
+    brokers = Broker.objects.aggregate(
+        total=Count("pk"),
+        sized=Count("pk", filter=Q(alive=True) & ~Q(answered=False)),  # before an aggregate takes the name `alive`
+        alive=Count("pk", filter=Q(alive=True)),
+    )
     topics = ObservedTopic.objects.aggregate(
         topics=Count("pk"),
         partitions=Sum("partition_count"),
@@ -80,17 +100,23 @@ def overview() -> Overview:
         offline=Sum("offline"),
         reassigning=Sum("reassigning"),
         size_bytes=Sum("size_bytes"),
+        size_as_of=Min("size_as_of"),
         records=Sum("records"),
         records_per_s=Sum("records_per_s"),
     )
-    groups = ConsumerGroup.objects.aggregate(total=Count("pk"), records=Sum("lag_records"), ms=Max("lag_ms_max"))
+    groups = ConsumerGroup.objects.aggregate(
+        total=Count("pk"),
+        records=Sum("lag_records"),
+        ms=Max("lag_ms_max"),
+        bounds=Count("pk", filter=Q(lag_at_least=True)),
+    )
     age = age_s(cluster.observed_at)
     alerts, grave, newest = alert_counts()
     counts = {k: topics[k] or 0 for k in ("under_replicated", "under_min_isr", "offline", "reassigning")}
     return Overview(
-        cluster_name=settings.HOUSE.cluster_name,
+        cluster_name=settings.LOCAL_CLUSTER.cluster_name,
         cluster_id=cluster.cluster_id,
-        bootstrap=settings.HOUSE.bootstrap,
+        bootstrap=settings.WEIR.bootstrap,
         controller_id=cluster.controller_id,
         controller_epoch=cluster.controller_epoch,
         metadata_seq=cluster.metadata_seq,
@@ -100,18 +126,28 @@ def overview() -> Overview:
         observed_at=cluster.observed_at,
         sample_note=cluster.sample_note,
         health=_health(
-            age, brokers["alive"], brokers["total"], counts, cluster.drift or 0, cluster.zookeeper_connected
+            age,
+            age_s(cluster.heartbeat_at),
+            brokers["alive"],
+            brokers["total"],
+            counts,
+            cluster.drift or 0,
+            cluster.zookeeper_connected,
+            gravest() if alerts else None,
         ),
         brokers_alive=brokers["alive"],
         brokers_total=brokers["total"],
         topics=topics["topics"],
         partitions=topics["partitions"] or 0,
         size_bytes=topics["size_bytes"],
+        size_as_of=topics["size_as_of"],
+        brokers_sized=brokers["sized"],
         records=topics["records"],
         records_per_s=topics["records_per_s"],
         groups=groups["total"],
         lag_records=groups["records"],
         lag_ms_max=groups["ms"],
+        lag_at_least=bool(groups["bounds"]),
         moves_working=Move.objects.filter(state__in=WORKING_STATES).count(),
         recoveries_working=ReplicaRecovery.objects.filter(state__in=["asked", "reset", "copying"]).count(),
         archives_working=ArchiveJob.objects.filter(state__in=["asked", "running", "stopping"]).count(),
@@ -125,41 +161,55 @@ def overview() -> Overview:
 
 
 def health() -> Health:
-    """The health word alone, for the top bar."""
+    """The health state alone, for the top bar."""
     return overview().health
 
 
 def _health(
-    age: float | None, alive: int, total: int, counts: dict[str, int], drift: int, zookeeper: bool | None
+    age: float | None,
+    heartbeat_age: float | None,
+    alive: int,
+    total: int,
+    counts: dict[str, int],
+    drift: int,
+    zookeeper: bool | None,
+    alert: AlertRow | None,
 ) -> Health:
+    """The current state first, because alerts are some seconds late; then the gravest alert."""
     if age is None:
-        return Health("unknown", "The observer has not read the cluster yet.")
-    if age > LOST_AGE_S:
-        return Health("unknown", f"Nothing was read from the cluster for {int(age)} s.")
+        return Health(HealthStatus.UNKNOWN, "The cluster monitor has not read the cluster yet.")
+    away = zookeeper is False and heartbeat_age is not None and heartbeat_age <= STALE_AGE_S
+    if age > LOST_AGE_S and not away:
+        return Health(HealthStatus.UNKNOWN, f"The cluster monitor has read nothing from the cluster for {int(age)} s.")
     if counts["offline"]:
-        return Health("at_risk", f"{some(counts['offline'], 'partition has', 'partitions have')} no leader.")
+        return Health(HealthStatus.AT_RISK, f"{some(counts['offline'], 'partition has', 'partitions have')} no leader.")
     if counts["under_min_isr"]:
         return Health(
-            "at_risk",
-            f"{some(counts['under_min_isr'], 'partition has', 'partitions have')} fewer replicas in sync than min.insync.replicas.",
+            HealthStatus.AT_RISK,
+            f"{some(counts['under_min_isr'], 'partition has', 'partitions have')} fewer in-sync replicas than min.insync.replicas.",
         )
+    if alert is not None and alert.severity == Severity.AT_RISK:
+        return Health(HealthStatus.AT_RISK, brief(alert.kind, alert.subject, alert.text))
+    if away:
+        return Health(HealthStatus.DEGRADED, "ZooKeeper does not respond: no leader elections until it does.")
     if alive < total:
         return Health(
-            "degraded",
+            HealthStatus.DEGRADED,
             f"{total - alive} of {some(total, 'broker', 'brokers')} {'is' if total - alive == 1 else 'are'} down; "
             f"{some(counts['under_replicated'], 'partition lacks', 'partitions lack')} a replica.",
         )
     if counts["under_replicated"]:
         return Health(
-            "degraded",
+            HealthStatus.DEGRADED,
             f"{some(counts['under_replicated'], 'partition has', 'partitions have')} a replica out of sync.",
         )
-    if zookeeper is False:
-        return Health("degraded", "ZooKeeper does not answer: no elections until it is back.")
     if age > STALE_AGE_S:
-        return Health("degraded", f"Nothing was read from the cluster for {int(age)} s.")
+        return Health(HealthStatus.DEGRADED, f"The cluster monitor has read nothing from the cluster for {int(age)} s.")
     if drift:
         return Health(
-            "degraded", f"{some(drift, 'topic differs', 'topics differ')} between database and cluster (drift)."
+            HealthStatus.DEGRADED,
+            f"{some(drift, 'topic differs', 'topics differ')} between database and cluster (drift).",
         )
-    return Health("healthy", "Every partition has its leader and all replicas in sync.")
+    if alert is not None:
+        return Health(HealthStatus.DEGRADED, brief(alert.kind, alert.subject, alert.text))
+    return Health(HealthStatus.HEALTHY, "Every partition has a leader, and all replicas are in sync.")

@@ -1,23 +1,31 @@
-"""Partitions with each of their copies. Law: lists cost a page, not a cluster; a copy that is out of sync says why, as far as it is known."""
+"""Partitions with each of their replicas. Invariants: a list reads the rows of one page, not of the whole cluster. An out-of-sync replica has a
+cause, if it is known."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Q
+from django.db.models import F, Q, QuerySet, prefetch_related_objects
+from django_filters import rest_framework as filters
 
-from brokerd.cluster.model import replicas_owed
+from brokerd.cluster.model import effective_min_insync, replicas_owed
 from controlplane.models import ObservedTopic, Partition, Replica
 from controlplane.selectors import out_of_sync
-from controlplane.selectors.common import Page, age_s, paged, within
+from controlplane.selectors.common import Page, RowFilter, age_s, paged, within
+from controlplane.selectors.topic_configs import cluster_defaults, min_insync
+
+LOOKED_AT_MAX = 1_000
+"""Partitions read from the first topics in trouble. A database cannot compare the length of an ISR, which is not a column of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaOf:
-    """`why_out`: why it is not in the ISR; empty where it is. Of such a one `end_offset` and `lag_records` are by its leader's count, where that told."""
+    """`alive`: its broker is up. `why_out`: why the replica is not in the ISR; empty for an in-sync one. `end_offset` and `lag_records` of an
+    out-of-sync replica are those that its leader has recorded, where known."""
 
     broker_id: int
+    alive: bool
     in_isr: bool
     is_leader: bool
     end_offset: int | None
@@ -28,8 +36,9 @@ class ReplicaOf:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
-    """`archive_start`, `holders`: records below that offset are read from those brokers (an early hand-over); None and [] where all lie with the replicas.
-    `holders_down`: who of them cannot be asked now."""
+    """`archive_start`, `holders`: records below that offset are read from those brokers (an early hand-over); None and [] where the replicas have all
+    records. `holders_down`: those of them that are down. `down`: replicas whose broker is down. `min_isr`: the effective minimum of in-sync replicas.
+    `state`: offline, under_min_isr, under_replicated, moving or in_sync."""
 
     topic: str
     index: int
@@ -49,6 +58,8 @@ class PartitionRow:
     records: int | None
     size_bytes: int | None
     replica_rows: list[ReplicaOf]
+    down: list[int]
+    min_isr: int
     state: str
     sample_age_s: float | None
 
@@ -62,6 +73,19 @@ PARTITION_COLUMNS = {
 }
 
 
+class PartitionFilter(RowFilter):
+    only = filters.ChoiceFilter(method="in_condition", choices=[(c, c) for c in ("problems", "offline", "moving")])
+    topic = filters.CharFilter(field_name="topic__name")
+    broker = filters.NumberFilter(field_name="replica_rows__broker_id", help_text="Partitions with a replica on it.")
+
+    def in_condition(self, rows: QuerySet[Partition], name: str, value: str) -> QuerySet[Partition]:
+        if value == "offline":
+            return rows.filter(leader__isnull=True)
+        if value == "problems":
+            return rows.filter(in_trouble=True)
+        return rows.exclude(adding=[], removing=[])
+
+
 def partition_list(
     topic: str = "",
     *,
@@ -72,34 +96,48 @@ def partition_list(
     broker: int | None = None,
 ) -> Page[PartitionRow]:
     """Partitions of one topic ("" = of all). `only`: "", problems, offline, moving."""
-    rows = Partition.objects.select_related("topic").prefetch_related("replica_rows")
-    if topic:
-        rows = rows.filter(topic__name=topic)
-    elif sort == "index":
-        sort = "topic"
-    if broker is not None:
-        rows = rows.filter(replica_rows__broker_id=broker)
-    if only == "offline":
-        rows = rows.filter(leader__isnull=True)
-    elif only == "problems":
-        rows = rows.filter(in_trouble=True)
-    elif only == "moving":
-        rows = rows.exclude(adding=[], removing=[])
+    rows = PartitionFilter.rows(Partition.objects.all(), topic=topic, broker=broker, only=only)
+    return partition_page(rows, sort="topic" if sort == "index" and not topic else sort, page=page, per_page=per_page)
+
+
+def partition_page(
+    rows: QuerySet[Partition], *, sort: str, page: int, per_page: int, query: str = ""
+) -> Page[PartitionRow]:
     return paged(
-        rows, _partition_rows,
-        page=page, per_page=per_page, sort=sort, columns=PARTITION_COLUMNS, tie="index",
-    )  # fmt: skip
+        rows.select_related("topic").prefetch_related("replica_rows"),
+        _partition_rows,
+        page=page,
+        per_page=per_page,
+        sort=sort,
+        columns=PARTITION_COLUMNS,
+        tie="index",
+    )
 
 
 def in_trouble(most: int) -> Page[PartitionRow]:
-    """The first `most` partitions that lack a leader or a replica, by topic and number, and how many there are. Looked for in the first topics that have
-    any: with a broker down half of all partitions would be sorted for a handful."""
+    """The first `most` partitions in trouble and their total number. Order: without a leader, below min.insync.replicas, under-replicated; within
+    each the users' topics before internal ones. Only the first topics with such partitions are searched: with a broker down, half of all partitions
+    would be sorted for a few rows."""
     total = Partition.objects.filter(in_trouble=True).count()
-    troubled = ObservedTopic.objects.filter(Q(under_replicated__gt=0) | Q(offline__gt=0)).order_by("name")
-    ids = list(troubled.values_list("pk", flat=True)[:most])
-    rows = Partition.objects.filter(in_trouble=True, topic_id__in=ids).order_by("topic__name", "index")
-    found = list(rows.select_related("topic").prefetch_related("replica_rows")[:most])
-    return Page(_partition_rows(found), total, *within(total, 1, most), "topic", "")
+    found: dict[int, Partition] = {}
+    defaults = cluster_defaults()
+    for topics, states in (
+        (Q(offline__gt=0), {"offline"}),
+        (Q(under_min_isr__gt=0), {"under_min_isr"}),
+        (Q(under_replicated__gt=F("offline")), {"under_min_isr", "under_replicated"}),
+    ):
+        if len(found) >= most:
+            break
+        ids = list(
+            ObservedTopic.objects.filter(topics).order_by("internal", "name").values_list("pk", flat=True)[:most]
+        )
+        rows = Partition.objects.filter(in_trouble=True, topic_id__in=ids).select_related("topic")
+        for p in rows.order_by("topic__internal", "topic__name", "index")[:LOOKED_AT_MAX]:
+            if len(found) < most and p.pk not in found and _state(p, defaults) in states:
+                found[p.pk] = p
+    chosen = list(found.values())
+    prefetch_related_objects(chosen, "replica_rows")
+    return Page(_partition_rows(chosen), total, *within(total, 1, most), "topic", "")
 
 
 def partition_row(topic: str, index: int) -> PartitionRow | None:
@@ -113,22 +151,34 @@ def partition_row(topic: str, index: int) -> PartitionRow | None:
 
 
 def partition_state(
-    leader: int | None, replicas: list[int], isr: list[int], adding: list[int], removing: list[int]
+    leader: int | None, replicas: list[int], isr: list[int], adding: list[int], removing: list[int], min_isr: int = 1
 ) -> str:
-    """The worst that is true of a partition, as one word: offline, under_replicated, moving or in_sync."""
+    """The worst condition of a partition, as one word: offline, under_min_isr, under_replicated, moving or in_sync. `min_isr`: the effective
+    minimum."""
     if leader is None:
         return "offline"
+    if len(isr) < min_isr:
+        return "under_min_isr"
     if len(isr) < replicas_owed(replicas, adding, removing):
         return "under_replicated"
     return "moving" if adding or removing else "in_sync"
 
 
+def _min_isr(p: Partition, defaults: Mapping[str, str]) -> int:
+    return effective_min_insync(min_insync(p.topic.configs, defaults), p.replicas, p.adding, p.removing)
+
+
+def _state(p: Partition, defaults: Mapping[str, str]) -> str:
+    return partition_state(p.leader, p.replicas, p.isr, p.adding, p.removing, _min_isr(p, defaults))
+
+
 def _partition_rows(found: Sequence[Partition]) -> list[PartitionRow]:
     known = out_of_sync.known(found)
-    return [_partition_row(p, known) for p in found]
+    defaults = cluster_defaults() if found else {}
+    return [_partition_row(p, known, defaults) for p in found]
 
 
-def _partition_row(p: Partition, known: out_of_sync.Known) -> PartitionRow:
+def _partition_row(p: Partition, known: out_of_sync.ReportedReplicas, defaults: Mapping[str, str]) -> PartitionRow:
     replicas = {r.broker_id: r for r in p.replica_rows.all()}
     return PartitionRow(
         topic=p.topic.name,
@@ -149,20 +199,23 @@ def _partition_row(p: Partition, known: out_of_sync.Known) -> PartitionRow:
         records=None if p.start_offset is None or p.end_offset is None else p.end_offset - p.start_offset,
         size_bytes=p.size_bytes,
         replica_rows=[_replica(p, b, replicas.get(b), known) for b in p.replicas],
-        state=partition_state(p.leader, p.replicas, p.isr, p.adding, p.removing),
+        down=[b for b in p.replicas if b in known.down],
+        min_isr=_min_isr(p, defaults),
+        state=_state(p, defaults),
         sample_age_s=age_s(p.sampled_at),
     )
 
 
-def _replica(p: Partition, broker_id: int, row: Replica | None, known: out_of_sync.Known) -> ReplicaOf:
+def _replica(p: Partition, broker_id: int, row: Replica | None, known: out_of_sync.ReportedReplicas) -> ReplicaOf:
     end, lag, size = (row.end_offset, row.lag_records, row.size_bytes) if row is not None else (None, None, None)
     out = broker_id not in p.isr
-    told = p.lagging.get(str(broker_id)) if out else None
-    if told is not None:
-        end = told[0] if told[0] != out_of_sync.UNTOLD else None
+    state = p.lagging.get(str(broker_id)) if out else None
+    if state is not None:
+        end = state[0] if state[0] != out_of_sync.UNTOLD else None
         lag = None if end is None or p.end_offset is None else max(0, p.end_offset - end)
     return ReplicaOf(
         broker_id=broker_id,
+        alive=broker_id not in known.down,
         in_isr=not out,
         is_leader=broker_id == p.leader,
         end_offset=end,

@@ -1,5 +1,5 @@
-"""Plans: the list, one with its parts, and what differs between two, or between one and now. Law: a page of parts reads its chunks and no others; a
-difference reads both plans once, counts all and shows the first rows."""
+"""Plans: the list, one plan with its parts, and the difference between two plans, or between a plan and the current state. Invariants: a page of
+parts reads only its own chunks. A difference reads each plan one time, counts all parts and shows the first rows."""
 
 from __future__ import annotations
 
@@ -7,28 +7,31 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
+from django.db.models import Q, QuerySet
+from django_filters import rest_framework as filters
+
+from controlplane.domain.scope import Scope
 from controlplane.models import Plan
-from controlplane.selectors.common import Page, paged, within
+from controlplane.selectors.common import FlagFilter, Page, TimeFilter, paged, within
 from controlplane.selectors.moves import title_of
-from controlplane.services.plans import Part, parts_of, placements_now
+from controlplane.selectors.plan_parts import Part, parts_of, placements_now
 
 DIFFERENCES_SHOWN_MAX = 500
-"""Rows of a difference; it counts all, and Kafka's JSON of both plans has the rest."""
+"""Rows of a difference. It counts all parts; the others are in the Kafka JSON of both plans."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """`digest` is SHA-256 over what every part shall be and what it was read from. `brokers`: [broker, bytes in, bytes out]. `overrides`: safety
-    refusals it goes against. `move`: the last that was made of it."""
+    """`digest`: SHA-256 over the planned placement of every part and the placement it was planned from. `brokers`: [broker, bytes in, bytes out].
+    `overrides`: safety refusals that the plan violates. `move`: the last move that was made of it."""
 
     id: int
     name: str
     title: str
-    scope: dict[str, Any]
-    who: str
-    why: str
+    scope: Scope
+    actor: str
+    comment: str
     digest: str
     parts: int
     copies: int
@@ -39,7 +42,7 @@ class PlanRow:
     metadata_seq: int
     created_at: datetime
     approved_by: str
-    approved_why: str
+    approved_comment: str
     approved_at: datetime | None
     move: int | None
     dropped_at: datetime | None
@@ -57,7 +60,7 @@ class PlanPartRow:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceRow:
-    """`replicas` and `other`: what this plan and the other (or now) have; null = this partition is not in it. `stale`: it was placed anew since."""
+    """`replicas` and `other`: those of this plan and of the other one (or the current ones); null = not contained. `stale`: its placement changed."""
 
     topic: str
     partition: int
@@ -67,9 +70,9 @@ class DifferenceRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """`other`: the other plan's number, null for now. `same` and `different` count partitions; `rows` are the first of those that differ.
-    `stale`: placed anew since this plan was made, so that it cannot begin (against now alone)."""
+class PlanDifference:
+    """`other`: the other plan's number, null for the current state. `same` and `different` count partitions; `rows` are the first different ones.
+    `stale`: placements that changed since this plan was made, so the plan cannot start (only compared with the current state)."""
 
     plan: int
     other: int | None
@@ -79,21 +82,37 @@ class Difference:
     rows: list[DifferenceRow]
 
 
-COLUMNS = {"id": "id", "name": "name", "who": "who", "created_at": "created_at", "parts": "parts"}
+COLUMNS = {"id": "id", "name": "name", "actor": "actor", "created_at": "created_at", "parts": "parts"}
+
+
+class PlanFilter(TimeFilter):
+    query = filters.CharFilter(method="search", help_text="Part of a name, an author or a reason.")
+    dropped = FlagFilter(
+        field_name="dropped_at", lookup_expr="isnull", exclude=True, help_text="Those that were dropped, instead."
+    )
+
+    def search(self, rows: QuerySet[Plan], name: str, value: str) -> QuerySet[Plan]:
+        return rows.filter(Q(name__icontains=value) | Q(actor__icontains=value) | Q(comment__icontains=value))
 
 
 def plan_list(
     *, query: str = "", sort: str = "-id", page: int = 1, per_page: int = 50, dropped: bool = False
 ) -> Page[PlanRow]:
-    rows = Plan.objects.filter(dropped_at__isnull=not dropped)
-    if query:
-        rows = (
-            rows.filter(name__icontains=query) | rows.filter(who__icontains=query) | rows.filter(why__icontains=query)
-        )
+    rows = PlanFilter.rows(Plan.objects.all(), query=query, dropped=dropped)
+    return plan_page(rows, sort=sort, page=page, per_page=per_page, query=query)
+
+
+def plan_page(rows: QuerySet[Plan], *, sort: str, page: int, per_page: int, query: str = "") -> Page[PlanRow]:
     return paged(
-        rows, lambda found: [_shape(p) for p in found],
-        page=page, per_page=per_page, sort=sort, columns=COLUMNS, query=query, tie="-id",
-    )  # fmt: skip
+        rows,
+        lambda found: [_shape(p) for p in found],
+        page=page,
+        per_page=per_page,
+        sort=sort,
+        columns=COLUMNS,
+        query=query,
+        tie="-id",
+    )
 
 
 def plan_row(plan_id: int) -> PlanRow | None:
@@ -102,7 +121,7 @@ def plan_row(plan_id: int) -> PlanRow | None:
 
 
 def plan_parts(plan_id: int, *, page: int = 1, per_page: int = 100) -> Page[PlanPartRow]:
-    """In order of topic and partition: the order in which they are kept."""
+    """In order of topic and partition, as the parts are stored."""
     total = Plan.objects.filter(pk=plan_id).values_list("parts", flat=True).first() or 0
     page, pages, per_page = within(total, page, per_page)
     found = parts_of(plan_id, (page - 1) * per_page, per_page)
@@ -110,8 +129,9 @@ def plan_parts(plan_id: int, *, page: int = 1, per_page: int = 100) -> Page[Plan
     return Page(rows, total, page, pages, per_page, "topic", "")
 
 
-def difference(plan_id: int, other_id: int | None) -> Difference:
-    """Between two plans, or a plan and now (`other_id` None). Costs what both are long: two of 100,000 partitions some seconds at most."""
+def difference(plan_id: int, other_id: int | None) -> PlanDifference:
+    """Between two plans, or a plan and the current state (`other_id` None). Costs one read of both: for 100,000 partitions each some seconds at
+    most."""
     other = _placements(other_id)
     seen: set[tuple[str, int]] = set()
     rows: list[DifferenceRow] = []
@@ -119,21 +139,21 @@ def difference(plan_id: int, other_id: int | None) -> Difference:
     for topic_id, topic, partition, _, new, generation, _ in parts_of(plan_id):
         seen.add((topic_id, partition))
         found = other.get((topic_id, partition))
-        anew = other_id is None and (found is None or found[1] != generation)
-        stale += anew
-        if found is not None and found[0] == new and not anew:
+        changed = other_id is None and (found is None or found[1] != generation)
+        stale += changed
+        if found is not None and found[0] == new and not changed:
             same += 1
             continue
         different += 1
         if len(rows) < DIFFERENCES_SHOWN_MAX:
-            rows.append(DifferenceRow(topic, partition, new, None if found is None else found[0], anew))
+            rows.append(DifferenceRow(topic, partition, new, None if found is None else found[0], changed))
     if other_id is not None:
         for topic_id, topic, partition, _, new, _, _ in parts_of(other_id):
             if (topic_id, partition) not in seen:
                 different += 1
                 if len(rows) < DIFFERENCES_SHOWN_MAX:
                     rows.append(DifferenceRow(topic, partition, None, new, False))
-    return Difference(plan_id, other_id, same, different, stale, rows)
+    return PlanDifference(plan_id, other_id, same, different, stale, rows)
 
 
 def _placements(plan_id: int | None) -> dict[tuple[str, int], tuple[list[int], int]]:
@@ -143,7 +163,7 @@ def _placements(plan_id: int | None) -> dict[tuple[str, int], tuple[list[int], i
 
 
 def kafka_file(plan_id: int, *, previous: bool = False) -> Iterator[str]:
-    """Kafka's own file of a reassignment, piece by piece: what shall be, or what was when the plan was made."""
+    """Kafka's reassignment file, piece by piece: the planned placement, or the placement when the plan was made."""
     place = 3 if previous else 4
     yield '{"version":1,"partitions":['
     for n, part in enumerate(parts_of(plan_id)):
@@ -157,8 +177,24 @@ def _kafka_part(part: Part, place: int) -> str:
 
 def _shape(p: Plan) -> PlanRow:
     return PlanRow(
-        id=p.pk, name=p.name, title=title_of(p.scope), scope=p.scope, who=p.who, why=p.why, digest=p.digest, parts=p.parts,
-        copies=p.copies, bytes_to_copy=p.bytes_to_copy, brokers=p.brokers, warnings=p.warnings, overrides=p.overrides,
-        metadata_seq=p.metadata_seq, created_at=p.created_at, approved_by=p.approved_by, approved_why=p.approved_why,
-        approved_at=p.approved_at, move=p.move_id, dropped_at=p.dropped_at,
-    )  # fmt: skip
+        id=p.pk,
+        name=p.name,
+        title=title_of(p.scope),
+        scope=p.scope,
+        actor=p.actor,
+        comment=p.comment,
+        digest=p.digest,
+        parts=p.parts,
+        copies=p.copies,
+        bytes_to_copy=p.bytes_to_copy,
+        brokers=p.brokers,
+        warnings=p.warnings,
+        overrides=list(p.overrides),
+        metadata_seq=p.metadata_seq,
+        created_at=p.created_at,
+        approved_by=p.approved_by,
+        approved_comment=p.approved_comment,
+        approved_at=p.approved_at,
+        move=p.move_id,
+        dropped_at=p.dropped_at,
+    )

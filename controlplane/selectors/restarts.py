@@ -1,19 +1,21 @@
-"""Rolling restarts: the list, and one with each broker's turn."""
+"""Rolling restarts: the list, and one restart with the step of each broker."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import QuerySet
+
+from controlplane.domain.restart import RestartState, StepState
 from controlplane.models import RestartStep, RollingRestart
-from controlplane.models.restart import RestartState
 from controlplane.selectors.common import Page, paged
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRow:
-    """One broker's turn. `state`: waiting, leaders_off, restarting, catching_up, done, skipped. `away_s`: from the order to restart it until it
-    was whole again."""
+    """The step of one broker. `state`: waiting, demoting, restarting, catching_up, done, skipped. `away_s`: from its restart request until all its
+    replicas were in sync again."""
 
     broker_id: int
     state: str
@@ -27,18 +29,18 @@ class TurnRow:
 
 @dataclass(frozen=True, slots=True)
 class RestartRow:
-    """`by_house`: the supervisor restarts the processes; else a person does, when a turn's note says so. `now`: the turn under way or the next
-    one, None once all are over. `can`: the verbs that this state allows: pause, resume, cancel."""
+    """`by_supervisor`: the supervisor restarts the processes; otherwise a person does, when the note of a step says so. `now`: the current step or the
+    next one, None after the last. `can`: the verbs that this state allows: pause, resume, cancel."""
 
     id: int
     state: str
-    by_house: bool
+    by_supervisor: bool
     brokers: list[int]
     done: int
     now: TurnRow | None
     turns: list[TurnRow]
-    who: str
-    why: str
+    actor: str
+    comment: str
     note: str
     created_at: datetime
     finished_at: datetime | None
@@ -53,9 +55,19 @@ VERBS: dict[str, list[str]] = {
 
 def restart_list(*, page: int = 1, per_page: int = 50) -> Page[RestartRow]:
     """Newest first."""
-    rows = RollingRestart.objects.prefetch_related("steps")
+    return restart_page(RollingRestart.objects.all(), page=page, per_page=per_page)
+
+
+def restart_page(
+    rows: QuerySet[RollingRestart], *, sort: str = "-id", page: int, per_page: int, query: str = ""
+) -> Page[RestartRow]:
     return paged(
-        rows, lambda found: [_row(r) for r in found], page=page, per_page=per_page, sort="-id", columns={"id": "id"}
+        rows.prefetch_related("steps"),
+        lambda found: [_row(r) for r in found],
+        page=page,
+        per_page=per_page,
+        sort="-id",
+        columns={"id": "id"},
     )
 
 
@@ -65,20 +77,30 @@ def restart_row(restart_id: int) -> RestartRow | None:
 
 
 def working_restart() -> RestartRow | None:
-    """The one that is not finished: there is one at most."""
+    """The unfinished restart: there is at most one."""
     row = RollingRestart.objects.filter(turn=1).first()
     return None if row is None else _row(row)
 
 
 def _row(r: RollingRestart) -> RestartRow:
     turns = [_turn(s) for s in r.steps.all()]
-    open_ = [t for t in turns if t.state not in ("done", "skipped")]
-    under_way = next((t for t in open_ if t.state != "waiting"), None)
+    open_ = [t for t in turns if t.state not in (StepState.DONE, StepState.SKIPPED)]
+    under_way = next((t for t in open_ if t.state != StepState.WAITING), None)
     return RestartRow(
-        id=r.pk, state=r.state, by_house=r.by_house, brokers=[t.broker_id for t in turns],
-        done=sum(1 for t in turns if t.state == "done"), now=under_way or next(iter(open_), None), turns=turns,
-        who=r.who, why=r.why, note=r.note, created_at=r.created_at, finished_at=r.finished_at, can=VERBS.get(r.state, []),
-    )  # fmt: skip
+        id=r.pk,
+        state=r.state,
+        by_supervisor=r.by_supervisor,
+        brokers=[t.broker_id for t in turns],
+        done=sum(1 for t in turns if t.state == StepState.DONE),
+        now=under_way or next(iter(open_), None),
+        turns=turns,
+        actor=r.actor,
+        comment=r.comment,
+        note=r.note,
+        created_at=r.created_at,
+        finished_at=r.finished_at,
+        can=VERBS.get(r.state, []),
+    )
 
 
 def _turn(s: RestartStep) -> TurnRow:

@@ -1,4 +1,4 @@
-"""Topics, their configs, and drift between database and cluster. Law: lists cost a page, not a cluster."""
+"""Topics, their configs, and drift between database and cluster. Invariant: a list reads the rows of one page, not of the whole cluster."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
+from django_filters import rest_framework as filters
 
 from brokerd.cluster.configs import TOPIC_CONFIGS
+from controlplane.domain.config_overlay import effective
 from controlplane.models import ObservedTopic, Topic
-from controlplane.selectors.common import Page, age_s, cluster_row, paged
-from controlplane.services.throttles import effective
+from controlplane.selectors.common import FlagFilter, Page, RowFilter, age_s, cluster_row, paged
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """`state`: active, creating, changing, deleting or drift; `note` says why it waits (the controller's word). Figures None = not
-    known."""
+    """`state`: active, creating, changing, deleting or drift; `health`: the worst condition of its partitions: offline, under_min_isr,
+    under_replicated or healthy. `note`: the controller's reason for a delay. Figures None = not known. `size_as_of`: the time of the oldest size in
+    `size_bytes`, where a leader does not answer; null = all are current."""
 
     id: uuid.UUID
     name: str
     state: str
+    health: str
     note: str
     partitions: int
     replication_factor: int
@@ -33,6 +36,7 @@ class TopicRow:
     offline: int
     reassigning: int
     size_bytes: int | None
+    size_as_of: datetime | None
     records: int | None
     records_per_s: float | None
     cleanup_policy: str
@@ -42,7 +46,7 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True)
 class ConfigRow:
-    """`source`: topic (an override) or default. `applied` is what the cluster holds. `acts` False = stored and shown only."""
+    """`source`: topic (an override) or default. `applied` is the value in the cluster. `acts` False = stored and shown only."""
 
     name: str
     value: str
@@ -66,7 +70,7 @@ class TopicDetail:
 
 @dataclass(frozen=True, slots=True)
 class DriftRow:
-    """`kind`: no_row (in the cluster only: adopt it), behind (the row is older than the log: adopt it), never_applied is not drift."""
+    """`kind`: no_row (in the cluster only: adopt it), behind (the row is older than the log: adopt it). A row that was never applied is not drift."""
 
     topic_id: uuid.UUID
     name: str
@@ -89,7 +93,25 @@ TOPIC_COLUMNS = {
 
 
 WAITING_SHOWN_MAX = 200
-"""Topics not applied yet in front of the first page; the rest is counted, and found by a filter."""
+"""Topics not applied yet above the first page. The others are counted and can be found by a filter."""
+
+
+class InternalFilter(FlagFilter):
+    def filter(self, rows: QuerySet[Any], value: bool | None) -> QuerySet[Any]:
+        return rows if value else rows.filter(internal=False)
+
+
+class TopicFilter(RowFilter):
+    query = filters.CharFilter(field_name="name", lookup_expr="icontains", help_text="Part of a name.")
+    internal = InternalFilter(help_text="Internal topics too.")
+    only = filters.ChoiceFilter(method="in_condition", choices=[(c, c) for c in ("problems", "moving", "drift")])
+
+    def in_condition(self, rows: QuerySet[ObservedTopic], name: str, value: str) -> QuerySet[ObservedTopic]:
+        if value == "problems":
+            return rows.filter(Q(under_replicated__gt=0) | Q(offline__gt=0) | Q(under_min_isr__gt=0))
+        if value == "moving":
+            return rows.filter(reassigning__gt=0)
+        return rows.filter(id__in=[d.topic_id for d in drift_list()])
 
 
 def topic_list(
@@ -101,23 +123,20 @@ def topic_list(
     internal: bool = False,
     only: str = "",
 ) -> Page[TopicRow]:
-    """Topics of the cluster, those not applied yet in front of the first page. `only`: "", problems, moving, drift. Sort columns:
-    TOPIC_COLUMNS, '-' in front for descending."""
-    rows = ObservedTopic.objects.all()
-    if not internal:
-        rows = rows.filter(internal=False)
-    if query:
-        rows = rows.filter(name__icontains=query)
-    if only == "problems":
-        rows = rows.filter(Q(under_replicated__gt=0) | Q(offline__gt=0) | Q(under_min_isr__gt=0))
-    elif only == "moving":
-        rows = rows.filter(reassigning__gt=0)
-    elif only == "drift":
-        rows = rows.filter(id__in=[d.topic_id for d in drift_list()])
+    """Topics of the cluster, with those not applied yet above the first page. `only`: "", problems, moving, drift. Sort columns:
+    TOPIC_COLUMNS, with a leading '-' for descending."""
+    rows = TopicFilter.rows(ObservedTopic.objects.all(), query=query, internal=internal, only=only)
+    return topic_page(rows, sort=sort, page=page, per_page=per_page, query=query, unapplied=not only)
+
+
+def topic_page(
+    rows: QuerySet[ObservedTopic], *, sort: str, page: int, per_page: int, query: str = "", unapplied: bool = True
+) -> Page[TopicRow]:
+    """`unapplied`: with the topics not applied yet whose name contains `query`."""
     found = paged(
         rows, _topic_rows, page=page, per_page=per_page, sort=sort, columns=TOPIC_COLUMNS, query=query, tie="name"
     )
-    waiting = 0 if only else waiting_count(query)
+    waiting = waiting_count(query) if unapplied else 0
     if not waiting:
         return found
     first = _waiting(query) if found.page == 1 else []
@@ -125,7 +144,7 @@ def topic_list(
 
 
 def topic_row(name: str) -> TopicRow | None:
-    """One topic by name, also one that is not applied yet; None when there is none."""
+    """One topic by name, also one that is not applied yet; None for an unknown name."""
     seen = ObservedTopic.objects.filter(name=name).first()
     if seen is not None:
         return _topic_rows([seen])[0]
@@ -156,7 +175,7 @@ def topic_detail(name: str) -> TopicDetail | None:
 
 
 def topic_configs(name: str) -> list[ConfigRow]:
-    """Every config we know, with its value for this topic; overrides first. Empty when there is no such topic."""
+    """Every known config with its value for this topic; overrides first. Empty for an unknown topic."""
     detail = topic_detail(name)
     if detail is None:
         return []
@@ -194,29 +213,37 @@ def _drifted() -> tuple[QuerySet[ObservedTopic], Any, QuerySet[Topic]]:
 
 
 def drift_list() -> list[DriftRow]:
-    """Where database and metadata log differ in a way that no wish explains: reported here, never acted on."""
+    """Differences between database and metadata log that no pending change explains. They are reported, and nothing is changed."""
     no_row, behind, missing = _drifted()
     out = [
         DriftRow(
-            t.id, t.name, "no_row", None, t.generation,
-            "The cluster has this topic, the database has no row for it. Nothing is done to it; adopt it to manage it.",
+            t.id,
+            t.name,
+            "no_row",
+            None,
+            t.generation,
+            "The cluster has this topic, the database has no row for it. It is not changed; adopt the topic to manage it.",
         )
         for t in no_row
-    ]  # fmt: skip
+    ]
     for topic_id, name, generation, row_generation in behind.values_list("id", "name", "generation", "row_generation"):
         text = (
-            f"The database is older (generation {row_generation}) than the cluster ({generation}), as after a restore. "
-            "Nothing is done; adopt the cluster's state."
+            f"The database is older (generation {row_generation}) than the cluster ({generation}), for example after a restore. "
+            "It is not changed; adopt the cluster's state."
         )
         out.append(DriftRow(topic_id, name, "behind", row_generation, generation, text))
     out += [
         DriftRow(
-            t.id, t.name, "missing", t.generation, 0,
+            t.id,
+            t.name,
+            "missing",
+            t.generation,
+            0,
             "The database says this topic was applied, but the cluster does not have it. Nothing is created for it again; delete the "
             "row if the topic is not wanted any more.",
         )
         for t in missing
-    ]  # fmt: skip
+    ]
     return sorted(out, key=lambda d: d.name)
 
 
@@ -225,7 +252,7 @@ def drift_count() -> int:
 
 
 def waiting_count(query: str = "") -> int:
-    """Topics that are wanted and that the cluster does not have yet."""
+    """The number of desired topics that the cluster does not have yet."""
     return _wanted_only(query).count()
 
 
@@ -241,11 +268,32 @@ def _waiting(query: str) -> list[TopicRow]:
 def _wanted_row(t: Topic) -> TopicRow:
     state = "creating" if t.applied_generation == 0 else "drift"
     return TopicRow(
-        id=t.id, name=t.name, state=state, note=t.note, partitions=t.partitions, replication_factor=t.replication_factor,
-        internal=t.internal, under_replicated=0, under_min_isr=0, offline=0, reassigning=0, size_bytes=None, records=None,
-        records_per_s=None, cleanup_policy=t.configs.get("cleanup.policy", "delete"), generation=t.generation,
+        id=t.id,
+        name=t.name,
+        state=state,
+        health="healthy",
+        note=t.note,
+        partitions=t.partitions,
+        replication_factor=t.replication_factor,
+        internal=t.internal,
+        under_replicated=0,
+        under_min_isr=0,
+        offline=0,
+        reassigning=0,
+        size_bytes=None,
+        size_as_of=None,
+        records=None,
+        records_per_s=None,
+        cleanup_policy=t.configs.get("cleanup.policy", "delete"),
+        generation=t.generation,
         applied_generation=t.applied_generation,
-    )  # fmt: skip
+    )
+
+
+def health_of(offline: int, under_min_isr: int, under_replicated: int) -> str:
+    """The most severe condition with a count above zero."""
+    kinds = (("offline", offline), ("under_min_isr", under_min_isr), ("under_replicated", under_replicated))
+    return next((kind for kind, count in kinds if count), "healthy")
 
 
 def _topic_rows(found: Sequence[ObservedTopic]) -> list[TopicRow]:
@@ -266,6 +314,7 @@ def _topic_rows(found: Sequence[ObservedTopic]) -> list[TopicRow]:
                 id=seen.id,
                 name=seen.name,
                 state=state,
+                health=health_of(seen.offline, seen.under_min_isr, seen.under_replicated),
                 note=row.note if row is not None else "",
                 partitions=seen.partition_count,
                 replication_factor=seen.replication_factor,
@@ -275,6 +324,7 @@ def _topic_rows(found: Sequence[ObservedTopic]) -> list[TopicRow]:
                 offline=seen.offline,
                 reassigning=seen.reassigning,
                 size_bytes=seen.size_bytes,
+                size_as_of=seen.size_as_of,
                 records=seen.records,
                 records_per_s=seen.records_per_s,
                 cleanup_policy=seen.configs.get("cleanup.policy", "delete"),

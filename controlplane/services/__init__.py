@@ -1,6 +1,6 @@
-"""The only writers of what is wanted. Law: each service checks, writes one transaction with its change row, and raises Refused
-with a sentence otherwise. Called by the API, the console's forms, tasks and the controller's database thread."""
+"""Services are the only writers of desired state. Invariant: each service checks its arguments and writes its change and the change row in one
+transaction. A rejected operation raises Rejected with a sentence."""
 
-from controlplane.services.common import Refused
+from controlplane.services.common import Rejected
 
-__all__ = ["Refused"]
+__all__ = ["Rejected"]

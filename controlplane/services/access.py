@@ -1,6 +1,6 @@
-"""ACLs, credentials, quotas and brokers' settings on their way to the brokers: rows with generations, carried by the metadata log.
+"""ACLs, credentials, quotas and broker settings: rows with generations, which the controller writes to the metadata log.
 
-Law: each act leaves a change row that holds no key of anybody's; deletion is a row without a value. Called by `acls`, the controller's database thread, commands.
+Invariants: each operation writes a change row, which contains no keys or passwords. A deletion is a row without a value.
 """
 
 from __future__ import annotations
@@ -9,17 +9,20 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from brokerd.access import scram
+from brokerd.cluster import configs
 from brokerd.cluster.configs import FOLLOWER_RATE, LEADER_RATE
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import BROKER
+from brokerd.cluster.requests import AlterConfigOp, OpType
+from brokerd.security import scram
+from controlplane.domain.access import AccessRecordKind
 from controlplane.models import AccessEntry, Acl
 from controlplane.models.change import Outcome
-from controlplane.services.common import Refused, record
+from controlplane.services.common import Rejected, record
 
 WAITING_MAX = 500
-"""Rows handed to the controller at once; the rest follows when these are applied."""
-ALL_BROKERS = "-1"
+"""Rows passed to the controller at a time. The next rows follow when these are applied."""
+ALL_BROKERS = str(configs.ALL_BROKERS)
 RATES = (LEADER_RATE, FOLLOWER_RATE)
 Entries = Mapping[str, tuple[int, Mapping[str, Any] | None]]
 """By key: generation and value."""
@@ -36,59 +39,68 @@ def put(
     key: str,
     value: Mapping[str, Any] | None,
     *,
-    who: str,
+    actor: str,
     above: int = 0,
-    why: str = "",
+    comment: str = "",
     verb: str = "",
 ) -> AccessEntry:
-    """Want `value` (None: nothing) under this key; the same again changes nothing. `above`: the generation that the log has. In the caller's transaction."""
+    """Set the desired `value` of this key (None: delete it). An equal value changes nothing. `above`: the generation in the metadata log.
+    Runs in the caller's transaction."""
     row = AccessEntry.objects.filter(kind=kind, key=key).first()
     if row is not None and row.value == value and row.generation >= above:
         return row
     before = row.value if row is not None else None
     if row is None:
         row = AccessEntry(kind=kind, key=key, generation=0)
-    row.value, row.changed_by, row.waiting = None if value is None else dict(value), who, True
+    row.value, row.changed_by, row.waiting = None if value is None else dict(value), actor, True
     row.generation = max(row.generation, above) + 1
     row.save()
-    if kind == "acl":
-        _mirror(before, value, who)
-    name = {"acl": "an ACL", BROKER: "all brokers" if key == ALL_BROKERS else key}.get(kind, key)
-    hidden = kind == "scram"
+    if kind == AccessRecordKind.ACL:
+        _mirror(before, value, actor)
+    name = {AccessRecordKind.ACL: "an ACL", BROKER: "all brokers" if key == ALL_BROKERS else key}.get(kind, key)
+    hidden = kind == AccessRecordKind.SCRAM
     record(
-        who, verb or f"{kind}.{'delete' if value is None else 'set'}", kind, name[:255], why=why, outcome=Outcome.CONFIRMED,
-        before=None if hidden else before, after=None if hidden else row.value, object_id=f"{kind}-{row.pk}", generation=row.generation,
-    )  # fmt: skip
+        actor,
+        verb or f"{kind}.{'delete' if value is None else 'set'}",
+        kind,
+        name[:255],
+        comment=comment,
+        outcome=Outcome.CONFIRMED,
+        before=None if hidden else before,
+        after=None if hidden else row.value,
+        object_id=f"{kind}-{row.pk}",
+        generation=row.generation,
+    )
     return row
 
 
 def put_settings(
     key: str,
-    operations: Sequence[Mapping[str, Any]],
-    held: Mapping[str, str],
+    operations: Sequence[AlterConfigOp],
+    logged: Mapping[str, str],
     *,
-    who: str,
+    actor: str,
     above: int = 0,
-    why: str = "",
+    comment: str = "",
     verb: str = "",
 ) -> AccessEntry:
-    """Want these settings of a broker changed, the others left as they are wanted (or, without a row, as the log has them: `held`)."""
+    """Change these settings of a broker. The other settings keep their desired values, or without a row their values in the log (`logged`)."""
     row = AccessEntry.objects.filter(kind=BROKER, key=key).first()
-    wanted = dict((row.value if row is not None and row.generation >= above else held) or {})
+    wanted = dict((row.value if row is not None and row.generation >= above else logged) or {})
     for op in operations:
-        if op["op"] == "set":
-            wanted[op["name"]] = op["value"]
+        if op.op is OpType.SET:
+            wanted[op.name] = op.value
         else:
-            wanted.pop(op["name"], None)
-    return put(BROKER, key, wanted, who=who, above=above, why=why, verb=verb)
+            wanted.pop(op.name, None)
+    return put(BROKER, key, wanted, actor=actor, above=above, comment=comment, verb=verb)
 
 
-def _mirror(before: Mapping[str, Any] | None, value: Mapping[str, Any] | None, who: str) -> None:
-    """The table that pages and scripts read follows what clients ask brokers for."""
+def _mirror(before: Mapping[str, Any] | None, value: Mapping[str, Any] | None, actor: str) -> None:
+    """Apply ACL changes of Kafka clients to the table that pages and scripts read."""
     if value is None and before is not None:
         Acl.objects.filter(**{f: before[f] for f in ACL_FIELDS}).delete()
     elif value is not None:
-        Acl.objects.get_or_create(**{f: value[f] for f in ACL_FIELDS}, defaults={"created_by": who})
+        Acl.objects.get_or_create(**{f: value[f] for f in ACL_FIELDS}, defaults={"created_by": actor})
 
 
 def waiting() -> list[AccessEntry]:
@@ -99,8 +111,8 @@ def everything() -> list[AccessEntry]:
     return list(AccessEntry.objects.order_by("pk"))
 
 
-def import_access(image: Image, *, who: str) -> int:
-    """Rows for what the log holds and this database lacks or has in an earlier generation. Returns how many."""
+def import_access(image: Image, *, actor: str) -> int:
+    """Create rows for entries of the log that this database does not have, or has in an earlier generation. Returns the number of rows."""
     imported = 0
     settings: Entries = {str(broker_id): configs for broker_id, configs in image.broker_configs.items()}
     for kind, entries in {**image.access, BROKER: settings}.items():
@@ -108,42 +120,56 @@ def import_access(image: Image, *, who: str) -> int:
             row = AccessEntry.objects.filter(kind=kind, key=key).first()
             if row is not None and row.generation >= generation:
                 continue
-            if kind == "acl":
-                _mirror(row.value if row is not None else None, value, who)
+            if kind == AccessRecordKind.ACL:
+                _mirror(row.value if row is not None else None, value, actor)
             kept = None if value is None else {k: v for k, v in value.items() if kind != BROKER or k not in RATES}
-            # The moves are lost with the database, and nobody else would take their throttles off: the row is a generation ahead without them.
+            # The moves are lost with the database, so nothing else would remove their throttles. The row has no throttles and is one generation
+            # ahead.
             ahead = value is not None and kept != value
             AccessEntry.objects.update_or_create(
-                kind=kind, key=key,
-                defaults={"value": kept, "generation": generation + ahead, "applied_generation": generation, "waiting": ahead,
-                          "changed_by": who},
-            )  # fmt: skip
+                kind=kind,
+                key=key,
+                defaults={
+                    "value": kept,
+                    "generation": generation + ahead,
+                    "applied_generation": generation,
+                    "waiting": ahead,
+                    "changed_by": actor,
+                },
+            )
             imported += 1
     return imported
 
 
 def mark_applied(row: AccessEntry, epoch: int) -> None:
-    """The log has this generation. A newer one, or a newer controller's word, stays as it is."""
+    """Record that the log contains this generation. A row with a newer generation, or an entry by a newer controller, does not change."""
     AccessEntry.objects.filter(pk=row.pk, generation=row.generation, controller_epoch__lte=epoch).update(
         waiting=False, applied_generation=row.generation, controller_epoch=epoch
     )
 
 
 def set_password(
-    user: str, password: str, *, mechanism: str, iterations: int = scram.ITERATIONS_MIN, who: str
+    user: str,
+    password: str,
+    *,
+    mechanism: str,
+    iterations: int = scram.ITERATIONS_MIN,
+    actor: str,
+    comment: str = "",
+    verb: str = "",
 ) -> AccessEntry:
-    """Keep what SCRAM needs of a password; the password itself goes nowhere. Raises Refused."""
+    """Store the SCRAM keys of a password. The password itself is not stored. Raises Rejected."""
     if mechanism not in scram.ALGORITHMS:
-        raise Refused(f"{mechanism!r} is no mechanism of SCRAM; use one of {', '.join(scram.ALGORITHMS)}.", "mechanism")
+        raise Rejected(f"Unknown SCRAM mechanism {mechanism!r}; use one of {', '.join(scram.ALGORITHMS)}.", "mechanism")
     if not user or not password:
-        raise Refused("A user and a password are needed.", "user" if not user else "password")
+        raise Rejected("A user and a password are needed.", "user" if not user else "password")
     salt = secrets.token_bytes(24)
     mixed = scram.salted(mechanism, password, salt, iterations)
     value = scram.credential(mechanism, mixed, salt, iterations).to_json()
-    return put("scram", f"{mechanism}:{user}", value, who=who)
+    return put(AccessRecordKind.SCRAM, f"{mechanism}:{user}", value, actor=actor, comment=comment, verb=verb)
 
 
 def password_fits(row: AccessEntry, password: str) -> bool:
-    """Whether what is kept in this row is of this very password."""
+    """Whether the stored keys of this row were derived from this password."""
     mechanism, _, _ = row.key.partition(":")
     return row.value is not None and scram.password_fits(mechanism, password, scram.Credential.from_json(row.value))

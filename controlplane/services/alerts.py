@@ -1,5 +1,7 @@
-"""Alerts, kept: the facts out of the rows, what `controlplane.alerts` makes of them, and the rows of that. Laws: asks no broker; costs sums and a few
-names, whatever the cluster's size; ended alerts are kept a week. Called by the observer."""
+"""Stored alerts. Reads facts from the rows, evaluates them with `controlplane.domain.alert`, and writes the resulting alert rows.
+
+Invariants: no request to a broker. The cost is some sums and a few names, whatever the size of the cluster. Ended alerts are kept for a week.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,14 @@ from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.utils import timezone
 
-from controlplane import alerts as core
+from brokerd.cluster.model import effective_min_insync
+from controlplane.domain import alert, alert_cases, alert_rows
+from controlplane.domain import alert_types as types
+from controlplane.domain.lag import LagStatus
+from controlplane.domain.progress import StallCause
 from controlplane.models import (
     Alert,
+    AlertEntry,
     ArchiveJob,
     Broker,
     Change,
@@ -21,61 +28,81 @@ from controlplane.models import (
     MovePartition,
     ObservedTopic,
     Partition,
-    ReplicaFinding,
+    ReplicaDamageReport,
 )
 from controlplane.models.change import Outcome
-from controlplane.models.move import WORKING_STATES, MoveState
-from controlplane.pace import WILL_NOT_FINISH
-from controlplane.services.topic_configs import min_insync
+from controlplane.models.job import ArchiveState
+from controlplane.models.move import WORKING_STATES, MoveState, PartState
+from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 
 KEPT = timedelta(days=7)
-"""How long an ended alert is kept: what happened in the nights of a week on call."""
+"""Retention of an ended alert: one week on call."""
 
 LOOKED_AT_MAX = 1_000
-"""Partitions of one topic among which a name for a sentence is looked for: an ISR is no column that can be asked for its length."""
+"""Partitions of one topic that are searched for names. SQL cannot compare the length of an ISR, which is not a column of its own."""
 
 LATELY = timedelta(days=1)
-"""Failed moves and jobs, and changes of unknown outcome, are told this long: nobody ends them, a person has looked by then."""
+"""How long failed moves and jobs, and changes of unknown outcome, are reported. Nothing else ends these alerts, and an operator has read them by
+then."""
 
 
-def look() -> bool:
-    """One look: rows begin, change, end. Returns whether any did. Raises DatabaseError."""
+def evaluate() -> bool:
+    """One evaluation: alerts are created, updated and ended. Returns whether any row changed. Raises DatabaseError."""
     now = timezone.now()
-    found = core.alerts(facts())
-    rows = Alert.objects.filter(Q(ended_at__isnull=True) | Q(ended_at__gt=now - timedelta(seconds=core.FLAP_SECONDS)))
+    found = alert.alerts(facts())
+    rows = Alert.objects.filter(
+        Q(ended_at__isnull=True) | Q(ended_at__gt=now - timedelta(seconds=alert_rows.FLAP_SECONDS))
+    )
     known = [
-        core.Known(
-            r.pk, r.kind, r.subject, r.severity, r.text, r.do, r.ended_at.timestamp() if r.ended_at is not None else None
+        alert_rows.StoredAlert(
+            r.pk,
+            r.kind,
+            r.subject,
+            r.severity,
+            r.text,
+            r.do,
+            r.ended_at.timestamp() if r.ended_at is not None else None,
         )
         for r in rows.order_by("ended_at", "pk")
-    ]  # fmt: skip
-    turn = core.turn(known, found, now.timestamp())
-    if not (turn.begins or turn.goes_on or turn.ends):
-        return False  # without the database's one lock for writing
+    ]
+    changes = alert_rows.changes(known, found, now.timestamp())
+    if not (changes.created or changes.updated or changes.resolved):
+        return False  # without taking the database's only write lock
     with transaction.atomic():
-        for a in turn.begins:
-            Alert.objects.create(
+        entries: list[AlertEntry] = []
+        before = {k.id: k for k in known}
+        for a in changes.created:
+            row = Alert.objects.create(
                 kind=a.kind, subject=a.subject, severity=a.severity, text=a.text, do=a.do, since=now, ended_at=None
             )
-        for pk, a in turn.goes_on:
+            entries.append(AlertEntry(alert=row, at=now, kind=types.EntryKind.OPENED, text=a.text))
+        for pk, a in changes.updated:
             Alert.objects.filter(pk=pk).update(severity=a.severity, text=a.text, do=a.do, ended_at=None)
-        Alert.objects.filter(pk__in=turn.ends).update(ended_at=now)
+            if before[pk].ended_s is not None:
+                entries.append(AlertEntry(alert_id=pk, at=now, kind=types.EntryKind.REOPENED, text=a.text))
+            elif before[pk].severity != a.severity:
+                text = f"{before[pk].severity} → {a.severity}: {a.text}".replace("_", " ")
+                entries.append(AlertEntry(alert_id=pk, at=now, kind=types.EntryKind.CHANGED, text=text))
+        Alert.objects.filter(pk__in=changes.resolved).update(ended_at=now)
+        entries += [AlertEntry(alert_id=pk, at=now, kind=types.EntryKind.RESOLVED) for pk in changes.resolved]
+        AlertEntry.objects.bulk_create(entries)
         Alert.objects.filter(ended_at__lt=now - KEPT).delete()
     return True
 
 
-def facts() -> core.Facts:
+def facts() -> types.Facts:
     since = timezone.now() - LATELY
     cluster = Cluster.objects.filter(pk=1).first()
     sums = ObservedTopic.objects.aggregate(
         offline=Sum("offline"), under_min_isr=Sum("under_min_isr"), under_replicated=Sum("under_replicated")
     )
-    findings = ReplicaFinding.objects.filter(ended_at__isnull=True, recovery__isnull=True)
-    return core.Facts(
+    damage_reports = ReplicaDamageReport.objects.filter(ended_at__isnull=True, recovery__isnull=True)
+    groups, counts, soon = _groups()
+    return types.Facts(
         zookeeper=cluster.zookeeper_connected if cluster is not None else None,
         controller=cluster.controller_id if cluster is not None else None,
         brokers=tuple(
-            core.BrokerFacts(
+            types.BrokerFacts(
                 b.broker_id, b.alive, b.answered, b.replicas, b.total_bytes, b.free_bytes, tuple(b.dirs_failed)
             )
             for b in Broker.objects.all()
@@ -88,65 +115,95 @@ def facts() -> core.Facts:
             leaderless=False,
         ),
         damaged=(
-            findings.order_by().values("topic_id", "partition", "broker_id").distinct().count(),
+            damage_reports.order_by().values("topic_id", "partition", "broker_id").distinct().count(),
             tuple(
                 f"{name}-{index} on broker {broker}"
-                for name, index, broker in findings.order_by("topic_name", "partition", "broker_id")
+                for name, index, broker in damage_reports.order_by("topic_name", "partition", "broker_id")
                 .values_list("topic_name", "partition", "broker_id")
-                .distinct()[: core.NAMES_MAX]
+                .distinct()[: types.NAMES_MAX]
             ),
         ),
         drift=(cluster.drift or 0) if cluster is not None else 0,
-        verdicts=_verdicts(),
+        groups=groups,
+        group_counts=counts,
+        retention_count=soon,
         moves=_moves(since),
         changes_unknown=Change.objects.filter(at__gt=since, outcome=Outcome.UNKNOWN).count(),
         archives=tuple(
-            ArchiveJob.objects.filter(state="failed", finished_at__gt=since).values_list("pk", "note")[: core.NAMES_MAX]
+            ArchiveJob.objects.filter(state=ArchiveState.FAILED, finished_at__gt=since).values_list("pk", "note")[
+                : types.NAMES_MAX
+            ]
         ),
     )
 
 
 def _named(count: int | None, topics: QuerySet[ObservedTopic], *, leaderless: bool) -> tuple[int, tuple[str, ...]]:
-    """The count with the first partitions of it, looked for in the first topics that have any."""
+    """The count, and the names of the first partitions. The search covers the first topics that have any."""
     if not count:
         return 0, ()
-    ids = [t.pk for t in topics.order_by("name")[: core.NAMES_MAX]]
+    ids = [t.pk for t in topics.order_by("name")[: types.NAMES_MAX]]
     rows = Partition.objects.filter(topic_id__in=ids, in_trouble=True, leader__isnull=leaderless)
-    found = rows.order_by("topic__name", "index").values_list("topic__name", "index")[: core.NAMES_MAX]
+    found = rows.order_by("topic__name", "index").values_list("topic__name", "index")[: types.NAMES_MAX]
     return count, tuple(f"{name}-{index}" for name, index in found)
 
 
 def _below_min_isr() -> tuple[str, ...]:
-    """The first of them, looked for among the first partitions of the first topics that have any."""
+    """Names of the first partitions below min.insync.replicas. The search covers the first partitions of the first topics that have any."""
     names: list[str] = []
-    for topic in ObservedTopic.objects.filter(under_min_isr__gt=0).order_by("name")[: core.NAMES_MAX]:
-        least = min_insync(topic.configs)
-        rows = topic.partitions.filter(leader__isnull=False).order_by("index").values_list("index", "isr")
-        names += [f"{topic.name}-{index}" for index, isr in rows[:LOOKED_AT_MAX] if len(isr) < least]
-    return tuple(names[: core.NAMES_MAX])
+    defaults = cluster_defaults()
+    for topic in ObservedTopic.objects.filter(under_min_isr__gt=0).order_by("name")[: types.NAMES_MAX]:
+        least = min_insync(topic.configs, defaults)
+        columns = ("index", "isr", "replicas", "adding", "removing")
+        rows = topic.partitions.filter(leader__isnull=False).order_by("index").values_list(*columns)
+        names += [
+            f"{topic.name}-{index}"
+            for index, isr, *placed in rows[:LOOKED_AT_MAX]
+            if len(isr) < effective_min_insync(least, *placed)
+        ]
+    return tuple(names[: types.NAMES_MAX])
 
 
-def _verdicts() -> dict[str, tuple[int, tuple[str, ...]]]:
-    grave = ConsumerGroup.objects.filter(verdict__in=core.GRAVE_VERDICTS)
-    counts = dict(grave.order_by().values_list("verdict").annotate(n=Count("pk")))
-    return {
-        verdict: (
-            count,
-            tuple(
-                grave.filter(verdict=verdict)
-                .order_by(F("lag_records").desc(nulls_last=True), "pk")
-                .values_list("pk", flat=True)[: core.NAMES_MAX]
-            ),
-        )
-        for verdict, count in counts.items()
-    }
+def _groups() -> tuple[tuple[types.GroupFacts, ...], dict[LagStatus, int], int]:
+    """(groups that are alerts, number of groups by status, number of groups that retention will soon overtake). The groups are limited to the number
+    that have alerts of their own."""
+    grave = ConsumerGroup.objects.filter(status__in=[s.value for s in types.GROUP_STATUSES])
+    counts = {LagStatus(s): n for s, n in grave.order_by().values_list("status").annotate(n=Count("pk"))}
+    soon = ConsumerGroup.objects.filter(retention_in_s__lte=alert_cases.RETENTION_AHEAD_S)
+    rows: dict[str, ConsumerGroup] = {}
+    for status in counts:
+        of_status = grave.filter(status=status.value).order_by(F("lag_records").desc(nulls_last=True), "pk")
+        rows |= {g.pk: g for g in of_status[: alert_cases.GROUPS_MAX]}
+    rows |= {g.pk: g for g in soon.order_by("retention_in_s", "pk")[: alert_cases.GROUPS_MAX]}
+    return tuple(_group_facts(g) for g in rows.values()), counts, soon.count()
 
 
-def _moves(since: object) -> tuple[core.MoveFacts, ...]:
-    """Moves that work, and those that failed lately, with parts that are refused or stand still with a cause. That one will not finish is told apart."""
+def _group_facts(g: ConsumerGroup) -> types.GroupFacts:
+    worst = g.partitions.filter(status=g.status).order_by(F("lag_ms").desc(nulls_last=True), "topic", "index").first()
+    return types.GroupFacts(
+        g.pk,
+        LagStatus(g.status),
+        f"{worst.topic}-{worst.index}" if worst is not None else "",
+        g.lag_records,
+        g.lag_ms_max,
+        g.lag_at_least,
+        g.consumed_per_s,
+        g.produced_per_s,
+        g.lost_records,
+        g.retention_partition,
+        g.retention_in_s,
+        g.retention_limit,
+        g.retention_at_most,
+    )
+
+
+def _moves(since: object) -> tuple[types.MoveFacts, ...]:
+    """Running moves and recently failed moves, with their partitions that are refused or blocked with a cause. The
+    cause `will_not_finish` is reported separately."""
     rows = Move.objects.filter(Q(state__in=WORKING_STATES) | Q(state=MoveState.FAILED, finished_at__gt=since))
     counted = (
-        MovePartition.objects.filter(Q(state="stuck") | ~Q(cause__in=("", WILL_NOT_FINISH)), move__in=rows)
+        MovePartition.objects.filter(
+            Q(state=PartState.REJECTED) | ~Q(cause__in=("", StallCause.WILL_NOT_FINISH)), move__in=rows
+        )
         .order_by()
         .values_list("move_id", "cause")
         .annotate(n=Count("pk"))
@@ -155,7 +212,9 @@ def _moves(since: object) -> tuple[core.MoveFacts, ...]:
     for move_id, cause, count in counted:
         stuck.setdefault(move_id, {})[cause] = count
     return tuple(
-        core.MoveFacts(m.pk, m.state, sum(why.values()), m.needs_bytes_per_s, tuple(sorted(c for c in why if c)))
+        types.MoveFacts(
+            m.pk, MoveState(m.state), sum(why.values()), m.needs_bytes_per_s, tuple(sorted(c for c in why if c))
+        )
         for m in rows.order_by("pk")
         if (why := stuck.get(m.pk, {})) or m.needs_bytes_per_s is not None or m.state == MoveState.FAILED
     )

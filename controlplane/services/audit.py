@@ -1,8 +1,9 @@
-"""The record of changes cannot be edited: triggers in the database refuse it, and a chain of hashes finds what went round them.
+"""Tamper protection of the audit log. Database triggers refuse edits of change rows. A hash chain detects edits that bypassed the triggers.
 
-Laws: rows are sealed in a transaction of their own, after their act's (an act never waits for another's row); each link holds the digest before
-it, so that nothing sealed can be altered, taken out or put in between without a break; who could rewrite the whole chain is found by a head
-that was noted elsewhere. Called by the worker (`seal`), the command `verify_audit` and, after each migration, the app (`protect`).
+Invariants: rows are sealed in a separate transaction after the transaction of their operation, so an operation never waits for the row of another
+one. Each link contains the digest of the link before it, so a sealed row cannot be altered, removed or inserted without a break in the chain. Only a
+head that was noted elsewhere detects a rewrite of the whole chain. The worker seals (`seal`), the command `verify_audit` verifies, and the app
+restores the triggers after each migration (`protect`).
 """
 
 from __future__ import annotations
@@ -22,35 +23,50 @@ from controlplane.models import Change, ChangeSeal, MoveTransition
 from controlplane.models.change import Outcome
 
 SEALED_AT_A_TIME = 500
-"""Links per look: the worker looks each second, and writes of others wait for no longer than this takes (some 50 ms)."""
+"""Links per run. The worker seals each second, and other writers wait no longer than one run takes (about 50 ms)."""
 
 UNSEALED_SECONDS_MAX = 300
-"""A row that nobody has sealed for longer is told by `verified`: no worker ran, or somebody has put it there."""
+"""`verified` reports a row that stays unsealed for longer: no worker ran, or the row was inserted from outside."""
 
 BEGINNING = "0" * 64
-"""What the first link has before it."""
+"""The previous digest of the first link."""
 
 ACT, OUTCOME = "act", "outcome"
 TRIGGERS = (
-    "weir_change_final", "weir_change_kept", "weir_seal_final", "weir_seal_kept", "weir_transition_final", "weir_transition_kept",
-)  # fmt: skip
+    "weir_change_final",
+    "weir_change_kept",
+    "weir_seal_final",
+    "weir_seal_kept",
+    "weir_transition_final",
+    "weir_transition_kept",
+)
 REFUSAL = "the record of changes cannot be edited"
 
 
 # -- the triggers -------------------------------------------------------------------------------------------------------------
 
 _FIXED = (
-    "id", "at", "who", "verb", "object_kind", "object_name", "object_id", "generation", "why", "before", "after",
-)  # fmt: skip
+    "id",
+    "at",
+    "actor",
+    "verb",
+    "object_kind",
+    "object_name",
+    "object_id",
+    "generation",
+    "comment",
+    "before",
+    "after",
+)
 _ONCE = ("outcome", "detail", "finished_at")
 
 
 def protect(using: str = "default") -> None:
-    """Put the triggers (back) in place: SQLite loses them whenever a migration makes the table anew. Idempotent."""
+    """Create the triggers (again). SQLite drops them when a migration recreates the table. Idempotent."""
     connection = connections[using]
     tables = set(connection.introspection.table_names())
     if not {m._meta.db_table for m in (Change, ChangeSeal, MoveTransition)} <= tables:
-        return  # migrated to a time before these tables
+        return  # migrated back to a version without these tables
     with connection.cursor() as cursor:
         for statement in _postgres() if connection.vendor == "postgresql" else _sqlite():
             cursor.execute(statement)
@@ -78,7 +94,8 @@ def _postgres() -> Iterator[str]:
 
 
 def _rules(differs: str) -> list[tuple[str, str, str, str]]:
-    """(name, event, table, condition): a change's act is final at once, its outcome once it is no longer pending; the rest is final whole."""
+    """(name, event, table, condition). A change row is final at once, except its outcome, which is final when it is no longer pending. Other rows are
+    final as a whole."""
     act = " OR ".join(f"NEW.{c} {differs} OLD.{c}" for c in _FIXED)
     end = " OR ".join(f"NEW.{c} {differs} OLD.{c}" for c in _ONCE)
     edited = f"{act} OR (OLD.outcome <> 'pending' AND ({end})) OR NEW.seals < OLD.seals"
@@ -109,7 +126,7 @@ def _missing_triggers(using: str = "default") -> list[str]:
 
 
 def seal(limit: int = SEALED_AT_A_TIME) -> int:
-    """Seal what is new: acts, and outcomes that are known. Returns how many links were made; 0 too where another was faster."""
+    """Seal new change rows and known outcomes. Returns the number of new links, also 0 when another worker was faster."""
     due = Q(seals=0) | (Q(seals=1) & ~Q(outcome=Outcome.PENDING))
     try:
         with transaction.atomic():
@@ -133,7 +150,7 @@ def seal(limit: int = SEALED_AT_A_TIME) -> int:
                 Change.objects.filter(pk__in=ids).update(seals=2 if over else 1)
             return len(links)
     except IntegrityError:
-        return 0  # another worker has sealed them in this moment
+        return 0  # another worker has just sealed them
 
 
 def _last() -> tuple[int, str]:
@@ -144,9 +161,17 @@ def _link(before: str, row: Change, part: str) -> str:
     facts: list[Any] = [row.pk, part]
     if part == ACT:
         facts += [
-            row.at.isoformat(), row.who, row.verb, row.object_kind, row.object_name, row.object_id, row.generation, row.why,
-            row.before, row.after,
-        ]  # fmt: skip
+            row.at.isoformat(),
+            row.actor,
+            row.verb,
+            row.object_kind,
+            row.object_name,
+            row.object_id,
+            row.generation,
+            row.comment,
+            row.before,
+            row.after,
+        ]
     else:
         facts += [row.outcome, row.detail, row.finished_at.isoformat() if row.finished_at else None]
     said = json.dumps(facts, sort_keys=True, separators=(",", ":"))
@@ -155,7 +180,7 @@ def _link(before: str, row: Change, part: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`head` is (number, digest) of the last link; `problems` are sentences, empty when the record is what was sealed."""
+    """`head` is (number, digest) of the last link. `problems` are sentences, empty when the log is as it was sealed."""
 
     changes: int
     links: int
@@ -164,9 +189,9 @@ class Verdict:
 
 
 def verified(noted: tuple[int, str] | None = None) -> Verdict:
-    """Walk the whole chain. `noted`: a head (number, digest) that was written down elsewhere earlier; it must be a link of this chain.
-    Costs what the record is long (some 30,000 links a second)."""
-    problems = [f"Trigger {t} is missing; `migrate` puts it back." for t in _missing_triggers()]
+    """Verify the whole chain. `noted`: a head (number, digest) that was noted elsewhere earlier. It must be a link of this chain.
+    The cost grows with the length of the log (about 30,000 links a second)."""
+    problems = [f"Trigger {t} is missing; `manage.py migrate` creates it again." for t in _missing_triggers()]
     digest, number, links = BEGINNING, 0, 0
     met = noted is None
     sealed: dict[int, int] = {}
@@ -174,31 +199,31 @@ def verified(noted: tuple[int, str] | None = None) -> Verdict:
         links += 1
         number += 1
         if link.number != number:
-            problems.append(f"Links {number} to {link.number - 1} of the chain are gone.")
+            problems.append(f"Links {number} to {link.number - 1} of the chain are missing.")
             number = link.number
         row = link.change
         if link.digest != _link(digest, row, link.part):
             problems.append(
-                f"Change {row.pk} ({row.verb} of {row.object_name} by {row.who}) is not what was sealed at {link.sealed_at:%Y-%m-%d %H:%M:%S} "
+                f"Change {row.pk} ({row.verb} of {row.object_name} by {row.actor}) does not match link {number} ({link.part}) of {link.sealed_at:%Y-%m-%d %H:%M:%S} "
                 f"as link {number} ({link.part}), or a link before it was."
             )
         sealed[row.pk] = sealed.get(row.pk, 0) + 1
-        digest = link.digest  # go on from what stands there: the next break is another one
+        digest = link.digest  # continue from the stored digest, so that a later break is reported as another one
         met = met or (link.number, link.digest) == noted
     if not met and noted is not None:
-        problems.append(f"Link {noted[0]} with digest {noted[1][:12]}.. that was noted is not in this chain.")
+        problems.append(f"Link {noted[0]} with digest {noted[1][:12]}.. is not in this chain.")
     problems += _unsealed(sealed)
     return Verdict(Change.objects.count(), links, (number, digest), problems)
 
 
 def _unsealed(sealed: dict[int, int]) -> Iterator[str]:
-    """Rows that say they are sealed and are not, and rows that nobody has sealed for long."""
+    """Rows that have fewer links than seals, and rows that have been unsealed for too long."""
     late = timezone.now() - timedelta(seconds=UNSEALED_SECONDS_MAX)
     rows = Change.objects.order_by("id").values_list("id", "seals", "at", "outcome", "finished_at")
     for pk, seals, at, outcome, finished_at in rows.iterator(chunk_size=5000):
         links = sealed.get(pk, 0)
         if links < seals:
-            yield f"Change {pk} was sealed {seals} times, and {links} of its links are there."
+            yield f"Change {pk} was sealed {seals} times, but the chain has {links} of its links."
         elif links == 0 and at < late:
             yield f"Change {pk} of {at:%Y-%m-%d %H:%M:%S} was never sealed."
         elif links < 2 and outcome != Outcome.PENDING and finished_at is not None and finished_at < late:

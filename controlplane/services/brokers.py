@@ -1,79 +1,117 @@
-"""An operator's acts upon a broker: cordon and uncordon, leaders off and back, drain. Laws: what is set stands in the metadata log as settings
-of that broker, and the controller obeys it; each act leaves a change row with the value before; what a drain moves, it moves by an ordinary move.
+"""Operations on brokers: cordon and uncordon, demote and restore leadership, restore both, drain, and end a drain.
 
-Called by the API, the console and rolling restarts. Must not come in: where replicas go (`plan`), how a restart goes on (`restarting`).
+Invariants: cordon and demotion are settings of the broker in the metadata log, and the controller obeys them. Each operation writes a change row with
+the previous value. A drain moves replicas by an ordinary move. Does not contain the placement of replicas (`controlplane.domain.planner`) or the
+steps of a rolling restart.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from django.db import transaction
 
 from brokerd.cluster.cordons import ALL_DIRECTORIES, CORDONED, LEADERSHIP
+from brokerd.cluster.requests import AlterConfigOp, OpType
+from controlplane.domain.scope import DrainScope
 from controlplane.models import Broker, Move
+from controlplane.selectors.brokers import drained_by
 from controlplane.services import access, moves
-from controlplane.services.common import Refused, record_refusal
+from controlplane.services.common import Rejected, record_refusal, recorded_refusals
 
 
-def cordon(broker_id: int, *, who: str, why: str = "") -> Broker:
-    """No new replica comes to it; it keeps and serves what it has. Raises Refused where nobody else would be left to take one."""
-    row = _row(broker_id, "broker.cordon", who, why)
+def cordon(broker_id: int, *, actor: str, comment: str = "") -> Broker:
+    """The broker gets no new replicas and continues to serve those it has. Raises Rejected when no other broker could take a replica."""
+    row = _row(broker_id, "broker.cordon", actor, comment)
     others = [b for b in Broker.objects.exclude(pk=broker_id) if b.alive and b.configs.get(CORDONED) != ALL_DIRECTORIES]
     if not others:
-        refused = Refused(
-            f"Broker {broker_id} is the last living one that is not cordoned: new topics could go nowhere."
+        refused = Rejected(
+            f"Broker {broker_id} is the last live broker that is not cordoned: new topics could not be placed."
         )
-        record_refusal(who, "broker.cordon", "broker", str(broker_id), refused, why=why)
+        record_refusal(actor, "broker.cordon", "broker", str(broker_id), refused, comment=comment)
         raise refused
-    return _set(row, CORDONED, ALL_DIRECTORIES, "broker.cordon", who, why)
+    return _set(row, CORDONED, ALL_DIRECTORIES, "broker.cordon", actor, comment)
 
 
-def uncordon(broker_id: int, *, who: str, why: str = "") -> Broker:
-    return _set(_row(broker_id, "broker.uncordon", who, why), CORDONED, None, "broker.uncordon", who, why)
+def uncordon(broker_id: int, *, actor: str, comment: str = "") -> Broker:
+    return _set(_row(broker_id, "broker.uncordon", actor, comment), CORDONED, None, "broker.uncordon", actor, comment)
 
 
-def leaders_off(broker_id: int, *, who: str, why: str = "") -> Broker:
-    """It leads only what no other replica in sync can lead, until `leaders_back`."""
-    return _set(_row(broker_id, "broker.leaders_off", who, why), LEADERSHIP, "false", "broker.leaders_off", who, why)
+def demote(broker_id: int, *, actor: str, comment: str = "") -> Broker:
+    """The broker leads only partitions that no other in-sync replica can lead, until `restore_leadership`."""
+    return _set(_row(broker_id, "broker.demote", actor, comment), LEADERSHIP, "false", "broker.demote", actor, comment)
 
 
-def leaders_back(broker_id: int, *, who: str, why: str = "") -> Broker:
-    """It may lead again; the controller returns what prefers it within seconds."""
-    return _set(_row(broker_id, "broker.leaders_back", who, why), LEADERSHIP, None, "broker.leaders_back", who, why)
+def restore_leadership(broker_id: int, *, actor: str, comment: str = "") -> Broker:
+    """The broker may lead again. The controller returns leadership to preferred leaders within seconds."""
+    return _set(
+        _row(broker_id, "broker.restore_leadership", actor, comment),
+        LEADERSHIP,
+        None,
+        "broker.restore_leadership",
+        actor,
+        comment,
+    )
+
+
+def restore(broker_id: int, *, actor: str, comment: str = "") -> Broker:
+    """Uncordon the broker and restore its leadership in one operation, also while the cordon or demotion has not reached the metadata log yet."""
+    row = _row(broker_id, "broker.restore", actor, comment)
+    return _change(row, {CORDONED: None, LEADERSHIP: None}, "broker.restore", actor, comment)
+
+
+def end_drain(end: Callable[..., Move], move_id: int, *, actor: str, comment: str = "", uncordon: bool = False) -> Move:
+    """Cancel or roll back (`end`) a move. `uncordon` is for drains only: it restores the drained brokers in the same transaction, because a move that
+    returns the replicas does not end the cordon and the demotion. Nothing is changed when it raises Rejected."""
+    if not uncordon:
+        return end(move_id, actor=actor, comment=comment)
+    with recorded_refusals(actor, "move.end_drain", "move", str(move_id), comment=comment), transaction.atomic():
+        move = end(move_id, actor=actor, comment=comment)
+        if not isinstance(move.scope, DrainScope):
+            raise Rejected(f"Move {move_id} is not a drain: it has no broker to uncordon.", "uncordon")
+        for broker_id in drained_by(move.scope):
+            restore(broker_id, actor=actor, comment=comment)
+        return move
 
 
 def drain(
-    broker_id: int, *, who: str, why: str = "", throttle_bytes_per_s: int | None = None, parts_in_flight_max: int = 8
+    broker_id: int,
+    *,
+    actor: str,
+    comment: str = "",
+    throttle_bytes_per_s: int | None = None,
+    parts_in_flight_max: int = 8,
 ) -> Move | None:
-    """Cordon it, take leadership off it, and move every replica off it: a move that runs at once. None: it holds none any more. Raises Refused
-    before anything is changed where a replica can go nowhere."""
-    _row(broker_id, "broker.drain", who, why)
-    try:
-        with transaction.atomic():
-            cordon(broker_id, who=who, why=why)
-            leaders_off(broker_id, who=who, why=why)
-            if not Broker.objects.get(pk=broker_id).replicas:
-                return None
-            caps = {"throttle_bytes_per_s": throttle_bytes_per_s, "parts_in_flight_max": parts_in_flight_max}
-            move = moves.plan_move({"kind": "drain", "broker": broker_id}, who=who, why=why, **caps)  # type: ignore[arg-type]
-            return moves.start_move(move.pk, who=who, why=why)
-    except Refused as refused:
-        record_refusal(who, "broker.drain", "broker", str(broker_id), refused, why=why)
-        raise
+    """Cordon the broker, demote it, and start a move of all its replicas to other brokers. Returns None when the broker has no replicas. Raises
+    Rejected, before anything is changed, when a replica has no possible destination."""
+    _row(broker_id, "broker.drain", actor, comment)
+    with recorded_refusals(actor, "broker.drain", "broker", str(broker_id), comment=comment), transaction.atomic():
+        cordon(broker_id, actor=actor, comment=comment)
+        demote(broker_id, actor=actor, comment=comment)
+        if not Broker.objects.get(pk=broker_id).replicas:
+            return None
+        caps = {"throttle_bytes_per_s": throttle_bytes_per_s, "parts_in_flight_max": parts_in_flight_max}
+        move = moves.plan_move(DrainScope(broker=broker_id), actor=actor, comment=comment, **caps)  # type: ignore[arg-type]
+        return moves.start_move(move.pk, actor=actor, comment=comment)
 
 
-def _row(broker_id: int, verb: str, who: str, why: str) -> Broker:
+def _row(broker_id: int, verb: str, actor: str, comment: str) -> Broker:
     row = Broker.objects.filter(pk=broker_id).first()
     if row is None:
-        refused = Refused(f"There is no broker {broker_id}.", "broker_id")
-        record_refusal(who, verb, "broker", str(broker_id), refused, why=why)
+        refused = Rejected(f"Broker {broker_id} does not exist.", "broker_id")
+        record_refusal(actor, verb, "broker", str(broker_id), refused, comment=comment)
         raise refused
     return row
 
 
-def _set(row: Broker, name: str, value: str | None, verb: str, who: str, why: str) -> Broker:
-    act = {"op": "delete", "name": name} if value is None else {"op": "set", "name": name, "value": value}
+def _set(row: Broker, name: str, value: str | None, verb: str, actor: str, comment: str) -> Broker:
+    return _change(row, {name: value}, verb, actor, comment)
+
+
+def _change(row: Broker, values: Mapping[str, str | None], verb: str, actor: str, comment: str) -> Broker:
+    acts = [AlterConfigOp(n, OpType.DELETE if v is None else OpType.SET, v) for n, v in values.items()]
     with transaction.atomic():
         access.put_settings(
-            str(row.broker_id), [act], row.configs, who=who, above=row.config_generation, why=why, verb=verb
+            str(row.broker_id), acts, row.configs, actor=actor, above=row.config_generation, comment=comment, verb=verb
         )
     return row

@@ -1,4 +1,4 @@
-"""The outcome of changes nobody confirmed. Law: unknown is an outcome of its own; it is never turned into confirmed by waiting."""
+"""Outcomes of changes that were not confirmed. Invariant: `unknown` is an outcome of its own. Waiting never turns it into `confirmed`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PENDING_SECONDS_MAX = 300
 
 
 def settle_overdue_changes() -> int:
-    """Mark pending changes older than PENDING_SECONDS_MAX as unknown; returns how many. Moves, jobs and proposals finish their own."""
+    """Mark pending changes older than PENDING_SECONDS_MAX as unknown; returns how many. Moves, jobs and proposals finish their own changes."""
     overdue = timezone.now() - timedelta(seconds=PENDING_SECONDS_MAX)
     return (
         Change.objects.filter(outcome=Outcome.PENDING, at__lt=overdue)
         .exclude(object_kind__in=["move", "recovery", "archive", "proposal", "restart"])
         .update(
             outcome=Outcome.UNKNOWN,
-            detail=f"Not read back from the cluster within {PENDING_SECONDS_MAX} s; look at the object itself.",
+            detail=f"The cluster did not confirm the change within {PENDING_SECONDS_MAX} s; check the object itself.",
             finished_at=timezone.now(),
         )
     )

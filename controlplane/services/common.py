@@ -1,40 +1,38 @@
-"""What all services share: the refusal, the actor, and how a change row is written.
+"""Helpers of all services: the required reason, and the change row of an operation or of a rejected operation.
 
-Law: a refusal says what was refused, why, and what would make it possible. Called by services only (Refused also by doors).
+Invariant: a rejection names the operation, the reason, and what would make the operation possible.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from django.utils import timezone
 
+from controlplane.domain.errors import AlreadyExists as AlreadyExists
+from controlplane.domain.errors import Rejected as Rejected
 from controlplane.models import Change
 from controlplane.models.change import Outcome
 
 
-class Refused(Exception):
-    """`field` names the input at fault ("" = none: the state of the cluster is, and trying later may do)."""
-
-    def __init__(self, reason: str, field: str = "") -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.field = field
-
-
-def needs_reason(why: str) -> None:
-    """Raises Refused where a costly act comes without one. Doors ask it for acts of people; what clients and the house do has none to give."""
-    if not why.strip():
-        raise Refused("Give a reason: it is kept in the audit, for whoever asks later why this was done.", "why")
+def needs_reason(comment: str) -> None:
+    """Raises Rejected for a costly operation without a reason. The API and the console require one from people. Clients and Weir's own processes give
+    none."""
+    if not comment.strip():
+        raise Rejected("Give a reason; it is recorded in the audit log.", "comment")
 
 
 def record(
-    who: str,
+    actor: str,
     verb: str,
     object_kind: str,
     object_name: str,
     *,
-    why: str = "",
+    comment: str = "",
     before: Any = None,
     after: Any = None,
     object_id: str = "",
@@ -42,13 +40,13 @@ def record(
     outcome: Outcome = Outcome.PENDING,
     detail: str = "",
 ) -> Change:
-    """Write the change row of an act, inside the act's own transaction."""
+    """Write the change row of an operation, in the transaction of the operation."""
     return Change.objects.create(
-        who=who,
+        actor=actor,
         verb=verb,
         object_kind=object_kind,
         object_name=object_name,
-        why=why,
+        comment=comment,
         before=before,
         after=after,
         object_id=object_id,
@@ -60,17 +58,94 @@ def record(
 
 
 def record_refusal(
-    who: str, verb: str, object_kind: str, object_name: str, refused: Refused, *, why: str = "", after: Any = None
+    actor: str,
+    verb: str,
+    object_kind: str,
+    object_name: str,
+    refused: Rejected,
+    *,
+    comment: str = "",
+    after: Any = None,
 ) -> None:
-    """A refused act leaves a row too. Must be called outside the transaction that the refusal rolled back."""
+    """Write the change row of a rejected operation. Must run outside the transaction that the rejection rolled back."""
     record(
-        who, verb, object_kind, object_name,
-        why=why, after=after, outcome=Outcome.REFUSED, detail=refused.reason,
-    )  # fmt: skip
+        actor,
+        verb,
+        object_kind,
+        object_name,
+        comment=comment,
+        after=after,
+        outcome=Outcome.REFUSED,
+        detail=refused.reason,
+    )
+
+
+@contextmanager
+def recorded_refusals(
+    actor: str, verb: str, object_kind: str, object_name: str, *, comment: str = "", after: Any = None
+) -> Iterator[None]:
+    """Write a change row for a Rejected that the block raises. The transaction must be inside the block, so that its rollback keeps the change
+    row."""
+    try:
+        yield
+    except Rejected as refused:
+        record_refusal(actor, verb, object_kind, object_name[:255], refused, comment=comment, after=after)
+        raise
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Arguments = Mapping[str, Any]
+"""Arguments of one call by parameter name, defaults included."""
+
+
+def audited(
+    verb: str,
+    name: str | Callable[[Arguments], str],
+    *,
+    kind: str = "",
+    after: Callable[[Arguments], Any] | None = None,
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorator of a service with the parameters `actor` and `comment`: writes a change row for a Rejected that the service raises
+    (`recorded_refusals`).
+
+    `name`: the object's name, as a format of the parameters ("{topic}-{partition}") or a function of the arguments. `after`: what was requested.
+    `kind`: the object's kind, if it is not the first part of `verb`. The service itself records a success, in its transaction.
+    """
+
+    def decorate(service: Callable[P, T]) -> Callable[P, T]:
+        signature = inspect.signature(service)
+
+        @wraps(service)
+        def run(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return service(*args, **kwargs)
+            except Rejected as refused:
+                bound = signature.bind(*args, **kwargs)
+                bound.apply_defaults()
+                given = bound.arguments
+                text = name.format_map(given) if isinstance(name, str) else name(given)
+                asked = after(given) if after is not None else None
+                object_kind = kind or verb.partition(".")[0]
+                record_refusal(
+                    given["actor"],
+                    verb,
+                    object_kind,
+                    text[:255],
+                    refused,
+                    comment=given.get("comment", ""),
+                    after=asked,
+                )
+                raise
+
+        return run
+
+    return decorate
 
 
 def finish_changes(object_id: str, generation: int | None, outcome: Outcome, detail: str = "") -> int:
-    """Fill in the outcome of pending changes of this object up to `generation` (None = all). Once only; returns how many."""
+    """Set the outcome of pending changes of this object up to `generation` (None = all). An outcome is set only one time. Returns the number of
+    rows."""
     rows = Change.objects.filter(object_id=object_id, outcome=Outcome.PENDING)
     if generation is not None:
         rows = rows.filter(generation__lte=generation)

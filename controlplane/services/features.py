@@ -1,6 +1,6 @@
-"""Features that the metadata log has finalised, remembered for the day when it is lost (`manage.py rebuild`).
+"""Finalised features of the metadata log, stored for a rebuild of a lost log (`manage.py rebuild`).
 
-Law: the log decides; a row follows it, and counts only for a log that says nothing of its feature. Called by the controller's database thread.
+Invariant: the log takes precedence. A row is a copy of the log's level, used only for a log without an entry for the feature.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from controlplane.models import Feature
 
 
 def remember(name: str, level: int, epoch: int) -> None:
-    """As the controller of `epoch` has it in the log. A later controller's word stays."""
+    """Store the level that the controller of `epoch` has in the log. A level stored by a later controller stays."""
     row, made = Feature.objects.get_or_create(name=name, defaults={"level": level, "controller_epoch": epoch})
     if not made and (row.level, row.controller_epoch) != (level, epoch):
         Feature.objects.filter(pk=name, controller_epoch__lte=epoch).update(level=level, controller_epoch=epoch)

@@ -1,17 +1,17 @@
-"""What can be done to a consumer group. Law: asks the cluster, reads back, records. The only service that talks to brokers, with a
-deadline; called by the API and the console's forms."""
+"""Deletion of a consumer group: sends the request to the coordinator with a deadline, reads the result back, and records the operation."""
 
 from __future__ import annotations
 
 from controlplane.models import ConsumerGroup
 from controlplane.models.change import Outcome
-from controlplane.services.common import Refused, record, record_refusal
+from controlplane.services.common import Rejected, record, recorded_refusals
 
 
-def delete_group(group_id: str, *, who: str, why: str = "") -> Outcome:
+def delete_group(group_id: str, *, actor: str, comment: str = "") -> Outcome:
     """Delete an empty group with its committed offsets. Returns confirmed, or unknown when the cluster did not answer in time.
-    Raises Refused when it has members, is not there, or the coordinator refuses."""
-    from controlplane import kafka
+    Raises Rejected when the group has members, does not exist, or the coordinator refuses."""
+    from controlplane.clients import kafka
+    from controlplane.clients.connection import Declined, NoAnswer
 
     row = ConsumerGroup.objects.filter(pk=group_id).first()
     before = None
@@ -20,24 +20,27 @@ def delete_group(group_id: str, *, who: str, why: str = "") -> Outcome:
             "state": row.state,
             "offsets": {f"{p.topic}-{p.index}": p.committed for p in row.partitions.all() if p.committed is not None},
         }
-    try:
+    with recorded_refusals(actor, "group.delete", "group", group_id[:255], comment=comment):
         if row is not None and row.member_count:
-            raise Refused(
+            raise Rejected(
                 f"Group {group_id!r} has {row.member_count} members; stop its consumers first, or their offsets would be lost."
             )
         try:
             kafka.delete_group(group_id)
-        except kafka.NoAnswer as e:
+        except NoAnswer as e:
             record(
-                who, "group.delete", "group", group_id[:255],
-                why=why, before=before, outcome=Outcome.UNKNOWN, detail=str(e),
-            )  # fmt: skip
+                actor,
+                "group.delete",
+                "group",
+                group_id[:255],
+                comment=comment,
+                before=before,
+                outcome=Outcome.UNKNOWN,
+                detail=str(e),
+            )
             return Outcome.UNKNOWN
-        except kafka.Declined as e:
-            raise Refused(f"Group {group_id!r} was not deleted: {e}") from e
-    except Refused as refused:
-        record_refusal(who, "group.delete", "group", group_id[:255], refused, why=why)
-        raise
+        except Declined as e:
+            raise Rejected(f"Group {group_id!r} was not deleted: {e}") from e
     ConsumerGroup.objects.filter(pk=group_id).delete()
-    record(who, "group.delete", "group", group_id[:255], why=why, before=before, outcome=Outcome.CONFIRMED)
+    record(actor, "group.delete", "group", group_id[:255], comment=comment, before=before, outcome=Outcome.CONFIRMED)
     return Outcome.CONFIRMED

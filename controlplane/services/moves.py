@@ -1,13 +1,13 @@
-"""Moves, as an operator orders them: approve, start, pause, resume, cancel, roll back, throttle. Laws: the state changes by compare-and-set on
-(id, state, version), with a row that says who and why; throttles are recorded when started, before any effect; what may be done is decided
-in `controlplane.moves`; what overrides a safety refusal begins by a second person's approval alone (`proposals`). Called by the API and the
-console. Must not come in: how a move is planned (`planning`) or goes on by itself (`advancing`), what clients of brokers ask for
-(`reassignments`).
-"""
+"""Operations on moves: approve, start, pause, resume, cancel, roll back, throttle.
+
+Invariants: the state changes by compare-and-set on (id, state, version), with a change row that names the actor and the reason. Throttles are
+recorded at the start, before any effect. `controlplane.domain.move` decides which operations are allowed. A move that overrides a safety refusal
+starts only by the approval of a second person (`proposals`). Does not contain planning (`move_planning`), automatic progress (`move_worker`) or
+requests of Kafka clients (`reassignments`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -15,163 +15,168 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from brokerd.cluster.cordons import cordoned
-from controlplane import moves as core
-from controlplane.bulk import read_many
+from controlplane.db.bulk import read_many
+from controlplane.domain import move_revert
+from controlplane.domain.throttle import Adaptive
 from controlplane.models import Broker, Move, MovePartition, Partition, Topic
 from controlplane.models.change import Outcome
 from controlplane.models.move import FINISHED_STATES, MoveState, PartState
-from controlplane.services import schedules, speeds, throttles
-from controlplane.services.advancing import alive, apply_steps, transition, views_of
-from controlplane.services.common import Refused, record, record_refusal
-from controlplane.services.planning import known_scope as known_scope
-from controlplane.services.planning import plan_move as plan_move
-from controlplane.services.planning import preview_move as preview_move
-from controlplane.services.sums import keep
+from controlplane.selectors import move_windows
+from controlplane.services import adaptive_throttle, throttles, worker_queue
+from controlplane.services.adaptive_throttle import Bounds
+from controlplane.services.common import Rejected, record, recorded_refusals
+from controlplane.services.move_planning import parse_scope as parse_scope
+from controlplane.services.move_planning import plan_move as plan_move
+from controlplane.services.move_planning import preview_move as preview_move
+from controlplane.services.move_totals import keep
+from controlplane.services.move_worker import alive, apply_steps, transition, views_of
 
 PLACED_COLUMNS = ("topic_id", "topic_name", "partition", "replicas_from", "replicas_to", "read_generation")
-UNTOUCHED = Q(state="waiting", ordered_at__isnull=True)
+UNTOUCHED = Q(state=PartState.WAITING, ordered_at__isnull=True)
 
 
-def approve_move(move_id: int, *, who: str, why: str = "", second: bool = False) -> Move:
-    """planned -> approved. Raises Refused in another state, and for a move that overrides a safety refusal unless two people want it
-    (`second`: said by `overrides` alone)."""
-    with _refusals(move_id, "move.approve", who, why):
+def approve_move(move_id: int, *, actor: str, comment: str = "", second: bool = False) -> Move:
+    """planned -> approved. Raises Rejected in another state. Also raises it for a move that overrides a safety refusal, unless two people approve it
+    (`second`: set by `overrides` alone)."""
+    with recorded_refusals(actor, "move.approve", "move", str(move_id), comment=comment):
         move = _get(move_id)
         if move.overrides and not second:
-            raise Refused(_alone(move))
-    return _transition(move_id, "move.approve", {MoveState.PLANNED}, MoveState.APPROVED, who, why)
+            raise Rejected(_alone(move))
+    return _transition(move_id, "move.approve", {MoveState.PLANNED}, MoveState.APPROVED, actor, comment)
 
 
-def start_move(move_id: int, *, who: str, why: str = "") -> Move:
-    """planned or approved -> running. The worker advances it from there. Raises Refused when a partition changed since planning, and for a
-    move that overrides a safety refusal and is not approved by a second person. Without a reason of its own it has the plan's."""
-    with _refusals(move_id, "move.start", who, why):
+def start_move(move_id: int, *, actor: str, comment: str = "") -> Move:
+    """planned or approved -> running. From then on the worker advances the move. Raises Rejected when a partition changed since planning, and for a
+    move that overrides a safety refusal without the approval of a second person. Without `comment`, the reason of the plan is recorded."""
+    with recorded_refusals(actor, "move.start", "move", str(move_id), comment=comment):
         move = _get(move_id)
-        why = why or move.why
+        comment = comment or move.comment
         if move.overrides and move.state == MoveState.PLANNED:
-            raise Refused(_alone(move))
-        if (closed := schedules.closed(move)) is not None:
-            raise Refused(f"{closed} Approve it, and it begins then by itself; or change its window.")
+            raise Rejected(_alone(move))
+        if (closed := move_windows.closed(move)) is not None:
+            raise Rejected(f"{closed} Approve the move, and it starts automatically then; or change its window.")
         parts = list(read_many(move.parts.all(), PLACED_COLUMNS))
         _unchanged(parts)
         _open(parts)
         if move.throttle_bytes_per_s is not None:
             _throttleable(move)
         topics, placements = {p[0] for p in parts}, {p[3:5] for p in parts}
-        held = throttles.in_force(topics, {b for old, new in placements for b in (*old, *new)})
-        Move.objects.filter(pk=move.pk, started_at__isnull=True).update(throttles_before=held)
+        before = throttles.in_force(topics, {b for old, new in placements for b in (*old, *new)})
+        Move.objects.filter(pk=move.pk, started_at__isnull=True).update(throttles_before=before)
     return _transition(
-        move_id, "move.start", {MoveState.PLANNED, MoveState.APPROVED}, MoveState.RUNNING, who, why, started=True
+        move_id, "move.start", {MoveState.PLANNED, MoveState.APPROVED}, MoveState.RUNNING, actor, comment, started=True
     )
 
 
 def _alone(move: Move) -> str:
     return (
-        f"Move {move.pk} overrides a safety refusal ({move.overrides[0]}) Nobody does that alone: propose it (kind move.approve, "
+        f"Move {move.pk} overrides a safety check ({move.overrides[0]}) This needs a second person: propose it (kind move.approve, "
         f"target {move.pk}), and another operator approves."
     )
 
 
 Placed = tuple[Any, ...]
-"""A part's PLACED_COLUMNS."""
+"""PLACED_COLUMNS of a partition."""
 
 
 def _unchanged(parts: Sequence[Placed]) -> None:
-    """Raises Refused when a partition is not as it was when the move was planned."""
+    """Raises Rejected when a partition is not as it was when the move was planned."""
     columns = ("topic_id", "index", "assignment_generation", "replicas")
     rows = Partition.objects.filter(topic_id__in={p[0] for p in parts}).order_by()
     seen = {(t, i): (g, r) for t, i, g, r in read_many(rows, columns)}
     for topic_id, name, index, _, _, read in parts:
         if (topic_id, index) not in seen:
-            raise Refused(f"{name}-{index} is gone from the cluster; plan the move again.")
+            raise Rejected(f"{name}-{index} no longer exists in the cluster; plan the move again.")
         generation, replicas = seen[topic_id, index]
         if generation != read:
-            raise Refused(
-                f"{name}-{index} was placed anew since the move was planned (generation {read}, now {generation}, "
+            raise Rejected(
+                f"{name}-{index} was reassigned since the move was planned (generation {read}, now {generation}, "
                 f"replicas {list(replicas)}); plan the move again."
             )
 
 
 def _open(parts: Sequence[Placed]) -> None:
-    """Raises Refused when a broker that would get a copy was cordoned since the move was planned."""
+    """Raises Rejected when a broker that would get a replica was cordoned since the move was planned."""
     aside = {b.broker_id for b in Broker.objects.all() if cordoned(b.configs)}
     for _, name, index, old, new, _ in parts if aside else ():
         if closed := sorted(aside & set(new) - set(old)):
-            raise Refused(
-                f"{name}-{index} would copy to broker {closed[0]}, which was cordoned since; uncordon it, or plan the move again."
+            raise Rejected(
+                f"{name}-{index} would copy to broker {closed[0]}, which has been cordoned since; uncordon it, or plan the move again."
             )
 
 
-def pause_move(move_id: int, *, who: str, why: str = "") -> Move:
-    """running -> paused: no further copy begins, orders no controller has taken are withdrawn; copies under way finish."""
-    return _transition(move_id, "move.pause", {MoveState.RUNNING}, MoveState.PAUSED, who, why, withdraw=True)
+def pause_move(move_id: int, *, actor: str, comment: str = "") -> Move:
+    """running -> paused. No further copy starts, and orders that no controller has applied are withdrawn. Copies in flight finish."""
+    return _transition(move_id, "move.pause", {MoveState.RUNNING}, MoveState.PAUSED, actor, comment, withdraw=True)
 
 
-def resume_move(move_id: int, *, who: str, why: str = "") -> Move:
-    """paused -> running. Raises Refused in another state, and while its window is closed."""
-    with _refusals(move_id, "move.resume", who, why):
-        if (closed := schedules.closed(_get(move_id))) is not None:
-            raise Refused(f"{closed} Change its window, or take it away, to go on now.")
-    return _transition(move_id, "move.resume", {MoveState.PAUSED}, MoveState.RUNNING, who, why)
+def resume_move(move_id: int, *, actor: str, comment: str = "") -> Move:
+    """paused -> running. Raises Rejected in another state, and while the window of the move is closed."""
+    with recorded_refusals(actor, "move.resume", "move", str(move_id), comment=comment):
+        if (closed := move_windows.closed(_get(move_id))) is not None:
+            raise Rejected(f"{closed} Change or remove the window to continue now.")
+    return _transition(move_id, "move.resume", {MoveState.PAUSED}, MoveState.RUNNING, actor, comment)
 
 
-def cancel_move(move_id: int, *, who: str, why: str = "") -> Move:
-    """Waiting parts stay, parts in flight return to their recorded placement, parts that arrived stay. Raises Refused when a part in
-    flight has no old replica alive and in sync. A move that was never started is cancelled at once."""
-    with _refusals(move_id, "move.cancel", who, why), transaction.atomic():
+def cancel_move(move_id: int, *, actor: str, comment: str = "") -> Move:
+    """Waiting partitions stay, partitions in flight return to their recorded placement, finished partitions stay. Raises Rejected when a partition in
+    flight has no old replica that is alive and in sync. A move that was never started is cancelled at once."""
+    with recorded_refusals(actor, "move.cancel", "move", str(move_id), comment=comment), transaction.atomic():
         move = _get(move_id)
         if move.state in (MoveState.PLANNED, MoveState.APPROVED):
-            move = _set_state(move, MoveState.CANCELLED, who, why, finished=True)
-            move.parts.update(active=False, state=PartState.UNTOUCHED, version=F("version") + 1)
+            move = _set_state(move, MoveState.CANCELLED, actor, comment, finished=True)
+            move.parts.update(active=False, state=PartState.SKIPPED, version=F("version") + 1)
             keep(move.pk)
-            _record(move, "move.cancel", who, why, outcome=Outcome.CONFIRMED)
+            _record(move, "move.cancel", actor, comment, outcome=Outcome.CONFIRMED)
             return move
         if move.state not in (MoveState.RUNNING, MoveState.PAUSED, MoveState.VERIFYING):
-            raise Refused(f"Move {move_id} is {move.state}; only a planned, running or paused move can be cancelled.")
+            raise Rejected(f"Move {move_id} is {move.state}; only a planned, running or paused move can be cancelled.")
         views = views_of(_touched(move))
-        if (problem := core.cancel_problem(views, alive())) is not None:
-            raise Refused(problem)
-        move = _set_state(move, MoveState.CANCELLING, who, why)
+        if (problem := move_revert.cancel_problem(views, alive())) is not None:
+            raise Rejected(problem)
+        move = _set_state(move, MoveState.CANCELLING, actor, comment)
         _leave_untouched(move)
-        apply_steps(move, core.cancel_steps(views))
-        _record(move, "move.cancel", who, why)
+        apply_steps(move, move_revert.cancel_steps(views))
+        _record(move, "move.cancel", actor, comment)
         return move
 
 
-def roll_back_move(move_id: int, *, who: str, why: str = "") -> Move:
-    """Return every touched partition to its recorded placement, in order. Possible while it runs and after it ended. Raises Refused
-    when another move holds one of the partitions, or when a part in flight has no old replica alive and in sync."""
-    with _refusals(move_id, "move.roll_back", who, why), transaction.atomic():
+def roll_back_move(move_id: int, *, actor: str, comment: str = "") -> Move:
+    """Return every submitted partition to its recorded placement, in order. Possible while the move runs and after its end. Raises Rejected when
+    another move contains one of the partitions, or when a partition in flight has no old replica that is alive and in sync."""
+    with recorded_refusals(actor, "move.roll_back", "move", str(move_id), comment=comment), transaction.atomic():
         move = _get(move_id)
         if move.state in (MoveState.PLANNED, MoveState.APPROVED, MoveState.ROLLED_BACK, MoveState.ROLLING_BACK):
-            raise Refused(f"Move {move_id} is {move.state}; there is nothing to roll back.")
+            raise Rejected(f"Move {move_id} is {move.state}; it cannot be rolled back.")
         views = views_of(_touched(move))
-        if (problem := core.cancel_problem(views, alive())) is not None:
-            raise Refused(problem)
+        if (problem := move_revert.cancel_problem(views, alive())) is not None:
+            raise Rejected(problem)
         dead = sorted({b for v in views for b in v.replicas_from} - alive())
-        if dead and any(v.state == "done" for v in views):
-            raise Refused(f"Broker {dead[0]} of the recorded placement is not alive; start it first.")
-        move = _set_state(move, MoveState.ROLLING_BACK, who, why)
+        if dead and any(v.state == PartState.DONE for v in views):
+            raise Rejected(f"Broker {dead[0]} of the previous assignment is not alive; start it first.")
+        move = _set_state(move, MoveState.ROLLING_BACK, actor, comment)
         Move.objects.filter(pk=move.pk).update(finished_at=None)
         try:
             with transaction.atomic():
                 _leave_untouched(move)
-                apply_steps(move, core.roll_back_steps(views))
+                apply_steps(move, move_revert.roll_back_steps(views))
         except IntegrityError:
-            raise Refused(f"Another move holds partitions of move {move_id}; cancel it or wait for its end.") from None
-        _record(move, "move.roll_back", who, why)
+            raise Rejected(
+                f"Another move is changing partitions of move {move_id}; cancel that move, or wait until it ends."
+            ) from None
+        _record(move, "move.roll_back", actor, comment)
         return move
 
 
 def _touched(move: Move) -> list[MovePartition]:
-    """Parts that were ever ordered: all that cancelling or rolling back has to think about."""
-    return list(move.parts.exclude(UNTOUCHED).exclude(state="untouched").order_by("id"))
+    """Partitions that were ever submitted: cancelling and rolling back concern only these."""
+    return list(move.parts.exclude(UNTOUCHED).exclude(state=PartState.SKIPPED).order_by("id"))
 
 
 def _leave_untouched(move: Move) -> None:
-    """In one stroke: a move may have a hundred thousand parts that never began."""
+    """One UPDATE for all waiting partitions: a move may have a hundred thousand that never started."""
     move.parts.filter(UNTOUCHED).update(
-        state=PartState.UNTOUCHED,
+        state=PartState.SKIPPED,
         wanted=F("replicas_from"),
         active=False,
         finished_at=timezone.now(),
@@ -180,48 +185,48 @@ def _leave_untouched(move: Move) -> None:
 
 
 def throttle_move(
-    move_id: int, bytes_per_s: int | None, *, adaptive: Mapping[str, int] | None = None, who: str, why: str = ""
+    move_id: int, bytes_per_s: int | None, *, adaptive: Bounds | None = None, actor: str, comment: str = ""
 ) -> Move:
-    """Slower or faster, or not held back at all (None), also while it copies: brokers hear of it in the metadata log. `adaptive`: {"cap",
-    "floor"} in bytes/s, between which it then follows the producers' p99, beginning at the floor (`speeds`). Raises Refused."""
+    """Change the throttle or remove it (None), also during copying: brokers read it from the metadata log. `adaptive`: bounds in bytes/s.
+    Between these the rate follows the producers' p99, starting at the floor (`adaptive_throttle`). Raises Rejected."""
     if adaptive is not None:
-        bytes_per_s = speeds.floor_of(adaptive)
-    with _refusals(move_id, "move.throttle", who, why), transaction.atomic():
+        bytes_per_s = adaptive_throttle.floor_of(adaptive)
+    with recorded_refusals(actor, "move.throttle", "move", str(move_id), comment=comment), transaction.atomic():
         move = _get(move_id)
         throttles.check(bytes_per_s)
         if move.state in FINISHED_STATES:
-            raise Refused(f"Move {move_id} is {move.state}; there is nothing to throttle.")
+            raise Rejected(f"Move {move_id} is {move.state}; its throttle cannot be changed.")
         before = move.throttle_bytes_per_s
         if before == bytes_per_s and adaptive is None and move.adaptive is None:
-            _record(move, "move.throttle", who, why, before=before, after=bytes_per_s, outcome=Outcome.UNCHANGED)
+            _record(move, "move.throttle", actor, comment, before=before, after=bytes_per_s, outcome=Outcome.UNCHANGED)
             return move
         if bytes_per_s is not None:
             _throttleable(move)
         changed = Move.objects.filter(pk=move.pk, state=move.state, version=move.version).update(
             throttle_bytes_per_s=bytes_per_s,
-            adaptive=None if adaptive is None else {"cap": adaptive["cap"], "floor": bytes_per_s},
+            adaptive=None if adaptive is None or bytes_per_s is None else Adaptive(adaptive.cap, bytes_per_s),
             throttled=move.throttled or bytes_per_s is not None,
             needs_bytes_per_s=None,
             version=F("version") + 1,
         )
         if not changed:
-            raise Refused(f"Move {move.pk} changed in this moment; look at it again.")
+            raise Rejected(f"Move {move.pk} was changed concurrently; reload and try again.")
         throttles.refresh()
-        after = bytes_per_s if adaptive is None else dict(adaptive)
-        _record(move, "move.throttle", who, why, before=before, after=after, outcome=Outcome.CONFIRMED)
+        after = bytes_per_s if adaptive is None else {"cap": adaptive.cap, "floor": bytes_per_s}
+        _record(move, "move.throttle", actor, comment, before=before, after=after, outcome=Outcome.CONFIRMED)
         return Move.objects.get(pk=move.pk)
 
 
 def _throttleable(move: Move) -> None:
-    """Raises Refused for topics that live in the cluster only: their configs cannot be changed from here."""
+    """Raises Rejected for topics that exist in the cluster only: the console cannot change their configs."""
     topic_ids = set(move.parts.values_list("topic_id", flat=True))
     strange = topic_ids - set(
         Topic.objects.filter(id__in=topic_ids, deleted_at__isnull=True).values_list("id", flat=True)
     )
     if strange:
         name = move.parts.filter(topic_id__in=strange).values_list("topic_name", flat=True).first()
-        raise Refused(
-            f"Topic {name!r} lives in the cluster but not in the database (drift), so it cannot be throttled; adopt it first.",
+        raise Rejected(
+            f"Topic {name!r} exists in the cluster but not in the database (drift), so it cannot be throttled; adopt it first.",
             "throttle_bytes_per_s",
         )
 
@@ -229,7 +234,7 @@ def _throttleable(move: Move) -> None:
 def _get(move_id: int) -> Move:
     move = Move.objects.filter(pk=move_id).first()
     if move is None:
-        raise Refused(f"There is no move {move_id}.")
+        raise Rejected(f"Move {move_id} does not exist.")
     return move
 
 
@@ -238,67 +243,62 @@ def _transition(
     verb: str,
     allowed: set[MoveState],
     to: MoveState,
-    who: str,
-    why: str,
+    actor: str,
+    comment: str,
     started: bool = False,
     withdraw: bool = False,
 ) -> Move:
-    with _refusals(move_id, verb, who, why), transaction.atomic():
+    with recorded_refusals(actor, verb, "move", str(move_id), comment=comment), transaction.atomic():
         move = _get(move_id)
         if move.state not in allowed:
-            raise Refused(
+            raise Rejected(
                 f"Move {move_id} is {move.state}; this needs it to be {' or '.join(sorted(s.value for s in allowed))}."
             )
-        move = _set_state(move, to, who, why, started=started)
+        move = _set_state(move, to, actor, comment, started=started)
         if withdraw:
-            move.parts.filter(state__in=(PartState.ORDERED, PartState.SEEDING)).update(
+            move.parts.filter(state__in=(PartState.SUBMITTED, PartState.BOOTSTRAPPING)).update(
                 state=PartState.WAITING, version=F("version") + 1
             )
-        _record(move, verb, who, why, outcome=Outcome.PENDING if started else Outcome.CONFIRMED)
+        _record(move, verb, actor, comment, outcome=Outcome.PENDING if started else Outcome.CONFIRMED)
         return move
 
 
-def _set_state(move: Move, to: MoveState, who: str, why: str, *, started: bool = False, finished: bool = False) -> Move:
+def _set_state(
+    move: Move, to: MoveState, actor: str, comment: str, *, started: bool = False, finished: bool = False
+) -> Move:
     values: dict[str, Any] = {"state": to, "version": F("version") + 1, "needs_bytes_per_s": None, "resumes_at": None}
     values |= {"waits_for": "", "sums": None}
     if to in (MoveState.CANCELLING, MoveState.ROLLING_BACK):
-        values |= {"samples": [], "bytes_per_s": None, "ends_in_s_min": None, "ends_in_s_max": None}
+        values |= {"samples": (), "bytes_per_s": None, "ends_in_s_min": None, "ends_in_s_max": None}
     if started:
         values["started_at"] = timezone.now()
     if finished:
         values["finished_at"] = timezone.now()
     if not Move.objects.filter(pk=move.pk, state=move.state, version=move.version).update(**values):
-        raise Refused(f"Move {move.pk} changed in this moment; look at it again.")
-    transition(move, to, who, why)
+        raise Rejected(f"Move {move.pk} was changed concurrently; reload and try again.")
+    transition(move, to, actor, comment)
+    worker_queue.advance_on_commit("controlplane.advance_move", move.pk)
     return Move.objects.get(pk=move.pk)
-
-
-class _refusals:
-    """A refused act leaves a change row, written outside the transaction that it rolled back."""
-
-    def __init__(self, move_id: int, verb: str, who: str, why: str) -> None:
-        self.args = (who, verb, "move", str(move_id))
-        self.why = why
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Refused):
-            record_refusal(*self.args, error, why=self.why)
 
 
 def _record(
     move: Move,
     verb: str,
-    who: str,
-    why: str,
+    actor: str,
+    comment: str,
     *,
     before: Any = None,
     after: Any = None,
     outcome: Outcome = Outcome.PENDING,
 ) -> None:
     record(
-        who, verb, "move", str(move.pk),
-        why=why, before=before, after=after, object_id=f"move-{move.pk}", outcome=outcome,
-    )  # fmt: skip
+        actor,
+        verb,
+        "move",
+        str(move.pk),
+        comment=comment,
+        before=before,
+        after=after,
+        object_id=f"move-{move.pk}",
+        outcome=outcome,
+    )

@@ -1,7 +1,7 @@
-"""What can be proposed: each kind of act that overrides a safety refusal, what both people are shown of it, and how it is carried out.
+"""Kinds of operations that override a safety refusal: the view of both people, and the operation itself.
 
-Law: one line of the table per kind; what is shown rests on rows and is the same for both people; carrying out twice does no more than once.
-Called by `proposals` alone. Must not come in: who may approve (`proposals`).
+Invariants: the table has one line per kind. The shown facts come from rows and are the same for both people. A repeated operation has no further
+effect. Does not contain: permission to approve (`proposals`).
 """
 
 from __future__ import annotations
@@ -11,33 +11,37 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from brokerd.cluster.model import REPLACED
 from controlplane.models import Broker, Change, Move, Partition
 from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState
+from controlplane.models.proposal import ProposalKind
 from controlplane.services import moves, tails
-from controlplane.services.common import Refused, record
-from controlplane.services.proposals import Act, Kind, Shown
+from controlplane.services.common import Rejected, record
+from controlplane.services.proposal_kinds import Act, ProposalHandler, Shown
 
 PART_OF_DIGEST = ("topic_id", "partition", "replicas_from", "replicas_to", "read_generation")
 
 
-# -- a move that goes against a safety refusal: target is its number; arguments {"start": begin at once} -----------------------
+# -- a move that overrides a safety refusal: the target is its number; arguments {"start": start at once} ----------------------
 
 
 def _show_move(target: str, arguments: Mapping[str, Any]) -> Shown:
     move = _move(target)
     if not move.overrides:
-        raise Refused(f"Move {target} overrides nothing; approve or start it without a second person.", "target")
+        raise Rejected(
+            f"Move {target} overrides no safety check; approve or start it without a second person.", "target"
+        )
     if move.state != MoveState.PLANNED:
-        raise Refused(f"Move {target} is {move.state}; only a planned one can be proposed.", "target")
+        raise Rejected(f"Move {target} is {move.state}; only a planned move can be proposed.", "target")
     digest = hashlib.sha256()
     for row in move.parts.order_by("id").values_list(*PART_OF_DIGEST):
         digest.update(json.dumps([str(row[0]), *row[1:]]).encode())
-    begin = "It begins at once." if arguments.get("start") else "It may be started from then on."
+    begin = "The move starts immediately." if arguments.get("start") else "The move can be started after the approval."
     count = move.parts.count()
     return Shown(
-        f"Move {target} against a safety refusal",
-        (*move.overrides, f"It moves {count} partition{'' if count == 1 else 's'}. {begin}"),
+        f"Move {target}, overriding a safety check",
+        (*move.overrides, f"The move changes {count} partition{'' if count == 1 else 's'}. {begin}"),
         {"move": move.pk, "plan": digest.hexdigest(), "throttle_bytes_per_s": move.throttle_bytes_per_s},
     )
 
@@ -45,65 +49,68 @@ def _show_move(target: str, arguments: Mapping[str, Any]) -> Shown:
 def _approve_move(act: Act) -> tuple[Outcome, str]:
     move = _move(act.target)
     if move.state == MoveState.PLANNED:
-        move = moves.approve_move(move.pk, who=act.who, why=act.why, second=True)
+        move = moves.approve_move(move.pk, actor=act.actor, comment=act.comment, second=True)
     elif move.state != MoveState.APPROVED:
         return Outcome.UNCHANGED, f"Move {move.pk} is {move.state} already."
     if act.arguments.get("start"):
-        moves.start_move(move.pk, who=act.who, why=act.why)
-        return Outcome.CONFIRMED, f"Move {move.pk} is approved and has begun."
+        moves.start_move(move.pk, actor=act.actor, comment=act.comment)
+        return Outcome.CONFIRMED, f"Move {move.pk} is approved and has started."
     return Outcome.CONFIRMED, f"Move {move.pk} is approved."
 
 
 def _move(target: str) -> Move:
     move = Move.objects.filter(pk=int(target)).first() if target.isdigit() else None
     if move is None:
-        raise Refused(f"There is no move {target!r}.", "target")
+        raise Rejected(f"Move {target!r} does not exist.", "target")
     return move
 
 
-# -- a cut, which deletes what retention has not deleted yet: target is the move; arguments {"confirm": the name, typed} ------------
+# -- deletion of records before retention deletes them: the target is the move; arguments {"confirm": the typed name} ---------------
 
 
 def _show_cut(target: str, arguments: Mapping[str, Any]) -> Shown:
     move = _move(target)
-    preview = tails.cut_preview(move.pk)
+    preview = tails.deletion_preview(move.pk)
     if preview.problem is not None:
-        raise Refused(preview.problem, "target")
+        raise Rejected(preview.problem, "target")
     if str(arguments.get("confirm", "")).strip() != preview.confirm:
-        raise Refused(f"Type {preview.confirm!r} to confirm what is deleted.", "confirm")
+        raise Rejected(f"Type {preview.confirm!r} to confirm what is deleted.", "confirm")
     groups = sorted({g.group_id for g in preview.groups})
     below = {f"{p.topic}-{p.partition}": p.end for p in preview.parts}
     lines = [
-        f"{name}: every record below offset {end} is deleted, for everybody, as by DeleteRecords."
+        f"{name}: every record below offset {end} is deleted for all consumers, as by DeleteRecords."
         for name, end in below.items()
     ]
-    lines += [f"Group {g} has not read all of it." for g in groups]
+    lines += [f"Group {g} has not read all of these records." for g in groups]
     return Shown(
-        f"Cut move {move.pk}",
-        (*_first(lines, "lines"), "Whether others read there without a group (Spark, consumers with their own offsets) is unknown. Nothing takes this back."),
+        f"Delete old records of move {move.pk}",
+        (
+            *_first(lines, "lines"),
+            "Consumers without committed offsets, for example Spark, are unknown. The deletion cannot be undone.",
+        ),
         {"move": move.pk, "deleted_below": below, "groups_behind": groups},
         tuple(_first(preview.sentences(), "figures")),
-    )  # fmt: skip
+    )
 
 
 def _cut(act: Act) -> tuple[Outcome, str]:
     move = _move(act.target)
     if (
-        Change.objects.filter(verb="move.cut", object_id=f"move-{move.pk}", why=act.why)
+        Change.objects.filter(verb="move.delete_records", object_id=f"move-{move.pk}", comment=act.comment)
         .exclude(outcome=Outcome.REFUSED)
         .exists()
     ):
-        return Outcome.UNCHANGED, f"Move {move.pk} was cut by this already."
-    cut = tails.cut_move(move.pk, below=act.facts["deleted_below"], who=act.who, why=act.why)
+        return Outcome.UNCHANGED, f"The old records of move {move.pk} were already deleted by this proposal."
+    cut = tails.delete_old_records(move.pk, below=act.facts["deleted_below"], actor=act.actor, comment=act.comment)
     whole = len(act.facts["deleted_below"])
     return (
         Outcome.CONFIRMED,
-        f"The old records of {cut} of {whole} partitions are being deleted; the move goes on by itself.",
+        f"The old records of {cut} of {whole} partitions are being deleted; the move continues automatically.",
     )
 
 
 LINES_MAX = 200
-"""Of partitions and groups named one by one to whoever decides: the facts have them all."""
+"""Partitions and groups listed by name in the shown lines. The facts contain all of them."""
 
 
 def _first(lines: Sequence[str], what: str) -> list[str]:
@@ -111,75 +118,80 @@ def _first(lines: Sequence[str], what: str) -> list[str]:
     return [*lines[:LINES_MAX], *([f"And {more} {what} more."] if more > 0 else [])]
 
 
-# -- an unclean election: target is topic-partition ----------------------------------------------------------------------------
+# -- an unclean leader election: the target is topic-partition -----------------------------------------------------------------
 
 
 def _offline(target: str) -> tuple[Partition, list[int]]:
-    """The partition, which has no leader, and its replicas whose brokers are alive."""
+    """The partition, which has no leader, and its replicas on live brokers."""
     topic, _, index = target.rpartition("-")
     row = None
     if index.isdigit():
         rows = Partition.objects.filter(topic__name=topic, index=int(index)).select_related("topic")
         row = rows.prefetch_related("replica_rows").first()
     if row is None:
-        raise Refused(f"There is no partition {target!r}.", "target")
+        raise Rejected(f"Partition {target!r} does not exist.", "target")
     if row.leader is not None:
-        raise Refused(f"{target} is led by broker {row.leader}; no other election is needed.", "target")
+        raise Rejected(f"{target} has leader {row.leader}; no election is needed.", "target")
     alive = set(Broker.objects.filter(alive=True).values_list("broker_id", flat=True))
     living = [b for b in row.replicas if b in alive]
     if not living:
-        raise Refused(f"None of {target}'s replicas {row.replicas} is alive; start one of their brokers first.")
+        raise Rejected(f"None of {target}'s replicas {row.replicas} is alive; start one of their brokers first.")
     return row, living
 
 
 def _show_election(target: str, arguments: Mapping[str, Any]) -> Shown:
     row, living = _offline(target)
     ends = {r.broker_id: r.end_offset for r in row.replica_rows.all()}
-    proven = sorted({*row.isr, *row.elr, *row.last_isr})
+    proven = sorted({*row.isr, *row.elr, *row.last_isr} - {REPLACED})
     lines = [
-        f"Nobody who can prove to hold all of it is alive: that were brokers {proven}."
+        f"No broker of the last in-sync replicas {proven} is alive."
         if proven
-        else "Nobody can prove to hold all of it.",
-        f"One of brokers {living} leads from then on, and every other copy is cut to its length.",
+        else "No replica is known to have all records.",
+        f"One of brokers {living} becomes the leader, and every other replica is truncated to its log end offset.",
     ]
     for b in living:
-        held, whole = ends.get(b), row.end_offset
-        if held is None or whole is None:
-            lines.append(f"Broker {b}: how much it holds is not known; what it lacks is lost for good.")
+        known, end = ends.get(b), row.end_offset
+        if known is None or end is None:
+            lines.append(f"Broker {b}: its log end offset is unknown; the records that it lacks are permanently lost.")
         else:
             lines.append(
-                f"Broker {b} was last seen at offset {held}: of {whole} known ones {max(0, whole - held)} and all written since would be lost."
+                f"Broker {b} was last seen at offset {known}: {max(0, end - known)} of {end} known records, and all records written since, would be lost."
             )
     facts = {
-        "replicas": row.replicas, "isr": row.isr, "elr": row.elr, "last_isr": row.last_isr, "alive": living,
+        "replicas": row.replicas,
+        "isr": row.isr,
+        "elr": row.elr,
+        "last_isr": row.last_isr,
+        "alive": living,
         "partition_epoch": row.partition_epoch,
-    }  # fmt: skip
-    return Shown(f"Unclean election of {target}", tuple(lines), facts)
+    }
+    return Shown(f"Unclean leader election of {target}", tuple(lines), facts)
 
 
 def _elect(act: Act) -> tuple[Outcome, str]:
-    from controlplane import kafka
+    from controlplane.clients import kafka
+    from controlplane.clients.connection import Declined, NoAnswer
 
     target = act.target
     topic, _, index = target.rpartition("-")
     try:
         needed = kafka.elect_uncleanly(topic, int(index))
         outcome, said = (
-            (Outcome.CONFIRMED, f"{target} is led again; see its partition page by whom.")
+            (Outcome.CONFIRMED, f"{target} has a leader again; see the partition page.")
             if needed
-            else (Outcome.UNCHANGED, f"{target} was led already.")
+            else (Outcome.UNCHANGED, f"{target} already had a leader.")
         )
-    except kafka.NoAnswer as e:
-        outcome, said = Outcome.UNKNOWN, f"No answer: {e} Look at the partition before it is proposed anew."
-    except kafka.Declined as e:
-        outcome, said = Outcome.REFUSED, f"The controller refused: {e}"
+    except NoAnswer as e:
+        outcome, said = Outcome.UNKNOWN, f"No response: {e} Check the partition before you propose the election again."
+    except Declined as e:
+        outcome, said = Outcome.REFUSED, f"The controller rejected the election: {e}"
     after = {"partition": int(index)}
-    record(act.who, "topic.elect", "topic", topic, why=act.why, after=after, outcome=outcome, detail=said)
+    record(act.actor, "topic.elect", "topic", topic, comment=act.comment, after=after, outcome=outcome, detail=said)
     return outcome, said
 
 
-KINDS: dict[str, Kind] = {
-    "move.approve": Kind("A move against a safety refusal", _show_move, _approve_move),
-    "move.cut": Kind("A cut: old records deleted before their time", _show_cut, _cut),
-    "election.unclean": Kind("An unclean election", _show_election, _elect),
+KINDS: dict[str, ProposalHandler] = {
+    ProposalKind.MOVE_APPROVE: ProposalHandler("A move that overrides a safety check", _show_move, _approve_move),
+    ProposalKind.MOVE_DELETE_RECORDS: ProposalHandler("A deletion of old records before retention", _show_cut, _cut),
+    ProposalKind.UNCLEAN_ELECTION: ProposalHandler("An unclean leader election", _show_election, _elect),
 }

@@ -1,8 +1,8 @@
-"""Moves without old data, as an operator orders them: which topics may, what it costs beside a copy, and the cut that does not wait for retention.
+"""Moves without old data: which topics qualify, what such a move costs compared with a full copy, and the deletion of old records before retention.
 
-Laws: a cut is DeleteRecords and is shown as such, with what each group would lose; it wants a reason, the name typed and a second person
-(`overrides` alone calls `cut_move`), and there is no way back from it; who reads without a group cannot be known, and is said to be unknown.
-Called by `services.moves`, `overrides`, the API and the console. Must not come in: how such a move goes on (`controlplane.tails`).
+Invariants: the deletion is DeleteRecords and is shown as such, with the loss of each group. It needs a reason, the typed name and a second person
+(`overrides` alone calls `delete_old_records`), and it cannot be undone. Readers without a group cannot be known and are reported as unknown.
+Does not contain the progress of such a move (`controlplane.domain.tail`).
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.db.models import F
 
-from controlplane import plan as planning
-from controlplane import tails as core
+from controlplane.domain import planner as planning
+from controlplane.domain import tail as core
+from controlplane.domain.move_types import MoveMode, PartView
 from controlplane.models import GroupPartition, Move, MovePartition, ObservedTopic
 from controlplane.models.change import Outcome
-from controlplane.models.move import MoveState
-from controlplane.moveparts import PartView
-from controlplane.services.advancing import apply_steps, views_of
-from controlplane.services.common import Refused, record, record_refusal
+from controlplane.models.move import MoveState, PartState
+from controlplane.services.common import Rejected, audited, record
+from controlplane.services.move_worker import apply_steps, views_of
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """A planned move in mode `tail`: bytes of old data it would copy (none, that is its point), seconds until the last of the old data has gone
-    by retention (None: by size, which nobody can foretell), why it cannot be (sentences)."""
+    """A planned move in mode `tail`: bytes of old data it would copy (none, by design), seconds until retention has deleted the last of the old data
+    (None: retention by size, which cannot be predicted), and why the move is not possible (sentences)."""
 
     bytes_to_copy: int
     ends_in_s: float | None
@@ -36,7 +36,8 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class GroupLoss:
-    """A group that has not read everything that would be deleted. `records`: at least so many; `committed` None: it has committed nothing here."""
+    """A group that has not read all records to be deleted. `records`: at least this many; `committed` None: no committed offset for this
+    partition."""
 
     group_id: str
     topic: str
@@ -46,8 +47,8 @@ class GroupLoss:
 
 
 @dataclass(frozen=True, slots=True)
-class PartCut:
-    """Records in [start, end) would be deleted. `retention_at`: when retention would have deleted the last of them, Unix seconds; None = not known."""
+class PartDeletion:
+    """Records in [start, end) would be deleted. `retention_at`: when retention would have deleted the last of them, Unix seconds; None = unknown."""
 
     topic: str
     partition: int
@@ -58,39 +59,45 @@ class PartCut:
 
 
 @dataclass(frozen=True, slots=True)
-class CutPreview:
-    """What a cut would delete, and who has not read it. Readers without a group leave no trace here: whether there are any is unknown. `confirm`
-    is what has to be typed."""
+class DeletionPreview:
+    """What a deletion would delete, and which groups have not read it. Readers without a group are not recorded, so their number is unknown.
+    `confirm` is the text to be typed."""
 
-    parts: list[PartCut]
+    parts: list[PartDeletion]
     groups: list[GroupLoss]
     records: int
     confirm: str
     problem: str | None
 
     def sentences(self) -> list[str]:
-        """How much it is and who lacks what, as it stands now."""
+        """How much would be deleted, and what each group would lose, at present."""
         return [
             *(
-                f"{p.topic}-{p.partition}: {p.records:,} records, offsets {p.start} to {p.end - 1}, are deleted for everybody, as by DeleteRecords."
+                f"{p.topic}-{p.partition}: {p.records:,} records, offsets {p.start} to {p.end - 1}, are deleted for all consumers, as by DeleteRecords."
                 for p in self.parts
             ),
             *(
-                f"Group {g.group_id} has not read {g.records:,} of them in {g.topic}-{g.partition}"
-                + (": it has committed nothing there." if g.committed is None else f": it has committed {g.committed}.")
+                f"Group {g.group_id} has not read {g.records:,} records of {g.topic}-{g.partition}"
+                + (
+                    ": it has no committed offset."
+                    if g.committed is None
+                    else f": its committed offset is {g.committed}."
+                )
                 for g in self.groups
             ),
         ]
 
 
-def unfit(plan: planning.Plan, *, deadline: bool = False) -> list[str]:
+def unfit(plan: planning.ComputedPlan, *, deadline: bool = False) -> list[str]:
     """Why topics of this plan cannot move without their old data (in a move that has a `deadline`)."""
     names = {p.view.topic for p in plan.parts}
     topics = ObservedTopic.objects.filter(name__in=names).order_by("name")
-    return [why for t in topics if (why := core.unfit(t.name, t.configs, internal=t.internal, deadline=deadline))]
+    return [
+        problem for t in topics if (problem := core.unfit(t.name, t.configs, internal=t.internal, deadline=deadline))
+    ]
 
 
-def outlook(plan: planning.Plan) -> Outlook:
+def outlook(plan: planning.ComputedPlan) -> Outlook:
     names = {p.view.topic for p in plan.parts if set(p.replicas_to) - set(p.view.replicas)}
     ends = [retention_s(t.configs) for t in ObservedTopic.objects.filter(name__in=names)]
     known = [e for e in ends if e is not None]
@@ -98,32 +105,32 @@ def outlook(plan: planning.Plan) -> Outlook:
 
 
 RETENTION_MS_DEFAULT = 7 * 24 * 3_600_000
-"""Kafka's, where a topic and its brokers say nothing."""
+"""Kafka's default, where neither the topic nor its brokers set it."""
 
 
 def retention_s(configs: Mapping[str, str]) -> float | None:
-    """Seconds that a record is kept at most, None where only its size, or nothing, bounds a log."""
+    """Seconds that a record is kept at most; None where the log is bounded only by size, or not at all."""
     ms = int(configs.get("retention.ms", RETENTION_MS_DEFAULT))
     return None if ms < 0 else ms / 1000
 
 
-def cut_preview(move_id: int, below: Mapping[str, int] | None = None) -> CutPreview:
-    """`below`: of these parts alone, where they still begin there. Raises Refused when there is no such move."""
+def deletion_preview(move_id: int, below: Mapping[str, int] | None = None) -> DeletionPreview:
+    """`below`: only these partitions, if their new replicas still start at that offset. Raises Rejected when the move does not exist."""
     move = _get(move_id)
-    rows = {p.pk: p for p in move.parts.filter(state="ready")}
+    rows = {p.pk: p for p in move.parts.filter(state=PartState.READY)}
     views = views_of(list(rows.values()))
     configs = {t.id: t.configs for t in ObservedTopic.objects.filter(id__in={r.topic_id for r in rows.values()})}
     parts, groups = [], []
-    for view in core.cuttable([v for v in views if below is None or _as_shown(v, below)]):
+    for view in core.deletable([v for v in views if below is None or _as_shown(v, below)]):
         seen, row = view.observed, rows[view.id]
         assert seen is not None and seen.tail_start is not None
         start, end = seen.log_start or 0, seen.tail_start
         kept = retention_s(configs.get(row.topic_id, {}))
         ends = row.tail_at.timestamp() + kept if row.tail_at is not None and kept is not None else None
-        parts.append(PartCut(row.topic_name, row.partition, start, end, end - start, ends))
+        parts.append(PartDeletion(row.topic_name, row.partition, start, end, end - start, ends))
         groups += _losses(row, start, end)
-    problem = _state_problem(move) or core.cut_problem(views_of(list(move.parts.all()[:1000])))
-    return CutPreview(parts, groups, sum(p.records for p in parts), confirm_of(move), problem)
+    problem = _state_problem(move) or core.deletion_problem(views_of(list(move.parts.all()[:1000])))
+    return DeletionPreview(parts, groups, sum(p.records for p in parts), confirm_of(move), problem)
 
 
 def _as_shown(part: PartView, below: Mapping[str, int]) -> bool:
@@ -140,62 +147,67 @@ def _losses(row: MovePartition, start: int, end: int) -> list[GroupLoss]:
 
 
 def confirm_of(move: Move) -> str:
-    """What is to be typed: the topic's name, or the move's number where there are several."""
+    """The text to be typed: the name of the topic, or the number of the move if it has several topics."""
     names = list(move.parts.order_by().values_list("topic_name", flat=True).distinct()[:2])
     return names[0] if len(names) == 1 else f"move {move.pk}"
 
 
-def cut_move(move_id: int, *, below: Mapping[str, int], who: str, why: str) -> int:
-    """Everything below where the new copies begin is deleted, now, for everybody: of partitions that are in step, wait for retention and are named
-    in `below` (topic-partition: the offset where they begin, as it was approved); the others of the move go on as they were. Returns how many.
-    Raises Refused."""
-    try:
-        with transaction.atomic():
-            move = _get(move_id)
-            if (problem := _state_problem(move)) is not None:
-                raise Refused(problem)
-            preview = cut_preview(move_id, below)
-            if preview.problem is not None:
-                raise Refused(preview.problem)
-            if not preview.parts:
-                raise Refused("Where the new copies begin has changed since it was shown; look at it again.")
-            # The move's version is the one lock, as for the worker's steps.
-            if not Move.objects.filter(pk=move.pk, version=move.version).update(version=F("version") + 1):
-                raise Refused(f"Move {move.pk} changed in this moment; look at it again.")
-            ready = views_of(list(move.parts.filter(state="ready")))
-            steps = core.cut_steps([v for v in ready if _as_shown(v, below)])
-            apply_steps(move, steps)
-            record(
-                who, "move.cut", "move", str(move.pk), why=why, object_id=f"move-{move.pk}", outcome=Outcome.PENDING,
-                before={f"{p.topic}-{p.partition}": p.start for p in preview.parts},
-                after=_told(preview),
-            )  # fmt: skip
-            return len(steps)
-    except Refused as refused:
-        record_refusal(who, "move.cut", "move", str(move_id), refused, why=why)
-        raise
+@audited("move.delete_records", "{move_id}")
+def delete_old_records(move_id: int, *, below: Mapping[str, int], actor: str, comment: str) -> int:
+    """Delete all records below the start of the new replicas, at once and for all readers. Applies to partitions that have caught up, wait for
+    retention and are named in `below` (topic-partition: the approved start offset). The other partitions of the move continue unchanged. Returns the
+    number of partitions. Raises Rejected."""
+    with transaction.atomic():
+        move = _get(move_id)
+        if (problem := _state_problem(move)) is not None:
+            raise Rejected(problem)
+        preview = deletion_preview(move_id, below)
+        if preview.problem is not None:
+            raise Rejected(preview.problem)
+        if not preview.parts:
+            raise Rejected("The start offset of the new replicas has changed since it was shown; reload and try again.")
+        # The version of the move is the only lock, as for the steps of the worker.
+        if not Move.objects.filter(pk=move.pk, version=move.version).update(version=F("version") + 1):
+            raise Rejected(f"Move {move.pk} was changed concurrently; reload and try again.")
+        ready = views_of(list(move.parts.filter(state=PartState.READY)))
+        steps = core.deletion_steps([v for v in ready if _as_shown(v, below)])
+        apply_steps(move, steps)
+        record(
+            actor,
+            "move.delete_records",
+            "move",
+            str(move.pk),
+            comment=comment,
+            object_id=f"move-{move.pk}",
+            outcome=Outcome.PENDING,
+            before={f"{p.topic}-{p.partition}": p.start for p in preview.parts},
+            after=_told(preview),
+        )
+        return len(steps)
 
 
-def _told(preview: CutPreview) -> dict[str, object]:
+def _told(preview: DeletionPreview) -> dict[str, object]:
     lost: dict[str, int] = defaultdict(int)
     for g in preview.groups:
         lost[g.group_id] += g.records
     return {
-        "deleted below": {f"{p.topic}-{p.partition}": p.end for p in preview.parts}, "records": preview.records,
-        "not read by groups": dict(sorted(lost.items())), "readers without a group": "unknown",
-    }  # fmt: skip
+        "deleted below": {f"{p.topic}-{p.partition}": p.end for p in preview.parts},
+        "records": preview.records,
+        "not read by groups": dict(sorted(lost.items())),
+        "readers without a group": "unknown",
+    }
 
 
 def _state_problem(move: Move) -> str | None:
-    if move.mode != "tail":
-        return f"Move {move.pk} copies its old data; there is nothing to cut."
+    if move.mode != MoveMode.TAIL:
+        return f"Move {move.pk} copies the old records; there are none to delete."
     if move.state not in (MoveState.RUNNING, MoveState.PAUSED):
-        return f"Move {move.pk} is {move.state}; only one that runs can be cut."
+        return f"Move {move.pk} is {move.state}; old records can be deleted only while it runs."
     return None
 
 
 def _get(move_id: int) -> Move:
     move = Move.objects.filter(pk=move_id).first()
     if move is None:
-        raise Refused(f"There is no move {move_id}.")
+        raise Rejected(f"Move {move_id} does not exist.")
     return move

@@ -1,8 +1,8 @@
-"""Throttles of moves, in Kafka's own dynamic configs: rates on brokers, lists of replicas on topics.
+"""Throttles of moves, in Kafka's dynamic configs: rates on brokers, lists of replicas on topics.
 
-Law: a move's throttle is never written over anybody's own wish: it is an overlay, worked out anew from the moves that copy now, and the
-metadata log gets both together. So the end of a move, or a kill at any moment, leaves exactly what was there before. Called by
-`services.moves`, `services.advancing`, the controller's database thread. Must not come in: how fast is fast enough (`pace`).
+Invariant: the throttle of a move never overwrites a value that a person set. The throttle is an overlay, recomputed from the moves that copy now. The
+metadata log contains values and overlay merged. So the end of a move, or a crash at any moment, restores exactly the values from before the move.
+Does not contain the choice of a rate.
 """
 
 from __future__ import annotations
@@ -14,40 +14,25 @@ from django.db.models import F
 from django.utils import timezone
 
 from brokerd.cluster.configs import (
-    FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
-    LEADER_RATE,
     LEADER_REPLICAS,
-    VALUE_CHARACTERS_MAX,
 )
 from brokerd.cluster.metadata import BROKER
+from controlplane.domain.config_overlay import LISTS, RATES, effective
+from controlplane.domain.config_overlay import joined as _joined
+from controlplane.domain.move_types import UNDER_WAY
+from controlplane.domain.throttle import ThrottlesBefore
 from controlplane.models import AccessEntry, Broker, Move, MovePartition, ObservedTopic, Topic
-from controlplane.moves import UNDER_WAY
-from controlplane.services.common import Refused
+from controlplane.services.common import Rejected
 
-RATES, LISTS = (LEADER_RATE, FOLLOWER_RATE), (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 LEAST_BYTES_PER_S = 1_000
-"""A throttle below this is a slip of the finger: one batch would take minutes."""
+"""A lower throttle is taken for a typing error: one batch would take minutes."""
 NAMED_MAX = 5
-"""Topics and brokers named in a sentence; the rest is counted."""
-
-
-def effective(configs: Mapping[str, str], overlay: Mapping[str, str] | None) -> dict[str, str]:
-    """What the log is to hold: rates of the overlay come first, lists are joined."""
-    out = dict(configs)
-    for name, value in (overlay or {}).items():
-        out[name] = _joined(out.get(name, ""), value) if name in LISTS else value
-    return out
-
-
-def _joined(*texts: str) -> str:
-    items = sorted({i.strip() for t in texts for i in t.split(",") if i.strip()})
-    text = "*" if "*" in items else ",".join(items)
-    return text if len(text) <= VALUE_CHARACTERS_MAX else "*"
+"""Topics and brokers listed by name in a sentence. The others are counted."""
 
 
 def refresh() -> None:
-    """Make the overlays what the moves that copy now want, in the caller's transaction. Changes nothing where they are so already."""
+    """Recompute the overlays from the moves that copy now, in the caller's transaction. Changes nothing where they are up to date."""
     lists, rates = _wanted()
     for topic in Topic.objects.filter(deleted_at__isnull=True, id__in=lists) | Topic.objects.filter(
         deleted_at__isnull=True, overlay__isnull=False
@@ -64,12 +49,12 @@ def refresh() -> None:
         overlay = None if rate is None else dict.fromkeys(RATES, str(rate))
         broker = seen.get(key)
         if row is None:
-            held = dict(broker.configs) if broker is not None else {}
+            configs = dict(broker.configs) if broker is not None else {}
             row = AccessEntry.objects.create(
-                kind=BROKER, key=key, value=held, generation=0, waiting=False, changed_by="moves"
+                kind=BROKER, key=key, value=configs, generation=0, waiting=False, changed_by="moves"
             )
         if overlay != row.overlay:
-            # Above the log's generation too: this database may be younger than the log.
+            # Also above the generation in the log: this database may be younger than the log.
             above = max(row.generation, broker.config_generation if broker is not None else 0)
             AccessEntry.objects.filter(pk=row.pk, generation=row.generation).update(
                 overlay=overlay, generation=above + 1, waiting=True, changed_by="moves", changed_at=timezone.now()
@@ -77,8 +62,8 @@ def refresh() -> None:
 
 
 def _wanted(without: Move | None = None) -> tuple[dict[UUID, dict[str, str]], dict[int, int]]:
-    """Lists per topic and bytes/s per broker, of all parts that are under way in a move with a throttle. Where two moves meet on a broker,
-    the slower one counts: it was chosen to protect somebody. `without` this move, as if it had ended."""
+    """Lists per topic and bytes/s per broker, of all partitions in flight in a move with a throttle. Where two moves use the same broker, the lower
+    rate counts, because it was chosen to protect producers. `without`: a move that is not counted."""
     leaders: dict[UUID, set[str]] = {}
     followers: dict[UUID, set[str]] = {}
     rates: dict[int, int] = {}
@@ -97,14 +82,14 @@ def _wanted(without: Move | None = None) -> tuple[dict[UUID, dict[str, str]], di
     return lists, rates
 
 
-def in_force(topic_ids: Iterable[UUID], broker_ids: Iterable[int]) -> dict[str, dict[str, dict[str, str]]]:
-    """Throttles that the metadata log holds for these, as last seen: what a move finds before it begins."""
+def in_force(topic_ids: Iterable[UUID], broker_ids: Iterable[int]) -> ThrottlesBefore:
+    """Throttles of these topics and brokers in the metadata log, as last observed. The start of a move stores them."""
     topics = ObservedTopic.objects.filter(id__in=set(topic_ids)).values_list("name", "configs")
     brokers = Broker.objects.filter(broker_id__in=set(broker_ids)).values_list("broker_id", "configs")
-    return {
-        "topics": {name: held for name, configs in topics if (held := _throttles(configs))},
-        "brokers": {str(b): held for b, configs in brokers if (held := _throttles(configs))},
-    }
+    return ThrottlesBefore(
+        topics={name: found for name, configs in topics if (found := _throttles(configs))},
+        brokers={str(b): found for b, configs in brokers if (found := _throttles(configs))},
+    )
 
 
 def _throttles(configs: Mapping[str, str]) -> dict[str, str]:
@@ -112,7 +97,7 @@ def _throttles(configs: Mapping[str, str]) -> dict[str, str]:
 
 
 def left(move: Move) -> str:
-    """What the log, as last seen, holds of throttles beyond what others want where this move worked; "" = nothing."""
+    """Throttles in the log, as last observed, on brokers and topics of this move that no other move needs; "" = none."""
     lists, rates = _wanted(without=move)
     found = []
     topic_ids = list(move.parts.order_by().values_list("topic_id", flat=True).distinct())
@@ -132,9 +117,9 @@ def left(move: Move) -> str:
 
 
 def check(bytes_per_s: int | None) -> None:
-    """Raises Refused for a rate that nobody can have meant."""
+    """Raises Rejected for a rate outside the sensible range."""
     if bytes_per_s is not None and bytes_per_s < LEAST_BYTES_PER_S:
-        raise Refused(
-            f"A throttle of {bytes_per_s} bytes/s is too low; give at least {LEAST_BYTES_PER_S}, or none. To stop, pause.",
+        raise Rejected(
+            f"A throttle of {bytes_per_s} bytes/s is too low; give at least {LEAST_BYTES_PER_S}, or none. To stop the copies, pause the move.",
             "throttle_bytes_per_s",
         )

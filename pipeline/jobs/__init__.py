@@ -1,1 +1,1 @@
-"""Doors: each module is one Spark run, started as `python -m pipeline.jobs.NAME`. Law: parse, call, say how it ended."""
+"""Spark jobs. Each module is one run, started as `python -m pipeline.jobs.NAME`: it parses arguments, runs, and reports the result."""

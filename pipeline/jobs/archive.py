@@ -1,7 +1,7 @@
-"""`python -m pipeline.jobs.archive`: topics into Parquet, each record exactly once, over kill -9 and restart.
+"""`python -m pipeline.jobs.archive`: archives topics to Parquet, each record exactly once, also after kill -9 and a restart.
 
-Law: the checkpoint says which offsets a batch has, the lake whether it is published; nothing else is remembered. Started by the worker
-(`controlplane.spark`) or by hand. SIGTERM: ends after the current micro-batch.
+The checkpoint defines the offsets of a batch, the lake whether it is published; no other state is stored. Started by the worker
+(`controlplane.clients.spark`) or manually. SIGTERM: ends after the current micro-batch.
 """
 
 from __future__ import annotations
@@ -19,40 +19,42 @@ from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
-from brokerd.access.client_settings import ClientSettings, ClientSettingsError
+from brokerd.config.kafka_client import ClientSettings, ClientSettingsError
 from pipeline import session
 from pipeline.offsets import Offsets, Range, each, of, ranges
-from pipeline.source import Cluster, Settings
+from pipeline.source import Settings, SourceCluster
 from pipeline.tables import Contradiction, JobFolder
+from weir_common.files import replace_text
+from weir_common.java import JavaMissing
 
 HEARTBEAT_SECONDS = 5.0
 STOP_SECONDS_MAX = 60.0
-"""How long a micro-batch may go on after SIGTERM before it is cut off (it is then done again at the next start)."""
+"""How long a micro-batch may continue after SIGTERM before it is cancelled (the next start repeats it)."""
 RECORDS_PER_BATCH_MAX = 500_000
-"""Default of --records-per-batch: bounds what one micro-batch holds on disk twice (staging and lake)."""
+"""Default of --records-per-batch: limits the disk space of a micro-batch, which is stored twice (staging and lake)."""
 
 
 SLOW_WORKER = "Python worker failed to connect back"
 STARTS_MAX = 6
-"""Spark gives its Python worker ten seconds to connect, whatever is set, and a busy machine needs more. To begin the query anew in this driver costs seconds, another
-driver a minute and more on such a machine."""
+"""Spark gives its Python worker ten seconds to connect, in any configuration, and a busy machine needs more. A restart of the query in this driver
+takes seconds; a new driver takes more than a minute on such a machine."""
 
 
 @dataclass
 class Archive:
-    """What foreachBatch calls, and what it has to tell."""
+    """The foreachBatch callback of the streaming query, and the status that it reports."""
 
     job: JobFolder
     start: Offsets
     status: dict[str, Any] = field(default_factory=dict)
 
     def planned(self, batch: int) -> list[Range]:
-        """The batch's ranges as the checkpoint has them: the end of this batch after the end of the one before."""
+        """The ranges of the batch according to the checkpoint: from the end of the previous batch to the end of this one."""
         end = offsets_of(self.job.checkpoint, batch)
         before = offsets_of(self.job.checkpoint, batch - 1) if batch else self.start
-        # A partition that was added since is read from its first record, which for a new one is 0.
+        # A partition that was added after the previous batch is read from offset 0, its first record.
         return ranges(before, end, {})
 
     def __call__(self, records: DataFrame, batch: int) -> None:
@@ -77,30 +79,29 @@ def offsets_of(checkpoint: Path, batch: int) -> Offsets:
     """The end offsets of a batch from Spark's own log: a version line, a line of metadata, one line per source."""
     lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
     found = json.loads(lines[2])
-    # Python sources' offsets are kept as JSON text inside JSON by some versions of Spark.
-    return json.loads(found) if isinstance(found, str) else found
+    # Some versions of Spark store the offsets of Python sources as JSON text inside JSON.
+    offsets: Offsets = json.loads(found) if isinstance(found, str) else found
+    return offsets
 
 
 def started_at(job: JobFolder, settings: Settings, wanted: str) -> Offsets:
-    """Where the job begins, resolved once and kept: a first batch that is done again must begin at the same offsets."""
+    """Start offsets of the job. They are resolved once and stored, because a repeated first batch must start at the same offsets."""
     path = job.folder / "_start.json"
     if path.exists():
         found: Offsets = json.loads(path.read_text())
         return found
-    start = Cluster(settings).resolve(wanted)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(start))
-    temporary.replace(path)
+    start = SourceCluster(settings).resolve(wanted)
+    replace_text(path, json.dumps(start))
     return start
 
 
 def complete(start: Offsets, partitions: dict[str, list[int]]) -> Offsets:
-    """`start` with partitions that came since, from their first record, so that it names all that are there now."""
+    """`start` extended to all current partitions. A partition that was created after `start` starts at offset 0."""
     return {t: {str(p): of(start, t, p) or 0 for p in numbers} for t, numbers in partitions.items()}
 
 
 def secured(config: Path | None) -> dict[str, str]:
-    """A client.properties as options of the source, Spark's own or ours. Raises ValueError."""
+    """The settings of a client.properties file as options of the Spark source (`kafka` or `weir`); empty without a file. Raises ValueError."""
     if config is None:
         return {}
     try:
@@ -134,11 +135,13 @@ def run(arguments: argparse.Namespace) -> None:
         archive.say(phase="starting", topics=topics)
         settings = Settings.parse(options, streaming=True)
         archive.start = started_at(job, settings, arguments.starting_offsets)
-        options["startingOffsets"] = json.dumps(complete(archive.start, Cluster(settings).partitions()))
+        options["startingOffsets"] = json.dumps(complete(archive.start, SourceCluster(settings).partitions()))
         spark = session.start(
-            f"archive {arguments.job_id}", master=arguments.master, driver_memory=arguments.driver_memory,
+            f"archive {arguments.job_id}",
+            master=arguments.master,
+            driver_memory=arguments.driver_memory,
             work=job.work,
-        )  # fmt: skip
+        )
         try:
             stream = session.kafka_stream(spark, options, native=arguments.native_source)
             writer = stream.writeStream.foreachBatch(archive).option("checkpointLocation", str(job.checkpoint))
@@ -162,24 +165,26 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def patiently(once: Callable[[], None], stopping: Callable[[], bool]) -> None:
-    """Run the query, again where Spark's Python worker was too slow for it: the checkpoint says where it goes on."""
+    """Run the query. If Spark's Python worker was too slow to connect, run the query again, at most STARTS_MAX times in total. Each run continues from
+    the checkpoint."""
     for left in reversed(range(STARTS_MAX)):
         try:
-            return once()
+            once()
+            return
         except StreamingQueryException as e:
             if SLOW_WORKER not in str(e) or not left or stopping():
                 raise
 
 
-def watch(query: StreamingQuery, archive: Archive, told_to_stop: Any) -> None:
-    """Until the query ends or is told to; raises what it failed with."""
-    beat, deadline = time.monotonic(), 0.0
+def watch(query: StreamingQuery, archive: Archive, stop_requested: Any) -> None:
+    """Wait until the query ends or is requested to stop. Raises the error of a failed query."""
+    heartbeat, deadline = time.monotonic(), 0.0
     while not query.awaitTermination(1):
         now = time.monotonic()
-        if now - beat > HEARTBEAT_SECONDS:
-            beat = now
+        if now - heartbeat > HEARTBEAT_SECONDS:
+            heartbeat = now
             archive.say(behind_records=behind(query))
-        if told_to_stop():
+        if stop_requested():
             deadline = deadline or now + STOP_SECONDS_MAX
             if not query.status["isTriggerActive"] or now > deadline:
                 query.stop()
@@ -187,7 +192,7 @@ def watch(query: StreamingQuery, archive: Archive, told_to_stop: Any) -> None:
 
 
 def behind(query: StreamingQuery) -> int | None:
-    """Records that the topics hold beyond the last batch, by Spark's last progress report; None when it has none."""
+    """Number of offsets between the last batch and the ends of the topics, from Spark's last progress report. None without a report."""
     progress = query.lastProgress
     if not progress or not progress["sources"]:
         return None
@@ -200,7 +205,7 @@ def behind(query: StreamingQuery) -> int | None:
 
 
 def reason(e: BaseException) -> str:
-    """The sentence that matters: our own exception's text out of what Spark has wrapped around it."""
+    """The message of the original exception, without the text that Spark adds."""
     text = str(e)
     for marker in ("pipeline.offsets.Lost: ", "pipeline.tables.Contradiction: ", "RuntimeError: ", "ValueError: "):
         if marker in text:
@@ -212,14 +217,12 @@ def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(prog="python -m pipeline.jobs.archive", description=__doc__)
     p.add_argument("--bootstrap", required=True, help="bootstrap servers, comma-separated")
     p.add_argument(
-        "--kafka-config", type=Path, help="client.properties: how to come in by a secured listener, in Kafka's names"
+        "--kafka-config", type=Path, help="client.properties for a secured listener, with Kafka's config names"
     )
     p.add_argument("--topics", required=True, help="comma-separated")
     p.add_argument("--lake", required=True, help="folder")
-    p.add_argument(
-        "--job-id", required=True, help="name of the job's folder in the lake; the same name goes on where it was"
-    )
-    p.add_argument("--once", action="store_true", help="archive what is there now and end")
+    p.add_argument("--job-id", required=True, help="name of the job's directory in the lake; an existing job continues")
+    p.add_argument("--once", action="store_true", help="archive the present records and exit")
     p.add_argument("--trigger-seconds", type=float, default=2.0, help="a micro-batch this often, if there are records")
     p.add_argument(
         "--records-per-batch", type=int, default=RECORDS_PER_BATCH_MAX, help="offsets in one micro-batch at most"
@@ -239,7 +242,7 @@ def main() -> int:
     arguments = parser().parse_args()
     try:
         run(arguments)
-    except (Contradiction, session.JavaMissing, ValueError) as e:
+    except (Contradiction, JavaMissing, ValueError) as e:
         print(f"archive: {e}", file=sys.stderr)
         return 2
     except StreamingQueryException as e:

@@ -1,11 +1,11 @@
-// Hands on the keyboard: g + letter goes, / searches, j k walk rows, Enter opens, x chooses, ? explains. Also the small manners of the shell:
-// where the rail stands, toasts that leave, typed confirmations. Law: nothing here decides; every act is a link or a form that works alone.
+// Keyboard shortcuts: g + letter opens a section, / searches, j and k move between rows, Enter opens, x selects, ? shows all. Also the state of
+// the navigation, toasts and typed confirmations. No logic here: every operation is a link or a form that works without this file.
 (() => {
   "use strict";
   const typing = (at) => at && (/^(TEXTAREA|SELECT)$/.test(at.tagName) || (at.tagName === "INPUT" && !/^(checkbox|radio)$/.test(at.type)) || at.isContentEditable);
-  let going = 0;
+  let prefixAt = 0; // ms, when g was pressed
   const rows = () => [...document.querySelectorAll("#main tbody tr:not(.open-row)")];
-  const walk = (by) => {
+  const moveRow = (by) => {
     const all = rows();
     if (!all.length) return;
     const now = all.findIndex((r) => r.classList.contains("at"));
@@ -23,8 +23,8 @@
       return;
     }
     if (typing(event.target) || document.querySelector("dialog[open]")) return;
-    if (going && Date.now() - going < 1200) {
-      going = 0;
+    if (prefixAt && Date.now() - prefixAt < 1200) {
+      prefixAt = 0;
       const link = document.querySelector(`.rail [data-go="${CSS.escape(event.key)}"]`);
       if (link) {
         event.preventDefault();
@@ -40,19 +40,19 @@
       }
     };
     switch (event.key) {
-      case "g": going = Date.now(); break;
+      case "g": prefixAt = Date.now(); break;
       case "/": press("#find"); break;
       case "f": press("#main input[type=search]"); break;
-      case "j": walk(1); break;
-      case "k": walk(-1); break;
+      case "j": moveRow(1); break;
+      case "k": moveRow(-1); break;
       case "Enter": if (event.target === document.body || event.target.id === "main") at()?.querySelector("a")?.click(); break;
       case "x": at()?.querySelector("input[type=checkbox]")?.click(); break;
       case "n": press("#main [data-key=n]"); break;
       case "[": press("#main [rel=prev]"); break;
       case "]": press("#main [rel=next]"); break;
-      case "r": window.weir?.readAgain(); break;
-      case "c": case "d": case "l": case "i": case "s": case "b": {
-        // Of the row one stands on, else of the page.
+      case "r": window.weir?.reloadPage(); break;
+      case "a": case "c": case "d": case "l": case "i": case "s": case "b": {
+        // Of the current row, else of the page.
         const own = at()?.querySelector(`[data-key="${event.key}"]`);
         if (own) {
           event.preventDefault();
@@ -68,20 +68,20 @@
     const menu = document.getElementById("user-menu");
     if (menu?.open && !menu.contains(event.target)) menu.open = false;
     if (event.target.closest("[data-keys-help]")) document.getElementById("keys")?.showModal();
-    if (event.target.closest("[data-reload]")) window.weir?.readAgain();
+    if (event.target.closest("[data-reload]")) window.weir?.reloadPage();
     const all = event.target.closest("[data-check-all]");
     if (all) document.querySelectorAll(`input[name="${CSS.escape(all.dataset.checkAll)}"]`).forEach((box) => (box.checked = all.checked));
   });
 
-  // A destructive act wants its object's name typed; until then its button rests.
-  const confirmed = (form) => {
+  // The button of a deletion is enabled when the name of the object is typed.
+  const updateConfirmation = (form) => {
     const box = form.querySelector("[data-type-name]");
     const button = form.querySelector("button.sure");
     if (box && button) button.disabled = box.value !== box.dataset.typeName;
   };
-  document.addEventListener("input", (event) => event.target.form && confirmed(event.target.form));
+  document.addEventListener("input", (event) => event.target.form && updateConfirmation(event.target.form));
   document.addEventListener("submit", (event) => {
-    // One press is one act: a second one while the first is on its way does nothing.
+    // A second click during the request must not submit the form again.
     const button = event.submitter;
     if (button && event.target.method === "post" && !event.target.closest("[hx-boost=false]")) setTimeout(() => (button.disabled = true), 0);
   });
@@ -93,11 +93,11 @@
       const here = link.getAttribute("href") !== "/" ? location.pathname.startsWith(link.getAttribute("href")) : location.pathname === "/";
       if (here && nav) {
         link.setAttribute("aria-current", "page");
-        link.parentElement.scrollLeft = link.offsetLeft - 60; // on a phone the rail is wider than the window
+        link.parentElement.scrollLeft = link.offsetLeft - 60; // on a phone the navigation is wider than the window
       }
       else link.removeAttribute("aria-current");
     });
-    document.querySelectorAll("#main form").forEach(confirmed);
+    document.querySelectorAll("#main form").forEach(updateConfirmation);
     document.querySelectorAll(".toast:not([data-seen])").forEach((toast) => {
       toast.dataset.seen = "1";
       const left = toast.querySelector(".countdown");

@@ -1,4 +1,4 @@
-"""Chromium, headless, and the console on seeded rows. Screenshots go to build/screenshots."""
+"""Headless Chromium, and the console on seeded rows. Screenshots are written to build/screenshots."""
 
 from __future__ import annotations
 
@@ -19,13 +19,20 @@ from tests.cluster.local import ROOT, free_port, wait_for
 
 SHOTS = ROOT / "build" / "screenshots"
 ARGS = [
-    "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--disable-default-apps", "--no-first-run", "--no-proxy-server",
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-default-apps",
+    "--no-first-run",
+    "--no-proxy-server",
     "--disable-features=OptimizationHints,MediaRouter,Translate",
-]  # fmt: skip
+]
 
 
-@pytest.fixture(scope="module")  # no longer: while it lives the main thread counts as running an event loop
+@pytest.fixture(scope="module")  # not session: Playwright keeps an event loop running in the main thread
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGS)
@@ -33,16 +40,17 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-class Desk:
-    """Where the operator sits: a browser page, logged in, that remembers every complaint of the browser."""
+class BrowserSession:
+    """A logged-in browser page that records every error and warning of the browser."""
 
     def __init__(self, browser: Browser, base: str, user: str, password: str, **options: Any) -> None:
         options.setdefault("viewport", {"width": 1440, "height": 900})
         self.context = browser.new_context(base_url=base, **options)
+        self.context.set_default_timeout(120_000)  # for every click and wait: a busy machine is slow
         self.page: Page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.page.on("pageerror", lambda e: self.complaints.append(str(e)))
-        self.page.on("console", lambda m: self.complaints.append(m.text) if m.type == "error" else None)
+        self.errors: list[str] = []
+        self.page.on("pageerror", lambda e: self.errors.append(str(e)))
+        self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
         self.page.goto("/login/")
         self.page.fill("#id_username", user)
         self.page.fill("#id_password", password)
@@ -51,23 +59,33 @@ class Desk:
 
     def shot(self, name: str, *, full: bool = False) -> None:
         SHOTS.mkdir(parents=True, exist_ok=True)
-        # A hidden caret would leave style attributes on the fields, which htmx copies and the content policy refuses.
+        # caret="hide" leaves style attributes on the fields; htmx copies them and the content security policy rejects them.
         self.page.screenshot(path=SHOTS / f"{name}.png", full_page=full, caret="initial")
 
     def live(self) -> None:
-        self.page.wait_for_selector("#live.on", timeout=15_000)
+        self.page.wait_for_selector("#live.on", timeout=120_000)
 
 
 class Served:
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
         self.base = f"http://127.0.0.1:{self.port}"
-        environment = {**os.environ, "WEIR_DATA_DIR": str(folder), "WEIR_OBSERVER": "off"}
+        environment = {
+            **os.environ,
+            "WEIR_DATA_DIR": str(folder),
+            "WEIR_MONITOR": "off",
+            "WEIR_SECRET_KEY": "only-for-browser-tests",
+        }
         self.log = open(folder / "web.log", "wb")  # noqa: SIM115  closed with the process
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.browser.served", str(self.port)],
-            cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=self.log, stderr=self.log, text=True,
-        )  # fmt: skip
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=self.log,
+            stderr=self.log,
+            text=True,
+        )
         wait_for(self._answers, f"the console; see {folder}/web.log", 60)
 
     def _answers(self) -> bool:
@@ -77,8 +95,8 @@ class Served:
         except httpx.HTTPError:
             return False
 
-    def say(self, kind: str, data: Any) -> None:
-        """Publish one live update, as the observer would."""
+    def publish(self, kind: str, data: Any) -> None:
+        """Publish one live update, as the cluster monitor would."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"kind": kind, "data": data}) + "\n")
         self.process.stdin.flush()
@@ -97,8 +115,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture
-def desk(chromium: Browser, served: Served) -> Iterator[Desk]:
-    desk = Desk(chromium, served.base, USER, PASSWORD)
-    yield desk
-    desk.context.close()
-    assert not desk.complaints, desk.complaints
+def session(chromium: Browser, served: Served) -> Iterator[BrowserSession]:
+    session = BrowserSession(chromium, served.base, USER, PASSWORD)
+    yield session
+    session.context.close()
+    assert not session.errors, session.errors

@@ -1,6 +1,7 @@
-"""The real web application on seeded rows, with a hand instead of an observer: `python -m tests.browser.served PORT` seeds the database of
-$WEIR_DATA_DIR, serves, and publishes each line of its standard input ({"kind", "data"}) on the live feed; kind "age" makes the data that many
-seconds old from then on. What it does not show: the cluster."""
+"""The web application on seeded rows, without a cluster: `python -m tests.browser.served PORT`.
+
+It seeds the database of $WEIR_DATA_DIR, serves, and publishes each line of its standard input ({"kind", "data"}) on the live feed. Kind "age": the
+data is that many seconds old from then on. Kind "zookeeper_away": the cluster monitor runs without ZooKeeper."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ USER, PASSWORD = "operator", "a long password"
 
 
 def prepare() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.site.settings")
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "weir.settings")
     import django
 
     django.setup()
@@ -27,85 +28,141 @@ def prepare() -> None:
     users = get_user_model().objects
     if not users.filter(username=USER).exists():
         users.create_user(USER, password=PASSWORD, is_staff=True)
-        users.create_user("onlooker", password=PASSWORD)
+        users.create_user("viewer", password=PASSWORD)
         from tests.unit.console.seed import seed
 
         seed(extra_topics=60)
         moves_in_every_state()
+        long_names()
 
 
 def moves_in_every_state() -> None:
-    """Moves 3 to 9, one partition each: rows as the worker would have left them, for pictures."""
+    """Moves 3 to 9, one partition each, with the rows that the worker would write. For screenshots."""
+    from controlplane.domain.progress import Sample
+    from controlplane.domain.throttle import ProducerLatency
     from controlplane.models import Broker, Move, MovePartition, Partition
-    from controlplane.services import planning
+    from controlplane.services import move_planning
 
     Broker.objects.update(total_bytes=500 * 10**9, free_bytes=180 * 10**9)
     parts = Partition.objects.filter(topic__name__startswith="app-", size_bytes__gt=10**8).order_by("topic__name")[:7]
     states = (
-        ("paused", "copying", "", "", "copy"), ("running", "copying", "target_down", "Target down: broker 4 is not alive. Start it, or cancel the move.", "copy"),
-        ("running", "copying", "will_not_finish", "Will not finish: 9.1 MB/s come in; it needs more than 11.4 MB/s per broker. Raise the throttle.", "copy"),
-        ("cancelled", "put_back", "", "", "copy"), ("rolled_back", "put_back", "", "", "copy"),
-        ("failed", "stuck", "", "Refused: the placement changed since it was read (generation 4, now 6). Plan it again.", "copy"), ("running", "ready", "", "", "tail"),
-    )  # fmt: skip
+        ("paused", "copying", "", "", "copy"),
+        (
+            "running",
+            "copying",
+            "target_down",
+            "Target down: broker 4 is not alive. Start it, or cancel the move.",
+            "copy",
+        ),
+        (
+            "running",
+            "copying",
+            "will_not_finish",
+            "Will not finish: 9.1 MB/s arrive; the move needs more than 11.4 MB/s per broker. Raise the throttle.",
+            "copy",
+        ),
+        ("cancelled", "reverted", "", "", "copy"),
+        ("rolled_back", "reverted", "", "", "copy"),
+        (
+            "failed",
+            "rejected",
+            "",
+            "Rejected: the assignment changed since it was read (generation 4, now 6). Plan it again.",
+            "copy",
+        ),
+        ("running", "ready", "", "", "tail"),
+    )
     for row, (state, part_state, cause, note, mode) in zip(parts, states, strict=True):
         new = next(b for b in (1, 2, 3, 4) if b not in row.replicas)
         to = [{"topic": row.topic.name, "partition": row.index, "replicas": [*row.replicas[:-1], new]}]
-        move = planning.plan_move({"kind": "partitions", "partitions": to}, who="alice", why="rack 7 is rewired")
+        move = move_planning.plan_move(
+            move_planning.parse_scope({"kind": "partitions", "partitions": to}),
+            actor="alice",
+            comment="rack 7 is rewired",
+        )
         over = state in ("cancelled", "rolled_back", "failed")
         now = time.time() - (3600 if over else 0)
         size = row.size_bytes or 0
-        samples = [[now - 90 + 3 * n, size - n * 4_000_000, n * 4_000_000] for n in range(30)]
-        waits = {
-            "counts": {},
-            "rows": [[now - 90 + 3 * n, 4 + 3 * (n % 4) if n < 20 else 40 + n % 5] for n in range(30)],
-        }
+        samples = tuple(Sample(now - 90 + 3 * n, size - n * 4_000_000, n * 4_000_000) for n in range(30))
+        latency = tuple((now - 90 + 3 * n, 4 + 3 * (n % 4) if n < 20 else 40 + n % 5) for n in range(30))
         Move.objects.filter(pk=move.pk).update(
-            state=state, mode=mode, samples=[] if mode == "tail" else samples, waits=waits, throttle_bytes_per_s=2_000_000,
-            bytes_per_s=None if over else 1_330_000.0, needs_bytes_per_s=11_400_000 if cause == "will_not_finish" else None,
-            waits_for={"target_down": "a target that is down (1)"}.get(cause, "retention (1)" if mode == "tail" else ""),
-            started_at=datetime.fromtimestamp(now - 90, UTC), finished_at=datetime.fromtimestamp(now, UTC) if over else None,
-            note="1 of 1 partitions were refused; their notes say why. Roll back, or plan the rest again." if state == "failed" else "",
-        )  # fmt: skip
+            state=state,
+            mode=mode,
+            samples=() if mode == "tail" else samples,
+            producer_latency=ProducerLatency(rows=latency),
+            throttle_bytes_per_s=2_000_000,
+            bytes_per_s=None if over else 1_330_000.0,
+            needs_bytes_per_s=11_400_000 if cause == "will_not_finish" else None,
+            waits_for={"target_down": "a target that is down (1)"}.get(
+                cause, "retention (1)" if mode == "tail" else ""
+            ),
+            started_at=datetime.fromtimestamp(now - 90, UTC),
+            finished_at=datetime.fromtimestamp(now, UTC) if over else None,
+            note="1 of 1 partitions were rejected; their notes have the reasons. Roll back, or plan the rest again."
+            if state == "failed"
+            else "",
+        )
         MovePartition.objects.filter(move=move).update(
             state=part_state, cause=cause, note=note, bytes_done=0 if over else 116_000_000, active=not over
         )
 
 
-def hand() -> None:
-    """Publish what is written on standard input; keep the data at its age meanwhile."""
+def long_names() -> None:
+    """Names at their longest, as a client certificate and a naming scheme make them: pages must not cut the columns beside them."""
+    from controlplane.services import Rejected, topics
+
+    principal = "User:CN=deployment-pipeline.production.example.com,OU=Data Platform,O=Example,C=DE"
+    for end in ("dlq", "retry"):
+        try:
+            topics.create_topic(
+                f"warehouse.fulfilment.shipment-tracking.events.v2.{end}", partitions=-1, actor=principal
+            )
+        except Rejected:
+            pass
+
+
+def publish_stdin() -> None:
+    """Publish the lines of standard input, and keep the data at its age."""
     from datetime import timedelta
 
-    from controlplane.live import hub
+    from controlplane.monitoring.hub import hub
 
-    age_s = 0.0
+    age_s, away = 0.0, False
 
-    def keep() -> None:
+    def keep_age() -> None:
         from django.utils import timezone
 
         from controlplane.models import Cluster
 
         while True:
             then = timezone.now() - timedelta(seconds=age_s)
-            Cluster.objects.update(observed_at=then, sampled_at=then)
+            runs = (
+                {"sampled_at": timezone.now(), "heartbeat_at": timezone.now(), "zookeeper_connected": False}
+                if away
+                else {}
+            )
+            Cluster.objects.update(**{"observed_at": then, "sampled_at": then, "zookeeper_connected": True, **runs})
             time.sleep(0.5)
 
-    threading.Thread(target=keep, daemon=True).start()
+    threading.Thread(target=keep_age, daemon=True).start()
     for line in sys.stdin:
-        said = json.loads(line)
-        if said["kind"] == "age":
-            age_s = float(said["data"])
+        message = json.loads(line)
+        if message["kind"] == "age":
+            age_s = float(message["data"])
+        elif message["kind"] == "zookeeper_away":
+            away = bool(message["data"])
         else:
-            hub.publish(said["kind"], said["data"])
+            hub.publish(message["kind"], message["data"])
 
 
 async def main(port: int) -> None:
     import uvicorn
 
-    from controlplane.live import hub, through_loop
+    from controlplane.monitoring.hub import hub, through_loop
 
     hub.deliver_through(through_loop(asyncio.get_running_loop()))
-    threading.Thread(target=hand, daemon=True).start()
-    config = uvicorn.Config("controlplane.site.asgi:application", host="127.0.0.1", port=port, log_level="warning")
+    threading.Thread(target=publish_stdin, daemon=True).start()
+    config = uvicorn.Config("weir.asgi:application", host="127.0.0.1", port=port, log_level="warning")
     await uvicorn.Server(config).serve()
 
 

@@ -1,1 +1,1 @@
-"""Kafka's own command line tools, out of its distribution's jars, against a cluster of ours: `make cli`. Outside `make test`: it wants Maven and a JVM for each call."""
+"""Kafka's own command line tools, from the jars of its distribution, against a Weir cluster: `make cli`. Not in `make test`: needs Maven and a JVM per call."""

@@ -1,6 +1,6 @@
-"""What is asked of each tool, and what it has to say. Law: in this order, on one cluster; a call that must be refused says what it has to hear.
+"""The calls of each tool and their expected output. They run in this order on one cluster; a call that must be refused has the expected error.
 
-`says` and `refuses` are regular expressions over everything that the tool prints.
+`says` and `refuses` are regular expressions over the whole output of the tool.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`{b}` in the arguments is the bootstrap list, `{dir}` a folder for files. `refuses`: what it must be told instead of succeeding. `within_s`:
-    asked again until it says so, for this long: what it asks about takes its time."""
+    """`{b}` in the arguments is the bootstrap list, `{dir}` a directory for files. `refuses`: the expected error instead of success. `within_s`: the call
+    is retried for this long until the output matches.
+    """
 
     tool: str
     arguments: str
@@ -45,7 +46,7 @@ MAINS = {
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
 }
-"""Of Kafka 3.9's bin/*.sh."""
+"""The tools of Kafka 3.9's bin/*.sh."""
 
 B = "--bootstrap-server {b}"
 DELETE_JSON = '{"version":1,"partitions":[{"topic":"walk","partition":0,"offset":1}]}'
@@ -81,8 +82,8 @@ CALLS = (
     Call("kafka-configs", f"{B} --entity-type brokers --entity-default --alter --add-config log.retention.ms=86400000", "Completed updating"),
     Call("kafka-configs", f"{B} --entity-type brokers --entity-default --describe", "log.retention.ms=86400000"),
     Call("kafka-configs", f"{B} --entity-type brokers --entity-name 1 --alter --add-config log.dirs=/x", refuses="Cannot update log.dirs while the broker runs"),
-    Call("kafka-configs", f"{B} --entity-type broker-loggers --entity-name 1 --alter --add-config brokerd.broker=DEBUG", "Completed updating"),
-    Call("kafka-configs", f"{B} --entity-type broker-loggers --entity-name 1 --describe", "brokerd.broker=DEBUG"),
+    Call("kafka-configs", f"{B} --entity-type broker-loggers --entity-name 1 --alter --add-config brokerd.runtime.broker=DEBUG", "Completed updating"),
+    Call("kafka-configs", f"{B} --entity-type broker-loggers --entity-name 1 --describe", "brokerd.runtime.broker=DEBUG"),
     Call("kafka-configs", f"{B} --entity-type users --entity-name ann --alter --add-config producer_byte_rate=1000000", "Completed updating"),
     Call("kafka-configs", f"{B} --entity-type users --entity-name ann --alter --add-config SCRAM-SHA-256=[password=hush-hush]", "Completed updating"),
     Call("kafka-configs", f"{B} --entity-type users --entity-name ann --describe", "(?s)producer_byte_rate=1000000.*SCRAM-SHA-256=iterations"),
@@ -102,7 +103,7 @@ CALLS = (
     Call("kafka-features", f"{B} describe", r"Feature: transaction.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 2"),
     Call("kafka-features", f"{B} upgrade --feature transaction.version=2", "transaction.version was upgraded to 2"),
     Call("kafka-features", f"{B} describe", r"transaction.version.*FinalizedVersionLevel: 2"),
-    Call("kafka-features", f"{B} upgrade --metadata 3.9", refuses="there is no feature .metadata.version."),
+    Call("kafka-features", f"{B} upgrade --metadata 3.9", refuses="unknown feature .metadata.version."),
     Call("kafka-broker-api-versions", f"{B}", r"ElectLeaders\(43\): 0 to 2 \[usable: 2\]"),
     Call("kafka-cluster", f"cluster-id {B}", "Cluster ID: "),
     Call("kafka-delegation-tokens", f"{B} --create --max-life-time-period -1 --command-config {{dir}}/empty.properties", refuses="DelegationTokenDisabledException"),
@@ -110,7 +111,7 @@ CALLS = (
     Call("kafka-topics", f"{B} --delete --topic walk"),
 )  # fmt: skip
 
-# In a house with a database: what it asks for becomes a move there.
+# On a cluster with a database: a reassignment by a tool becomes a move there.
 HOUSE_FILES = {
     "topics.json": '{"version":1,"topics":[{"topic":"moved"}]}',
     "there.json": '{"version":1,"partitions":[{"topic":"moved","partition":0,"replicas":[3,2]},{"topic":"moved","partition":1,"replicas":[1,3]}]}',

@@ -1,7 +1,7 @@
-"""A consumer as a process of its own, so that it can be killed: `python -m tests.cluster.consuming BOOTSTRAP GROUP TOPIC SETTINGS`.
+"""A consumer in its own process, so that a test can kill it: `python -m tests.cluster.consuming BOOTSTRAP GROUP TOPIC SETTINGS`.
 
-It says what happens to it in lines of JSON on standard output, each at once: what it is given and gives up, what it has read, and what was
-committed once the broker has confirmed it. Times are of the system's monotonic clock, which all processes share.
+It writes each event as a line of JSON to standard output at once: partitions assigned and revoked, records read, and offsets whose commit the
+broker has confirmed. Times are of the system's monotonic clock, which all processes share.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 
-def say(**what: Any) -> None:
+def report(**what: Any) -> None:
     sys.stdout.write(json.dumps({"at": time.monotonic(), **what}) + "\n")
     sys.stdout.flush()
 
@@ -25,30 +25,33 @@ def main(bootstrap: str, group: str, topic: str, settings: str) -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: stopping.append(number))
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False,
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
             **json.loads(settings),
         }
-    )  # fmt: skip
+    )
 
-    def given(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        say(sign="+", places=[tp.partition for tp in partitions])
+    def assigned(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        report(sign="+", places=[tp.partition for tp in partitions])
 
-    def given_up(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        say(sign="-", places=[tp.partition for tp in partitions])
+    def revoked(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        report(sign="-", places=[tp.partition for tp in partitions])
 
-    consumer.subscribe([topic], on_assign=given, on_revoke=given_up, on_lost=given_up)
+    consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked, on_lost=revoked)
     while not stopping:
         messages = [m for m in consumer.consume(50, 0.1) if m.error() is None]
         if not messages:
             continue
-        say(read=[m.value().decode() for m in messages])
+        report(read=[m.value().decode() for m in messages])
         ends = {m.partition(): m.offset() + 1 for m in messages}
         try:
             done = consumer.commit(offsets=[TopicPartition(topic, p, o) for p, o in ends.items()], asynchronous=False)
         except KafkaException as e:
-            say(refused=str(e))
+            report(refused=str(e))
         else:
-            say(committed={tp.partition: tp.offset for tp in done or [] if tp.error is None})
+            report(committed={tp.partition: tp.offset for tp in done or [] if tp.error is None})
     consumer.close()
 
 

@@ -1,4 +1,4 @@
-"""Members of groups for tests of whole clusters: in a thread, or in a process of their own where they are to die or to change over."""
+"""Group members for tests of whole clusters: in a thread, or in their own process if the test kills them or changes their protocol."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from brokerd.coordinator.leading import partition_of
+from brokerd.coordinator.shard import partition_of
 from tests.cluster.local import ROOT, LocalCluster, wait_for
 
 PARTITIONS = 6
 
 
 class Member:
-    """In a thread of its own. `log` is what it was given and gave up: (seconds, "+" or "-", partitions)."""
+    """A member in its own thread. `log` has its assignments and revocations: (seconds, "+" or "-", partitions)."""
 
     def __init__(self, cluster: LocalCluster, group: str, topics: list[str], **more: Any) -> None:
         self.has: set[tuple[str, int]] = set()
@@ -31,15 +31,19 @@ class Member:
         self.errors: list[str] = []
         self._stop = threading.Event()
         settings = {
-            "bootstrap.servers": cluster.bootstrap, "group.id": group, "group.protocol": "consumer",
-            "auto.offset.reset": "earliest", "enable.auto.commit": False, **more,
-        }  # fmt: skip
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": group,
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            **more,
+        }
         self._thread = threading.Thread(target=self._run, args=(settings, topics))
         self._thread.start()
 
     def _run(self, settings: dict[str, Any], topics: list[str]) -> None:
         consumer = Consumer(settings)
-        consumer.subscribe(topics, on_assign=self._given, on_revoke=self._given_up, on_lost=self._given_up)
+        consumer.subscribe(topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
         while not self._stop.is_set():
             for message in consumer.consume(100, 0.1):
                 if message.error():
@@ -48,12 +52,12 @@ class Member:
                     self.seen.append(message.value().decode())
         consumer.close()
 
-    def _given(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         places = {(tp.topic, tp.partition) for tp in partitions}
         self.has |= places
         self.log.append((time.monotonic(), "+", places))
 
-    def _given_up(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         places = {(tp.topic, tp.partition) for tp in partitions}
         self.has -= places
         self.log.append((time.monotonic(), "-", places))
@@ -64,8 +68,8 @@ class Member:
         assert not self._thread.is_alive()
 
 
-def never_shared(members: Sequence[Member | Killable]) -> None:
-    """Nobody was given what another had at that time."""
+def assert_single_owner(members: Sequence[Member | Killable]) -> None:
+    """No partition is assigned to two members at the same time."""
     moves = sorted((at, i, sign, places) for i, m in enumerate(members) for at, sign, places in m.log)
     owner: dict[Any, int] = {}
     for _, i, sign, places in moves:
@@ -73,16 +77,16 @@ def never_shared(members: Sequence[Member | Killable]) -> None:
             if sign == "-":
                 assert owner.pop(place) == i
             else:
-                assert place not in owner, f"{place} was given to {i} while {owner[place]} had it"
+                assert place not in owner, f"{place} was assigned to member {i} while member {owner[place]} owned it"
                 owner[place] = i
 
 
 class Killable:
-    """A member in a process of its own (`consuming`).
+    """A member in its own process (`consuming`).
 
-    `retry.backoff.ms`: a commit under way when its coordinator dies is tried again after 100 ms by default, fails by the connection that is being
-    changed to the next coordinator, and librdkafka calls that one dead, asks anew and begins again, for as long as answers take longer than that. On a
-    busy machine that was up to 13 s without a heartbeat, and the member was out with reason.
+    `retry.backoff.ms`: librdkafka retries a commit that was in flight when its coordinator died after 100 ms by default. That retry fails on the
+    connection that is being switched to the next coordinator. librdkafka then marks the new coordinator dead, looks it up again and starts over for
+    as long as responses take longer than the backoff. On a busy machine that took up to 13 s without a heartbeat, and the group rightly removed the member.
     """
 
     def __init__(self, cluster: LocalCluster, group: str, topic: str, folder: Path, **settings: Any) -> None:
@@ -90,36 +94,46 @@ class Killable:
         settings = {"group.protocol": "consumer", "retry.backoff.ms": 1_000, **settings}
         with self.out.open("wb") as sink:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.cluster.consuming", cluster.bootstrap, group, topic, json.dumps(settings)],
-                stdout=sink, stderr=subprocess.DEVNULL, cwd=ROOT,
-            )  # fmt: skip
+                [
+                    sys.executable,
+                    "-m",
+                    "tests.cluster.consuming",
+                    cluster.bootstrap,
+                    group,
+                    topic,
+                    json.dumps(settings),
+                ],
+                stdout=sink,
+                stderr=subprocess.DEVNULL,
+                cwd=ROOT,
+            )
         self.died: float | None = None
 
     @property
-    def said(self) -> list[dict[str, Any]]:
+    def events(self) -> list[dict[str, Any]]:
         whole, _, _ = self.out.read_text().rpartition("\n")
         return [json.loads(line) for line in whole.splitlines()]
 
     @property
     def has(self) -> set[int]:
         has: set[int] = set()
-        for line in self.said if self.died is None else []:
+        for line in self.events if self.died is None else []:
             if "sign" in line:
                 has = has | set(line["places"]) if line["sign"] == "+" else has - set(line["places"])
         return has
 
     @property
     def seen(self) -> set[str]:
-        return {value for line in self.said for value in line.get("read", ())}
+        return {value for line in self.events for value in line.get("read", ())}
 
     @property
     def log(self) -> list[tuple[float, str, set[int]]]:
-        moves = [(line["at"], line["sign"], set(line["places"])) for line in self.said if "sign" in line]
+        moves = [(line["at"], line["sign"], set(line["places"])) for line in self.events if "sign" in line]
         if self.died is not None:
-            held: set[int] = set()
+            owned: set[int] = set()
             for _, sign, places in moves:
-                held = held | places if sign == "+" else held - places
-            moves.append((self.died, "-", held))
+                owned = owned | places if sign == "+" else owned - places
+            moves.append((self.died, "-", owned))
         return moves
 
     def end(self, how: signal.Signals) -> None:
@@ -145,14 +159,14 @@ def produce(cluster: LocalCluster, topic: str, values: list[str]) -> None:
     assert producer.flush(30) == 0
 
 
-def shared_by(members: list[Member], topic: str, partitions: int = PARTITIONS) -> None:
+def wait_until_assigned(members: list[Member], topic: str, partitions: int = PARTITIONS) -> None:
     everything = {(topic, i) for i in range(partitions)}
 
-    def so() -> bool:
-        held = [place for m in members for place in m.has]
-        return sorted(held) == sorted(everything) and all(m.has for m in members)
+    def all_assigned() -> bool:
+        owned = [place for m in members for place in m.has]
+        return sorted(owned) == sorted(everything) and all(m.has for m in members)
 
-    wait_for(so, f"{len(members)} members to share {topic}")
+    wait_for(all_assigned, f"{len(members)} members to own all of {topic}")
 
 
 def coordinator_of(cluster: LocalCluster, group: str) -> int:
@@ -165,7 +179,7 @@ def confirmed_by(members: Sequence[Killable]) -> dict[int, int]:
     """{partition: the highest offset whose commit was confirmed}."""
     confirmed: dict[int, int] = {}
     for member in members:
-        for line in member.said:
+        for line in member.events:
             for partition, offset in line.get("committed", {}).items():
                 confirmed[int(partition)] = max(confirmed.get(int(partition), 0), offset)
     return confirmed
@@ -174,5 +188,5 @@ def confirmed_by(members: Sequence[Killable]) -> dict[int, int]:
 def committed(cluster: LocalCluster, group: str, topic: str) -> dict[int, int]:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     wanted = [TopicPartition(topic, p) for p in range(PARTITIONS)]
-    (told,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)]).values()
-    return {tp.partition: tp.offset for tp in told.result(30).topic_partitions}
+    (offsets,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)]).values()
+    return {tp.partition: tp.offset for tp in offsets.result(30).topic_partitions}

@@ -1,6 +1,6 @@
-"""A real cluster for tests: ZooKeeper and brokers as processes, a controller in a thread with rows held in memory.
+"""A real cluster for tests: ZooKeeper and brokers as processes, the controller in a thread with its desired rows in memory.
 
-What it does not show: the database; tests/cluster/test_house.py does that with the whole house.
+Does not contain the database: tests/cluster/devcluster.py starts a whole local cluster with it.
 """
 
 from __future__ import annotations
@@ -14,17 +14,32 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import Record
+from brokerd.cluster.metadata import MetadataRecord
 from brokerd.cluster.model import INTERNAL_TOPICS
-from brokerd.cluster.znodes import ForwardedRequest
+from brokerd.cluster.requests import (
+    AccessUpdate,
+    AlterAccess,
+    AlterBrokerConfigs,
+    AlterReassignments,
+    BrokerConfigOps,
+    ForwardedRequest,
+    NewPartitions,
+    NewReassignment,
+    NewTopic,
+    OpType,
+    TopicConfigOps,
+    TopicsPayload,
+    TopicToDelete,
+)
 from brokerd.cluster.zookeeper import ZooKeeperStore
-from controlplane.controller import requests
+from controlplane.controller import request_validation
 from controlplane.controller.events import (
     DesiredAccess,
     DesiredAssignment,
@@ -34,38 +49,44 @@ from controlplane.controller.events import (
     Report,
 )
 from controlplane.controller.runner import Controller
-from controlplane.house import zookeeper
+from controlplane.devcluster import zookeeper
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-_handed_out: set[int] = set()
+_allocated_ports: set[int] = set()
 
 
-def share_of(ports: range) -> range:
-    """Half of them, another for each of the two workers that tests run in, so that neither takes what the other's dead server will want again."""
+def half_of(ports: range) -> range:
+    """One half of the range for each of the two test workers, so that no worker takes a port whose stopped server another worker starts again."""
     half = len(ports) // 2
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2
     return ports[worker * half : (worker + 1) * half]
 
 
 def free_port() -> int:
-    """A port that stays free while its server is down: below those that the kernel hands out to clients (32768 and up). One of those may be
-    a client's by the time a killed broker comes back, or, as clients try again and again, that of a client connected to itself.
+    """A port that stays free while its server is down. It is below the range from which the kernel assigns client ports (32768 and up): a client may
+    have such a port when a killed broker starts again. A client that retries the connection may even connect to itself.
     """
     for _ in range(1_000):
-        port = random.SystemRandom().choice(share_of(range(12_000, 20_000)))
-        if port in _handed_out:
+        port = random.SystemRandom().choice(half_of(range(12_000, 20_000)))
+        if port in _allocated_ports:
             continue
         with contextlib.suppress(OSError), socket.socket() as s:
             s.bind(("127.0.0.1", port))
-            _handed_out.add(port)
+            _allocated_ports.add(port)
             return port
     raise AssertionError("no free port")
 
 
+PATIENCE_SECONDS = 120.0
+"""The shortest deadline of a wait. An action of one second on an idle machine took 40 s beside eight busy loops on two cores, and a test that fails
+for that reason says nothing about the product. A test of a duration measures that duration and compares it."""
+
+
 def wait_for(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
-    """Poll until `condition()` is true; the deadline is generous, the wait is not."""
+    """Polls until `condition()` is true and returns its value. The deadline is generous; the poll interval is short."""
+    seconds = max(seconds, PATIENCE_SECONDS)
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -76,14 +97,14 @@ def wait_for(condition: Callable[[], Any], what: str, seconds: float = 60) -> An
 
 
 class Rows:
-    """The desired rows, in memory: the controller's Database port."""
+    """The desired rows in memory. Implements the controller's Database port."""
 
     def __init__(self, topics: list[DesiredTopic]) -> None:
         self.topics = {t.name: t for t in topics}
         self.reports: list[Report] = []
         self.generations: dict[tuple[str, str], int] = {}
         self.settings: dict[str, dict[str, str]] = {}
-        """Of brokers, by id; -1 of all."""
+        """Settings of brokers by id; "-1" is the cluster-wide default."""
         self._post: Callable[[Any], None] = lambda event: None
         self.image: Image | None = None
 
@@ -97,78 +118,72 @@ class Rows:
         pass
 
     def write(self, request: ForwardedRequest) -> None:
-        if request.kind == "alter_access":
-            self._post(
-                DesiredRead(access=tuple(self._access(i, request.request_id) for i in request.payload["topics"]))
-            )
-            return
-        if request.kind == "alter_broker_configs":
-            wanted = [self._settings(i, request.request_id) for i in request.payload["topics"]]
-            self._post(DesiredRead(access=tuple(wanted)))
-            return
-        if request.kind == "alter_reassignments":
-            wanted_places = [self._placed(i, request.request_id) for i in request.payload["topics"]]
-            self._post(DesiredRead(assignments=tuple(wanted_places)))
-            return
-        out = []
-        for topic in request.payload["topics"]:
-            name = topic["name"]
-            old = self.topics.get(name)
-            if request.kind == "create_topics":
-                assignment = topic.get("assignment")
-                row = DesiredTopic(
-                    uuid4(), name, 1, False, topic["partitions"], topic["replication_factor"], topic.get("configs") or {},
-                    {int(i): tuple(r) for i, r in assignment.items()} if assignment else None, request.request_id,
-                )  # fmt: skip
-            else:
-                assert old is not None
-                values = {
-                    "topic_id": old.topic_id, "name": name, "generation": old.generation + 1,
-                    "deleted": request.kind == "delete_topics", "partitions": old.partitions,
-                    "replication_factor": old.replication_factor, "configs": old.configs, "request_id": request.request_id,
-                }  # fmt: skip
-                if request.kind == "create_partitions":
-                    values["partitions"] = topic["partitions"]
-                if request.kind == "alter_topic_configs":
-                    values["configs"], _ = requests.altered(old.configs, topic["configs"])
-                row = DesiredTopic(**values)  # type: ignore[arg-type]
-            self.topics[name] = row
-            out.append(row)
-        self._post(DesiredRead(tuple(out)))
+        payload, rid = request.payload, request.request_id
+        if isinstance(payload, AlterAccess):
+            self._post(DesiredRead(access=tuple(self._access(i, rid) for i in payload.items)))
+        elif isinstance(payload, AlterBrokerConfigs):
+            self._post(DesiredRead(access=tuple(self._settings(i, rid) for i in payload.items)))
+        elif isinstance(payload, AlterReassignments):
+            self._post(DesiredRead(assignments=tuple(self._placed(i, rid) for i in payload.items)))
+        else:
+            assert isinstance(payload, TopicsPayload)
+            rows = [self._topic(i, rid) for i in payload.items]
+            self.topics.update((row.name, row) for row in rows)
+            self._post(DesiredRead(tuple(rows)))
 
-    def _access(self, item: dict[str, Any], request_id: str) -> DesiredAccess:
-        generation = self.generations[item["kind"], item["name"]] = (
-            self.generations.get((item["kind"], item["name"]), 0) + 1
-        )
-        return DesiredAccess(item["kind"], item["name"], generation, item["value"], request_id)
+    def _topic(self, item: NewTopic | TopicToDelete | NewPartitions | TopicConfigOps, rid: str) -> DesiredTopic:
+        if isinstance(item, NewTopic):
+            configs = {k: v for k, v in item.configs.items() if v is not None}
+            sizes = (item.partitions, item.replication_factor)
+            return DesiredTopic(uuid4(), item.name, 1, False, *sizes, configs, item.assignment or None, rid)
+        assert item.name is not None
+        old = self.topics[item.name]
+        row = replace(old, generation=old.generation + 1, assignment=None, request_id=rid)
+        match item:
+            case TopicToDelete():
+                return replace(row, deleted=True)
+            case NewPartitions():
+                return replace(row, partitions=item.partitions)
+            case TopicConfigOps():
+                return replace(row, configs=request_validation.altered(old.configs, item.configs)[0])
 
-    def _settings(self, item: dict[str, Any], request_id: str) -> DesiredAccess:
-        key = item["name"] or "-1"
+    def _access(self, item: AccessUpdate, rid: str) -> DesiredAccess:
+        return self._desired(item.kind, item.name, item.value, rid)
+
+    def _settings(self, item: BrokerConfigOps, rid: str) -> DesiredAccess:
+        key = item.name or "-1"
         settings = self.settings.setdefault(key, {})
-        for op in item["configs"]:
-            if op["op"] == "set":
-                settings[op["name"]] = op["value"]
+        for op in item.configs:
+            if op.op is OpType.SET:
+                settings[op.name] = op.value or ""
             else:
-                settings.pop(op["name"], None)
-        return self._access({"kind": "broker", "name": key, "value": dict(settings)}, request_id)
+                settings.pop(op.name, None)
+        return self._desired("broker", key, dict(settings), rid)
 
-    def _placed(self, item: dict[str, Any], request_id: str) -> DesiredAssignment:
-        """As asked; no replicas: back to those that were there before."""
-        topic = self.image.topic_named(item["topic"]) if self.image is not None else None
+    def _desired(self, kind: str, key: str, value: Mapping[str, Any] | None, rid: str) -> DesiredAccess:
+        generation = self.generations[kind, key] = self.generations.get((kind, key), 0) + 1
+        return DesiredAccess(kind, key, generation, value, rid)
+
+    def _placed(self, item: NewReassignment, rid: str) -> DesiredAssignment:
+        """The requested replicas. Without replicas the reassignment is cancelled: the replicas before it."""
+        topic = self.image.topic_named(item.topic) if self.image is not None else None
         assert topic is not None
-        state = topic.partitions[item["partition"]]
-        replicas = item["replicas"] or [r for r in state.replicas if r not in state.adding]
-        return DesiredAssignment(
-            topic.topic_id, item["partition"], tuple(replicas), state.assignment_generation, "client's", request_id
-        )
+        state = topic.partitions[item.partition]
+        replicas = item.replicas or tuple(r for r in state.replicas if r not in state.adding)
+        return DesiredAssignment(topic.topic_id, item.partition, replicas, state.assignment_generation, "client's", rid)
 
     def move(self, *assignments: DesiredAssignment) -> None:
         self._post(DesiredRead(assignments=assignments))
 
+    def delete_topics(self, names: Collection[str]) -> None:
+        rows = [replace(self.topics[n], generation=self.topics[n].generation + 1, deleted=True) for n in names]
+        self.topics.update((row.name, row) for row in rows)
+        self._post(DesiredRead(tuple(rows)))
+
     def reset(self, *resets: DesiredReset) -> None:
         self._post(DesiredRead(resets=resets))
 
-    def applied(self, image: Image, records: Sequence[Record]) -> None:
+    def applied(self, image: Image, records: Sequence[MetadataRecord]) -> None:
         self.image = image
 
     def report(self, report: Report) -> None:
@@ -179,8 +194,8 @@ class Rows:
 
 
 class NoProbes:
-    """A controller that hears of deaths by the ends of sessions alone, as where machines die without a word: scenarios in which several die at
-    one moment hang on nothing but what they do."""
+    """The controller detects a dead broker only by its expired session, as when a machine fails without closing its connections. Scenarios in which
+    several brokers die at the same moment then do not depend on the order of probes."""
 
     dead: frozenset[tuple[int, int]] = frozenset()
 
@@ -201,27 +216,32 @@ class NoProbes:
 
 
 class LocalCluster:
-    """`with LocalCluster(folder, brokers=3) as cluster: cluster.bootstrap`. Started once its `internal_topics` are there."""
+    """`with LocalCluster(folder, brokers=3) as cluster: cluster.bootstrap`. The start waits until its `internal_topics` exist."""
 
     internal_topics: Sequence[str] = tuple(sorted(INTERNAL_TOPICS))
 
     probes = False
-    """Whether its controller finds the dead by their connections."""
+    """True: the controller also detects dead brokers by probing their connections."""
 
     def __init__(self, folder: Path, brokers: int = 3, settings: dict[str, str] | None = None) -> None:
         self.folder, self.count, self.settings = folder, brokers, settings or {}
         self.own_settings: dict[int, dict[str, str]] = {}
-        """Of single brokers; they count from the next start on."""
+        """Settings of single brokers. They take effect at the next start."""
         self.zookeeper_port = free_port()
         self.ports = {i: free_port() for i in range(1, brokers + 1)}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         internal = [
             DesiredTopic(
-                uuid4(), name, 1, False, 4, min(3, brokers),
+                uuid4(),
+                name,
+                1,
+                False,
+                4,
+                min(3, brokers),
                 {"cleanup.policy": "compact", "min.insync.replicas": "2" if brokers >= 3 else "1"},
             )
             for name in sorted(INTERNAL_TOPICS)
-        ]  # fmt: skip
+        ]
         self.rows = Rows(internal)
         self.controller: Controller | None = None
         self._thread: threading.Thread | None = None
@@ -232,26 +252,26 @@ class LocalCluster:
         return ",".join(f"{self.address(i)}:{p}" for i, p in self.ports.items())
 
     def address(self, broker_id: int) -> str:
-        """Where it listens; its port is in `ports`."""
+        """The broker's listen address. Its port is in `ports`."""
         return "127.0.0.1"
 
     @property
     def hosts(self) -> str:
-        """Of ZooKeeper."""
+        """Connection string of ZooKeeper."""
         return f"127.0.0.1:{self.zookeeper_port}"
 
     @property
     def image(self) -> Image:
         assert self.controller is not None
         if self._controller_died is not None:
-            raise AssertionError("the controller's thread died, and nobody will answer") from self._controller_died
+            raise AssertionError("the controller's thread died") from self._controller_died
         return self.controller.tailer.image
 
     def __enter__(self) -> LocalCluster:
         try:
             self._start()
         except BaseException:
-            self.__exit__()  # nobody else ends what has begun
+            self.__exit__()  # __exit__ is not called after a failed __enter__: stop the processes that were started
             raise
         return self
 
@@ -272,8 +292,8 @@ class LocalCluster:
         self.stop_controller()
 
     def until_at_rest(self) -> None:
-        """Until every broker is up, every copy in sync and the first of the replicas leads: nothing of an earlier test's kills moves in the next one.
-        An admin client is told NOT_COORDINATOR by a coordinator that goes home in mid-case."""
+        """Waits until every broker is live, every replica in sync and every preferred replica the leader, so that kills of an earlier test do not affect
+        the next one. An admin client gets NOT_COORDINATOR from a coordinator whose partition moves to its preferred leader in the middle of a case."""
 
         def at_rest() -> bool:
             return len(self.image.live_brokers()) == self.count and all(
@@ -342,7 +362,7 @@ class LocalCluster:
         if how is not signal.SIGKILL:
             os.kill(
                 process.pid, signal.SIGCONT
-            )  # a frozen one would never hear it; SIGKILL needs no waking, and waking it would let it act
+            )  # a stopped process handles the signal only after SIGCONT. SIGKILL needs no SIGCONT, and SIGCONT would let the process run.
         return process.wait(timeout=60)
 
     def log(self, name: str) -> str:

@@ -1,7 +1,7 @@
-"""The administrator's APIs by clients that nobody here wrote: confluent-kafka's and kafka-python's AdminClient, on one cluster.
+"""The admin APIs with foreign clients: the AdminClient of confluent-kafka and of kafka-python, on one cluster.
 
-Checks: elections, descriptions, settings that change at once, quotas, features, offsets of every kind, refusals. Does not check rows (test_control_plane.py does),
-nor any of it while brokers die: all brokers live here, so that the tests may come in any order.
+Checks: elections, descriptions, dynamic settings, quotas, features, offsets of every kind, rejected requests. Does not check rows
+(test_control_plane.py) or dead brokers: all brokers stay alive, so that the tests can run in any order.
 """
 
 from __future__ import annotations
@@ -83,15 +83,19 @@ def entries(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, Conf
 
 def alter(admin: AdminClient, kind: ResourceType, name: str, **values: str | None) -> None:
     changes = [
-        ConfigEntry(k.replace("_", "."), v, incremental_operation=AlterConfigOpType.SET if v is not None else AlterConfigOpType.DELETE)
+        ConfigEntry(
+            k.replace("_", "."),
+            v,
+            incremental_operation=AlterConfigOpType.SET if v is not None else AlterConfigOpType.DELETE,
+        )
         for k, v in values.items()
-    ]  # fmt: skip
+    ]
     resource = ConfigResource(kind, name, incremental_configs=changes)
     admin.incremental_alter_configs([resource])[resource].result(60)
 
 
 def alter_all(cluster: LocalCluster, **values: str | None) -> int:
-    """The same for all brokers: confluent-kafka does not send the empty name. Kafka's error code."""
+    """Sets the cluster-wide default of brokers and returns Kafka's error code. confluent-kafka does not send the empty resource name."""
     r = IncrementalAlterConfigsRequest
     changes = [r.AlterableConfig(k.replace("_", "."), 0 if v is not None else 1, v) for k, v in values.items()]
     raw = Raw(cluster, 1)
@@ -108,22 +112,24 @@ def test_leaders_are_elected_preferred_and_only_where_needed(cluster: LocalClust
         60
     )
     assert {tp.partition: (e.code() if e else None) for tp, e in answer.items()} == {
-        0: KafkaError.ELECTION_NOT_NEEDED, 9: KafkaError.UNKNOWN_TOPIC_OR_PART,
-    }  # fmt: skip
+        0: KafkaError.ELECTION_NOT_NEEDED,
+        9: KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
     answer = admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition(topic, 1)]).result(60)
     assert [e.code() for e in answer.values()] == [KafkaError.ELECTION_NOT_NEEDED]
     assert leaders(cluster, topic) == [1, 2]
 
 
-# -- what there is ---------------------------------------------------------------------------------------------------------
-def test_topics_and_the_cluster_are_described(cluster: LocalCluster, admin: AdminClient) -> None:
+# -- descriptions ---------------------------------------------------------------------------------------------------------
+def test_describe_topics_and_cluster(cluster: LocalCluster, admin: AdminClient) -> None:
     topic = made(admin, "described", [[1, 2], [3, 1]])
-    told = admin.describe_topics(TopicCollection([topic, "no-such-topic"]), request_timeout=60)
-    shown = told[topic].result(60)
+    described_now = admin.describe_topics(TopicCollection([topic, "no-such-topic"]), request_timeout=60)
+    shown = described_now[topic].result(60)
     assert [(p.leader.id, [n.id for n in p.replicas], [n.id for n in p.isr]) for p in shown.partitions] == [
-        (1, [1, 2], [1, 2]), (3, [3, 1], [3, 1]),
-    ]  # fmt: skip
-    assert error_of(lambda: told["no-such-topic"].result(60)) == KafkaError.UNKNOWN_TOPIC_OR_PART
+        (1, [1, 2], [1, 2]),
+        (3, [3, 1], [3, 1]),
+    ]
+    assert error_of(lambda: described_now["no-such-topic"].result(60)) == KafkaError.UNKNOWN_TOPIC_OR_PART
     found = admin.describe_cluster(request_timeout=60).result(60)
     assert found.cluster_id == cluster.image.cluster_id
     assert sorted(n.id for n in found.nodes) == [1, 2, 3]
@@ -149,7 +155,7 @@ def test_offsets_of_every_kind(cluster: LocalCluster, admin: AdminClient) -> Non
 
 
 # -- settings --------------------------------------------------------------------------------------------------------------
-def test_a_brokers_settings_are_told_and_changed_at_once_for_one_and_for_all(
+def test_broker_settings_are_described_and_changed_dynamically_for_one_broker_and_for_all(
     cluster: LocalCluster, admin: AdminClient
 ) -> None:
     shown = entries(admin, ResourceType.BROKER, "1")
@@ -164,18 +170,23 @@ def test_a_brokers_settings_are_told_and_changed_at_once_for_one_and_for_all(
     alter(admin, ResourceType.BROKER, "1", num_partitions="7")
     assert alter_all(cluster, num_partitions="5") == 0
 
-    def told(name: str) -> tuple[str | None, int]:
+    def described_now(name: str) -> tuple[str | None, int]:
         setting = entries(admin, ResourceType.BROKER, name)["num.partitions"]
         return setting.value, setting.source
 
-    wait_for(lambda: told("1") == ("7", ConfigSource.DYNAMIC_BROKER_CONFIG.value), "broker 1's own word")
-    wait_for(lambda: told("2") == ("5", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value), "the word of all brokers")
+    wait_for(lambda: described_now("1") == ("7", ConfigSource.DYNAMIC_BROKER_CONFIG.value), "broker 1's own value")
+    wait_for(
+        lambda: described_now("2") == ("5", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value),
+        "the cluster-wide default",
+    )
     assert alter_all(cluster, num_partitions=None) == 0
     alter(admin, ResourceType.BROKER, "1", num_partitions=None)
-    wait_for(lambda: told("1") == ("3", ConfigSource.STATIC_BROKER_CONFIG.value), "the file's word again")
+    wait_for(
+        lambda: described_now("1") == ("3", ConfigSource.STATIC_BROKER_CONFIG.value), "the value of the file again"
+    )
 
 
-def test_a_default_for_topics_counts_at_once_where_topics_say_nothing(
+def test_a_cluster_wide_topic_default_applies_at_once_to_topics_without_an_override(
     cluster: LocalCluster, admin: AdminClient
 ) -> None:
     plain, own = made(admin, "plain", [[1]]), made(admin, "own", [[1]], max_message_bytes="2000000")
@@ -192,21 +203,29 @@ def test_a_default_for_topics_counts_at_once_where_topics_say_nothing(
     wait_for(lambda: refused(plain), "the new default")
     assert not refused(own)
 
-    def told() -> tuple[str | None, int]:
+    def described_now() -> tuple[str | None, int]:
         entry = entries(admin, ResourceType.TOPIC, plain)["max.message.bytes"]
         return entry.value, entry.source
 
-    # Any broker may be asked: the leader has heard of it, the others hear soon.
-    wait_for(lambda: told() == ("10000", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value), "the others' word")
+    # Any broker may answer: the leader has applied the change, the others apply it soon.
+    wait_for(
+        lambda: described_now() == ("10000", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value),
+        "the new default on every broker",
+    )
     assert alter_all(cluster, message_max_bytes=None) == 0
     wait_for(lambda: not refused(plain), "the old default")
 
 
 @pytest.mark.parametrize(
     ("name", "change"),
-    [("1", {"log_dirs": "/x"}), ("1", {"no_such_setting": "1"}), ("1", {"num_partitions": "none"}), ("1", {"log_retention_ms": "5"})],
-)  # fmt: skip
-def test_settings_that_cannot_change_at_once_are_refused_with_the_reason(
+    [
+        ("1", {"log_dirs": "/x"}),
+        ("1", {"no_such_setting": "1"}),
+        ("1", {"num_partitions": "none"}),
+        ("1", {"log_retention_ms": "5"}),
+    ],
+)
+def test_settings_that_are_not_dynamic_are_rejected_with_the_reason(
     admin: AdminClient, name: str, change: dict[str, str]
 ) -> None:
     with pytest.raises(KafkaException) as raised:
@@ -215,12 +234,33 @@ def test_settings_that_cannot_change_at_once_are_refused_with_the_reason(
     assert len(raised.value.args[0].str()) > 20
 
 
-def test_what_the_controller_elects_by_is_refused_for_all_brokers(cluster: LocalCluster) -> None:
-    assert alter_all(cluster, min_insync_replicas="2") == ErrorCode.INVALID_REQUEST
+def test_a_cluster_wide_default_of_unclean_leader_election_is_rejected(cluster: LocalCluster) -> None:
+    assert alter_all(cluster, unclean_leader_election_enable="true") == ErrorCode.INVALID_REQUEST
+
+
+def test_the_default_of_min_insync_replicas_is_set_for_all_brokers_and_never_for_one(
+    cluster: LocalCluster, admin: AdminClient
+) -> None:
+    """The controller, the brokers and the console must use the same default (decision 038)."""
+    topic = made(admin, "default-min-insync", [[1, 2, 3]])
+
+    def described() -> tuple[str | None, int]:
+        entry = entries(admin, ResourceType.TOPIC, topic)["min.insync.replicas"]
+        return entry.value, entry.source
+
+    before = described()
+    with pytest.raises(KafkaException) as raised:
+        alter(admin, ResourceType.BROKER, "1", min_insync_replicas="2")
+    assert raised.value.args[0].code() == KafkaError.INVALID_REQUEST
+    assert alter_all(cluster, min_insync_replicas="3") == 0
+    expected = ("3", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value)
+    wait_for(lambda: described() == expected, "the new default")
+    assert alter_all(cluster, min_insync_replicas=None) == 0
+    wait_for(lambda: described() == before, "the old default")
 
 
 # -- kafka-python ------------------------------------------------------------------------------------------------------------
-def test_kafka_pythons_admin_describes_what_there_is(admin: AdminClient, python_admin: KafkaAdminClient) -> None:
+def test_kafka_pythons_admin_describes_topics(admin: AdminClient, python_admin: KafkaAdminClient) -> None:
     topic = made(admin, "for-python", [[2, 3], [3, 1]])
 
     def pages() -> list[list[tuple[int, list[int]]]]:
@@ -231,14 +271,14 @@ def test_kafka_pythons_admin_describes_what_there_is(admin: AdminClient, python_
             pages.append([(p["leader_id"], p["replica_nodes"]) for t in page["topics"] for p in t["partitions"]])
         return pages
 
-    # Any broker may be asked: who made it has heard of it, the others hear soon.
-    wait_for(lambda: pages() == [[(2, [2, 3])], [(3, [3, 1])]], "one partition a page")
+    # Any broker may answer: the broker that created the topics has applied the records, the others apply them soon.
+    wait_for(lambda: pages() == [[(2, [2, 3])], [(3, [3, 1])]], "one partition per page")
     assert {b["broker_id"] for b in python_admin.describe_cluster()["brokers"]} == {1, 2, 3}
     listed = {kind.upper(): names for kind, names in python_admin.list_config_resources(["TOPIC", "BROKER"]).items()}
     assert topic in listed["TOPIC"]
     assert sorted(listed["BROKER"]) == ["1", "2", "3"]
-    told = python_admin.describe_configs([PythonResource("BROKER", "2")], config_filter="all")
-    assert "num.partitions" in repr(told)
+    described_now = python_admin.describe_configs([PythonResource("BROKER", "2")], config_filter="all")
+    assert "num.partitions" in repr(described_now)
 
 
 def test_producers_are_described_by_the_leader_and_by_a_follower(
@@ -276,12 +316,12 @@ def test_a_feature_is_finalised_for_all_brokers(cluster: LocalCluster, python_ad
         python_admin.update_features({"transaction.version": ("UPGRADE", 3)})
 
 
-def test_what_is_not_there_is_not_offered_and_clients_say_so(python_admin: KafkaAdminClient) -> None:
+def test_an_unsupported_api_is_not_advertised_and_clients_report_it(python_admin: KafkaAdminClient) -> None:
     with pytest.raises(UnsupportedVersionError):
         python_admin.describe_metadata_quorum()
 
 
-# -- what neither of them asks -------------------------------------------------------------------------------------------------
+# -- requests that neither client sends -------------------------------------------------------------------------------------------------
 def test_delegation_tokens_are_refused_as_kafka_refuses_them(cluster: LocalCluster) -> None:
     raw = Raw(cluster, 1)
     for api in (
@@ -296,7 +336,7 @@ def test_delegation_tokens_are_refused_as_kafka_refuses_them(cluster: LocalClust
     raw.close()
 
 
-def test_an_address_over_its_rate_is_closed_and_comes_in_again_later(cluster: LocalCluster) -> None:
+def test_an_address_over_its_connection_rate_is_rejected_and_accepted_again_later(cluster: LocalCluster) -> None:
     raw = Raw(cluster, 1)
 
     def quota(rate: float | None) -> None:
@@ -306,7 +346,7 @@ def test_an_address_over_its_rate_is_closed_and_comes_in_again_later(cluster: Lo
         raw.send(ApiKey.ALTER_CLIENT_QUOTAS, 1, r(entries=[entry]))
         assert [e.error_code for e in raw.receive(ApiKey.ALTER_CLIENT_QUOTAS, 1).entries] == [0]
 
-    def comes_in() -> bool:
+    def connects() -> bool:
         with socket.create_connection(("127.0.0.1", cluster.ports[2]), timeout=30) as sock:
             sock.sendall(framing.encode_request(ApiKey.API_VERSIONS, 0, 1, "me", ApiVersionsRequest()))
             try:
@@ -316,9 +356,9 @@ def test_an_address_over_its_rate_is_closed_and_comes_in_again_later(cluster: Lo
 
     quota(1.0)
     try:
-        wait_for(lambda: not all(comes_in() for _ in range(3)), "the address to be held back")
-        wait_for(comes_in, "the same address a little later")
+        wait_for(lambda: not all(connects() for _ in range(3)), "connections from the address to be rejected")
+        wait_for(connects, "a connection from the same address to be accepted later")
     finally:
         quota(None)
-    wait_for(lambda: all(comes_in() for _ in range(5)), "no limit any more")
+    wait_for(lambda: all(connects() for _ in range(5)), "connections without a limit")
     raw.close()

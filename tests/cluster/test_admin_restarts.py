@@ -1,6 +1,6 @@
-"""What an administrator set and elected, where it takes a moved leader or a broker that starts again: on a cluster of its own.
+"""Admin changes that need a moved leader or a restarted broker, on their own cluster.
 
-Checks: a preferred election where it is needed, settings of brokers that outlive a restart. Does not check rows (test_control_plane.py) nor what else
+Checks: a preferred leader election with an effect, broker settings that survive a restart. Does not check rows (test_control_plane.py) or what else
 survives a kill (test_failover.py).
 """
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Its controller puts no leader back by itself."""
+    """Its controller does not restore preferred leaders automatically."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(core, "PREFERRED_EVERY_MS", 3_600_000)
         with LocalCluster(tmp_path_factory.mktemp("cluster")) as running:
@@ -43,7 +43,7 @@ def partition(cluster: LocalCluster, topic: str) -> PartitionState:
     return state.partitions[0]
 
 
-def test_a_client_reassigns_and_the_preferred_leader_leads_once_it_is_elected(
+def test_a_client_reassigns_a_partition_and_elects_its_preferred_leader(
     cluster: LocalCluster, admin: AdminClient
 ) -> None:
     topic = made(admin, "elected", [[1, 2]])
@@ -61,20 +61,21 @@ def test_a_client_reassigns_and_the_preferred_leader_leads_once_it_is_elected(
     after = partition(cluster, topic)
     assert (after.leader, after.leader_epoch) == (3, before + 1)
     wait_for(
-        lambda: admin.list_topics(topic, timeout=30).topics[topic].partitions[0].leader == 3, "clients to hear of it"
+        lambda: admin.list_topics(topic, timeout=30).topics[topic].partitions[0].leader == 3,
+        "clients to see the new leader",
     )
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_settings_of_brokers_outlive_a_restart(cluster: LocalCluster, admin: AdminClient, how: signal.Signals) -> None:
+def test_broker_settings_survive_a_restart(cluster: LocalCluster, admin: AdminClient, how: signal.Signals) -> None:
     alter(admin, ResourceType.BROKER, "2", num_partitions="7")
     assert alter_all(cluster, message_max_bytes="900000") == 0
     cluster.kill("broker-2", how)
     cluster.start_broker(2)
     wait_for(lambda: cluster.listening(2), "broker 2 to be back")
-    # Read here, not left to chance: librdkafka drops a broker that metadata did not name and reads metadata anew every five minutes only, so that what it is
-    # asked to ask of that broker waits in vain (beside Apache Kafka as well: docs/clients.md).
-    wait_for(lambda: 2 in admin.list_topics(timeout=10).brokers, "broker 2 to be known again")
+    # Request all metadata: librdkafka drops a broker that a metadata response did not name, and refreshes all metadata every five minutes only. Until then
+    # a request for that broker times out (the same with Apache Kafka: docs/clients.md).
+    wait_for(lambda: 2 in admin.list_topics(timeout=10).brokers, "broker 2 to be in the metadata again")
     shown = entries(admin, ResourceType.BROKER, "2")
     assert {n: (shown[n].value, shown[n].source) for n in ("num.partitions", "message.max.bytes")} == {
         "num.partitions": ("7", ConfigSource.DYNAMIC_BROKER_CONFIG.value),

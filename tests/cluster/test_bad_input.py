@@ -1,6 +1,6 @@
-"""What comes in wrong on a real broker's port: the right Kafka error or a closed connection; the broker lives, nothing is lost.
+"""Invalid input on a real broker's port: the broker answers with Kafka's error code or closes the connection. It keeps running and loses nothing.
 
-One broker serves all tests of this file; each ends with the same process still serving and every record still there.
+One broker serves all tests of this file. After each test the same process still serves and every record is still readable.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 @pytest.fixture(autouse=True)
 def lives_on(cluster: LocalCluster) -> Iterator[None]:
-    """Whatever a test did: the same process serves, and holds what it was given, in order."""
+    """After every test the same process serves, and the topic has its records in order."""
     process = cluster.processes["broker-1"]
     yield
     assert process.poll() is None, cluster.log("broker-1")[-2000:]
@@ -79,7 +79,7 @@ def lives_on(cluster: LocalCluster) -> Iterator[None]:
 
 
 class Raw:
-    """A connection that says what it likes."""
+    """A connection that sends arbitrary bytes."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self.sock = socket.create_connection(("127.0.0.1", cluster.ports[1]), timeout=20)
@@ -94,7 +94,7 @@ class Raw:
         self.sock.sendall(data)
 
     def closed(self) -> bool:
-        """The broker has closed, without a word."""
+        """True if the broker closed the connection without a response."""
         try:
             return self.sock.recv(1) == b""
         except ConnectionResetError:
@@ -108,7 +108,7 @@ class Raw:
         out = b""
         while len(out) < count:
             more = self.sock.recv(count - len(out))
-            assert more, "closed in the middle of an answer"
+            assert more, "closed in the middle of a response"
             out += more
         return out
 
@@ -120,13 +120,14 @@ class Raw:
 
     def produce(self, data: bytes, *, topic: str = TOPIC, partition: int = 0, acks: int = 1, version: int = 9) -> Any:
         body = ProduceRequest(
-            acks=acks, timeout_ms=5000,
+            acks=acks,
+            timeout_ms=5000,
             topic_data=[
                 ProduceRequest.TopicProduceData(
                     name=topic, partition_data=[ProduceRequest.PartitionProduceData(index=partition, records=data)]
                 )
             ],
-        )  # fmt: skip
+        )
         return self.ask(ApiKey.PRODUCE, version, body).responses[0].partition_responses[0]
 
 
@@ -134,9 +135,9 @@ def batch(count: int = 3) -> bytearray:
     return bytearray(records.build([Record(i, 1_700_000_000_000, b"k", b"v" * 20) for i in range(count)]))
 
 
-# -- on the port --------------------------------------------------------------------------------------------------------
+# -- frames --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    "said",
+    "frame",
     [
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
         bytes.fromhex("16030100c8010000c40303") + bytes(200),
@@ -152,12 +153,25 @@ def batch(count: int = 3) -> bytearray:
         struct.pack(">ihhih", 12, 3, 1, 1, 30000) + b"ab",
         random.Random(5).randbytes(5000),
     ],
-    ids=["http", "tls", "negative", "gigabytes", "above the limit", "two bytes", "nothing", "unknown key", "unknown version",
-         "produce 2", "a count that lies", "a client id that lies", "noise"],
-)  # fmt: skip
-def test_what_is_no_request_of_ours_closes_the_connection(cluster: LocalCluster, said: bytes) -> None:
+    ids=[
+        "http",
+        "tls",
+        "negative",
+        "gigabytes",
+        "above the limit",
+        "two bytes",
+        "nothing",
+        "unknown key",
+        "unknown version",
+        "produce 2",
+        "an array length that is too large",
+        "a client id length that is too large",
+        "noise",
+    ],
+)
+def test_a_malformed_frame_closes_the_connection(cluster: LocalCluster, frame: bytes) -> None:
     with Raw(cluster) as raw:
-        raw.send(said)
+        raw.send(frame)
         assert raw.closed()
 
 
@@ -168,49 +182,49 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(cluster: Lo
         assert (correlation, answer.error_code) == (77, ErrorCode.UNSUPPORTED_VERSION)
         assert {a.api_key for a in answer.api_keys} == set(APIS)
         body = ApiVersionsRequest(client_software_name="x", client_software_version="1")
-        assert raw.ask(18, 3, body).error_code == 0  # and the same connection goes on
+        assert raw.ask(18, 3, body).error_code == 0  # the same connection is still usable
 
 
-def test_a_client_name_out_of_bounds_is_refused_and_may_try_again(cluster: LocalCluster) -> None:
+def test_an_invalid_client_name_is_rejected_and_the_client_can_retry(cluster: LocalCluster) -> None:
     with Raw(cluster) as raw:
         body = ApiVersionsRequest(client_software_name="no spaces!", client_software_version="1")
         assert raw.ask(18, 3, body).error_code == ErrorCode.INVALID_REQUEST
         assert raw.ask(18, 0, ApiVersionsRequest()).error_code == 0
 
 
-def test_half_frames_cost_nothing_and_may_be_dropped(cluster: LocalCluster) -> None:
+def test_incomplete_frames_allocate_no_memory_and_can_be_abandoned(cluster: LocalCluster) -> None:
     pid = cluster.processes["broker-1"].pid
     before = rss_mb(pid)
     half = [Raw(cluster) for _ in range(300)]
     for i, raw in enumerate(half):
-        raw.send(struct.pack(">i", 90 * 1024 * 1024) + bytes(i))  # announces much, sends little
+        raw.send(struct.pack(">i", 90 * 1024 * 1024) + bytes(i))  # a large size, few bytes
     with Raw(cluster) as other:
         assert other.ask(3, 9, MetadataRequest(topics=None)).brokers
-    assert rss_mb(pid) - before < 60, "memory was taken for what was only announced"
+    assert rss_mb(pid) - before < 60, "memory was allocated for bytes that were only announced"
     for raw in half:
         raw.sock.close()
 
 
-def test_who_does_not_read_answers_is_not_read_from(cluster: LocalCluster) -> None:
-    """Metadata is asked ten thousand times and never read: the broker's memory stays bounded and others are served."""
+def test_the_broker_stops_reading_from_a_client_that_reads_no_responses(cluster: LocalCluster) -> None:
+    """A client sends Metadata requests and never reads a response: the broker's memory stays bounded and other clients are served."""
     pid = cluster.processes["broker-1"].pid
     before = rss_mb(pid)
-    with Raw(cluster) as deaf, Raw(cluster) as other:
-        deaf.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        deaf.sock.settimeout(2)
+    with Raw(cluster) as not_reading, Raw(cluster) as other:
+        not_reading.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        not_reading.sock.settimeout(2)
         question = encode_request(3, 9, 1, "deaf", MetadataRequest(topics=None)) * 1000
         try:
             for _ in range(2000):
-                deaf.send(question)
+                not_reading.send(question)
         except TimeoutError:
             pass
         else:
-            raise AssertionError("two million questions were taken in without an answer being read")
+            raise AssertionError("the broker read two million requests of a client that read no response")
         assert other.ask(3, 9, MetadataRequest(topics=None)).brokers
         assert rss_mb(pid) - before < 120
 
 
-def test_five_hundred_idle_connections_are_carried(cluster: LocalCluster) -> None:
+def test_five_hundred_idle_connections_stay_open(cluster: LocalCluster) -> None:
     idle = [Raw(cluster) for _ in range(500)]
     with Raw(cluster) as raw:
         assert raw.ask(3, 9, MetadataRequest(topics=None)).brokers
@@ -223,7 +237,7 @@ def test_thousands_of_damaged_requests_of_every_api(cluster: LocalCluster) -> No
     """Valid requests of every API and version, each with some bytes changed: an answer or a closed connection, never a hang."""
     rng = random.Random(11)
     cases = [(a, v) for a in APIS.values() for v in range(a.min_version, a.max_version + 1)]
-    # What they might rightly do if they happened to be valid must not change the one topic that is checked.
+    # Damaged requests that happen to be valid must not change the topic that is checked.
     harmless = [c for c in cases if c[0].key not in (ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS, ApiKey.PRODUCE)]
     raw = Raw(cluster)
     for number in range(3000):
@@ -245,7 +259,7 @@ def test_thousands_of_damaged_requests_of_every_api(cluster: LocalCluster) -> No
     assert "failed" not in [line for line in cluster.log("broker-1").splitlines() if " ERROR " in line]
 
 
-# -- in a produce -------------------------------------------------------------------------------------------------------
+# -- produce requests -------------------------------------------------------------------------------------------------------
 def damaged(at: int, value: bytes) -> bytes:
     data = batch()
     data[at : at + len(value)] = value
@@ -264,19 +278,30 @@ def damaged(at: int, value: bytes) -> bytes:
         (damaged(16, b"\x01"), ErrorCode.INVALID_RECORD),
         (damaged(16, b"\x00"), ErrorCode.INVALID_RECORD),
     ],
-    ids=["a changed byte", "a wrong CRC", "a length too long", "a negative length", "a torn batch", "a byte too many", "magic 1", "magic 0"],
-)  # fmt: skip
-def test_a_damaged_batch_is_refused_whole(cluster: LocalCluster, data: bytes, error: ErrorCode) -> None:
+    ids=[
+        "a changed byte",
+        "a wrong CRC",
+        "a length too long",
+        "a negative length",
+        "a torn batch",
+        "a byte too many",
+        "magic 1",
+        "magic 0",
+    ],
+)
+def test_a_damaged_batch_is_rejected_with_its_whole_request(
+    cluster: LocalCluster, data: bytes, error: ErrorCode
+) -> None:
     with Raw(cluster) as raw:
         before = raw.produce(bytes(batch(1))).base_offset
         answer = raw.produce(data)
         assert (ErrorCode(answer.error_code), answer.base_offset) == (error, -1)
-        answer = raw.produce(bytes(batch()) + data)  # a good batch before it is not written either
+        answer = raw.produce(bytes(batch()) + data)  # a valid batch before it is not written either
         assert (ErrorCode(answer.error_code), answer.base_offset) == (error, -1)
         assert raw.produce(bytes(batch(1))).base_offset == before + 1
 
 
-def test_too_large_a_batch_unknown_places_and_wrong_acks(cluster: LocalCluster) -> None:
+def test_a_batch_that_is_too_large_unknown_partitions_and_invalid_acks(cluster: LocalCluster) -> None:
     with Raw(cluster) as raw:
         large = bytes(records.build([Record(0, 0, None, bytes(1_100_000))]))
         assert raw.produce(large).error_code == ErrorCode.MESSAGE_TOO_LARGE
@@ -288,9 +313,9 @@ def test_too_large_a_batch_unknown_places_and_wrong_acks(cluster: LocalCluster) 
         assert raw.produce(bytes(batch())).error_code == ErrorCode.NONE
 
 
-# -- in names and settings ----------------------------------------------------------------------------------------------
+# -- names and settings ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["", ".", "..", "with space", "ümlaut", "a/b", "x" * 250, "semi;colon", "new\nline"])
-def test_an_impossible_name_is_refused_and_never_created(cluster: LocalCluster, name: str) -> None:
+def test_an_invalid_topic_name_is_rejected_and_never_created(cluster: LocalCluster, name: str) -> None:
     with Raw(cluster) as raw:
         topic = MetadataRequest.MetadataRequestTopic(name=name)
         answer = raw.ask(3, 9, MetadataRequest(topics=[topic], allow_auto_topic_creation=True)).topics[0]
@@ -304,14 +329,17 @@ def test_an_impossible_name_is_refused_and_never_created(cluster: LocalCluster, 
 @pytest.mark.parametrize(
     "configs",
     [
-        {"retention.ms": "soon"}, {"cleanup.policy": "shred"}, {"no.such.setting": "1"}, {"min.insync.replicas": "0"},
-        {"segment.bytes": "-1"}, {"compression.type": "rar"}, {"retention.ms": "1" * 40},
+        {"retention.ms": "soon"},
+        {"cleanup.policy": "shred"},
+        {"no.such.setting": "1"},
+        {"min.insync.replicas": "0"},
+        {"segment.bytes": "-1"},
+        {"compression.type": "rar"},
+        {"retention.ms": "1" * 40},
     ],
     ids=lambda c: "=".join(next(iter(c.items())))[:40],
-)  # fmt: skip
-def test_a_setting_that_cannot_be_is_refused_at_create_and_at_alter(
-    cluster: LocalCluster, configs: dict[str, str]
-) -> None:
+)
+def test_an_invalid_setting_is_rejected_at_create_and_at_alter(cluster: LocalCluster, configs: dict[str, str]) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     with pytest.raises(KafkaException) as e:
         admin.create_topics([NewTopic("never", 1, 1, config=configs)])["never"].result(30)
@@ -324,15 +352,15 @@ def test_a_setting_that_cannot_be_is_refused_at_create_and_at_alter(
     assert e.value.args[0].code() == ErrorCode.INVALID_CONFIG
 
 
-# -- in size and number -------------------------------------------------------------------------------------------------
+# -- sizes and counts -------------------------------------------------------------------------------------------------
 def uvarint(n: int) -> bytes:
     out = bytearray()
     put_uvarint(out, n)
     return bytes(out)
 
 
-def test_millions_of_tiny_elements_are_refused_before_they_cost_anything(cluster: LocalCluster) -> None:
-    """20 MB of empty topic names once held the loop for so long that the watchdog ended the broker."""
+def test_millions_of_tiny_elements_are_rejected_before_they_are_parsed(cluster: LocalCluster) -> None:
+    """20 MB of empty topic names once blocked the event loop for so long that the watchdog ended the broker."""
     pid = cluster.processes["broker-1"].pid
     before = rss_mb(pid)
     count = 10_000_000
@@ -346,7 +374,7 @@ def test_millions_of_tiny_elements_are_refused_before_they_cost_anything(cluster
     assert rss_mb(pid) - before < 200
 
 
-def test_a_buffer_full_of_questions_does_not_keep_others_waiting(cluster: LocalCluster) -> None:
+def test_a_buffer_full_of_requests_does_not_delay_other_clients(cluster: LocalCluster) -> None:
     question = encode_request(3, 1, 1, None, MetadataRequest(topics=None))
     with Raw(cluster) as busy, Raw(cluster) as other:
         busy.send(question * 5_000)
@@ -361,17 +389,17 @@ def test_a_buffer_full_of_questions_does_not_keep_others_waiting(cluster: LocalC
 
 
 LONG = "\n" * 20_000
-"""Quoted in a sentence it doubles, and passes the bound of a string."""
+"""Quoted in an error message it doubles in length and exceeds the limit of a string."""
 
 
 @pytest.mark.parametrize("version", [4, 7])
-def test_a_sentence_longer_than_a_string_is_cut_and_costs_no_broker(cluster: LocalCluster, version: int) -> None:
+def test_an_error_message_longer_than_a_string_is_truncated(cluster: LocalCluster, version: int) -> None:
     config = CreateTopicsRequest.CreatableTopicConfig(name="retention.ms", value=LONG)
     topic = CreateTopicsRequest.CreatableTopic(name="long", num_partitions=1, replication_factor=1, configs=[config])
     with Raw(cluster) as raw:
         answer = raw.ask(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
         assert answer.error_code == ErrorCode.INVALID_CONFIG
-        assert answer.error_message == "retention.ms has 20000 characters; at most 8192 may be"
+        assert answer.error_message == "retention.ms has 20000 characters, more than the maximum 8192"
         config.value = LONG[:8_000]
         answer = raw.ask(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
         assert answer.error_code == ErrorCode.INVALID_CONFIG
@@ -382,7 +410,7 @@ def test_a_sentence_longer_than_a_string_is_cut_and_costs_no_broker(cluster: Loc
 
 
 def test_a_name_longer_than_kafkas_strings_is_malformed_in_compact_versions_too(cluster: LocalCluster) -> None:
-    """Such a group could not be written to its log: the attempt, at the end of its session, once ended the broker."""
+    """Such a group could not be written to its log: the write, at the end of the rebalance, once ended the broker."""
     name = b"g" * 40_000
     body = b"\0" + uvarint(len(name) + 1) + name + struct.pack(">ii", 1000, 1000) + b"\1\0\x09consumer\2\2r\2x\0\0"
     with Raw(cluster) as raw:
@@ -390,9 +418,9 @@ def test_a_name_longer_than_kafkas_strings_is_malformed_in_compact_versions_too(
         assert raw.closed()
 
 
-# -- what producers may not do --------------------------------------------------------------------------------------------
-def test_the_topics_of_coordinators_are_not_written_by_clients(cluster: LocalCluster) -> None:
-    """A well-formed record there would be a commit that no group made."""
+# -- invalid produce requests --------------------------------------------------------------------------------------------
+def test_clients_cannot_write_to_the_topics_of_coordinators(cluster: LocalCluster) -> None:
+    """A well-formed record in such a topic would be a commit that no group made."""
     with Raw(cluster) as raw:
         for partition in range(4):
             answer = raw.produce(bytes(batch(1)), topic="__consumer_offsets", partition=partition)
@@ -405,7 +433,7 @@ def idempotent(first: int, count: int, producer: int, epoch: int = 0) -> bytes:
 
 
 def test_every_batch_of_an_idempotent_producer_is_checked(cluster: LocalCluster) -> None:
-    """The second batch of a request was taken unseen, and its gap with it."""
+    """The second batch of a request was once appended without a check, together with its sequence gap."""
     with Raw(cluster) as raw:
         first = raw.produce(idempotent(0, 2, 900))
         assert first.error_code == 0
@@ -416,23 +444,25 @@ def test_every_batch_of_an_idempotent_producer_is_checked(cluster: LocalCluster)
             idempotent(2, 2, 900) + bytes(batch(2)),
         ):
             assert raw.produce(two).error_code == ErrorCode.INVALID_RECORD
-        assert raw.produce(idempotent(0, 2, 900)).base_offset == first.base_offset, "a repeat has its own offset"
+        assert raw.produce(idempotent(0, 2, 900)).base_offset == first.base_offset, (
+            "a duplicate batch gets its original offset"
+        )
         assert raw.produce(idempotent(4, 1, 900)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert raw.produce(idempotent(2, 1, 900, epoch=-1)).error_code == ErrorCode.INVALID_RECORD
         after = raw.produce(idempotent(2, 1, 900))
         assert (after.error_code, after.base_offset) == (0, first.base_offset + 2), (
-            "nothing of what was refused is there"
+            "nothing of the rejected requests was written"
         )
 
 
-def test_zstd_is_refused_to_producers_that_cannot_know_it(cluster: LocalCluster) -> None:
+def test_zstd_is_rejected_in_produce_versions_without_it(cluster: LocalCluster) -> None:
     packed = records.build([Record(0, 0, b"k", b"v")], compression=ZSTD)
     with Raw(cluster) as raw:
         assert raw.produce(packed, version=6).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         assert raw.produce(packed, version=7).error_code == 0
 
 
-def test_transactions_that_cannot_be_are_refused_with_kafkas_codes(cluster: LocalCluster) -> None:
+def test_invalid_transactions_are_rejected_with_kafkas_codes(cluster: LocalCluster) -> None:
     with Raw(cluster) as raw:
 
         def init(**asked: Any) -> int:
@@ -457,15 +487,17 @@ def test_transactions_that_cannot_be_are_refused_with_kafkas_codes(cluster: Loca
             24, 3, AddPartitionsToTxnRequest(v3_and_below_transactional_id="t", v3_and_below_topics=topics)
         )
         assert [r.results_by_partition[0].partition_error_code for r in answer.results_by_topic_v3_and_below] == [
-            ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED,
-        ]  # fmt: skip
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.OPERATION_NOT_ATTEMPTED,
+        ]
         batch = records.build(
             [Record(0, 0, b"k", b"v")], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
         )
         assert raw.produce(batch).error_code == ErrorCode.INVALID_RECORD, "a transaction without a transactional id"
 
 
-# -- in what is forwarded to the controller -------------------------------------------------------------------------------
+# -- requests that are forwarded to the controller -------------------------------------------------------------------------------
 def create(raw: Raw, topics: list[Any], version: int = 5, **more: Any) -> list[int]:
     answer = raw.ask(19, version, CreateTopicsRequest(topics=topics, timeout_ms=20_000, **more))
     assert [t.name for t in answer.topics] == [t.name for t in topics]
@@ -474,15 +506,17 @@ def create(raw: Raw, topics: list[Any], version: int = 5, **more: Any) -> list[i
 
 def topic(name: str, partitions: int = 1, **configs: str) -> Any:
     return CreateTopicsRequest.CreatableTopic(
-        name=name, num_partitions=partitions, replication_factor=1,
+        name=name,
+        num_partitions=partitions,
+        replication_factor=1,
         configs=[
             CreateTopicsRequest.CreatableTopicConfig(name=n.replace("_", "."), value=v) for n, v in configs.items()
         ],
-    )  # fmt: skip
+    )
 
 
-def test_a_request_of_megabytes_does_not_cost_the_session(cluster: LocalCluster) -> None:
-    """ZooKeeper closes the connection of whoever writes more than 1 MiB."""
+def test_a_request_of_megabytes_does_not_end_the_zookeeper_session(cluster: LocalCluster) -> None:
+    """ZooKeeper closes the connection of a client that writes more than 1 MiB."""
     many = [topic(f"never-{i}", retention_ms="1" * 1_000) for i in range(1_500)]
     with Raw(cluster) as raw:
         assert set(create(raw, many)) == {ErrorCode.INVALID_CONFIG}
@@ -499,13 +533,20 @@ def test_a_request_of_megabytes_does_not_cost_the_session(cluster: LocalCluster)
     assert "session" not in cluster.log("broker-1").replace("session.timeout", "")
 
 
-def test_assignments_that_cannot_be(cluster: LocalCluster) -> None:
+def test_invalid_replica_assignments(cluster: LocalCluster) -> None:
     assignment = CreateTopicsRequest.CreatableReplicaAssignment
     with Raw(cluster) as raw:
         for pairs in (
-            [(0, [1]), (0, [1])], [(1, [1])], [(0, [1]), (2, [1])], [(0, [])], [(0, [1]), (1, [])], [(0, [1, 1])],
-            [(0, [99])], [(-1, [1])], [(0, [-1])],
-        ):  # fmt: skip
+            [(0, [1]), (0, [1])],
+            [(1, [1])],
+            [(0, [1]), (2, [1])],
+            [(0, [])],
+            [(0, [1]), (1, [])],
+            [(0, [1, 1])],
+            [(0, [99])],
+            [(-1, [1])],
+            [(0, [-1])],
+        ):
             t = topic("never", -1)
             t.replication_factor = -1
             t.assignments = [assignment(partition_index=i, broker_ids=b) for i, b in pairs]
@@ -513,7 +554,7 @@ def test_assignments_that_cannot_be(cluster: LocalCluster) -> None:
         assert "never" not in [t.name for t in raw.ask(3, 9, MetadataRequest(topics=None)).topics]
 
 
-def test_settings_that_contradict_each_other_are_refused_at_create_and_at_alter(cluster: LocalCluster) -> None:
+def test_contradictory_settings_are_rejected_at_create_and_at_alter(cluster: LocalCluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     with Raw(cluster) as raw:
         both = topic("never", min_compaction_lag_ms="10", max_compaction_lag_ms="5")
@@ -530,7 +571,7 @@ def test_settings_that_contradict_each_other_are_refused_at_create_and_at_alter(
 
 
 @pytest.mark.parametrize("count", [-2, 0, 1, 10_001, 2**31 - 1, -(2**31)])
-def test_partition_counts_that_cannot_be(cluster: LocalCluster, count: int) -> None:
+def test_invalid_partition_counts(cluster: LocalCluster, count: int) -> None:
     with Raw(cluster) as raw:
         wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=TOPIC, count=count, assignments=None)
         answer = raw.ask(37, 1, CreatePartitionsRequest(topics=[wanted], timeout_ms=20_000)).results[0]
@@ -539,8 +580,8 @@ def test_partition_counts_that_cannot_be(cluster: LocalCluster, count: int) -> N
             assert create(raw, [topic("never", count)])[0] in (ErrorCode.INVALID_PARTITIONS, ErrorCode.POLICY_VIOLATION)
 
 
-# -- asked a thousand times in one request ----------------------------------------------------------------------------------
-def test_what_is_asked_for_many_times_is_answered_once(cluster: LocalCluster) -> None:
+# -- duplicates in one request ----------------------------------------------------------------------------------
+def test_duplicates_in_a_request_are_answered_once(cluster: LocalCluster) -> None:
     times = 20_000
     with Raw(cluster) as raw:
         one = MetadataRequest.MetadataRequestTopic(name=TOPIC)
@@ -567,3 +608,76 @@ def test_what_is_asked_for_many_times_is_answered_once(cluster: LocalCluster) ->
         )
         errors = [p.error_code for p in found.topics[0].partitions]
         assert errors == [0] + [ErrorCode.INVALID_REQUEST] * (times - 1)
+
+
+# -- records of a batch ------------------------------------------------------------------------------------------
+def sealed(inside: bytes, count: int) -> bytes:
+    """A batch with a valid header and CRC around arbitrary bytes."""
+    header = records.BatchHeader(0, 0, -1, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count)
+    return bytes(records.sealed(header, inside))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        bytes(records.build([Record(0, 0, None, b"poison")])),
+        sealed(b"\x20\x00\x00\x80\xa8\xd6\xb9\x07\x01\x0cpoison\x00", 1),
+        sealed(b"\xff" * 80, 10),
+        sealed(b"\x18\x00\x00\x00\x01\x0cpoison\x00" * 2, 2),
+    ],
+    ids=["sound", "an offset delta of a billion", "garbage", "an offset delta twice"],
+)
+def test_no_batch_hides_the_records_after_it(cluster: LocalCluster, data: bytes, request: Any) -> None:
+    """A consumer reads every accepted record at consecutive offsets, also after a rejected batch."""
+    topic = f"poisoned-{request.node.callspec.id.replace(' ', '-')}"
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    sound = request.node.callspec.id == "sound"
+    with Raw(cluster) as raw:
+        assert raw.produce(bytes(records.build([Record(0, 0, None, b"before")])), topic=topic).error_code == 0
+        answer = raw.produce(bytes(data), topic=topic)
+        assert ErrorCode(answer.error_code) == (ErrorCode.NONE if sound else ErrorCode.INVALID_RECORD)
+        assert raw.produce(bytes(records.build([Record(0, 0, None, b"behind")])), topic=topic).error_code == 0
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": topic, "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    got: list[tuple[int, bytes]] = []
+    deadline = time.monotonic() + 60
+    while (not got or got[-1][1] != b"behind") and time.monotonic() < deadline:
+        got += [(m.offset(), m.value()) for m in consumer.consume(100, 1) if not m.error()]
+    consumer.close()
+    values = [b"before", b"poison", b"behind"] if sound else [b"before", b"behind"]
+    assert got == list(enumerate(values))
+
+
+def test_each_record_without_a_key_is_named(cluster: LocalCluster) -> None:
+    """KIP-467: a batch of a hundred records for a compacted topic."""
+    topic = NewTopic("keyed", 1, 1, config={"cleanup.policy": "compact"})
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([topic])["keyed"].result(30)
+    without = set(range(5, 100, 10))
+    made = [Record(i, 0, None if i in without else b"k%d" % i, b"v") for i in range(100)]
+    with Raw(cluster) as raw:
+        answer = raw.produce(bytes(records.build(made)), topic="keyed")
+        assert ErrorCode(answer.error_code) == ErrorCode.INVALID_RECORD
+        assert {e.batch_index for e in answer.record_errors} == without
+        assert "without a key" in answer.error_message
+        assert all("without a key" in e.batch_index_error_message for e in answer.record_errors)
+        rest = [r._replace(offset=i) for i, r in enumerate(r for r in made if r.key is not None)]
+        assert raw.produce(bytes(records.build(rest)), topic="keyed").error_code == ErrorCode.NONE
+
+
+def test_a_producers_maximum_timestamp_is_not_trusted(cluster: LocalCluster) -> None:
+    """With the producer's maximum timestamp ListOffsets by time would return a batch without such a record."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic("timed", 1, 1)])["timed"].result(30)
+    header = records.BatchHeader(0, 0, -1, 2, 0, 0, 0, 1_000, 2**62, -1, -1, -1, 1)
+    with Raw(cluster) as raw:
+        wrong_timestamp = bytes(records.sealed(header, b"\x18\x00\x00\x00\x01\x0cpoison\x00"))
+        assert raw.produce(wrong_timestamp, topic="timed").error_code == ErrorCode.NONE
+        assert raw.produce(bytes(records.build([Record(0, 2_000, None, b"v")])), topic="timed").base_offset == 1
+        asked = ListOffsetsRequest.ListOffsetsTopic(
+            name="timed",
+            partitions=[ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=t) for t in (1_500,)],
+        )
+        found = raw.ask(2, 7, ListOffsetsRequest(replica_id=-1, topics=[asked])).topics[0].partitions[0]
+        assert (found.offset, found.timestamp) == (1, 2_000)

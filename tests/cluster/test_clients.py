@@ -1,6 +1,6 @@
-"""Clients nobody here wrote: create a topic, produce with each compression, consume by group with a rebalance.
+"""Foreign clients: they create a topic, produce with each compression and consume in a group with a rebalance.
 
-Checks what each client reports and what stands in the log. Does not check performance.
+Checks the results that each client reports, and the records of the log. Does not check performance.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def create(cluster: LocalCluster, partitions: int = 4, **configs: str) -> str:
 
 
 def read_all(cluster: LocalCluster, topic: str, partitions: int) -> list[bytes]:
-    """Every record of the topic, by assignment: the log's own truth."""
+    """Every record of the topic, read by manual assignment: the content of the log."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "truth", "enable.auto.commit": False})
     ends = [consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=20)[1] for p in range(partitions)]
     consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
@@ -59,9 +59,11 @@ def test_librdkafka_produces_every_compression_and_reads_it_back(cluster: LocalC
 def test_a_librdkafka_group_rebalances_when_a_member_joins_and_leaves(cluster: LocalCluster) -> None:
     topic = create(cluster)
     config = {
-        "bootstrap.servers": cluster.bootstrap, "group.id": f"g-{topic}", "auto.offset.reset": "earliest",
+        "bootstrap.servers": cluster.bootstrap,
+        "group.id": f"g-{topic}",
+        "auto.offset.reset": "earliest",
         "session.timeout.ms": 6000,
-    }  # fmt: skip
+    }
     first, second = Consumer(config), Consumer(config)
     first.subscribe([topic])
 
@@ -72,9 +74,9 @@ def test_a_librdkafka_group_rebalances_when_a_member_joins_and_leaves(cluster: L
 
     wait_for(lambda: polled(first) == [4], "one member to own all")
     second.subscribe([topic])
-    wait_for(lambda: polled(first, second) == [2, 2], "two members to share")
+    wait_for(lambda: polled(first, second) == [2, 2], "two members to own two partitions each")
     second.close()
-    wait_for(lambda: polled(first) == [4], "the one that stayed to own all again")
+    wait_for(lambda: polled(first) == [4], "the remaining member to own all again")
     first.close()
 
 
@@ -99,7 +101,7 @@ def test_an_admin_client_grows_describes_alters_and_deletes_a_topic(cluster: Loc
     assert shown["retention.ms"].value == "3600000"
     assert shown["segment.bytes"].is_default
     admin.delete_topics([topic])[topic].result(30)
-    wait_for(lambda: topic not in admin.list_topics(timeout=10).topics, "the topic to go")
+    wait_for(lambda: topic not in admin.list_topics(timeout=10).topics, "the topic to be deleted")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_an_admin_client_grows_describes_alters_and_deletes_a_topic(cluster: Loc
         ("fine", 1, 1, {"no.such.config": "1"}, KafkaError.INVALID_CONFIG),
     ],
 )
-def test_a_topic_that_cannot_be_is_refused_with_kafkas_code(
+def test_an_invalid_topic_is_rejected_with_kafkas_code(
     cluster: LocalCluster, name: str, partitions: int, replicas: int, configs: dict[str, str], code: int
 ) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
@@ -124,7 +126,7 @@ def test_a_topic_that_cannot_be_is_refused_with_kafkas_code(
     assert refused.value.args[0].code() == code
 
 
-def test_too_large_a_batch_is_refused_and_nothing_of_it_is_kept(cluster: LocalCluster) -> None:
+def test_a_batch_that_is_too_large_is_rejected_and_nothing_of_it_is_stored(cluster: LocalCluster) -> None:
     topic = create(cluster, 1, **{"max.message.bytes": "1000"})
     errors: list[int] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
@@ -150,10 +152,13 @@ def test_kafka_python_produces_and_a_group_of_two_consumes(cluster: LocalCluster
 
     def member() -> None:
         consumer = KafkaConsumer(
-            bootstrap_servers=cluster.bootstrap.split(","), group_id=f"kp-{topic}", auto_offset_reset="earliest",
-            session_timeout_ms=6000, heartbeat_interval_ms=500,
-        )  # fmt: skip
-        consumer.partitions_for_topic(topic)  # known before it joins: see test_rebalance
+            bootstrap_servers=cluster.bootstrap.split(","),
+            group_id=f"kp-{topic}",
+            auto_offset_reset="earliest",
+            session_timeout_ms=6000,
+            heartbeat_interval_ms=500,
+        )
+        consumer.partitions_for_topic(topic)  # metadata is loaded before the join: see test_rebalance
         consumer.subscribe([topic])
         while not stop.is_set():
             for records in consumer.poll(200).values():

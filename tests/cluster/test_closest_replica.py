@@ -1,5 +1,7 @@
-"""Reading from the closest replica (KIP-392) with librdkafka: which broker it reads from, that it reads everything in order, and that the death of
-that broker costs it nothing. The verifier of where it reads is librdkafka's own statistics."""
+"""Reading from the closest replica (KIP-392) with librdkafka: the broker that it reads from, the order of the records, and the death of that broker.
+
+librdkafka's own statistics show which broker it reads from.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from brokerd.config import RACK_AWARE
+from brokerd.config.broker import RACK_AWARE
 from tests.cluster.local import LocalCluster, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
@@ -30,7 +32,9 @@ def at_rest(cluster: LocalCluster) -> None:
     cluster.until_at_rest()
 
 
-def test_a_consumer_reads_in_its_own_rack_and_elsewhere_while_nobody_is_there(cluster: LocalCluster) -> None:
+def test_a_consumer_reads_from_its_own_rack_and_from_the_leader_while_that_replica_is_down(
+    cluster: LocalCluster,
+) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic("near", 1, 3)])["near"].result(60)
     topic = wait_for(lambda: (t := cluster.image.topic_named("near")) and t.ready and t, "the topic")
@@ -41,19 +45,26 @@ def test_a_consumer_reads_in_its_own_rack_and_elsewhere_while_nobody_is_there(cl
     read: list[str] = []
     reads_from = -1
 
-    def told(text: str) -> None:
+    def on_statistics(text: str) -> None:
         nonlocal reads_from
         partitions: dict[str, Any] = json.loads(text)["topics"].get("near", {}).get("partitions", {})
         reads_from = partitions.get("0", {}).get("broker", -1)
 
     consumer = Consumer(
-        {"bootstrap.servers": cluster.bootstrap, "group.id": "near", "enable.auto.commit": False, "stats_cb": told,
-         "client.rack": f"rack-{near}", "statistics.interval.ms": 100, "topic.metadata.refresh.interval.ms": 1000,
-         "reconnect.backoff.max.ms": 500}
-    )  # fmt: skip
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "near",
+            "enable.auto.commit": False,
+            "stats_cb": on_statistics,
+            "client.rack": f"rack-{near}",
+            "statistics.interval.ms": 100,
+            "topic.metadata.refresh.interval.ms": 1000,
+            "reconnect.backoff.max.ms": 500,
+        }
+    )
     consumer.assign([TopicPartition("near", 0, 0)])
 
-    def more() -> None:
+    def produce_more() -> None:
         for _ in range(50):
             sent.append(f"v{len(sent)}")
             producer.produce("near", sent[-1], partition=0)
@@ -64,16 +75,16 @@ def test_a_consumer_reads_in_its_own_rack_and_elsewhere_while_nobody_is_there(cl
         return len(read) >= len(sent) and reads_from == broker
 
     try:
-        more()
+        produce_more()
         wait_for(
-            lambda: all_read(near), "everything to be read, and what comes to be waited for in the consumer's own rack"
+            lambda: all_read(near), "everything to be read, and fetches to go to the replica in the consumer's rack"
         )
-        more()
-        wait_for(lambda: all_read(near), "what came since")
+        produce_more()
+        wait_for(lambda: all_read(near), "the next records, from the closest replica")
         cluster.kill(f"broker-{near}")
-        more()
-        wait_for(lambda: all_read(leader), "what came since, of the leader")
-        # (Back to its own rack it would go a minute after it was first sent there: librdkafka takes no more than one such offer a minute.)
-        assert read == sent, "each once and in order"
+        produce_more()
+        wait_for(lambda: all_read(leader), "the next records, from the leader")
+        # It would return to its own rack a minute after the first redirect: librdkafka accepts one preferred read replica per minute.
+        assert read == sent, "each record one time and in order"
     finally:
         consumer.close()

@@ -1,7 +1,7 @@
-"""The new group protocol (KIP-848) with librdkafka's consumers: members that come, go, are killed and lose their coordinator.
+"""The consumer protocol (KIP-848) with librdkafka's consumers: members join, leave, are killed and lose their coordinator.
 
-The verifiers are what the members were given, when, and what they read: no partition that two of them have at one time, nothing unread,
-nothing that was committed lost. Members are processes of their own where they are to die.
+The tests compare the members' assignments over time and the records they read: no partition has two owners at one time, no record is unread, no
+committed offset is lost. Members that a test kills run in their own processes.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ from tests.cluster.group_members import (
     PARTITIONS,
     Killable,
     Member,
+    assert_single_owner,
     committed,
     confirmed_by,
     coordinator_of,
     make_topic,
-    never_shared,
     produce,
-    shared_by,
+    wait_until_assigned,
 )
 from tests.cluster.local import LocalCluster, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 SESSION_MS = 6_000
 SETTINGS = {
-    "group.consumer.session.timeout.ms": str(SESSION_MS), "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.heartbeat.interval.ms": "300", "group.consumer.min.heartbeat.interval.ms": "100",
-}  # fmt: skip
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+}
 
 
 @pytest.fixture(scope="module")
@@ -46,33 +48,33 @@ def at_rest(cluster: LocalCluster) -> None:
     cluster.until_at_rest()
 
 
-def test_members_share_a_topic_and_share_anew_when_one_comes_and_when_one_goes(cluster: LocalCluster) -> None:
+def test_a_group_rebalances_when_a_member_joins_and_when_it_leaves(cluster: LocalCluster) -> None:
     topic = group = "shared"
     make_topic(cluster, topic)
     values = [f"v{i}" for i in range(300)]
     members = [Member(cluster, group, [topic])]
     try:
-        shared_by(members, topic)
+        wait_until_assigned(members, topic)
         members.append(Member(cluster, group, [topic]))
-        shared_by(members, topic)
+        wait_until_assigned(members, topic)
         members.append(Member(cluster, group, [topic]))
-        shared_by(members, topic)
+        wait_until_assigned(members, topic)
         assert {len(m.has) for m in members} == {2}
         produce(cluster, topic, values)
         wait_for(lambda: len([v for m in members for v in m.seen]) >= len(values), "everything to be read")
-        assert sorted(v for m in members for v in m.seen) == sorted(values), "each once: nothing moved meanwhile"
+        assert sorted(v for m in members for v in m.seen) == sorted(values), (
+            "each record one time: no partition moved meanwhile"
+        )
         members[1].leave()
-        shared_by([members[0], members[2]], topic)
+        wait_until_assigned([members[0], members[2]], topic)
     finally:
         for member in members:
             member.leave()
-    never_shared(members)
+    assert_single_owner(members)
     assert [m.errors for m in members] == [[], [], []]
 
 
-def test_a_member_is_killed_and_its_coordinators_broker_is_killed_and_nothing_committed_is_lost(
-    cluster: LocalCluster, tmp_path: Path
-) -> None:
+def test_no_commit_is_lost_when_a_member_and_its_coordinator_are_killed(cluster: LocalCluster, tmp_path: Path) -> None:
     topic = group = "killed"
     make_topic(cluster, topic)
     members = [Killable(cluster, group, topic, tmp_path) for _ in range(3)]
@@ -80,10 +82,10 @@ def test_a_member_is_killed_and_its_coordinators_broker_is_killed_and_nothing_co
     values: list[str] = []
 
     def shared() -> bool:
-        held = [p for m in alive for p in m.has]
-        return sorted(held) == list(range(PARTITIONS)) and all(m.has for m in alive)
+        owned = [p for m in alive for p in m.has]
+        return sorted(owned) == list(range(PARTITIONS)) and all(m.has for m in alive)
 
-    def more(count: int = 200) -> None:
+    def produce_more(count: int = 200) -> None:
         fresh = [f"v{len(values) + i}" for i in range(count)]
         values.extend(fresh)
         produce(cluster, topic, fresh)
@@ -93,23 +95,23 @@ def test_a_member_is_killed_and_its_coordinators_broker_is_killed_and_nothing_co
 
     victim = coordinator_of(cluster, group)
     try:
-        wait_for(shared, "three members to share the topic")
-        more()
+        wait_for(shared, "three members to own the topic")
+        produce_more()
         wait_for(all_read, "everything to be read")
         alive.remove(members[0])
         members[0].end(signal.SIGKILL)
-        wait_for(shared, "two members to share the topic after the third was killed")
-        more()
+        wait_for(shared, "two members to own the topic after the third was killed")
+        produce_more()
         wait_for(all_read, "everything to be read by two")
         cluster.kill(f"broker-{victim}")
-        more()
+        produce_more()
         wait_for(all_read, "everything to be read with another coordinator")
-        assert shared(), "nobody lost anything by the coordinator's death"
-        # A group that has just got its coordinator changes as any other.
+        assert shared(), "every member kept its assignment when the coordinator died"
+        # A group with a new coordinator rebalances like any other.
         members.append(Killable(cluster, group, topic, tmp_path))
         alive.append(members[-1])
         wait_for(shared, "a third member again")
-        more()
+        produce_more()
         wait_for(all_read, "everything to be read by three")
         for member in alive:
             member.end(signal.SIGTERM)
@@ -119,38 +121,40 @@ def test_a_member_is_killed_and_its_coordinators_broker_is_killed_and_nothing_co
         if f"broker-{victim}" not in cluster.processes:
             cluster.start_broker(victim)
             wait_for(lambda: cluster.listening(victim), "the killed broker to be back")
-    never_shared(members)
+    assert_single_owner(members)
     confirmed = confirmed_by(members)
     assert confirmed.keys() == set(range(PARTITIONS))
     assert committed(cluster, group, topic) == confirmed
 
 
-def test_a_static_member_comes_back_to_what_it_had_and_nobody_else_moves(cluster: LocalCluster) -> None:
+def test_a_static_member_gets_its_old_assignment_and_no_other_member_changes(cluster: LocalCluster) -> None:
     topic = group = "static"
     make_topic(cluster, topic)
     first, second = (Member(cluster, group, [topic], **{"group.instance.id": f"i{i}"}) for i in range(2))
     again = None
     try:
-        shared_by([first, second], topic)
+        wait_until_assigned([first, second], topic)
         had, other = set(first.has), list(second.log)
         first.leave()
         again = Member(cluster, group, [topic], **{"group.instance.id": "i0"})
-        shared_by([again, second], topic)
+        wait_until_assigned([again, second], topic)
         assert again.has == had
-        assert second.log == other, "the other was not disturbed"
+        assert second.log == other, "the other member's assignment did not change"
     finally:
         for member in (first, second, again):
             if member is not None:
                 member.leave()
 
 
-def test_a_pattern_is_resolved_by_the_broker_and_finds_topics_that_come_later(cluster: LocalCluster) -> None:
+def test_the_broker_resolves_a_pattern_and_finds_topics_created_later(cluster: LocalCluster) -> None:
     make_topic(cluster, "pattern-one")
     member = Member(cluster, "by-pattern", ["^pattern-.*"])
     try:
-        wait_for(lambda: {t for t, _ in member.has} == {"pattern-one"}, "the topic there is")
+        wait_for(lambda: {t for t, _ in member.has} == {"pattern-one"}, "the existing topic")
         make_topic(cluster, "pattern-two", 2)
-        wait_for(lambda: {t for t, _ in member.has} == {"pattern-one", "pattern-two"}, "the topic that has come")
+        wait_for(
+            lambda: {t for t, _ in member.has} == {"pattern-one", "pattern-two"}, "the topic that was created later"
+        )
         assert len(member.has) == PARTITIONS + 2
     finally:
         member.leave()
@@ -167,8 +171,8 @@ def test_an_admin_client_lists_describes_and_deletes_groups_of_both_kinds(cluste
     ]
     classic = Member(cluster, "described-classic", [topic], **{"group.protocol": "classic"})
     try:
-        shared_by(members, topic)
-        shared_by([classic], topic)
+        wait_until_assigned(members, topic)
+        wait_until_assigned([classic], topic)
         described = admin.describe_consumer_groups([group])[group].result(30)
         assert (described.state.name, described.type.name, described.partition_assignor) == (
             "STABLE",
@@ -191,7 +195,7 @@ def test_an_admin_client_lists_describes_and_deletes_groups_of_both_kinds(cluste
     assert group not in {g.group_id for g in admin.list_consumer_groups().result(30).valid}
 
 
-def test_an_empty_group_goes_from_one_protocol_to_the_other_with_its_offsets(cluster: LocalCluster) -> None:
+def test_an_empty_group_changes_its_protocol_and_keeps_its_offsets(cluster: LocalCluster) -> None:
     topic = group = "moved"
     make_topic(cluster, topic)
     total = 0
@@ -199,9 +203,9 @@ def test_an_empty_group_goes_from_one_protocol_to_the_other_with_its_offsets(clu
         produce(cluster, topic, [f"{protocol}-{total}-{i}" for i in range(60)])
         member = Member(cluster, group, [topic], **{"group.protocol": protocol, "enable.auto.commit": True})
         try:
-            wait_for(lambda m=member: len(m.seen) >= 60, f"what came since, by {protocol}")  # type: ignore[misc]
+            wait_for(lambda m=member: len(m.seen) >= 60, f"the new records, read with protocol {protocol}")  # type: ignore[misc]
         finally:
             member.leave()
-        assert len(member.seen) == 60, "what was committed by the other protocol is not read again"
+        assert len(member.seen) == 60, "records committed with the other protocol are not read again"
         assert member.errors == []
         total += 60

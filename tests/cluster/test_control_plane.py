@@ -1,7 +1,7 @@
-"""The control plane with the whole house as processes: REST, Kafka clients and the operator meet in the same rows, and it survives.
+"""The control plane of a whole local cluster: REST, Kafka clients and operators change the same rows, and the control plane survives failures.
 
-Checks: rows, the log's image as Kafka clients see it, takeover after kill -9, a locked database, yesterday's database. Does not check:
-records (test_failover.py does), pages (tests/browser).
+Checks: rows, the metadata image as Kafka clients see it, takeover after kill -9, a locked database, a restored older database. Does not check
+records (test_failover.py) or pages (tests/browser).
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions, NewTopic
 
-from tests.cluster.house import House
+from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    house = House(tmp_path_factory.mktemp("house"))
+def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+    devcluster = DevCluster(tmp_path_factory.mktemp("devcluster"))
     try:
-        yield house
+        yield devcluster
     finally:
-        house.down()
+        devcluster.down()
 
 
-def acting(house: House) -> str:
-    """The name of the process that acts as controller; an earlier test may just have killed one."""
-    return f"controller-{wait_for(lambda: house.get('overview')['controller_id'], 'an acting controller')}"
+def acting(devcluster: DevCluster) -> str:
+    """The name of the acting controller's process. An earlier test may have killed one."""
+    return f"controller-{wait_for(lambda: devcluster.get('overview')['controller_id'], 'an acting controller')}"
 
 
-def healthy(house: House) -> bool:
-    found = house.get("overview")
+def healthy(devcluster: DevCluster) -> bool:
+    found = devcluster.get("overview")
     return bool(found["health"]["word"] == "healthy" and (found["age_s"] or 99) < 5)
 
 
-def test_operators_and_kafka_clients_end_in_the_same_rows(house: House) -> None:
-    house.topic("by-rest", partitions=2, replication_factor=3, configs={"retention.ms": "3600000"})
-    assert len(wait_for(lambda: house.leaders("by-rest"), "a client to see it")) == 2
-    house.admin.create_topics([NewTopic("by-client", 3, 2)])["by-client"].result(30)
-    house.admin.create_partitions([NewPartitions("by-client", 4)])["by-client"].result(30)
-    row = wait_for(lambda: house.settled("by-client"), "the row")["row"]
+def test_operators_and_kafka_clients_change_the_same_rows(devcluster: DevCluster) -> None:
+    devcluster.topic("by-rest", partitions=2, replication_factor=3, configs={"retention.ms": "3600000"})
+    assert len(wait_for(lambda: devcluster.leaders("by-rest"), "a client to see the topic")) == 2
+    devcluster.admin.create_topics([NewTopic("by-client", 3, 2)])["by-client"].result(30)
+    devcluster.admin.create_partitions([NewPartitions("by-client", 4)])["by-client"].result(30)
+    row = wait_for(lambda: devcluster.settled("by-client"), "the row")["row"]
     assert (row["partitions"], row["replication_factor"], row["generation"]) == (4, 2, 2)
-    house.admin.delete_topics(["by-rest"])["by-rest"].result(30)
-    wait_for(lambda: house.call("GET", "topics/by-rest")[0] == 404, "the deletion")
-    changes = house.get("changes?per_page=100")["rows"]
+    devcluster.admin.delete_topics(["by-rest"])["by-rest"].result(30)
+    wait_for(lambda: devcluster.call("GET", "topics/by-rest")[0] == 404, "the deletion")
+    changes = devcluster.get("changes?per_page=100")["rows"]
     mine = [
         (c["verb"], c["object_name"], c["outcome"]) for c in changes if c["object_name"] in ("by-rest", "by-client")
     ]
@@ -67,71 +67,72 @@ def test_operators_and_kafka_clients_end_in_the_same_rows(house: House) -> None:
     ]
 
 
-def test_another_controller_takes_over_and_nothing_asked_for_is_lost(house: House) -> None:
-    victim = acting(house)
-    before = house.get("overview")
-    house.kill(victim)
-    house.post("topics", {"name": "meanwhile", "partitions": 2})
+def test_another_controller_takes_over_and_no_request_is_lost(devcluster: DevCluster) -> None:
+    victim = acting(devcluster)
+    before = devcluster.get("overview")
+    devcluster.kill(victim)
+    devcluster.post("topics", {"name": "meanwhile", "partitions": 2})
     killed = time.monotonic()
-    wait_for(lambda: house.settled("meanwhile"), "the other controller", 30)
+    wait_for(lambda: devcluster.settled("meanwhile"), "the other controller", 30)
     assert time.monotonic() - killed < 30
     now = wait_for(
-        lambda: (o := house.get("overview"))["controller_epoch"] > before["controller_epoch"] and o, "the new epoch"
+        lambda: (o := devcluster.get("overview"))["controller_epoch"] > before["controller_epoch"] and o,
+        "the new epoch",
     )
     assert now["controller_epoch"] == before["controller_epoch"] + 1
 
 
-def test_a_move_survives_the_death_of_worker_web_and_controller_and_rolls_back_exactly(house: House) -> None:
-    house.topic("moved", partitions=6, replication_factor=2)
-    house.fill("moved")
-    before = [p["replicas"] for p in house.partitions("moved")]
+def test_a_move_survives_the_death_of_worker_web_and_controller_and_rolls_back_exactly(devcluster: DevCluster) -> None:
+    devcluster.topic("moved", partitions=6, replication_factor=2)
+    devcluster.fill("moved")
+    before = [p["replicas"] for p in devcluster.partitions("moved")]
     wanted = [
         {"topic": "moved", "partition": i, "replicas": [next(b for b in (1, 2, 3) if b not in r), r[0]]}
         for i, r in enumerate(before)
     ]
     scope = {"kind": "partitions", "partitions": wanted}
-    move = house.post("moves", {"scope": scope, "start": True, "parts_in_flight_max": 2, "why": "test"})["id"]
-    for victim in ("worker", acting(house), "web"):
-        house.kill(victim)
-    wait_for(lambda: _answers(house), "the console")
-    done = wait_for(lambda: (m := house.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 90)
+    move = devcluster.post("moves", {"scope": scope, "start": True, "parts_in_flight_max": 2, "comment": "test"})["id"]
+    for victim in ("worker", acting(devcluster), "web"):
+        devcluster.kill(victim)
+    wait_for(lambda: _answers(devcluster), "the console")
+    done = wait_for(lambda: (m := devcluster.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 90)
     assert (done["state"], done["parts_ended"]) == ("done", 6)
-    assert [p["replicas"] for p in house.partitions("moved")] == [w["replicas"] for w in wanted]
-    assert all(sorted(p["isr"]) == sorted(p["replicas"]) for p in house.partitions("moved"))
-    house.post(f"moves/{move}/roll_back", {"why": "test"})
-    wait_for(lambda: house.get(f"moves/{move}")["state"] == "rolled_back", "the way back", 90)
-    assert [p["replicas"] for p in house.partitions("moved")] == before
+    assert [p["replicas"] for p in devcluster.partitions("moved")] == [w["replicas"] for w in wanted]
+    assert all(sorted(p["isr"]) == sorted(p["replicas"]) for p in devcluster.partitions("moved"))
+    devcluster.post(f"moves/{move}/roll_back", {"comment": "test"})
+    wait_for(lambda: devcluster.get(f"moves/{move}")["state"] == "rolled_back", "the rollback", 90)
+    assert [p["replicas"] for p in devcluster.partitions("moved")] == before
 
 
-def _answers(house: House) -> bool:
+def _answers(devcluster: DevCluster) -> bool:
     try:
-        return house.call("GET", "overview")[0] == 200
+        return devcluster.call("GET", "overview")[0] == 200
     except (urllib.error.URLError, ConnectionError):
         return False
 
 
-def test_a_replica_thrown_away_is_rebuilt(house: House) -> None:
-    house.topic("rebuilt", partitions=1, replication_factor=3)
-    house.fill("rebuilt")
-    wait_for(lambda: (house.partitions("rebuilt")[0]["size_bytes"] or 0) > 500_000, "sizes")
-    leader = house.partitions("rebuilt")[0]["leader"]
+def test_a_deleted_replica_is_rebuilt(devcluster: DevCluster) -> None:
+    devcluster.topic("rebuilt", partitions=1, replication_factor=3)
+    devcluster.fill("rebuilt")
+    wait_for(lambda: (devcluster.partitions("rebuilt")[0]["size_bytes"] or 0) > 500_000, "sizes")
+    leader = devcluster.partitions("rebuilt")[0]["leader"]
     victim = next(b for b in (1, 2, 3) if b != leader)
-    asked = house.post("recoveries", {"topic": "rebuilt", "partition": 0, "broker_id": victim, "why": "test"})
-    done = wait_for(lambda: (r := house.get(f"recoveries/{asked['id']}"))["finished_at"] and r, "the recovery", 60)
+    asked = devcluster.post("recoveries", {"topic": "rebuilt", "partition": 0, "broker_id": victim, "comment": "test"})
+    done = wait_for(lambda: (r := devcluster.get(f"recoveries/{asked['id']}"))["finished_at"] and r, "the recovery", 60)
     assert done["state"] == "done", done
 
     def whole() -> bool:
-        row = house.partitions("rebuilt")[0]
+        row = devcluster.partitions("rebuilt")[0]
         return {r["broker_id"]: r["size_bytes"] for r in row["replica_rows"]}[victim] == row["size_bytes"]
 
-    wait_for(whole, "the copy to be as large as the leader's")
+    wait_for(whole, "the replica to be as large as the leader's")
 
 
 class Load:
-    """An idempotent acks=all producer that never stops, and what it was told."""
+    """An idempotent acks=all producer that never stops, and its acknowledgements."""
 
-    def __init__(self, house: House, topic: str) -> None:
-        self.house, self.topic = house, topic
+    def __init__(self, devcluster: DevCluster, topic: str) -> None:
+        self.devcluster, self.topic = devcluster, topic
         self.acknowledged: set[int] = set()
         self.failed: list[object] = []
         self.latest = time.monotonic()
@@ -140,7 +141,7 @@ class Load:
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
-    def _told(self, error: object, message: Any) -> None:
+    def _on_delivery(self, error: object, message: Any) -> None:
         if error is not None:
             self.failed.append(error)
             return
@@ -149,96 +150,105 @@ class Load:
         self.longest_wait, self.latest = max(self.longest_wait, now - self.latest), now
 
     def _run(self) -> None:
-        producer = Producer({"bootstrap.servers": self.house.bootstrap, "enable.idempotence": True, "linger.ms": 5})
+        producer = Producer(
+            {"bootstrap.servers": self.devcluster.bootstrap, "enable.idempotence": True, "linger.ms": 5}
+        )
         number = 0
         while not self._stop.is_set():
             for _ in range(50):
-                producer.produce(self.topic, str(number), key=str(number), on_delivery=self._told)
+                producer.produce(self.topic, str(number), key=str(number), on_delivery=self._on_delivery)
                 number += 1
             producer.poll(0.05)
         assert producer.flush(60) == 0
 
     def finish(self) -> None:
-        """Every acknowledged record is there exactly once."""
+        """Every acknowledged record is in the log exactly one time."""
         self._stop.set()
         self._thread.join(90)
         assert not self._thread.is_alive()
         assert not self.failed
-        found = self.house.everything(self.topic)
+        found = self.devcluster.everything(self.topic)
         assert len(found) == len(set(found))
         assert self.acknowledged <= set(found)
 
 
 @pytest.mark.parametrize("seconds", [20, pytest.param(60, marks=pytest.mark.long)])
-def test_elections_and_records_go_on_while_the_database_is_locked(house: House, seconds: float) -> None:
-    house.topic("elected", partitions=3, replication_factor=3, configs={"min.insync.replicas": "2"})
-    load = Load(house, "elected")
-    lock = sqlite3.connect(house.folder / "db.sqlite3", isolation_level=None, timeout=30)
+def test_elections_and_produce_requests_continue_while_the_database_is_locked(
+    devcluster: DevCluster, seconds: float
+) -> None:
+    devcluster.topic("elected", partitions=3, replication_factor=3, configs={"min.insync.replicas": "2"})
+    load = Load(devcluster, "elected")
+    lock = sqlite3.connect(devcluster.folder / "db.sqlite3", isolation_level=None, timeout=30)
     lock.execute("BEGIN EXCLUSIVE")
     locked = time.monotonic()
     try:
-        victim = house.leaders("elected")[0]
-        house.manage("process", "kill", f"broker-{victim}")  # and kept down: back within its session it would lead on
+        victim = devcluster.leaders("elected")[0]
+        devcluster.manage(
+            "process", "kill", f"broker-{victim}"
+        )  # The broker stays down: if it returned before its session expired, it would remain the leader.
         killed = time.monotonic()
         wait_for(
-            lambda: (now := house.leaders("elected")) and all(x not in (-1, victim) for x in now.values()),
-            "other leaders", 30,
-        )  # fmt: skip
+            lambda: (now := devcluster.leaders("elected")) and all(x not in (-1, victim) for x in now.values()),
+            "other leaders",
+            30,
+        )
         assert time.monotonic() - killed < 30
-        assert house.get("overview")["brokers_total"] == 3  # pages read on
+        assert devcluster.get("overview")["brokers_total"] == 3  # pages still read the database
         before = len(load.acknowledged)
         time.sleep(max(0.0, seconds - (time.monotonic() - locked)))
         assert len(load.acknowledged) > before + 100
     finally:
         lock.execute("ROLLBACK")
         lock.close()
-        house.manage("process", "start", f"broker-{victim}")
-    house.topic("after-the-lock")
-    wait_for(lambda: healthy(house), "the broker's return")
+        devcluster.manage("process", "start", f"broker-{victim}")
+    devcluster.topic("after-the-lock")
+    wait_for(lambda: healthy(devcluster), "the broker's return")
     load.finish()
-    assert load.longest_wait < 30, "the leaders' move kept the producer waiting"
+    assert load.longest_wait < 30, "the leader change delayed the producer"
 
 
-def test_yesterdays_database_deletes_nothing_and_shows_the_drift(house: House) -> None:
-    house.topic("old", configs={"retention.ms": "1000000"})
-    wait_for(lambda: healthy(house), "a house at rest: what a backup in its first seconds lacks is not asked here")
-    house.down()
-    backup = house.folder / "yesterday.sqlite3"
-    _copy(house.folder / "db.sqlite3", backup)
-    house.up()
-    wait_for(lambda: _answers(house), "the console")
-    house.topic("young")
-    status, _ = house.call("PATCH", "topics/old", {"configs": {"retention.ms": "2000000"}})
+def test_a_restored_older_database_deletes_nothing_and_shows_the_drift(devcluster: DevCluster) -> None:
+    devcluster.topic("old", configs={"retention.ms": "1000000"})
+    wait_for(lambda: healthy(devcluster), "all brokers in sync: a backup of the first seconds is not the subject")
+    devcluster.down()
+    backup = devcluster.folder / "yesterday.sqlite3"
+    _copy(devcluster.folder / "db.sqlite3", backup)
+    devcluster.up()
+    wait_for(lambda: _answers(devcluster), "the console")
+    devcluster.topic("young")
+    status, _ = devcluster.call("PATCH", "topics/old", {"configs": {"retention.ms": "2000000"}})
     assert status == 202
-    wait_for(lambda: (t := house.settled("old")) and t["configs"]["retention.ms"] == "2000000", "the change in the log")
-    load = Load(house, "young")
+    wait_for(
+        lambda: (t := devcluster.settled("old")) and t["configs"]["retention.ms"] == "2000000", "the change in the log"
+    )
+    load = Load(devcluster, "young")
     wait_for(lambda: load.acknowledged, "the load")
-    house.down()
+    devcluster.down()
     for suffix in ("-wal", "-shm"):
-        (house.folder / f"db.sqlite3{suffix}").unlink(missing_ok=True)
-    shutil.copy(backup, house.folder / "db.sqlite3")
-    house.up()
-    wait_for(lambda: _answers(house), "the console")
+        (devcluster.folder / f"db.sqlite3{suffix}").unlink(missing_ok=True)
+    shutil.copy(backup, devcluster.folder / "db.sqlite3")
+    devcluster.up()
+    wait_for(lambda: _answers(devcluster), "the console")
     expected = {("old", "behind"), ("young", "no_row")}
     drift: list[dict[str, Any]] = []
     with contextlib.suppress(AssertionError):
-        drift = wait_for(lambda: len(d := house.get("drift")) == 2 and d, "the drift to be shown", 120)
-    assert {(d["name"], d["kind"]) for d in drift or house.get("drift")} == expected
-    wait_for(lambda: house.get("overview")["drift"] == 2, "the observer to have counted it")
+        drift = wait_for(lambda: len(d := devcluster.get("drift")) == 2 and d, "the drift to be shown", 120)
+    assert {(d["name"], d["kind"]) for d in drift or devcluster.get("drift")} == expected
+    wait_for(lambda: devcluster.get("overview")["drift"] == 2, "the cluster monitor to have counted it")
     before = len(load.acknowledged)
     wait_for(
-        lambda: len(load.acknowledged) > before + 1000, "the producer to go on writing into a topic that has no row"
+        lambda: len(load.acknowledged) > before + 1000, "the producer to continue writing to a topic without a row"
     )
     load.finish()
-    assert house.leaders("young")
-    assert "young" in house.admin.list_topics(timeout=10).topics
-    status, refused = house.call("DELETE", "topics/young", {"why": "test"})
-    assert (status, "adopt" in refused["reason"]) == (400, True)
+    assert devcluster.leaders("young")
+    assert "young" in devcluster.admin.list_topics(timeout=10).topics
+    status, refused = devcluster.call("DELETE", "topics/young", {"comment": "test"})
+    assert (status, "adopt" in refused["detail"]) == (400, True)
     for row in drift:
-        house.post(f"drift/{row['topic_id']}/adopt", {"why": "test"})
-    assert house.get("drift") == []
-    assert house.settled("old")["configs"]["retention.ms"] == "2000000"
-    wait_for(lambda: healthy(house), "health")
+        devcluster.post(f"drift/{row['topic_id']}/adopt", {"comment": "test"})
+    assert devcluster.get("drift") == []
+    assert devcluster.settled("old")["configs"]["retention.ms"] == "2000000"
+    wait_for(lambda: healthy(devcluster), "health")
 
 
 def _copy(source: Path, target: Path) -> None:

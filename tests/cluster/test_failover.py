@@ -1,6 +1,6 @@
-"""A broker's death under load: nothing acknowledged is lost, doubled or reordered; leaders are back within seconds.
+"""A broker dies under load: no acknowledged record is lost, duplicated or reordered, and every partition has a leader again within seconds.
 
-The verifier owns the truth: what the producer saw acknowledged. Does not check the database (tests of the whole house do).
+The verifier compares the log with the producer's acknowledgements. Does not check the database (test_control_plane.py).
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from controlplane.controller.events import DesiredAssignment, DesiredReset
+from tests import log_phrases
 from tests.cluster.local import LocalCluster, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 PARTITIONS = 6
 RECORDS_PER_SECOND = 20_000
-"""Bounds the load: the test shows safety, not speed."""
+"""Limits the load: the test checks safety, not throughput."""
 
 
 class Count(NamedTuple):
-    """The judgement, in records. `failed` were given up by the producer, `disordered` stand before an older one of their partition."""
+    """The result, in records. `failed`: the producer gave up. `disordered`: before an older record of their partition."""
 
     acked: int
     lost: int
@@ -38,7 +39,7 @@ class Count(NamedTuple):
 
 
 class Verifier:
-    """An idempotent acks=all producer and a group, and what each of them saw. `rate` is in records per second at most."""
+    """An idempotent acks=all producer and a consumer group, and what each of them saw. `rate`: at most that many records per second."""
 
     def __init__(self, cluster: LocalCluster, topic: str, rate: int) -> None:
         self.cluster, self.topic, self.rate = cluster, topic, rate
@@ -46,7 +47,7 @@ class Verifier:
         self.failed: list[str] = []
         self.seen: set[int] = set()
         self.begins: dict[int, int] = {}
-        """Where a partition's log begins, once something of it was deleted on purpose."""
+        """{partition: log start offset} after a deliberate deletion of records."""
         self._stop = threading.Event()
         self._stopped_at = 0.0
         self._threads = [threading.Thread(target=self._produce), threading.Thread(target=self._consume)]
@@ -55,9 +56,13 @@ class Verifier:
 
     def _produce(self) -> None:
         producer = Producer(
-            {"bootstrap.servers": self.cluster.bootstrap, "enable.idempotence": True, "linger.ms": 5,
-             "message.timeout.ms": 120_000}
-        )  # fmt: skip
+            {
+                "bootstrap.servers": self.cluster.bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "message.timeout.ms": 120_000,
+            }
+        )
 
         def delivered(error: object, message: object) -> None:
             if error is not None:
@@ -79,12 +84,16 @@ class Verifier:
 
     def _consume(self) -> None:
         consumer = Consumer(
-            {"bootstrap.servers": self.cluster.bootstrap, "group.id": f"verifier-{self.topic}",
-             "auto.offset.reset": "earliest", "session.timeout.ms": 6000}
-        )  # fmt: skip
+            {
+                "bootstrap.servers": self.cluster.bootstrap,
+                "group.id": f"verifier-{self.topic}",
+                "auto.offset.reset": "earliest",
+                "session.timeout.ms": 6000,
+            }
+        )
         consumer.subscribe([self.topic])
         quiet_since = time.monotonic()
-        # What happened before the stop says nothing about how long the group may still need: everybody may have been dead.
+        # The time before the stop does not bound the time that the group still needs: all brokers may have been dead.
         while not self._stop.is_set() or time.monotonic() - max(quiet_since, self._stopped_at) < 60:
             messages = [m for m in consumer.consume(1000, 0.2) if not m.error()]
             if messages:
@@ -95,7 +104,7 @@ class Verifier:
         consumer.close()
 
     def progress(self, what: str, records: int = 2_000) -> None:
-        """Wait until the producer has `records` more acknowledged."""
+        """Waits until `records` more are acknowledged."""
         before = len(self.acked)
         wait_for(lambda: len(self.acked) >= before + records, f"acknowledgements {what}", 90)
 
@@ -104,20 +113,18 @@ class Verifier:
         self._stop.set()
 
     def count(self) -> Count:
-        """Stop, read every partition from its beginning, and compare."""
+        """Stops, reads every partition from its log start and compares."""
         self.stop()
         for thread in self._threads:
             thread.join(timeout=150)
         return self.judged(self.acked)
 
     def judged(self, acked: Mapping[int, int]) -> Count:
-        """Of these (number: partition) alone, by what the logs hold now; `undelivered` counts what no reader has had yet."""
+        """The result for these acknowledgements ({number: partition}) alone, against the logs now. `undelivered`: not read by the group yet."""
         logs = {p: self._log(p) for p in range(PARTITIONS)}
-        assert all(n % PARTITIONS == p for p, numbers in logs.items() for n in numbers), (
-            "a record in a foreign partition"
-        )
+        assert all(n % PARTITIONS == p for p, numbers in logs.items() for n in numbers), "a record in another partition"
         found = [n for numbers in logs.values() for n in numbers]
-        # What was deleted on purpose lay before the first that is there.
+        # Records deleted on purpose are below the first record of the log.
         first = {p: min(logs[p], default=0) for p in self.begins}
         kept = {n for n, p in acked.items() if n >= first.get(p, 0)}
         return Count(
@@ -141,8 +148,8 @@ class Verifier:
             try:
                 begin, end = consumer.get_watermark_offsets(tp, timeout=30)
                 break
-            except KafkaException:  # leaders may be going home just now
-                assert time.monotonic() < deadline, f"partition {partition}: nobody says where it ends"
+            except KafkaException:  # leadership may be moving to the preferred leaders
+                assert time.monotonic() < deadline, f"partition {partition}: no broker returns its end offset"
                 time.sleep(0.2)
         assert begin == self.begins.get(partition, 0), f"partition {partition} begins at {begin}, not {self.begins}"
         consumer.assign([TopicPartition(self.topic, partition, begin)])
@@ -179,7 +186,7 @@ def test_nothing_acknowledged_is_lost_when_brokers_controller_and_zookeeper_are_
     cluster: LocalCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     verifier = verified(cluster)
-    verifier.progress("before anything happens")
+    verifier.progress("before the first fault")
 
     cluster.kill("broker-2")
     began = time.monotonic()
@@ -187,7 +194,7 @@ def test_nothing_acknowledged_is_lost_when_brokers_controller_and_zookeeper_are_
         lambda: all(p.leader not in (-1, 2) for _, _, p in cluster.image.each_partition()), "leaders elsewhere", 30
     )
     assert time.monotonic() - began < 30, "leaders took too long to move"
-    assert "broker 2, incarnation" in caplog.text and "refuses connections" in caplog.text, "its session had to run out"
+    assert f"{log_phrases.PROBED_DEAD}2" in caplog.text, "its session had to expire"
     verifier.progress("with one broker dead")
     cluster.start_broker(2)
     wait_for(lambda: all_in_sync(cluster), "broker 2 back in every ISR")
@@ -210,20 +217,20 @@ def test_nothing_acknowledged_is_lost_when_brokers_controller_and_zookeeper_are_
     verifier.finish()
 
 
-def test_a_frozen_leader_acknowledges_nothing_when_it_wakes_as_a_zombie(cluster: LocalCluster) -> None:
+def test_a_frozen_leader_acknowledges_nothing_after_it_was_replaced(cluster: LocalCluster) -> None:
     verifier = verified(cluster)
     verifier.progress("before the freeze")
     cluster.processes["broker-1"].send_signal(signal.SIGSTOP)
     wait_for(lambda: all(p.leader not in (-1, 1) for _, _, p in cluster.image.each_partition()), "leaders elsewhere")
     verifier.progress("while frozen")
     cluster.processes["broker-1"].send_signal(signal.SIGCONT)
-    wait_for(lambda: all_in_sync(cluster), "the zombie back as a follower")
+    wait_for(lambda: all_in_sync(cluster), "the old leader in the ISR as a follower")
     verifier.finish()
 
 
-def test_everything_acknowledged_survives_the_death_of_every_process_at_once(cluster: LocalCluster) -> None:
+def test_acknowledged_records_survive_the_death_of_every_process_at_once(cluster: LocalCluster) -> None:
     verifier = verified(cluster)
-    verifier.progress("before the end")
+    verifier.progress("before the kill")
     for name in list(cluster.processes):
         cluster.kill(name)
     cluster.stop_controller()
@@ -232,11 +239,13 @@ def test_everything_acknowledged_survives_the_death_of_every_process_at_once(clu
     for broker_id in cluster.ports:
         cluster.start_broker(broker_id)
     wait_for(lambda: len(cluster.image.live_brokers()) == 3 and all_in_sync(cluster), "everything back")
-    verifier.progress("after the return")
+    verifier.progress("after the restart")
     verifier.finish()
 
 
-def test_a_clean_stop_moves_leaders_off_first_and_a_move_and_a_recovery_end_in_full_isr(cluster: LocalCluster) -> None:
+def test_a_clean_shutdown_moves_leaders_first_and_a_move_and_a_recovery_end_in_a_full_isr(
+    cluster: LocalCluster,
+) -> None:
     verifier = verified(cluster)
     verifier.progress("before the stop")
     assert cluster.kill("broker-3", signal.SIGTERM) == 0
@@ -253,6 +262,6 @@ def test_a_clean_stop_moves_leaders_off_first_and_a_move_and_a_recovery_end_in_f
 
     broker_id = topic.partitions[1].replicas[0]
     cluster.rows.reset(DesiredReset(topic.topic_id, 1, broker_id, "reset-1"))
-    wait_for(lambda: "is rebuilt from its leader (reset-1)" in cluster.log(f"broker-{broker_id}"), "the rebuild")
+    wait_for(lambda: f"{log_phrases.REPLICA_RESET}reset-1" in cluster.log(f"broker-{broker_id}"), "the rebuild")
     wait_for(lambda: all_in_sync(cluster), "the rebuilt replica in sync")
     verifier.finish()

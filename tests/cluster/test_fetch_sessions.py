@@ -1,4 +1,4 @@
-"""Fetch sessions with a client that nobody here wrote: kafka-python keeps them by default, as the Java client does."""
+"""Fetch sessions with a foreign client: kafka-python uses them by default, like the Java client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.cluster
 PARTITIONS = 30
 
 
-def test_kafka_python_reads_in_sessions_through_a_brokers_death_and_a_changed_assignment(cluster: LocalCluster) -> None:
+def test_kafka_python_fetch_sessions_survive_a_brokers_death_and_a_changed_assignment(cluster: LocalCluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic("sessions", PARTITIONS, 3)])["sessions"].result(60)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
@@ -44,16 +44,16 @@ def test_kafka_python_reads_in_sessions_through_a_brokers_death_and_a_changed_as
     wait_for(all_read, "one record of each partition")
     for _ in range(5):
         send(3)
-        wait_for(all_read, "a record of one among many")
+        wait_for(all_read, "a record of one partition of many")
     wait_for(
         lambda: all_read() and sum(s.session_id > 0 and s.epoch > 1 for s in sessions().values()) == 3, "three sessions"
     )
     consumer.assign(tps[:10])
     send(7)
     wait_for(all_read, "a record after partitions were forgotten")
-    consumer.assign(tps)  # from their start again: kafka-python forgets where it stood
+    consumer.assign(tps)  # from the log start again: kafka-python drops its positions
     send(*range(PARTITIONS))
-    wait_for(all_read, "records after they were named again")
+    wait_for(all_read, "records after the partitions were added to the session again")
     state = cluster.image.topic_named("sessions")
     assert state is not None
     leader = state.partitions[3].leader
@@ -63,9 +63,9 @@ def test_kafka_python_reads_in_sessions_through_a_brokers_death_and_a_changed_as
     cluster.start_broker(leader)
     wait_for(
         lambda: all(len(s.isr) == 3 for s in cluster.image.topic_named("sessions").partitions.values()),  # type: ignore[union-attr]
-        "all copies in step, most of which nobody writes to",
+        "all replicas in sync, most of them of idle partitions",
     )
     send(*range(PARTITIONS))
-    wait_for(all_read, "records with the broker back")
+    wait_for(all_read, "records after the broker's restart")
     assert got == set(sent)
     consumer.close()

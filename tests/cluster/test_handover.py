@@ -1,8 +1,8 @@
-"""A partition handed over before its old records have gone, on processes with a real client (docs/safety.md section 8, the second stage).
+"""An early hand-over of a partition, before its old records are deleted, on processes with a real client (docs/safety.md section 8, second stage).
 
-All of it is read from the earliest offset through the new leader, whose own log begins later: after the hand-over, after the old leader was killed
-and is back, and after the new one was and leads again; with transactions across it, read committed and not. Does not check: faults in between
-(tests/simulation/test_handovers.py).
+A consumer reads everything from the earliest offset through the new leader, whose local log starts later: after the hand-over, after a restart of the
+killed old leader, and after a restart of the killed new leader. Transactions span the hand-over, read committed and uncommitted. Does not check
+faults during the hand-over (tests/simulation/test_handovers.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from tests.cluster.house import House
+from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
 from tests.cluster.test_moves import Ledger, part_of, replicas
 
@@ -34,17 +34,17 @@ PAID = "paid"
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    house = House(tmp_path_factory.mktemp("house"))
+def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+    devcluster = DevCluster(tmp_path_factory.mktemp("devcluster"))
     try:
-        yield house
+        yield devcluster
     finally:
-        house.down()
+        devcluster.down()
 
 
-def read_from_earliest(house: House, group: str, count: int) -> list[Message]:
-    """By a member of a group that has committed nothing; at least `count` records, in the order in which they come."""
-    consumer = Consumer({"bootstrap.servers": house.bootstrap, "group.id": group, "auto.offset.reset": "earliest"})
+def read_from_earliest(devcluster: DevCluster, group: str, count: int) -> list[Message]:
+    """Read by a group without commits. Returns at least `count` records in the order of delivery."""
+    consumer = Consumer({"bootstrap.servers": devcluster.bootstrap, "group.id": group, "auto.offset.reset": "earliest"})
     consumer.subscribe([TOPIC])
     out: list[Message] = []
     deadline = time.monotonic() + 90
@@ -56,74 +56,81 @@ def read_from_earliest(house: House, group: str, count: int) -> list[Message]:
     return out
 
 
-def logs_begin_at(house: House, broker: int) -> int:
-    """The first offset in a broker's folder of the partition, as its files are named."""
-    return min(int(f.stem) for f in house.folder.glob(f"**/broker-{broker}/**/{TOPIC}-0/*.log"))
+def log_start(devcluster: DevCluster, broker: int) -> int:
+    """The first offset in the partition's directory on a broker, from the names of its segments."""
+    return min(int(f.stem) for f in devcluster.folder.glob(f"**/broker-{broker}/**/{TOPIC}-0/*.log"))
 
 
-def leader(house: House, topic: str = TOPIC) -> Any:
-    return house.partitions(topic)[0]["leader"]
+def leader(devcluster: DevCluster, topic: str = TOPIC) -> Any:
+    return devcluster.partitions(topic)[0]["leader"]
 
 
-def killed_and_back(house: House, broker: int, topic: str, preferred: int) -> None:
-    """Back in the ISR of a partition with two replicas, one of which is to lead."""
-    before = house.pids()[f"broker-{broker}"]
-    house.kill(f"broker-{broker}")
-    wait_for(lambda: house.pids().get(f"broker-{broker}", before) != before, f"broker {broker} to be back", 60)
-    wait_for(lambda: len(house.partitions(topic)[0]["isr"]) == 2, "both to be in sync", 90)
-    # The other one, which led meanwhile, holds all that is old: nothing of it would be asked for.
-    house.admin.list_topics(timeout=30)
-    house.admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0)]).result(60)
-    wait_for(lambda: leader(house, topic) == preferred, f"broker {preferred} to lead", 60)
+def killed_and_back(devcluster: DevCluster, broker: int, topic: str, preferred: int) -> None:
+    """Kills a broker and waits until it is back in the ISR of a partition with two replicas and `preferred` leads."""
+    before = devcluster.pids()[f"broker-{broker}"]
+    devcluster.kill(f"broker-{broker}")
+    wait_for(
+        lambda: devcluster.pids().get(f"broker-{broker}", before) != before, f"broker {broker} to be restarted", 60
+    )
+    wait_for(lambda: len(devcluster.partitions(topic)[0]["isr"]) == 2, "both to be in sync", 90)
+    # The other broker has become the leader and has all old records, so no history read would be needed.
+    devcluster.admin.list_topics(timeout=30)
+    devcluster.admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0)]).result(60)
+    wait_for(lambda: leader(devcluster, topic) == preferred, f"broker {preferred} to lead", 60)
 
 
-def test_a_consumer_reads_all_from_the_earliest_through_a_leader_that_has_but_the_tail(house: House) -> None:
-    house.topic(TOPIC, partitions=1, replication_factor=2, configs={"min.insync.replicas": "2"})
-    old, stays = replicas(house, TOPIC)
+def test_a_consumer_reads_all_records_through_a_leader_that_has_only_the_tail(devcluster: DevCluster) -> None:
+    devcluster.topic(TOPIC, partitions=1, replication_factor=2, configs={"min.insync.replicas": "2"})
+    old, stays = replicas(devcluster, TOPIC)
     (new,) = {1, 2, 3} - {old, stays}
     wanted = [new, stays]
     scope = {"kind": "partitions", "partitions": [{"topic": TOPIC, "partition": 0, "replicas": wanted}]}
-    with Ledger(house, TOPIC) as ledger:
+    with Ledger(devcluster, TOPIC) as ledger:
         time.sleep(3)
-        body = {"scope": scope, "mode": "tail", "handover": "early", "start": True, "why": "test"}
-        move = house.post("moves", body)["id"]
-        done = wait_for(lambda: (m := house.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 120)
+        body = {"scope": scope, "mode": "tail", "handover": "early", "start": True, "comment": "test"}
+        move = devcluster.post("moves", body)["id"]
+        done = wait_for(lambda: (m := devcluster.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 120)
         assert done["state"] == "done", done["note"]
-        wait_for(lambda: leader(house) == new, "the new one to lead", 60)
+        wait_for(lambda: leader(devcluster) == new, "the new broker to be leader", 60)
         time.sleep(1)
-    assert replicas(house, TOPIC) == wanted and not ledger.failed
-    begins = part_of(house, move)["tail_start"]
-    assert begins > 100 and logs_begin_at(house, new) == begins, "of the old records nothing came"
+    assert replicas(devcluster, TOPIC) == wanted and not ledger.failed
+    begins = part_of(devcluster, move)["tail_start"]
+    assert begins > 100 and log_start(devcluster, new) == begins, "old records were copied"
 
     def all_is_read(group: str) -> list[Message]:
-        found = read_from_earliest(house, group, len(ledger.written))
-        assert [m.offset() for m in found] == sorted(ledger.written), "no gap, none twice, none out of its order"
+        found = read_from_earliest(devcluster, group, len(ledger.written))
+        assert [m.offset() for m in found] == sorted(ledger.written), "a gap, a duplicate or a record out of order"
         assert {m.offset(): m.value() for m in found} == ledger.written
         return found
 
     found = all_is_read("first")
     asked = found[begins // 2].timestamp()[1]
-    consumer = Consumer({"bootstrap.servers": house.bootstrap, "group.id": "times"})
-    (told,) = consumer.offsets_for_times([TopicPartition(TOPIC, 0, asked)], timeout=30)
+    consumer = Consumer({"bootstrap.servers": devcluster.bootstrap, "group.id": "times"})
+    (visible,) = consumer.offsets_for_times([TopicPartition(TOPIC, 0, asked)], timeout=30)
     consumer.close()
-    assert told.offset == next(m.offset() for m in found if m.timestamp()[1] >= asked) < begins
+    assert visible.offset == next(m.offset() for m in found if m.timestamp()[1] >= asked) < begins
     for killed in (old, new):
-        killed_and_back(house, killed, TOPIC, new)
+        killed_and_back(devcluster, killed, TOPIC, new)
         all_is_read(f"after-{killed}")
-    assert logs_begin_at(house, new) == begins
+    assert log_start(devcluster, new) == begins
 
 
 class Payer:
-    """Transactions of one transactional.id into partition 0 of PAID: what became of each record."""
+    """Transactions of one transactional.id into partition 0 of PAID, and the outcome of each record."""
 
-    def __init__(self, house: House, name: str) -> None:
+    def __init__(self, devcluster: DevCluster, name: str) -> None:
         self._producer = Producer(
-            {"bootstrap.servers": house.bootstrap, "transactional.id": name, "transaction.timeout.ms": 240_000,
-             "linger.ms": 1, "log_level": 0}
-        )  # fmt: skip
+            {
+                "bootstrap.servers": devcluster.bootstrap,
+                "transactional.id": name,
+                "transaction.timeout.ms": 240_000,
+                "linger.ms": 1,
+                "log_level": 0,
+            }
+        )
         self._name, self._number = name, 0
         self.open: dict[int, bytes] = {}
-        """{offset: value} of the transaction that is not decided, as far as it was acknowledged."""
+        """{offset: value} of the acknowledged records of the open transaction."""
         self.committed: dict[int, bytes] = {}
         self.aborted: dict[int, bytes] = {}
         self.failed: list[str] = []
@@ -146,7 +153,10 @@ class Payer:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self.open[message.offset()] = message.value()
-        elif error.code() not in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):  # an abort waits for nobody
+        elif error.code() not in (
+            KafkaError._PURGE_QUEUE,
+            KafkaError._PURGE_INFLIGHT,
+        ):  # an abort does not wait for acknowledgements
             self.failed.append(str(error))
 
     def _until_done(self, act: Callable[[float], None]) -> None:
@@ -160,11 +170,11 @@ class Payer:
 
 
 class Paying(threading.Thread):
-    """One transaction after the other, every third aborted (half of those with records on their way), until it is left."""
+    """One transaction after another, every third aborted (half of those with records in flight), until the context ends."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, devcluster: DevCluster) -> None:
         super().__init__()
-        self.payer, self._left = Payer(house, "steady"), threading.Event()
+        self.payer, self._left = Payer(devcluster, "steady"), threading.Event()
         self.ended, self.problem = 0, ""
 
     def run(self) -> None:
@@ -174,7 +184,7 @@ class Paying(threading.Thread):
                 self.payer.write(4, flushed=self.ended % 6 != 5)
                 self.payer.end(commit=self.ended % 3 != 2)
                 self.ended += 1
-        except Exception as e:  # told by whoever leaves it
+        except Exception as e:  # raised again by __exit__
             self.problem = repr(e)
 
     def more(self, what: str, count: int = 30) -> None:
@@ -192,12 +202,18 @@ class Paying(threading.Thread):
         assert not self.problem and not self.is_alive(), self.problem
 
 
-def told(house: House, isolation: str) -> dict[int, bytes]:
-    """{offset: value} of PAID from the earliest on, up to the end that a reader of this isolation is told."""
+def visible(devcluster: DevCluster, isolation: str) -> dict[int, bytes]:
+    """{offset: value} of PAID from the earliest offset to the end offset of this isolation level."""
     consumer = Consumer(
-        {"bootstrap.servers": house.bootstrap, "group.id": "told", "enable.auto.commit": False, "log_level": 0,
-         "isolation.level": isolation, "enable.partition.eof": True}
-    )  # fmt: skip
+        {
+            "bootstrap.servers": devcluster.bootstrap,
+            "group.id": "records",
+            "enable.auto.commit": False,
+            "log_level": 0,
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+        }
+    )
     consumer.assign([TopicPartition(PAID, 0, OFFSET_BEGINNING)])
     out: dict[int, bytes] = {}
     deadline = time.monotonic() + 90
@@ -207,49 +223,53 @@ def told(house: House, isolation: str) -> dict[int, bytes]:
                 assert m.error().code() == KafkaError._PARTITION_EOF, m.error()
                 consumer.close()
                 return out
-            assert m.offset() > max(out, default=-1), f"offset {m.offset()} twice, or out of its order"
+            assert m.offset() > max(out, default=-1), f"offset {m.offset()} is a duplicate or out of order"
             out[m.offset()] = m.value()
     raise AssertionError(f"no end within 90 s; {len(out)} records")
 
 
-def test_transactions_across_an_early_hand_over_are_read_whole_or_not_at_all(house: House) -> None:
-    """Some end on the old leader, some on the new one, two are open all the while: begun below the tail, decided after the new leader was killed, too."""
-    house.topic(PAID, partitions=1, replication_factor=2, configs={"min.insync.replicas": "2"})
-    old, stays = replicas(house, PAID)
+def test_transactions_across_an_early_hand_over_are_read_completely_or_not_at_all(devcluster: DevCluster) -> None:
+    """Some transactions end on the old leader, some on the new one. Two stay open: begun below the tail, decided after the new leader was killed."""
+    devcluster.topic(PAID, partitions=1, replication_factor=2, configs={"min.insync.replicas": "2"})
+    old, stays = replicas(devcluster, PAID)
     (new,) = {1, 2, 3} - {old, stays}
     scope = {"kind": "partitions", "partitions": [{"topic": PAID, "partition": 0, "replicas": [new, stays]}]}
-    kept, dropped = Payer(house, "kept"), Payer(house, "dropped")
-    with Paying(house) as paying:
-        paying.more("before anything happens")
+    kept, dropped = Payer(devcluster, "kept"), Payer(devcluster, "dropped")
+    with Paying(devcluster) as paying:
+        paying.more("before the hand-over")
         for slow in (kept, dropped):
             slow.begin()
             slow.write(5)
-        paying.more("behind two that are open")
-        body = {"scope": scope, "mode": "tail", "handover": "early", "start": True, "why": "test"}
-        move = house.post("moves", body)["id"]
-        done = wait_for(lambda: (m := house.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 120)
+        paying.more("after two open transactions")
+        body = {"scope": scope, "mode": "tail", "handover": "early", "start": True, "comment": "test"}
+        move = devcluster.post("moves", body)["id"]
+        done = wait_for(lambda: (m := devcluster.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 120)
         assert done["state"] == "done", done["note"]
-        wait_for(lambda: leader(house, PAID) == new, "the new one to lead", 60)
+        wait_for(lambda: leader(devcluster, PAID) == new, "the new broker to be leader", 60)
         for slow in (kept, dropped):
             slow.write(5)
         paying.more("through the new leader")
         first = min(kept.open)
         below = {o: v for o, v in paying.payer.committed.items() if o < first}
-        assert told(house, "read_committed") == below, "nobody reads past a transaction that is open"
-        killed_and_back(house, new, PAID, new)
+        assert visible(devcluster, "read_committed") == below, "a consumer read past an open transaction"
+        killed_and_back(devcluster, new, PAID, new)
         paying.more("after the new leader was killed")
         kept.end(commit=True)
         dropped.end(commit=False)
-        paying.more("when those were decided")
-    begins = part_of(house, move)["tail_start"]
+        paying.more("after the open transactions were decided")
+    begins = part_of(devcluster, move)["tail_start"]
     payers = (paying.payer, kept, dropped)
     committed = {o: v for p in payers for o, v in p.committed.items()}
     aborted = {o: v for p in payers for o, v in p.aborted.items()}
     for slow in (kept.committed, dropped.aborted):
-        assert len(slow) == 10 and min(slow) < begins <= max(slow), "open across the hand-over"
+        assert len(slow) == 10 and min(slow) < begins <= max(slow), (
+            "the transactions were not open across the hand-over"
+        )
     for some in (committed, aborted):
-        assert sum(o < begins for o in some) > 20 < sum(o >= begins for o in some), "on both sides of it"
+        assert sum(o < begins for o in some) > 20 < sum(o >= begins for o in some), (
+            "too few records on one side of the hand-over"
+        )
     assert not any(p.failed or p.open for p in payers)
-    assert leader(house, PAID) == new and told(house, "read_committed") == committed
-    everything = told(house, "read_uncommitted")
-    assert committed.items() | aborted.items() <= everything.items(), "what was aborted is there to be hidden"
+    assert leader(devcluster, PAID) == new and visible(devcluster, "read_committed") == committed
+    everything = visible(devcluster, "read_uncommitted")
+    assert committed.items() | aborted.items() <= everything.items(), "no aborted records to hide"

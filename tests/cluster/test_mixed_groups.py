@@ -1,7 +1,7 @@
-"""One group whose members speak both protocols: consumers are rolled from the classic to the new one and back while records come.
+"""One group with members of both protocols: consumers are upgraded from the classic to the consumer protocol and back while records arrive.
 
-The verifiers are what the members were given, when, what they read and what was confirmed to them: no partition that two have at one time or
-nobody for long, nothing unread, nothing that was committed lost.
+The tests compare assignments over time, records read and commits confirmed: no partition has two owners at one time or none for long, no record
+is unread, no committed offset is lost.
 """
 
 from __future__ import annotations
@@ -21,24 +21,26 @@ from tests.cluster.group_members import (
     PARTITIONS,
     Killable,
     Member,
+    assert_single_owner,
     committed,
     confirmed_by,
     coordinator_of,
     make_topic,
-    never_shared,
     produce,
 )
 from tests.cluster.local import LocalCluster, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 SETTINGS = {
-    "group.consumer.session.timeout.ms": "6000", "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.heartbeat.interval.ms": "300", "group.consumer.min.heartbeat.interval.ms": "100",
-}  # fmt: skip
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+}
 CLASSIC = {"group.protocol": "classic", "session.timeout.ms": 6000, "heartbeat.interval.ms": 300}
 COOPERATIVE = CLASSIC | {"partition.assignment.strategy": "cooperative-sticky"}
 UNOWNED_S_MAX = 15.0
-"""A partition is between owners while one gives up and the other hears of it: seconds on a busy machine, a session's end never."""
+"""A partition is without an owner between its revocation and its next assignment: seconds on a busy machine, never a session time-out."""
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +55,7 @@ def at_rest(cluster: LocalCluster) -> None:
 
 
 class Stream:
-    """Records that come all the time, to every partition."""
+    """Records produced continuously to every partition."""
 
     def __init__(self, cluster: LocalCluster, topic: str) -> None:
         self.values: list[str] = []
@@ -83,7 +85,7 @@ def kind_of(cluster: LocalCluster, group: str) -> str:
 
 
 def longest_unowned_s(members: Sequence[Killable]) -> float:
-    """The longest time that a partition which somebody had read was nobody's, until somebody had it again."""
+    """The longest time that a partition was without an owner after its first one."""
     moves = sorted((at, sign, places) for m in members for at, sign, places in m.log)
     since: dict[Any, float] = {}
     longest = 0.0
@@ -97,7 +99,7 @@ def longest_unowned_s(members: Sequence[Killable]) -> float:
 
 
 @pytest.mark.parametrize("classic", [CLASSIC, COOPERATIVE], ids=["eager", "cooperative"])
-def test_a_rolling_upgrade_and_the_way_back(
+def test_a_rolling_upgrade_and_downgrade(
     cluster: LocalCluster, tmp_path: Path, classic: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
     topic = group = f"rolled-{request.node.callspec.id}"
@@ -111,22 +113,22 @@ def test_a_rolling_upgrade_and_the_way_back(
         alive.append(members[-1])
 
     def shared() -> bool:
-        held = [p for m in alive for p in m.has]
-        return sorted(held) == list(range(PARTITIONS)) and all(m.has for m in alive)
+        owned = [p for m in alive for p in m.has]
+        return sorted(owned) == list(range(PARTITIONS)) and all(m.has for m in alive)
 
     kinds = []
     try:
         for _ in range(3):
             start(classic)
-        wait_for(shared, "three classic members to share the topic")
+        wait_for(shared, "three classic members to own the topic")
         for step, settings in enumerate([{"group.protocol": "consumer"}] * 3 + [classic] * 3):
             start(settings)
-            wait_for(shared, f"four members to share the topic in step {step}")
+            wait_for(shared, f"four members to own the topic in step {step}")
             if step == 1:
-                cluster.kill(f"broker-{coordinator_of(cluster, group)}")  # it is one of both kinds now
+                cluster.kill(f"broker-{coordinator_of(cluster, group)}")  # the group now has members of both protocols
                 wait_for(lambda: coordinator_of(cluster, group) >= 0, "another coordinator")
             alive.pop(0).end(signal.SIGTERM)
-            wait_for(shared, f"three members to share the topic in step {step}")
+            wait_for(shared, f"three members to own the topic in step {step}")
             kinds.append(kind_of(cluster, group))
         values = stream.end()
         wait_for(lambda: set(values) <= set().union(*(m.seen for m in members)), "everything to be read")
@@ -139,9 +141,9 @@ def test_a_rolling_upgrade_and_the_way_back(
         for name in [f"broker-{i}" for i in (1, 2, 3)]:
             if name not in cluster.processes:
                 cluster.start_broker(int(name[-1]))
-                wait_for(lambda name=name: cluster.listening(int(name[-1])), "the killed broker to be back")  # type: ignore[misc]
+                wait_for(lambda name=name: cluster.listening(int(name[-1])), "the killed broker to be restarted")  # type: ignore[misc]
     assert kinds == ["CONSUMER"] * 5 + ["CLASSIC"]
-    never_shared(members)
+    assert_single_owner(members)
     assert longest_unowned_s(members) < UNOWNED_S_MAX
     confirmed = confirmed_by(members)
     assert confirmed.keys() == set(range(PARTITIONS))
@@ -149,7 +151,7 @@ def test_a_rolling_upgrade_and_the_way_back(
 
 
 class KafkaPython:
-    """In a thread; `has` is what it was given last."""
+    """A member in a thread; `has` is its latest assignment."""
 
     def __init__(self, cluster: LocalCluster, group: str, topic: str) -> None:
         self.has: set[int] = set()
@@ -162,9 +164,13 @@ class KafkaPython:
         from kafka import KafkaConsumer
 
         consumer = KafkaConsumer(
-            bootstrap_servers=cluster.bootstrap.split(","), group_id=group, auto_offset_reset="earliest",
-            session_timeout_ms=6000, heartbeat_interval_ms=300, auto_commit_interval_ms=200,
-        )  # fmt: skip
+            bootstrap_servers=cluster.bootstrap.split(","),
+            group_id=group,
+            auto_offset_reset="earliest",
+            session_timeout_ms=6000,
+            heartbeat_interval_ms=300,
+            auto_commit_interval_ms=200,
+        )
         consumer.partitions_for_topic(topic)  # see tests/cluster/test_rebalance.py
         consumer.subscribe([topic])
         while not self._stop.is_set():
@@ -179,7 +185,9 @@ class KafkaPython:
         assert not self._thread.is_alive()
 
 
-def test_a_foreign_client_of_the_classic_protocol_shares_with_librdkafka_of_the_new_one(cluster: LocalCluster) -> None:
+def test_kafka_python_with_the_classic_protocol_and_librdkafka_with_the_consumer_protocol(
+    cluster: LocalCluster,
+) -> None:
     topic = group = "two-clients"
     make_topic(cluster, topic)
     classic = KafkaPython(cluster, group, topic)
@@ -187,28 +195,28 @@ def test_a_foreign_client_of_the_classic_protocol_shares_with_librdkafka_of_the_
     everything = set(range(PARTITIONS))
     values = [f"v{i}" for i in range(240)]
     try:
-        wait_for(lambda: classic.has == everything, "kafka-python to have it all")
+        wait_for(lambda: classic.has == everything, "kafka-python to own all partitions")
         produce(cluster, topic, values[:80])
-        wait_for(lambda: set(classic.seen) >= set(values[:80]), "it to read what there is")
-        time.sleep(1)  # its next commit
+        wait_for(lambda: set(classic.seen) >= set(values[:80]), "kafka-python to read the first records")
+        time.sleep(1)  # wait for its next commit
         new = Member(cluster, group, [topic], **{"enable.auto.commit": True, "auto.commit.interval.ms": 200})
 
         def shared() -> bool:
             theirs = {p for _, p in new.has}
             return bool(theirs and classic.has) and not theirs & classic.has and theirs | classic.has == everything
 
-        wait_for(shared, "both to share the topic")
+        wait_for(shared, "both to own the topic")
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         described = admin.describe_consumer_groups([group])[group].result(30)
         assert (described.type.name, len(described.members)) == ("CONSUMER", 2)
         produce(cluster, topic, values[80:160])
-        wait_for(lambda: set(classic.seen) | set(new.seen) >= set(values[:160]), "both to read what came")
+        wait_for(lambda: set(classic.seen) | set(new.seen) >= set(values[:160]), "both to read the next records")
         new.leave()
-        wait_for(lambda: classic.has == everything, "kafka-python to have it all again")
+        wait_for(lambda: classic.has == everything, "kafka-python to own all partitions again")
         assert kind_of(cluster, group) == "CLASSIC"
         produce(cluster, topic, values[160:])
-        wait_for(lambda: set(classic.seen) >= set(values[160:]), "it to read the rest")
-        assert not set(values[:80]) & set(new.seen), "what kafka-python had committed was not read again"
+        wait_for(lambda: set(classic.seen) >= set(values[160:]), "kafka-python to read the rest")
+        assert not set(values[:80]) & set(new.seen), "librdkafka read records again that kafka-python had committed"
     finally:
         classic.leave()
         if new is not None:

@@ -1,4 +1,4 @@
-"""Listeners that are secured, with clients nobody here wrote; brokers that talk to each other over TLS."""
+"""Secured listeners with foreign clients, and brokers that connect to each other over TLS."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ RECORDS = [f"record {i}".encode() * (i % 50 + 1) for i in range(400)]
 
 
 class Secured(LocalCluster):
-    """Two brokers. PLAINTEXT for what is not the matter here, BROKERS between them (mutual TLS and SCRAM), the rest for clients."""
+    """Two brokers with the listeners PLAINTEXT (for steps that do not concern security), BROKERS (mutual TLS and SCRAM) and those for clients."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, brokers=2)
@@ -57,9 +57,11 @@ class Secured(LocalCluster):
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         jwk = {**json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key())), "kid": "one", "alg": "RS256"}
         (folder / "keys.json").write_text(json.dumps({"keys": [jwk]}))
-        self.doors = {door: {i: free_port() for i in self.ports} for door in ("SSL", "SASL_PLAINTEXT", "SASL_SSL")}
+        self.listener_ports = {
+            protocol: {i: free_port() for i in self.ports} for protocol in ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
+        }
         for i, plain in self.ports.items():
-            more = "".join(f",{door}://127.0.0.1:{ports[i]}" for door, ports in self.doors.items())
+            more = "".join(f",{protocol}://127.0.0.1:{ports[i]}" for protocol, ports in self.listener_ports.items())
             self.own_settings[i] = {
                 "listeners": f"PLAINTEXT://127.0.0.1:{plain},BROKERS://127.0.0.1:0{more}",
                 "listener.security.protocol.map": "BROKERS:SASL_SSL",
@@ -79,8 +81,8 @@ class Secured(LocalCluster):
                 "min.insync.replicas": "2",
             }
 
-    def reached(self, door: str) -> str:
-        return ",".join(f"127.0.0.1:{p}" for p in self.doors[door].values())
+    def reached(self, protocol: str) -> str:
+        return ",".join(f"127.0.0.1:{p}" for p in self.listener_ports[protocol].values())
 
     def token(self, user: str, seconds: int = 600, audience: str = "weir") -> str:
         claims = {"sub": user, "exp": int(time.time()) + seconds, "aud": audience}
@@ -102,9 +104,11 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 def settings_of_librdkafka(secured: Secured, how: str, password: str = PASSWORD) -> dict[str, Any]:
     protocol, _, mechanism = how.partition("/")
     settings: dict[str, Any] = {
-        "bootstrap.servers": secured.reached(protocol), "security.protocol": protocol.lower(), "log_level": 0,
+        "bootstrap.servers": secured.reached(protocol),
+        "security.protocol": protocol.lower(),
+        "log_level": 0,
         "ssl.ca.location": str(secured.authority.ca),
-    }  # fmt: skip
+    }
     if mechanism == "OAUTHBEARER":
         settings |= {"sasl.mechanisms": mechanism, "oauth_cb": lambda _: (secured.token("alice"), time.time() + 600)}
     elif mechanism:
@@ -133,8 +137,12 @@ def settings_of_python(secured: Secured, how: str, tokens: type) -> dict[str, An
 
 
 WAYS = (
-    "SSL", "SASL_SSL/SCRAM-SHA-512", "SASL_PLAINTEXT/SCRAM-SHA-256", "SASL_SSL/PLAIN", "SASL_PLAINTEXT/OAUTHBEARER",
-)  # fmt: skip
+    "SSL",
+    "SASL_SSL/SCRAM-SHA-512",
+    "SASL_PLAINTEXT/SCRAM-SHA-256",
+    "SASL_SSL/PLAIN",
+    "SASL_PLAINTEXT/OAUTHBEARER",
+)
 
 
 @pytest.mark.cluster
@@ -152,9 +160,9 @@ def test_confluent_kafka(secured: Secured, how: str) -> None:
     wait_for(lambda: seen.extend(m.value() for m in reader.consume(500, 0.5)) or len(seen) >= len(RECORDS), "records")
     assert seen == RECORDS
     reader.close()
-    told = AdminClient(settings).list_topics(timeout=30).brokers
-    assert {b.port for b in told.values()} == set(secured.doors[how.partition("/")[0]].values()), (
-        "a client is told the listener it came by"
+    reported = AdminClient(settings).list_topics(timeout=30).brokers
+    assert {b.port for b in reported.values()} == set(secured.listener_ports[how.partition("/")[0]].values()), (
+        "metadata does not have the addresses of the client's listener"
     )
 
 
@@ -171,7 +179,7 @@ def test_kafka_python(secured: Secured, how: str) -> None:
     producer.flush(60)
     producer.close()
     reader = kafka.KafkaConsumer(**settings, group_id=topic, auto_offset_reset="earliest", consumer_timeout_ms=60_000)
-    reader.partitions_for_topic(topic)  # known before it joins: see test_rebalance
+    reader.partitions_for_topic(topic)  # metadata is loaded before the join: see test_rebalance
     reader.subscribe([topic])
     seen = [next(reader).value for _ in RECORDS]
     assert seen == RECORDS
@@ -237,22 +245,24 @@ def test_brokers_replicate_over_tls(secured: Secured) -> None:
     assert not errors
     state = secured.image.topic_named(topic)
     assert state is not None
-    assert all(len(p.isr) == 2 for p in state.partitions.values()), "with min.insync.replicas=2 a follower has them"
-    told = {e.listener: e.protocol for e in secured.image.brokers[1].endpoints}
-    assert told == {"PLAINTEXT": "PLAINTEXT", "BROKERS": "SASL_SSL"} | {d: d for d in secured.doors}
+    assert all(len(p.isr) == 2 for p in state.partitions.values()), (
+        "with min.insync.replicas=2 the follower has the records"
+    )
+    reported = {e.listener: e.protocol for e in secured.image.brokers[1].endpoints}
+    assert reported == {"PLAINTEXT": "PLAINTEXT", "BROKERS": "SASL_SSL"} | {d: d for d in secured.listener_ports}
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("how", [w for w in WAYS if "SCRAM" in w or "PLAIN" in w.partition("/")[2]])
-def test_a_wrong_password_is_refused_and_said_so(secured: Secured, how: str) -> None:
+def test_a_wrong_password_is_rejected_and_reported(secured: Secured, how: str) -> None:
     heard: list[KafkaError] = []
     client = Producer({**settings_of_librdkafka(secured, how, "guess"), "error_cb": heard.append})
     wait_for(lambda: client.poll(0.1) or [e for e in heard if e.code() == KafkaError._AUTHENTICATION], "the refusal")
 
 
 @pytest.mark.cluster
-def test_a_client_proves_anew_who_it_is_and_goes_on(secured: Secured) -> None:
-    """connections.max.reauth.ms is 4 s here; librdkafka proves itself again in time, over the same connections."""
+def test_a_client_reauthenticates_and_continues(secured: Secured) -> None:
+    """connections.max.reauth.ms is 4 s here. librdkafka authenticates again in time, on the same connections."""
     topic = f"t{uuid.uuid4().hex}"
     errors: list[object] = []
     settings = settings_of_librdkafka(secured, "SASL_SSL/SCRAM-SHA-256")
@@ -268,9 +278,12 @@ def test_a_client_proves_anew_who_it_is_and_goes_on(secured: Secured) -> None:
 @pytest.mark.cluster
 def test_no_password_is_written_anywhere(secured: Secured) -> None:
     found = [
-        path for path in secured.folder.rglob("*")
-        if path.is_file() and not path.name.endswith(".properties") and any(p in path.read_bytes() for p in (PASSWORD.encode(), b"among us"))
-    ]  # fmt: skip
+        path
+        for path in secured.folder.rglob("*")
+        if path.is_file()
+        and not path.name.endswith(".properties")
+        and any(p in path.read_bytes() for p in (PASSWORD.encode(), b"among us"))
+    ]
     assert found == []
     value = secured.image.access["scram"]["SCRAM-SHA-256:alice"][1]
     assert value is not None
@@ -282,19 +295,19 @@ def as_bob(secured: Secured) -> dict[str, Any]:
 
 
 def sent(producer: Producer, topic: str) -> int | None:
-    """The error of one record, None when it was written."""
-    told: list[Any] = []
+    """The error code of one record; None if it was written."""
+    reported: list[Any] = []
     try:
-        producer.produce(topic, b"x", on_delivery=lambda e, m: told.append(e))
-    except KafkaException as e:  # it remembers what it was told of the topic
+        producer.produce(topic, b"x", on_delivery=lambda e, m: reported.append(e))
+    except KafkaException as e:  # the client caches the topic's authorization error
         producer.poll(0.2)
         return int(e.args[0].code())
     assert producer.flush(60) == 0
-    return told[0].code() if told[0] is not None else None
+    return reported[0].code() if reported[0] is not None else None
 
 
 @pytest.mark.cluster
-def test_acls_count_within_a_second_and_no_longer_when_they_are_gone(secured: Secured) -> None:
+def test_acls_take_effect_within_a_second_and_so_does_their_deletion(secured: Secured) -> None:
     admin = AdminClient({"bootstrap.servers": secured.bootstrap, "log_level": 0})
     topic, group = f"p-{uuid.uuid4().hex}", uuid.uuid4().hex
     admin.create_topics([NewTopic(topic, 1, 2)])[topic].result(60)
@@ -314,16 +327,28 @@ def test_acls_count_within_a_second_and_no_longer_when_they_are_gone(secured: Se
     wait_for(lambda: sent(producer, topic) is None, "bob to be allowed")
     took = time.monotonic() - allowed
     found = admin.describe_acls(
-        AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, "User:bob", None, AclOperation.ANY, AclPermissionType.ANY)
-    ).result(60)  # fmt: skip
+        AclBindingFilter(
+            ResourceType.ANY, None, ResourcePatternType.ANY, "User:bob", None, AclOperation.ANY, AclPermissionType.ANY
+        )
+    ).result(60)
     assert set(found) == {write, read, grouped}
 
     reader = Consumer({**bob, "group.id": group, "auto.offset.reset": "earliest", "fetch.wait.max.ms": 500})
     reader.subscribe([topic])
     wait_for(lambda: (m := reader.poll(0.5)) is not None and not m.error(), "bob to read")
     gone = admin.delete_acls(
-        [AclBindingFilter(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:bob", None, AclOperation.READ, AclPermissionType.ANY)]
-    )  # fmt: skip
+        [
+            AclBindingFilter(
+                ResourceType.TOPIC,
+                topic,
+                ResourcePatternType.LITERAL,
+                "User:bob",
+                None,
+                AclOperation.READ,
+                AclPermissionType.ANY,
+            )
+        ]
+    )
     assert [b for f in gone.values() for b in f.result(60)] == [read]
     removed = time.monotonic()
 
@@ -334,13 +359,13 @@ def test_acls_count_within_a_second_and_no_longer_when_they_are_gone(secured: Se
 
     wait_for(refused, "bob to be refused")
     assert max(took, time.monotonic() - removed) < 30, (
-        "generous: two busy cores; the log carries it in some ten milliseconds"
+        "generous for two busy cores: the metadata log delivers an ACL within about ten milliseconds"
     )
     reader.close()
 
 
 @pytest.mark.cluster
-def test_who_may_not_administer_is_refused(secured: Secured) -> None:
+def test_admin_requests_without_permission_are_rejected(secured: Secured) -> None:
     bob = AdminClient(as_bob(secured))
     name = f"t{uuid.uuid4().hex}"
     with pytest.raises(KafkaException) as e:
@@ -358,8 +383,8 @@ def test_who_may_not_administer_is_refused(secured: Secured) -> None:
     assert list(cluster.authorized_operations or []) == []
 
 
-def asked(secured: Secured, key: int, version: int, body: Any) -> Any:
-    """A question that these clients cannot put."""
+def request(secured: Secured, key: int, version: int, body: Any) -> Any:
+    """A request that these clients cannot send."""
     with socket.create_connection(("127.0.0.1", secured.ports[1]), 60) as sock:
         sock.sendall(framing.encode_request(key, version, 1, "test", body))
         stream = sock.makefile("rb")
@@ -368,21 +393,27 @@ def asked(secured: Secured, key: int, version: int, body: Any) -> Any:
 
 
 @pytest.mark.cluster
-def test_who_sends_more_than_his_quota_is_told_and_held_back(secured: Secured) -> None:
+def test_a_client_over_its_quota_is_throttled_and_gets_the_throttle_time(secured: Secured) -> None:
     client, topic = f"c{uuid.uuid4().hex}", f"t{uuid.uuid4().hex}"
     r = m.AlterClientQuotasRequest
     entity = [r.EntityData(entity_type="client-id", entity_name=client)]
     limited = r(entries=[r.EntryData(entity=entity, ops=[r.OpData(key="producer_byte_rate", value=20_000.0)])])
-    assert asked(secured, ApiKey.ALTER_CLIENT_QUOTAS, 1, limited).entries[0].error_code == 0
-    told = asked(secured, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, m.DescribeClientQuotasRequest())
-    assert [(e.entity[0].entity_name, e.values[0].value) for e in told.entries] == [(client, 20_000.0)]
+    assert request(secured, ApiKey.ALTER_CLIENT_QUOTAS, 1, limited).entries[0].error_code == 0
+    reported = request(secured, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, m.DescribeClientQuotasRequest())
+    assert [(e.entity[0].entity_name, e.values[0].value) for e in reported.entries] == [(client, 20_000.0)]
     pauses: list[float] = []
     producer = Producer(
-        {"bootstrap.servers": secured.bootstrap, "client.id": client, "linger.ms": 0, "batch.size": 50_000, "log_level": 0,
-         "throttle_cb": lambda event: pauses.append(event.throttle_time)}
-    )  # fmt: skip
+        {
+            "bootstrap.servers": secured.bootstrap,
+            "client.id": client,
+            "linger.ms": 0,
+            "batch.size": 50_000,
+            "log_level": 0,
+            "throttle_cb": lambda event: pauses.append(event.throttle_time),
+        }
+    )
     for _ in range(8):
         producer.produce(topic, os.urandom(40_000), partition=0)
     assert producer.flush(80) == 0
-    wait_for(lambda: producer.poll(0.1) or pauses, "a pause to be told")
+    wait_for(lambda: producer.poll(0.1) or pauses, "a throttle time in a response")
     assert max(pauses) > 0

@@ -1,4 +1,4 @@
-"""A broker's directories on real processes: copies are spread, moved while they are written to, and told, to a client nobody here wrote."""
+"""A broker's log directories on real processes: replicas are spread over them, moved while they are written to, and reported to a foreign client."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 
 def where(admin: KafkaAdminClient, topic: str) -> dict[int, set[tuple[str, bool]]]:
-    """{partition: {(directory's name, whether it is a future copy)}}."""
+    """{partition: {(directory name, whether it is a future replica)}}."""
     out: dict[int, set[tuple[str, bool]]] = {}
     for answer in admin.describe_log_dirs():
         for d in answer["log_dirs"]:
             assert d["error_code"] == 0
-            for told in d["topics"]:
-                for p in told["partitions"] if told["name"] == topic else ():
+            for described in d["topics"]:
+                for p in described["partitions"] if described["name"] == topic else ():
                     out.setdefault(p["partition_index"], set()).add((Path(d["log_dir"]).name, p["is_future_key"]))
     return out
 
 
-def test_copies_move_between_directories_while_they_are_written_to(cluster: LocalCluster) -> None:
+def test_replicas_move_between_log_directories_while_they_are_written_to(cluster: LocalCluster) -> None:
     topic = f"t-{uuid4().hex[:8]}"
     creator = AdminClient({"bootstrap.servers": cluster.bootstrap})
     creator.create_topics([NewTopic(topic, PARTITIONS, 1, config={"segment.bytes": "4000000"})])[topic].result(30)
@@ -61,9 +61,11 @@ def test_copies_move_between_directories_while_they_are_written_to(cluster: Loca
             for p in range(PARTITIONS):
                 value = b"moving-%d" % number
                 producer.produce(
-                    topic, value, partition=p,
+                    topic,
+                    value,
+                    partition=p,
                     on_delivery=lambda error, m, p=p: None if error else acknowledged[p].append(m.value()),
-                )  # fmt: skip
+                )
             number += 1
             producer.poll(0.002)
 
@@ -72,8 +74,10 @@ def test_copies_move_between_directories_while_they_are_written_to(cluster: Loca
     try:
         target = {p: "b" if ("a", False) in places else "a" for p, places in before.items()}
         seen_future = False
-        told = admin.alter_replica_log_dirs({(topic, p, 1): str(cluster.folder / name) for p, name in target.items()})
-        assert told and all(not getattr(e, "errno", 0) for e in told.values()), told
+        altered = admin.alter_replica_log_dirs(
+            {(topic, p, 1): str(cluster.folder / name) for p, name in target.items()}
+        )
+        assert altered and all(not getattr(e, "errno", 0) for e in altered.values()), altered
 
         def moved() -> bool:
             nonlocal seen_future
@@ -81,7 +85,7 @@ def test_copies_move_between_directories_while_they_are_written_to(cluster: Loca
             seen_future = seen_future or any(future for places in now.values() for _, future in places)
             return now == {p: {(name, False)} for p, name in target.items()}
 
-        wait_for(moved, "the copies in their new places", 90)
+        wait_for(moved, "the replicas in their new directories", 90)
         assert seen_future
         time.sleep(0.2)
     finally:

@@ -1,4 +1,4 @@
-"""Transactions through the clients that people have: committed is seen whole, aborted never, and offsets go with the records."""
+"""Transactions with foreign clients: committed transactions are read completely, aborted ones never, and offsets are committed with the records."""
 
 from __future__ import annotations
 
@@ -36,23 +36,34 @@ def named(cluster: LocalCluster) -> str:
 
 def producer(cluster: LocalCluster, transactional_id: str, **settings: object) -> Producer:
     made = Producer(
-        {"bootstrap.servers": cluster.bootstrap, "transactional.id": transactional_id, "linger.ms": 0, "log_level": 0,
-         **{k.replace("_", "."): v for k, v in settings.items()}}
-    )  # fmt: skip
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "transactional.id": transactional_id,
+            "linger.ms": 0,
+            "log_level": 0,
+            **{k.replace("_", "."): v for k, v in settings.items()},
+        }
+    )
     made.init_transactions(60)
     return made
 
 
 def reader(cluster: LocalCluster, isolation: str, group: str = "", **settings: object) -> Consumer:
     return Consumer(
-        {"bootstrap.servers": cluster.bootstrap, "group.id": group or uuid4().hex, "isolation.level": isolation,
-         "enable.auto.commit": False, "auto.offset.reset": "earliest", "log_level": 0,
-         **{k.replace("_", "."): v for k, v in settings.items()}}
-    )  # fmt: skip
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": group or uuid4().hex,
+            "isolation.level": isolation,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+            **{k.replace("_", "."): v for k, v in settings.items()},
+        }
+    )
 
 
 def read(cluster: LocalCluster, name: str, isolation: str = "read_committed") -> list[str]:
-    """All there is for a new reader, up to the end that it is told."""
+    """All records for a new consumer, up to the end offset of its isolation level."""
     consumer = reader(cluster, isolation, enable_partition_eof=True)
     consumer.assign([TopicPartition(name, 0, 0)])
     out: list[str] = []
@@ -75,7 +86,7 @@ def write(made: Producer, name: str, values: list[str]) -> None:
     assert made.flush(60) == 0
 
 
-def test_confluent_committed_is_seen_whole_and_aborted_never(cluster: LocalCluster) -> None:
+def test_confluent_reads_committed_transactions_completely_and_aborted_ones_never(cluster: LocalCluster) -> None:
     name = named(cluster)
     made = producer(cluster, f"id-{name}")
     made.begin_transaction()
@@ -93,7 +104,7 @@ def test_confluent_committed_is_seen_whole_and_aborted_never(cluster: LocalClust
     assert read(cluster, name, "read_uncommitted") == ["a1", "a2", "b1", "b2", "c1"]
 
 
-def test_a_zombie_is_fenced_and_what_it_had_begun_is_aborted(cluster: LocalCluster) -> None:
+def test_a_zombie_producer_is_fenced_and_its_transaction_is_aborted(cluster: LocalCluster) -> None:
     name = named(cluster)
     old = producer(cluster, f"id-{name}")
     old.begin_transaction()
@@ -143,7 +154,7 @@ def test_confluent_reads_transforms_and_writes_with_offsets_in_the_transaction(c
     consumer.close()
 
 
-def test_kafka_python_and_aiokafka_speak_transactions_too(cluster: LocalCluster) -> None:
+def test_kafka_python_and_aiokafka_transactions(cluster: LocalCluster) -> None:
     name = named(cluster)
     theirs = KafkaProducer(bootstrap_servers=cluster.bootstrap.split(","), transactional_id=f"py-{name}")
     theirs.init_transactions()
@@ -181,8 +192,11 @@ def test_kafka_python_and_aiokafka_speak_transactions_too(cluster: LocalCluster)
     assert asyncio.run(aio()) == expected
     assert read(cluster, name) == expected
     consumer: Any = KafkaConsumer(
-        name, bootstrap_servers=cluster.bootstrap.split(","), isolation_level="read_committed",
-        auto_offset_reset="earliest", consumer_timeout_ms=10_000,
-    )  # fmt: skip
+        name,
+        bootstrap_servers=cluster.bootstrap.split(","),
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=10_000,
+    )
     assert [next(consumer).value.decode() for _ in expected] == expected
     consumer.close()

@@ -1,4 +1,4 @@
-"""A controller without rows, as a process of its own: `python -m tests.faults.controller NAME ZOOKEEPER_PORT`. One that can be frozen."""
+"""A controller without a database, in its own process, so that a test can freeze it: `python -m tests.faults.controller NAME ZOOKEEPER_PORT`."""
 
 from __future__ import annotations
 

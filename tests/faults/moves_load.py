@@ -1,8 +1,8 @@
-"""`make moves-load`: what a move costs the producers beside it, and what comparing its copies costs the move.
+"""`make moves-load`: what a move costs the producers, and what the comparison of replicas costs the move.
 
-A house of three brokers; producers write with acks=all at a steady rate to three replicas, and time each record; beside them BYTES move from one
-broker to another: not held back, under a fixed throttle, under an adaptive one, and with its copies compared. Told are the producers' times and the
-copy's speed. Does not check: deaths, records (`make moves-matrix`), more than one machine: brokers, clients and disk share it.
+Three brokers; producers write with acks=all at a steady rate to three replicas and time each record. Meanwhile BYTES move from one broker to another:
+without a throttle, with a fixed one, with an adaptive one, and with the comparison of replicas. The output has the producers' latency and the copy
+rate. Does not check: deaths, records (`make moves-matrix`), several machines: brokers, clients and disk are on one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from tests.cluster.house import House
+from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
 from tests.cluster.test_moves import ALONE, part_of
 from tests.faults.tail_move import fill
@@ -35,17 +35,17 @@ RUNS: dict[str, dict[str, Any]] = {
     "adaptive": {"throttle_bytes_per_s": FLOOR, "adaptive": {"cap": CAP, "floor": FLOOR}, "compare": False},
     "compared": {"throttle_bytes_per_s": None, "compare": True},
 }
-"""What is asked of the move; `quiet`: no move, as long as QUIET_SECONDS."""
+"""Options of each run's move; `quiet`: no move for QUIET_SECONDS."""
 QUIET_SECONDS = 20.0
 
 
 class Load:
-    """Producers at a rate, idempotent, acks=all; how long each record took, in ms, since `begin`."""
+    """Idempotent acks=all producers at a fixed rate, and the latency of each record in ms since `begin`."""
 
-    def __init__(self, house: House, topic: str, bytes_per_s: int) -> None:
+    def __init__(self, devcluster: DevCluster, topic: str, bytes_per_s: int) -> None:
         self._producer = Producer(
             {
-                "bootstrap.servers": house.bootstrap,
+                "bootstrap.servers": devcluster.bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 5,
                 "message.timeout.ms": 60_000,
@@ -90,7 +90,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Result:
     name: str
     seconds: float
     copied_bytes: int
@@ -109,7 +109,7 @@ def quantile(values: Sequence[float], q: float) -> float:
     return ordered[min(len(ordered) - 1, math.ceil(q * len(ordered)) - 1)] if ordered else math.nan
 
 
-def one(house: House, load: Load, name: str, size: int, partitions: int, target: int) -> Told:
+def one(devcluster: DevCluster, load: Load, name: str, size: int, partitions: int, target: int) -> Result:
     load.begin()
     began, rates, compared, copied = time.monotonic(), [], "", 0
     seconds_of: list[list[float]] = []
@@ -130,11 +130,11 @@ def one(house: House, load: Load, name: str, size: int, partitions: int, target:
         adaptive = asked.pop("adaptive", None)
         parts = [{"topic": "cargo", "partition": i, "replicas": [target]} for i in range(partitions)]
         scope = {"kind": "partitions", "partitions": parts}
-        move = house.post("moves", {"scope": scope, "start": True, "why": name, **asked})["id"]
+        move = devcluster.post("moves", {"scope": scope, "start": True, "comment": name, **asked})["id"]
         if adaptive:
-            house.post(f"moves/{move}/throttle", {"adaptive": adaptive})
+            devcluster.post(f"moves/{move}/throttle", {"adaptive": adaptive})
         while True:
-            row = house.get(f"moves/{move}")
+            row = devcluster.get(f"moves/{move}")
             if row["throttle_bytes_per_s"]:
                 rates.append(row["throttle_bytes_per_s"])
             baseline = (row["adaptive"] or {}).get("baseline") or baseline
@@ -145,46 +145,55 @@ def one(house: House, load: Load, name: str, size: int, partitions: int, target:
             second()
         assert row["state"] == "done", row["note"]
         copied = size
-        told = part_of(house, move)["compared"]
-        compared = f"{told['text']} ({told['bytes']} bytes)" if told else ""
+        comparison = part_of(devcluster, move)["compared"]
+        compared = f"{comparison['text']} ({comparison['bytes']} bytes)" if comparison else ""
     seconds = time.monotonic() - began
     waits = list(load.waits)
     worst = max((quantile(s, 0.99) for s in seconds_of if len(s) > 20), default=math.nan)
-    return Told(
-        name, seconds, copied, len(waits), quantile(waits, 0.5), quantile(waits, 0.99), max(waits, default=math.nan), worst,
-        (min(rates), max(rates)) if rates else None, compared, baseline,
-    )  # fmt: skip
+    return Result(
+        name,
+        seconds,
+        copied,
+        len(waits),
+        quantile(waits, 0.5),
+        quantile(waits, 0.99),
+        max(waits, default=math.nan),
+        worst,
+        (min(rates), max(rates)) if rates else None,
+        compared,
+        baseline,
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.moves_load", description=__doc__)
-    parser.add_argument("--bytes", type=int, default=300_000_000, help="moved per run")
-    parser.add_argument("--partitions", type=int, default=1, help="among which they are shared")
-    parser.add_argument("--rate", type=int, default=2_000_000, help="bytes per second that are produced")
+    parser.add_argument("--bytes", type=int, default=300_000_000, help="bytes moved per run")
+    parser.add_argument("--partitions", type=int, default=1, help="number of partitions that the bytes are spread over")
+    parser.add_argument("--rate", type=int, default=2_000_000, help="produced bytes per second")
     parser.add_argument("--runs", nargs="*", default=list(RUNS), choices=list(RUNS))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="weir-load-") as folder:
-        house = House(Path(folder))
+        devcluster = DevCluster(Path(folder))
         try:
-            house.topic("load", partitions=6, replication_factor=3, configs={"min.insync.replicas": "2"})
-            house.topic(
+            devcluster.topic("load", partitions=6, replication_factor=3, configs={"min.insync.replicas": "2"})
+            devcluster.topic(
                 "cargo",
                 partitions=arguments.partitions,
                 replication_factor=1,
                 assignment={str(i): [1] for i in range(arguments.partitions)},
                 configs={**ALONE, "segment.bytes": "104857600"},
             )
-            fill(house, "cargo", arguments.bytes, arguments.partitions)
+            fill(devcluster, "cargo", arguments.bytes, arguments.partitions)
             wait_for(
-                lambda: sum(p["size_bytes"] or 0 for p in house.partitions("cargo")) >= arguments.bytes,
+                lambda: sum(p["size_bytes"] or 0 for p in devcluster.partitions("cargo")) >= arguments.bytes,
                 "the cargo's size",
                 60,
             )
-            with Load(house, "load", arguments.rate) as load:
+            with Load(devcluster, "load", arguments.rate) as load:
                 time.sleep(5)
                 for i, name in enumerate(arguments.runs):
-                    target = next(b for b in (3, 2, 1) if b not in house.partitions("cargo")[0]["replicas"])
-                    t = one(house, load, name, arguments.bytes, arguments.partitions, target)
+                    target = next(b for b in (3, 2, 1) if b not in devcluster.partitions("cargo")[0]["replicas"])
+                    t = one(devcluster, load, name, arguments.bytes, arguments.partitions, target)
                     speed = (
                         ""
                         if not t.copied_bytes
@@ -204,7 +213,7 @@ def main() -> int:
                         time.sleep(3)
             assert not load.failed, load.failed[:3]
         finally:
-            house.down()
+            devcluster.down()
     return 0
 
 

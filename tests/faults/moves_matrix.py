@@ -1,10 +1,10 @@
 """`make moves-matrix`: at each transition of a move, kill -9 of web, worker, acting controller, source, target and ZooKeeper, under load.
 
-A house of four brokers; a verifier (tests/cluster/test_failover.py) owns the truth about records while its own topic is moved to and fro; in mode
-`copy` together with one that is large enough to be caught in mid-copy. Each round wants: the move goes on within 10 s of the part's return, ends as
-asked with the placement exactly as wanted or exactly as before, no step done twice (assignment generations), no throttle left that a Kafka client
-could see, and nobody dead but the victim. Modes (`moves_matrix_modes.py`): copy, tail, early. Does not check: two parts killed at once, the
-producers' latency, `make faults`' random rounds without moves.
+Four brokers. A verifier (tests/cluster/test_failover.py) checks records while its own topic moves between brokers; in mode `copy` together with a
+topic large enough to be interrupted during the copy. Each round requires: the move continues within 10 s of the victim's restart and ends in the
+requested state with exactly the new or exactly the old placement; no step happens twice (assignment generations); no throttle is left that a Kafka
+client can see; no process died except the victim. Modes (`moves_matrix_modes.py`): copy, tail, early. Does not check: two victims at once, the
+producers' latency, random rounds without moves (`make faults`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.kernel import cpu_clock
-from tests.cluster.house import House
+from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
 from tests.cluster.test_failover import Verifier
 from tests.faults.moves_matrix_modes import BROKERS, MODES, THROTTLE, Copies
@@ -36,19 +36,19 @@ class Round:
     victim: str
     back_s: float
     resumed_s: float
-    """Since the part's return; of a move that then waits for nothing but its operator's cut, since that cut."""
+    """Seconds since the victim's restart. For a move that then waits only for its operator's cut: since that cut."""
     ended_s: float
     problems: list[str]
     trace: str
-    """What was seen after the part's return, with seconds since then."""
+    """What was seen after the victim's restart, with seconds since then."""
 
 
 class Matrix:
-    def __init__(self, house: House, mode: Copies) -> None:
-        self.house, self.mode, self.seen = house, mode, mode.seen
+    def __init__(self, devcluster: DevCluster, mode: Copies) -> None:
+        self.devcluster, self.mode, self.seen = devcluster, mode, mode.seen
 
     def one(self, moment: str, victim: str, source: int, target: int) -> Round:
-        wait_for(self.seen.settled, "a quiet house", 90)
+        wait_for(self.seen.settled, "a quiet cluster", 90)
         before = self.seen.placements()
         wanted = {
             key: [target if b == source else b for b in replicas]
@@ -57,47 +57,53 @@ class Matrix:
         }
         parts = [{"topic": t, "partition": i, "replicas": to} for (t, i), to in sorted(wanted.items())]
         body = {
-            "scope": {"kind": "partitions", "partitions": parts}, "start": True, "throttle_bytes_per_s": THROTTLE,
-            "parts_in_flight_max": 4, "why": f"{victim} dies {moment}", **self.mode.asked,
-        }  # fmt: skip
-        move_id = self.house.post("moves", body)["id"]
+            "scope": {"kind": "partitions", "partitions": parts},
+            "start": True,
+            "throttle_bytes_per_s": THROTTLE,
+            "parts_in_flight_max": 4,
+            "comment": f"{victim} dies {moment}",
+            **self.mode.asked,
+        }
+        move_id = self.devcluster.post("moves", body)["id"]
         self.mode.reach(move_id, moment)
         name = self.seen.name(victim, source, target)
         pids = wait_for(lambda: name in (p := self.seen.pids()) and p, f"{name} to run")
         killed = time.monotonic()
         os.kill(pids[name], signal.SIGKILL)
-        wait_for(lambda: self.seen.back(name, pids[name]), f"{name} to be back", 60)
+        wait_for(lambda: self.seen.back(name, pids[name]), f"{name} to be restarted", 60)
         back, trace = time.monotonic(), []
         pid = self.seen.pids().get(name)
         if moment == "pausing":
             self._resume(move_id)
             trace.append(f"resumed {time.monotonic() - back:.1f}")
-        then = now = self.seen.told(move_id)
+        then = now = self.seen.progress(move_id)
         trace.append(f"first seen {time.monotonic() - back:.1f} {_short(then)}")
         since = back
         if self.mode.waits(*then):
             wait_for(lambda: self.mode.urge(move_id) == "cut", "the cut", 150)
-            since, then = time.monotonic(), self.seen.told(move_id)
+            since, then = time.monotonic(), self.seen.progress(move_id)
             trace.append(f"cut {since - back:.1f} {_short(then)}")
 
         def went_on() -> bool:
             nonlocal now
-            now = self.seen.told(move_id)
+            now = self.seen.progress(move_id)
             return now != then or now[3] is not None
 
-        wait_for(went_on, f"the move to go on from {then}", 60)
+        wait_for(went_on, f"the move to continue from {then}", 60)
         resumed = time.monotonic()
         used = cpu_clock([pid]) if pid is not None and pid == self.seen.pids().get(name) else 0.0
         trace.append(f"then {resumed - back:.1f} {_short(now)} ({name} has used {used:.1f} s of CPU)")
-        self.seen.patient(lambda: self.house.post(f"moves/{move_id}/throttle", {"throttle_bytes_per_s": 100_000_000}))
+        self.seen.patient(
+            lambda: self.devcluster.post(f"moves/{move_id}/throttle", {"throttle_bytes_per_s": 100_000_000})
+        )
         done = wait_for(lambda: self._ended(move_id, trace, back), "the move's end", 150)
         ended = time.monotonic()
         problems = self._judge(done, moment, before, wanted)
         if resumed - since > RESUMED_SECONDS_MAX:
-            problems.append(f"went on after {resumed - since:.1f} s")
+            problems.append(f"continued after {resumed - since:.1f} s")
         alive = self.seen.pids()
         died = sorted(n for n in pids if alive.get(n) != (pid if n == name else pids[n]))
-        problems += [f"{n} died by itself ({self.seen.last_words(n)})" for n in died]
+        problems += [f"{n} died without being a victim ({self.seen.last_words(n)})" for n in died]
         problems += self.mode.after(move_id, done)
         return Round(moment, victim, back - killed, resumed - since, ended - resumed, problems, "; ".join(trace))
 
@@ -112,19 +118,19 @@ class Matrix:
         return None
 
     def _resume(self, move_id: int) -> None:
-        """A paused move lets the copies under way finish: where nothing waited behind them, it has ended meanwhile."""
-        said: list[object] = []
+        """Resumes a paused move. A pause lets copies in progress finish: without later partitions the move has ended meanwhile."""
+        answers: list[object] = []
 
         def resumed() -> bool:
-            answer = self.seen.patient(lambda: self.house.call("POST", f"moves/{move_id}/resume", {}))
-            said[:] = [answer]
+            answer = self.seen.patient(lambda: self.devcluster.call("POST", f"moves/{move_id}/resume", {}))
+            answers[:] = [answer]
             move = self.seen.move(move_id)
             return bool(answer and answer[0] < 300) or bool(move and move["finished_at"])
 
         try:
             wait_for(resumed, "to resume", 30)
         except AssertionError as e:
-            raise AssertionError(f"{e}: {said}, {self.seen.move(move_id)}") from e
+            raise AssertionError(f"{e}: {answers}, {self.seen.move(move_id)}") from e
 
     def _judge(
         self, done: dict[str, Any], moment: str, before: dict[Key, tuple[list[int], int]], wanted: dict[Key, list[int]]
@@ -136,20 +142,22 @@ class Matrix:
         after = self.seen.placements()
         for key, (replicas, generation) in before.items():
             now, steps = after[key][0], after[key][1] - generation
-            allowed = [replicas] if key not in wanted else {"done": [wanted[key]], "rolled_back": [replicas]}.get(
-                state, [replicas, wanted[key]]
-            )  # fmt: skip
+            allowed = (
+                [replicas]
+                if key not in wanted
+                else {"done": [wanted[key]], "rolled_back": [replicas]}.get(state, [replicas, wanted[key]])
+            )
             if now not in allowed:
                 problems.append(f"{key[0]}-{key[1]} is on {now}, not on {allowed}")
-            # There and its end; back and its end: never more, whoever died in between.
+            # One generation for the new placement and one for its end, and the same for the rollback: never more, whichever process died.
             if steps > self.mode.steps[state != "done"] or (key not in wanted and steps):
                 problems.append(f"{key[0]}-{key[1]} took {steps} steps")
         problems += [f"a throttle is left: {t}" for t in self.seen.throttles()]
         return problems
 
 
-def _short(told: tuple[Any, ...]) -> str:
-    state, ended, copied, finished, states = told
+def _short(progress: tuple[Any, ...]) -> str:
+    state, ended, copied, finished, states = progress
     return f"{state}, {ended} ended, {copied} bytes{', finished' if finished else ''}: {_counted(states)}"
 
 
@@ -160,12 +168,14 @@ def _counted(states: list[str]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.moves_matrix", description=__doc__)
     parser.add_argument("--mode", default="copy", choices=MODES)
-    parser.add_argument("--moments", nargs="*", metavar="MOMENT", help="all of the mode's")
+    parser.add_argument("--moments", nargs="*", metavar="MOMENT", help="default: all moments of the mode")
     parser.add_argument("--victims", nargs="*", default=VICTIMS, choices=VICTIMS)
     parser.add_argument("--rounds", nargs="*", default=[], metavar="VICTIM:MOMENT", help="these instead")
-    parser.add_argument("--times", type=int, default=1, help="all of it so often")
-    parser.add_argument("--seconds", type=float, default=86_400.0, help="begin no further round after this long")
-    parser.add_argument("--trace", action="store_true", help="say of each round what was seen after the part's return")
+    parser.add_argument("--times", type=int, default=1, help="repetitions of all rounds")
+    parser.add_argument("--seconds", type=float, default=86_400.0, help="start no further round after this time")
+    parser.add_argument(
+        "--trace", action="store_true", help="print what was seen after the victim's restart in each round"
+    )
     arguments = parser.parse_args()
     kind = MODES[arguments.mode]
     chosen = [(v, m) for v in arguments.victims for m in arguments.moments or kind.moments]
@@ -175,14 +185,14 @@ def main() -> int:
     assert all(m in kind.moments for _, m in chosen), f"{arguments.mode} has {kind.moments}"
     began, rounds, failure = time.monotonic(), [], ""
     with tempfile.TemporaryDirectory(prefix="weir-moves-") as folder:
-        house = House(Path(folder), "--brokers", str(BROKERS))
+        devcluster = DevCluster(Path(folder), "--brokers", str(BROKERS))
         try:
-            kind.fill(house)
-            verifier = Verifier(house, "verified", 500)  # type: ignore[arg-type]  # of a cluster it wants the address only
-            mode = kind(house, verifier)
-            matrix = Matrix(house, mode)
+            kind.fill(devcluster)
+            verifier = Verifier(devcluster, "verified", 500)  # type: ignore[arg-type]  # of a cluster it wants the address only
+            mode = kind(devcluster, verifier)
+            matrix = Matrix(devcluster, mode)
             try:
-                verifier.progress("before anything happens", 500)
+                verifier.progress("before the first kill", 500)
                 source, target = 1, BROKERS
                 for victim, moment in chosen * arguments.times:
                     if time.monotonic() - began > arguments.seconds:
@@ -192,25 +202,27 @@ def main() -> int:
                     row = matrix.one(moment, victim, source, target)
                     rounds.append(row)
                     print(
-                        f"{victim:>10} {moment:<12} back {row.back_s:5.1f} s, went on after {row.resumed_s:4.1f} s, "
+                        f"{victim:>10} {moment:<12} back {row.back_s:5.1f} s, continued after {row.resumed_s:4.1f} s, "
                         f"ended {row.ended_s:5.1f} s later {'; '.join(row.problems) or 'ok'}",
                         flush=True,
                     )
                     if arguments.trace or row.problems:
                         print(f"{'':>10} {row.trace}", flush=True)
                     verifier.progress(f"after {victim} died {moment}", 200)
-            except Exception as e:  # whatever it was: the verifier's judgement is told, and its threads end
+            except Exception as e:  # the verifier's result is printed and its threads end after any exception
                 failure = repr(e)
             count = verifier.count()
         finally:
-            house.down()
+            devcluster.down()
     slowest = max((r.resumed_s for r in rounds), default=0.0)
     bad = [r for r in rounds if r.problems]
     print(
-        f"rounds {len(rounds)}, bad {len(bad)}, slowest to go on {slowest:.1f} s, seconds {time.monotonic() - began:.0f}"
+        f"rounds {len(rounds)}, bad {len(bad)}, slowest to continue {slowest:.1f} s, seconds {time.monotonic() - began:.0f}"
     )
-    print(f"acked {count.acked}, lost {count.lost}, doubled {count.doubled}, out of order {count.disordered}, "
-          f"given up {count.failed}, never delivered {count.undelivered}")  # fmt: skip
+    print(
+        f"acked {count.acked}, lost {count.lost}, doubled {count.doubled}, out of order {count.disordered}, "
+        f"given up {count.failed}, never delivered {count.undelivered}"
+    )
     if failure:
         print(f"a round failed: {failure}")
     return (

@@ -1,8 +1,9 @@
-"""The three ways in which the matrix moves: which moments each has, how one is reached, what has to be done for the move to end, what it may leave.
+"""The three modes of the matrix. Each has the moments of a kill, the way to each moment, the operator's part in the end of a move, and the permitted
+final state.
 
-`copy` copies everything, and compares it, as a move does that says nothing else; `tail` nothing old, and ends by an operator's cut; `early` nothing old either, hands over at once and leaves the old records
-with the old replicas, where they are read from the earliest on through the new leaders, before everything goes home by a copy. Called by
-`moves_matrix`. Does not check: what is the same for all of them (`moves_matrix`).
+`copy` copies and compares everything, like a move without options. `tail` copies no old data and ends when an operator deletes the old records.
+`early` copies no old data either, but hands over at once and leaves the old records on the old replicas; consumers read them from the earliest offset
+through the new leaders, before a copy moves everything back. Does not contain the steps that all modes share (`moves_matrix`).
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
-from controlplane.moveparts import COMPARING
-from tests.cluster.house import House
+from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
 from tests.cluster.test_failover import PARTITIONS, Count, Verifier
 from tests.faults.moves_matrix_seen import Key, Seen
@@ -21,42 +21,42 @@ from tests.faults.moves_matrix_seen import Key, Seen
 BROKERS = 4
 CARGO_PARTITIONS = 3
 THROTTLE = 250_000
-"""Bytes per second and broker: the cargo takes some seconds, long enough to be killed in."""
+"""Bytes per second and broker: the topic `cargo` takes some seconds, long enough for a kill."""
 VERBS = {"pausing": "pause", "cancelling": "cancel", "rolling_back": "roll_back"}
 CONFIGS = {"min.insync.replicas": "2"}
-JOINED = {"ordered", "copying", "verifying", "done"}
-"""Of a part of a tail that was cut, or handed over: old and new copies are replicas together, or the old ones have gone."""
+JOINED = {"submitted", "copying", "verifying", "comparing", "done"}
+"""States of a part of a tail move after its cut or hand-over: old and new replicas together, or the new ones alone."""
 
 
 def _compares(part: dict[str, Any]) -> bool:
-    return part["state"] == "verifying" and str(part["note"]).startswith(COMPARING)
+    return part["state"] == "comparing"
 
 
 class Copies:
-    """Mode `copy`. `steps`: assignment generations that a part takes at most, when it is done and when it is not."""
+    """Mode `copy`. `steps`: the most assignment generations per part, for a finished and for a rolled-back move."""
 
     moments: Sequence[str] = ("ordering", "copying", "comparing", "ending", "pausing", "cancelling", "rolling_back")
     topics: Sequence[str] = ("verified", "cargo")
     weighed = "cargo"
-    """The topic by which the way is chosen."""
+    """The topic that decides the direction of the move."""
     steps = (4, 6)
     asked: dict[str, Any] = {"mode": "copy"}
 
-    def __init__(self, house: House, verifier: Verifier) -> None:
-        self.house, self.verifier = house, verifier
-        self.seen = Seen(house, self.topics, BROKERS)
+    def __init__(self, devcluster: DevCluster, verifier: Verifier) -> None:
+        self.devcluster, self.verifier = devcluster, verifier
+        self.seen = Seen(devcluster, self.topics, BROKERS)
 
     @classmethod
-    def fill(cls, house: House) -> None:
-        house.topic("verified", partitions=PARTITIONS, replication_factor=3, configs=CONFIGS)
-        # All of it goes the same way: of three replicas on four brokers some would have source and target both, and never move.
+    def fill(cls, devcluster: DevCluster) -> None:
+        devcluster.topic("verified", partitions=PARTITIONS, replication_factor=3, configs=CONFIGS)
+        # All partitions move in the same direction: with three replicas on four brokers some would have source and target both and never move.
         places = {str(i): [1, 2, 3] for i in range(CARGO_PARTITIONS)}
-        house.topic("cargo", partitions=CARGO_PARTITIONS, replication_factor=3, configs=CONFIGS, assignment=places)
-        house.fill("cargo", 9_000)  # 4.5 MB and a little
-        wait_for(lambda: all((p["size_bytes"] or 0) > 1_000_000 for p in house.partitions("cargo")), "sizes", 60)
+        devcluster.topic("cargo", partitions=CARGO_PARTITIONS, replication_factor=3, configs=CONFIGS, assignment=places)
+        devcluster.fill("cargo", 9_000)  # slightly more than 4.5 MB
+        wait_for(lambda: all((p["size_bytes"] or 0) > 1_000_000 for p in devcluster.partitions("cargo")), "sizes", 60)
 
     def reach(self, move_id: int, moment: str) -> None:
-        """The move is there, and its operator has said what the moment is about."""
+        """Waits until the move is at the moment and performs its operator's part of it."""
         if moment == "ordering":
             return
         if moment == "comparing":
@@ -66,42 +66,42 @@ class Copies:
             self._until(move_id, lambda m: m["percent"] > 85 or m["finished_at"], "the end to be near", 120)
             return
         self._until(move_id, lambda m: (m["bytes_done"] or 0) > 200_000, "a part to be copied", 60)
-        self._say(move_id, moment)
+        self._act(move_id, moment)
 
     def waits(self, state: str, ended: int, copied: int, finished: str | None, states: Sequence[str]) -> bool:
-        """Whether it has done all that it may without its operator, from what is told of it."""
+        """True if the move's status shows that the move waits for its operator."""
         return False
 
     def urge(self, move_id: int) -> str:
-        """What its operator does for it to end, asked again and again; what was done, in a word."""
+        """One attempt of the operator's operation that lets the move end. Returns the name of the operation."""
         return ""
 
     def after(self, move_id: int, done: dict[str, Any]) -> list[str]:
-        """What is wrong besides; everything is such that a next round may begin."""
+        """Further problems. Afterwards the cluster is ready for the next round."""
         if done["state"] != "done":
             return []
         return [
-            f"{p['topic']}-{p['partition']} lost its old copy uncompared: {p['compared']}"
+            f"{p['topic']}-{p['partition']} lost its old replica without a comparison: {p['compared']}"
             for p in self.seen.parts(move_id)
             if not p["compared"] or p["compared"]["equal"] is not True
         ]
 
-    def _say(self, move_id: int, moment: str) -> None:
+    def _act(self, move_id: int, moment: str) -> None:
         if moment in VERBS:
-            self.house.post(f"moves/{move_id}/{VERBS[moment]}", {"why": "matrix"})
+            self.devcluster.post(f"moves/{move_id}/{VERBS[moment]}", {"comment": "matrix"})
 
-    def _until(self, move_id: int, holds: Callable[[dict[str, Any]], Any], what: str, seconds: float) -> None:
-        self._wait(move_id, lambda: (m := self.seen.move(move_id)) and holds(m), what, seconds)
+    def _until(self, move_id: int, condition: Callable[[dict[str, Any]], Any], what: str, seconds: float) -> None:
+        self._wait(move_id, lambda: (m := self.seen.move(move_id)) and condition(m), what, seconds)
 
-    def _wait(self, move_id: int, holds: Callable[[], Any], what: str, seconds: float = 60) -> None:
+    def _wait(self, move_id: int, condition: Callable[[], Any], what: str, seconds: float = 60) -> None:
         try:
-            wait_for(holds, what, seconds)
+            wait_for(condition, what, seconds)
         except AssertionError as e:
             raise AssertionError(f"{e}: {self.seen.move(move_id)}, {self.seen.parts(move_id)}") from e
 
 
 class Tails(Copies):
-    """Mode `tail`: observers, a cut by two people, the joining, the switch."""
+    """Mode `tail`: observers, deletion of old records by two people, the join of the ISR, the switch."""
 
     moments = ("ordering", "following", "cutting", "joining", "ending", "pausing", "cancelling", "rolling_back")
     topics = ("verified",)
@@ -110,24 +110,24 @@ class Tails(Copies):
     asked = {"mode": "tail"}
 
     @classmethod
-    def fill(cls, house: House) -> None:
-        # Each may go from 1 to 4, and each of its brokers leads some.
+    def fill(cls, devcluster: DevCluster) -> None:
+        # Each partition can move from 1 to 4, and each of its brokers leads some.
         places = {str(i): [(i + n) % 3 + 1 for n in range(3)] for i in range(PARTITIONS)}
-        house.topic("verified", partitions=PARTITIONS, replication_factor=3, configs=CONFIGS, assignment=places)
+        devcluster.topic("verified", partitions=PARTITIONS, replication_factor=3, configs=CONFIGS, assignment=places)
 
     def reach(self, move_id: int, moment: str) -> None:
         if moment == "ordering":
             return
         if moment == "following":
-            self._wait(move_id, lambda: any(p["tail_start"] for p in self.seen.parts(move_id)), "a tail to begin")
+            self._wait(move_id, lambda: any(p["tail_start"] for p in self.seen.parts(move_id)), "a tail to start")
             return
-        self._wait(move_id, lambda: set(self.seen.states(move_id)) == {"ready"}, "all to be in step")
+        self._wait(move_id, lambda: set(self.seen.states(move_id)) == {"ready"}, "all parts to be ready")
         if moment in ("cutting", "joining", "ending", "rolling_back"):
             self._cut(move_id)
             if moment != "cutting":
                 sought = {"verifying", "done"} if moment == "ending" else JOINED
                 self._wait(move_id, lambda: sought & set(self.seen.states(move_id)), f"a part to be one of {sought}")
-        self._say(move_id, moment)
+        self._act(move_id, moment)
 
     def waits(self, state: str, ended: int, copied: int, finished: str | None, states: Sequence[str]) -> bool:
         return state == "running" and set(states) == {"ready"}
@@ -138,43 +138,43 @@ class Tails(Copies):
             not move
             or move["state"] != "running"
             or "ready" not in states
-            or states & {"waiting", "seeding", "following"}
+            or states & {"waiting", "bootstrapping", "catching_up"}
         ):
             return ""
-        preview = self.seen.patient(lambda: self.house.get(f"moves/{move_id}/cut"))
+        preview = self.seen.patient(lambda: self.devcluster.get(f"moves/{move_id}/delete-records"))
         if not preview or not preview["parts"]:
             return ""
         return "cut" if self.seen.patient(lambda: self._cut(move_id)) else "not cut"
 
     def _cut(self, move_id: int) -> bool:
-        """When the verifier's group has read, and committed, what is to be deleted."""
+        """Deletes the old records as soon as the verifier's group has read and committed them."""
 
         def read() -> Any:
-            preview = self.house.get(f"moves/{move_id}/cut")
+            preview = self.devcluster.get(f"moves/{move_id}/delete-records")
             return preview if preview["parts"] and not preview["groups"] else None
 
         acked = set(self.verifier.acked)
         wait_for(lambda: self.verifier.seen >= acked, "the readers", 90)
         confirm = wait_for(read, "the group to have committed what it has read", 90)["confirm"]
-        self.house.by_two("move.cut", str(move_id), {"confirm": confirm})
+        self.devcluster.propose_and_approve("move.delete_records", str(move_id), {"confirm": confirm})
         return True
 
     def after(self, move_id: int, done: dict[str, Any]) -> list[str]:
         self.verifier.begins |= {
-            p["partition"]: p["cut_at"] for p in self.seen.parts(move_id) if p["cut_at"] is not None
+            p["partition"]: p["delete_below"] for p in self.seen.parts(move_id) if p["delete_below"] is not None
         }
         return super().after(move_id, done)
 
 
 class Early(Tails):
-    """Mode `tail` handed over early: the old records stay with the old replicas."""
+    """Mode `tail` with an early hand-over: the old records stay on the old replicas."""
 
     moments = ("ordering", "following", "joining", "ending", "pausing", "cancelling", "rolling_back")
     steps = (5, 7)
     asked = {"mode": "tail", "handover": "early"}
 
-    def __init__(self, house: House, verifier: Verifier) -> None:
-        super().__init__(house, verifier)
+    def __init__(self, devcluster: DevCluster, verifier: Verifier) -> None:
+        super().__init__(devcluster, verifier)
         self.home = {key: replicas for key, (replicas, _) in self.seen.placements().items()}
 
     def reach(self, move_id: int, moment: str) -> None:
@@ -187,48 +187,48 @@ class Early(Tails):
             "ending": {"verifying", "done"},
         }.get(moment, JOINED)
         if sought is None:
-            self._wait(move_id, lambda: any(p["tail_start"] for p in self.seen.parts(move_id)), "a tail to begin")
+            self._wait(move_id, lambda: any(p["tail_start"] for p in self.seen.parts(move_id)), "a tail to start")
         else:
             self._wait(move_id, lambda: sought & set(self.seen.states(move_id)), f"a part to be one of {sought}")
-        self._say(move_id, moment)
+        self._act(move_id, moment)
 
     def waits(self, state: str, ended: int, copied: int, finished: str | None, states: Sequence[str]) -> bool:
         return False
 
     def urge(self, move_id: int) -> str:
-        """It hands over by itself."""
+        """An early move hands over automatically."""
         return ""
 
     def after(self, move_id: int, done: dict[str, Any]) -> list[str]:
         problems = Copies.after(self, move_id, done) + self._read()
         away = {k: self.home[k] for k, (replicas, _) in self.seen.placements().items() if replicas != self.home[k]}
         if away:
-            self._go_home(away)
+            self._move_back(away)
         if self.seen.apart():
-            # Whoever was not in sync when it was handed over holds nothing, and what it has copied since ends no archive.
-            self._let_go()
+            # A broker that was not in sync at the hand-over is no history replica, and the records it has copied since end no history.
+            self._release_histories()
         return problems
 
     def _read(self) -> list[str]:
-        """All that was acknowledged until now, from the earliest on."""
+        """Reads all acknowledged records from the earliest offset."""
         c: Count = self.verifier.judged(dict(self.verifier.acked))
         return [f"read while {self.seen.apart()} lie apart: {c}"] if c.lost or c.doubled or c.disordered else []
 
-    def _go_home(self, wanted: dict[Key, list[int]]) -> None:
+    def _move_back(self, wanted: dict[Key, list[int]]) -> None:
         parts = [{"topic": t, "partition": i, "replicas": to} for (t, i), to in sorted(wanted.items())]
-        body = {"scope": {"kind": "partitions", "partitions": parts}, "start": True, "why": "home"}
-        move_id = self.house.post("moves", body)["id"]
-        self._until(move_id, lambda m: m["state"] == "done", "the way home", 90)
+        body = {"scope": {"kind": "partitions", "partitions": parts}, "start": True, "comment": "home"}
+        move_id = self.devcluster.post("moves", body)["id"]
+        self._until(move_id, lambda m: m["state"] == "done", "the move back", 90)
 
-    def _let_go(self) -> None:
+    def _release_histories(self) -> None:
         acked = set(self.verifier.acked)
         wait_for(lambda: self.verifier.seen >= acked, "the readers", 90)
         starts = self.seen.apart()
         below = [TopicPartition(t, i, offset) for (t, i), offset in starts.items()]
-        for answer in self.house.admin.delete_records(below).values():
+        for answer in self.devcluster.admin.delete_records(below).values():
             answer.result(60)
         self.verifier.begins |= {i: offset for (_, i), offset in starts.items()}
-        wait_for(lambda: not self.seen.apart(), "the archives to end", 60)
+        wait_for(lambda: not self.seen.apart(), "the histories to end", 60)
 
 
 MODES: dict[str, type[Copies]] = {"copy": Copies, "tail": Tails, "early": Early}

@@ -1,8 +1,8 @@
-"""`make moves-stuck`: each cause that a move knows for standing still is injected into a living house of four brokers, and it is measured after how long the
-move's page names it; then it is healed, and the move has to end.
+"""`make moves-stuck`: each cause of a stuck move is injected into a running cluster of four brokers. Measures how long the move's page takes to name
+it. Then the fault is repaired, and the move has to end.
 
-Wanted: named within 90 s, `will_not_finish` within 60 s. `no_space` mounts a small file system (root). For `cut_due`, a deadline of an hour at least, the
-move's start is put an hour back in its row; that an hour passes is not shown.
+Required: named within 90 s, `will_not_finish` within 60 s. `no_space` mounts a small file system (root). A deadline is at least an hour, so for
+`deadline_passed` the move's start is set back an hour in its row; a real hour is not tested.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from brokerd.wire.records import batches
-from tests.cluster.house import House
+from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
 from tests.cluster.test_moves import ALONE, Stream, part_of, pour
 from tests.faults.tail_move import fill
@@ -29,153 +29,155 @@ NAMED_SECONDS_MAX = {"will_not_finish": 60.0}
 NAMED_SECONDS_MAX_ELSE = 90.0
 WAITED_SECONDS = 150.0
 SLOW = 50_000
-"""Bytes per second and broker: what is copied takes a minute, long enough to be disturbed."""
+"""Bytes per second and broker: the copy takes a minute, long enough to inject a fault."""
 SIZE = 3_000_000
 FULL_BROKER, FULL_MIB = 3, 200
-"""A plan refuses what does not fit, and little room is less than 64 MiB."""
+"""Planning rejects a move that does not fit; less than 64 MiB counts as little free space."""
 
 Injected = tuple[int, float]
-"""The move's number, and when it was disturbed."""
+"""The move's id, and the time of the fault."""
 Scene = contextlib.AbstractContextManager[Injected]
 
 
-def begun(house: House, name: str, source: int, target: int, throttle: int | None = SLOW, **more: Any) -> int:
-    """A partition of SIZE bytes under way from one broker to another; the move's number."""
-    house.topic(name, partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [source]})
-    pour(house, name, SIZE)
-    wait_for(lambda: (house.partitions(name)[0]["size_bytes"] or 0) > SIZE, "the size to be known")
-    return started(house, name, target, throttle, **more)
+def started_with_data(
+    devcluster: DevCluster, name: str, source: int, target: int, throttle: int | None = SLOW, **more: Any
+) -> int:
+    """Starts a move of a partition of SIZE bytes from one broker to another. Returns the move's id."""
+    devcluster.topic(name, partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [source]})
+    pour(devcluster, name, SIZE)
+    wait_for(lambda: (devcluster.partitions(name)[0]["size_bytes"] or 0) > SIZE, "the size to be known")
+    return started(devcluster, name, target, throttle, **more)
 
 
-def started(house: House, name: str, target: int, throttle: int | None, **more: Any) -> int:
+def started(devcluster: DevCluster, name: str, target: int, throttle: int | None, **more: Any) -> int:
     scope = {"kind": "partitions", "partitions": [{"topic": name, "partition": 0, "replicas": [target]}]}
-    body = {"scope": scope, "start": True, "throttle_bytes_per_s": throttle, "why": "stuck", **more}
-    return int(house.post("moves", body)["id"])
+    body = {"scope": scope, "start": True, "throttle_bytes_per_s": throttle, "comment": "stuck", **more}
+    return int(devcluster.post("moves", body)["id"])
 
 
-def some_is_copied(house: House, move: int) -> None:
-    wait_for(lambda: (house.get(f"moves/{move}")["bytes_done"] or 0) > 0, "something to be copied", 60)
+def some_is_copied(devcluster: DevCluster, move: int) -> None:
+    wait_for(lambda: (devcluster.get(f"moves/{move}")["bytes_done"] or 0) > 0, "something to be copied", 60)
 
 
 @contextlib.contextmanager
-def target_down(house: House) -> Iterator[Injected]:
-    move = begun(house, "to-the-dead", 1, 4)
-    some_is_copied(house, move)
+def target_down(devcluster: DevCluster) -> Iterator[Injected]:
+    move = started_with_data(devcluster, "to-the-dead", 1, 4)
+    some_is_copied(devcluster, move)
     at = time.monotonic()
-    house.manage("process", "kill", "broker-4")
+    devcluster.manage("process", "kill", "broker-4")
     yield move, at
-    house.manage("process", "start", "broker-4")
+    devcluster.manage("process", "start", "broker-4")
 
 
 @contextlib.contextmanager
-def source_down(house: House) -> Iterator[Injected]:
-    move = begun(house, "from-the-dead", 4, 1)
-    some_is_copied(house, move)
+def source_down(devcluster: DevCluster) -> Iterator[Injected]:
+    move = started_with_data(devcluster, "from-the-dead", 4, 1)
+    some_is_copied(devcluster, move)
     at = time.monotonic()
-    house.manage("process", "kill", "broker-4")
+    devcluster.manage("process", "kill", "broker-4")
     yield move, at
-    house.manage("process", "start", "broker-4")
+    devcluster.manage("process", "start", "broker-4")
 
 
 @contextlib.contextmanager
-def controller(house: House) -> Iterator[Injected]:
-    names = [n for n in house.pids() if n.startswith("controller-")]
-    house.topic("unordered", partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [1]})
+def controller(devcluster: DevCluster) -> Iterator[Injected]:
+    names = [n for n in devcluster.pids() if n.startswith("controller-")]
+    devcluster.topic("unordered", partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [1]})
     for name in names:
-        house.manage("process", "stop", name)
-    yield started(house, "unordered", 2, None), time.monotonic()
+        devcluster.manage("process", "stop", name)
+    yield started(devcluster, "unordered", 2, None), time.monotonic()
     for name in names:
-        house.manage("process", "start", name)
+        devcluster.manage("process", "start", name)
 
 
 @contextlib.contextmanager
-def throttle(house: House) -> Iterator[Injected]:
-    """Batches of a megabyte through a kilobyte per second."""
-    house.topic("strangled", partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [1]})
-    fill(house, "strangled", SIZE)
-    wait_for(lambda: (house.partitions("strangled")[0]["size_bytes"] or 0) > SIZE, "the size to be known")
-    yield started(house, "strangled", 2, 1_000), time.monotonic()
+def throttle(devcluster: DevCluster) -> Iterator[Injected]:
+    """Batches of a megabyte at a throttle of a kilobyte per second."""
+    devcluster.topic("strangled", partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [1]})
+    fill(devcluster, "strangled", SIZE)
+    wait_for(lambda: (devcluster.partitions("strangled")[0]["size_bytes"] or 0) > SIZE, "the size to be known")
+    yield started(devcluster, "strangled", 2, 1_000), time.monotonic()
 
 
 @contextlib.contextmanager
-def no_space(house: House) -> Iterator[Injected]:
-    move = begun(house, "too-large", 1, FULL_BROKER)
-    some_is_copied(house, move)
+def no_space(devcluster: DevCluster) -> Iterator[Injected]:
+    move = started_with_data(devcluster, "too-large", 1, FULL_BROKER)
+    some_is_copied(devcluster, move)
     at = time.monotonic()
-    with full(data_of(house, FULL_BROKER)):
+    with full(data_of(devcluster, FULL_BROKER)):
         yield move, at
 
 
 @contextlib.contextmanager
-def fetch_error(house: House) -> Iterator[Injected]:
-    """A batch in the middle of the only copy does not fit its checksum: nobody takes it."""
+def fetch_error(devcluster: DevCluster) -> Iterator[Injected]:
+    """A batch in the middle of the only replica has a wrong checksum: every follower rejects it."""
     name = "unreadable"
-    house.topic(name, partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [1]})
-    pour(house, name, SIZE)
-    wait_for(lambda: (house.partitions(name)[0]["size_bytes"] or 0) > SIZE, "the size to be known")
-    (segment,) = (data_of(house, 1) / f"{name}-0").glob("*.log")
+    devcluster.topic(name, partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [1]})
+    pour(devcluster, name, SIZE)
+    wait_for(lambda: (devcluster.partitions(name)[0]["size_bytes"] or 0) > SIZE, "the size to be known")
+    (segment,) = (data_of(devcluster, 1) / f"{name}-0").glob("*.log")
     data = segment.read_bytes()
     places = [p + h.size - 1 for p, h in batches(data)]
     place = places[len(places) // 2]
     with segment.open("r+b", buffering=0) as file:
         file.seek(place)
         file.write(bytes([data[place] ^ 0xFF]))
-        yield started(house, name, 2, None), time.monotonic()
+        yield started(devcluster, name, 2, None), time.monotonic()
         file.seek(place)
         file.write(data[place : place + 1])
 
 
 @contextlib.contextmanager
-def will_not_finish(house: House) -> Iterator[Injected]:
-    house.topic("outgrown", partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [1]})
-    pour(house, "outgrown", 2_000_000)
-    with Stream(house, "outgrown", 200_000):
-        yield started(house, "outgrown", 2, 20_000), time.monotonic()
+def will_not_finish(devcluster: DevCluster) -> Iterator[Injected]:
+    devcluster.topic("outgrown", partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [1]})
+    pour(devcluster, "outgrown", 2_000_000)
+    with Stream(devcluster, "outgrown", 200_000):
+        yield started(devcluster, "outgrown", 2, 20_000), time.monotonic()
 
 
 @contextlib.contextmanager
-def unfit(house: House) -> Iterator[Injected]:
-    move = begun(house, "kept", 1, 2, None, mode="tail")
-    wait_for(lambda: part_of(house, move)["state"] == "ready", "the new copy to be in step", 60)
+def unfit(devcluster: DevCluster) -> Iterator[Injected]:
+    move = started_with_data(devcluster, "kept", 1, 2, None, mode="tail")
+    wait_for(lambda: part_of(devcluster, move)["state"] == "ready", "the new replica to be in sync", 60)
     at = time.monotonic()
-    house.call("PATCH", "topics/kept", {"configs": {"cleanup.policy": "compact"}, "why": "stuck"})
+    devcluster.call("PATCH", "topics/kept", {"configs": {"cleanup.policy": "compact"}, "comment": "stuck"})
     yield move, at
-    house.call("PATCH", "topics/kept", {"configs": {"cleanup.policy": "delete"}, "why": "stuck"})
-    wait_for(lambda: part_of(house, move)["cause"] == "", "the cause to be gone", 60)
-    house.by_two("move.cut", str(move), {"confirm": "kept"})
+    devcluster.call("PATCH", "topics/kept", {"configs": {"cleanup.policy": "delete"}, "comment": "stuck"})
+    wait_for(lambda: part_of(devcluster, move)["cause"] == "", "the cause to be gone", 60)
+    devcluster.propose_and_approve("move.delete_records", str(move), {"confirm": "kept"})
 
 
 @contextlib.contextmanager
-def refused(house: House) -> Iterator[Injected]:
-    """Its target dies after it was planned: the controller takes no order onto a broker that is not there. (After ten seconds the worker says which is down.)"""
-    house.topic("unwanted", partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [1]})
-    pour(house, "unwanted", SIZE)
+def refused(devcluster: DevCluster) -> Iterator[Injected]:
+    """The target dies after planning: the controller rejects an assignment to a broker that is not live. (After ten seconds the worker names the broker.)"""
+    devcluster.topic("unwanted", partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [1]})
+    pour(devcluster, "unwanted", SIZE)
     scope = {"kind": "partitions", "partitions": [{"topic": "unwanted", "partition": 0, "replicas": [4]}]}
-    move = int(house.post("moves", {"scope": scope, "why": "stuck"})["id"])
-    house.manage("process", "kill", "broker-4")
+    move = int(devcluster.post("moves", {"scope": scope, "comment": "stuck"})["id"])
+    devcluster.manage("process", "kill", "broker-4")
     wait_for(
-        lambda: not next(b for b in house.get("brokers") if b["broker_id"] == 4)["alive"],
+        lambda: not next(b for b in devcluster.get("brokers") if b["broker_id"] == 4)["alive"],
         "the death to be seen",
     )
     at = time.monotonic()
-    house.post(f"moves/{move}/start", {"why": "stuck"})
+    devcluster.post(f"moves/{move}/start", {"comment": "stuck"})
     yield move, at
-    house.manage("process", "start", "broker-4")
+    devcluster.manage("process", "start", "broker-4")
 
 
 @contextlib.contextmanager
-def cut_due(house: House) -> Iterator[Injected]:
-    move = begun(house, "overdue", 1, 2, None, mode="tail", deadline_hours=1)
-    wait_for(lambda: part_of(house, move)["state"] == "ready", "the new copy to be in step", 60)
+def deadline_passed(devcluster: DevCluster) -> Iterator[Injected]:
+    move = started_with_data(devcluster, "overdue", 1, 2, None, mode="tail", deadline_hours=1)
+    wait_for(lambda: part_of(devcluster, move)["state"] == "ready", "the new replica to be in sync", 60)
     at = time.monotonic()
-    with contextlib.closing(sqlite3.connect(house.folder / "db.sqlite3", timeout=20)) as rows, rows:
+    with contextlib.closing(sqlite3.connect(devcluster.folder / "db.sqlite3", timeout=20)) as rows, rows:
         rows.execute("UPDATE controlplane_move SET started_at = datetime(started_at, '-1 hour') WHERE id = ?", (move,))
     yield move, at
-    house.by_two("move.cut", str(move), {"confirm": "overdue"})
-    wait_for(lambda: part_of(house, move)["cause"] == "", "the cause to be gone", 60)
+    devcluster.propose_and_approve("move.delete_records", str(move), {"confirm": "overdue"})
+    wait_for(lambda: part_of(devcluster, move)["cause"] == "", "the cause to be gone", 60)
 
 
-SCENES: dict[str, Callable[[House], Scene]] = {
+SCENES: dict[str, Callable[[DevCluster], Scene]] = {
     s.__name__: s
     for s in (
         target_down,
@@ -187,25 +189,25 @@ SCENES: dict[str, Callable[[House], Scene]] = {
         fetch_error,
         will_not_finish,
         unfit,
-        cut_due,
+        deadline_passed,
     )
 }
 
 
-def data_of(house: House, broker_id: int) -> Path:
-    return house.folder / f"broker-{broker_id}" / "data"
+def data_of(devcluster: DevCluster, broker_id: int) -> Path:
+    return devcluster.folder / f"broker-{broker_id}" / "data"
 
 
-def named(house: House, cause: str) -> tuple[float, float, str]:
-    """(seconds until it was named, until the move had ended after it was healed, the sentence)."""
-    with SCENES[cause](house) as (move, at):
+def named(devcluster: DevCluster, cause: str) -> tuple[float, float, str]:
+    """(seconds until the cause was named, seconds from the repair to the move's end, the text of the cause)."""
+    with SCENES[cause](devcluster) as (move, at):
         part = wait_for(
-            lambda: (p := part_of(house, move))["cause"] == cause and p, f"{cause} to be named", WAITED_SECONDS
+            lambda: (p := part_of(devcluster, move))["cause"] == cause and p, f"{cause} to be named", WAITED_SECONDS
         )
         seconds = time.monotonic() - at
     healed = time.monotonic()
-    house.call("POST", f"moves/{move}/throttle", {"throttle_bytes_per_s": None})  # (it may have ended by now)
-    done = wait_for(lambda: (m := house.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 120)
+    devcluster.call("POST", f"moves/{move}/throttle", {"throttle_bytes_per_s": None})  # the move may have ended by now
+    done = wait_for(lambda: (m := devcluster.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 120)
     assert done["state"] == "done", done["note"]
     return seconds, time.monotonic() - healed, part["note"]
 
@@ -229,18 +231,18 @@ def main() -> int:
     causes = parser.parse_args().causes
     late = []
     with tempfile.TemporaryDirectory(prefix="weir-stuck-") as name, small_disk(Path(name), "no_space" in causes):
-        house = House(Path(name), "--brokers", "4")
+        devcluster = DevCluster(Path(name), "--brokers", "4")
         try:
             for cause in causes:
-                seconds, ended, note = named(house, cause)
+                seconds, ended, note = named(devcluster, cause)
                 limit = NAMED_SECONDS_MAX.get(cause, NAMED_SECONDS_MAX_ELSE)
                 late += [cause] if seconds > limit else []
                 print(
-                    f"{cause:>16} named after {seconds:5.1f} s (at most {limit:.0f}), ended {ended:5.1f} s after it was healed: {note}",
+                    f"{cause:>16} named after {seconds:5.1f} s (at most {limit:.0f}), ended {ended:5.1f} s after the repair: {note}",
                     flush=True,
                 )
         finally:
-            house.down()
+            devcluster.down()
     return 1 if late else 0
 
 

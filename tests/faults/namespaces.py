@@ -1,8 +1,8 @@
-"""A network of one's own: each broker in a network namespace, on a bridge whose packets can be dropped by who sends them to whom.
+"""A private network: each broker in a network namespace, on a bridge that can drop packets by sender and receiver.
 
-The kernel's own TCP meets the loss: nobody is told, connections stand, packets are sent again. The bridge is in a namespace too, in which the test, ZooKeeper,
-the controller and clients live ("home"): nothing of it is seen outside. Wants root, `ip` and `nft`. What it does not do: delays and duplicates
-(netem is in few kernels; the simulation has them).
+The loss is handled by the kernel's own TCP: no endpoint is notified, connections stay open, packets are sent again. The bridge is in a namespace too,
+together with the test, ZooKeeper, the controller and clients ("home"): nothing is visible outside. Requires root, `ip` and `nft`. Does not delay or
+duplicate packets (netem is in few kernels; the simulation does that).
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from controlplane.house import zookeeper
+from controlplane.devcluster import zookeeper
 from tests.cluster.local import LocalCluster, wait_for
 
 CLONE_NEWNET = 0x40000000
 SUBNET = "10.77.0"
 HOME = 0
-"""Where ZooKeeper, the controller and clients are; brokers are known by their ids."""
+"""The namespace of ZooKeeper, the controller and clients. Brokers are named by their ids."""
 HOME_ADDRESS = f"{SUBNET}.254"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def possible() -> str:
-    """Why it is not, or nothing."""
+    """The reason why namespaces cannot be used; empty if they can."""
     if os.geteuid() != 0:
-        return "network namespaces want root"
+        return "network namespaces require root"
     missing = [x for x in ("ip", "nft") if shutil.which(x) is None]
     return f"not installed: {', '.join(missing)} (apt install iproute2 nftables)" if missing else ""
 
@@ -40,7 +40,7 @@ def _run(*words: str, stdin: str | None = None) -> None:
 
 @contextlib.contextmanager
 def _own_namespace() -> Iterator[None]:
-    """For this thread and those that it starts."""
+    """A new network namespace for this thread and the threads that it starts."""
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     try:
         if _libc.unshare(CLONE_NEWNET):
@@ -54,7 +54,7 @@ def _own_namespace() -> Iterator[None]:
 
 
 class Network:
-    """A bridge with a port for each broker. All packets pass until told otherwise."""
+    """A bridge with a port for each broker. Initially all packets pass."""
 
     def __init__(self, brokers: Sequence[int]) -> None:
         self._names = {i: f"weir-{os.getpid()}-{i}" for i in brokers}
@@ -71,11 +71,11 @@ class Network:
             _run("ip", "-n", name, "link", "set", "lo", "up")
 
     def inside(self, broker_id: int) -> list[str]:
-        """What is written before a command, so that it runs on that broker's side."""
+        """The command prefix that runs a command in that broker's namespace."""
         return ["ip", "netns", "exec", self._names[broker_id]]
 
     def drop(self, *ways: tuple[int, int], percent: int = 100) -> None:
-        """From now on, of what goes from the first of a way to the second, that share is lost; nothing on the other ways."""
+        """Replaces the rules: of packets from the first to the second end of each of `ways`, this percentage is dropped; no others."""
         rules: dict[str, list[str]] = {"forward": [], "input": [], "output": []}
         chance = "" if percent == 100 else f"numgen random mod 100 < {percent} "
         for source, target in ways:
@@ -98,11 +98,11 @@ class Network:
         everybody = [HOME, *self._names]
         self.drop(*((a, b) for a in everybody for b in everybody if a != b), percent=percent)
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         _run("nft", "flush", "ruleset")
 
     def dropped(self) -> int:
-        """Packets, since the last change."""
+        """Packets dropped since the last change of the rules."""
         out = subprocess.run(["nft", "list", "ruleset"], check=True, capture_output=True, text=True).stdout.split()
         return sum(int(out[i + 1]) for i, word in enumerate(out) if word == "packets")
 
@@ -112,7 +112,7 @@ class Network:
 
 
 class NetworkedCluster(LocalCluster):
-    """Each broker behind a cable of its own."""
+    """Each broker in its own network namespace."""
 
     def __init__(self, folder: Path, network: Network, settings: dict[str, str]) -> None:
         super().__init__(folder, 3, settings)

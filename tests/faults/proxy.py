@@ -1,4 +1,4 @@
-"""A cable that can be cut: a TCP proxy between a process and what it talks to, in user space, so that no root is needed."""
+"""A TCP proxy between a process and its server that can be cut. It runs in user space, so it needs no root."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import threading
 
 
 class Cable:
-    """Listens on `port`, forwards to `target`. While cut, nothing arrives and nobody is told: packets are lost, connections stand."""
+    """Listens on `port`, forwards to `target`. While it is cut, bytes are lost, connections stay open and neither end is notified."""
 
     def __init__(self, target: int) -> None:
         self._target = target
-        self._door = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._door.getsockname()[1]
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
         self._pairs: dict[socket.socket, socket.socket] = {}
         self._whole = threading.Event()
         self._whole.set()
@@ -25,30 +25,30 @@ class Cable:
     def cut(self) -> None:
         self._whole.clear()
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         self._whole.set()
 
     def close(self) -> None:
         self._closed = True
         self._whole.set()
         self._thread.join(10)
-        for one in (*self._pairs, self._door):
+        for one in (*self._pairs, self._listener):
             one.close()
 
     def _run(self) -> None:
         while not self._closed:
             self._whole.wait()
-            ready, _, _ = select.select([self._door, *self._pairs], [], [], 0.05)
+            ready, _, _ = select.select([self._listener, *self._pairs], [], [], 0.05)
             for one in ready:
                 if not self._whole.is_set():
                     break
-                if one is self._door:
+                if one is self._listener:
                     self._accept()
                 elif one in self._pairs:
                     self._forward(one)
 
     def _accept(self) -> None:
-        near = self._door.accept()[0]
+        near = self._listener.accept()[0]
         try:
             far = socket.create_connection(("127.0.0.1", self._target), timeout=1)
         except OSError:

@@ -1,4 +1,4 @@
-"""One connection that speaks for itself: requests a client library would not send, or not to this broker."""
+"""A connection without a client library, for requests that a library would not send, or not to this broker."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from tests.faults.scene import topic_id
 
 PRODUCE_VERSION, FETCH_VERSION = 9, 15
 
+NOT_YET_KNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
 
 class Raw:
-    """`ask` is `send` and `receive`; a request may be sent while nobody is awake to read it."""
+    """`ask` is `send` followed by `receive`. `send` alone also works while the broker is frozen."""
 
     def __init__(self, cluster: LocalCluster, broker_id: int) -> None:
         self.cluster = cluster
@@ -35,16 +37,16 @@ class Raw:
         out = b""
         while len(out) < count:
             more = self._socket.recv(count - len(out))
-            assert more, "the broker hung up"
+            assert more, "the broker closed the connection"
             out += more
         return out
 
     def close(self) -> None:
         self._socket.close()
 
-    # -- the two requests that matter here -------------------------------------------------------------------------------
+    # -- produce and fetch -------------------------------------------------------------------------------
     def send_produce(self, name: str, values: list[str], acks: int, timeout_ms: int = 2_000, **producer: int) -> None:
-        """One batch into partition 0; `producer` may name producer_id, producer_epoch and base_sequence."""
+        """Sends one batch for partition 0. `producer` may contain producer_id, producer_epoch and base_sequence."""
         batch = records.build(
             [Record(i, 1_700_000_000_000, None, v.encode()) for i, v in enumerate(values)], **producer
         )
@@ -57,31 +59,39 @@ class Raw:
         self.send(ApiKey.PRODUCE, PRODUCE_VERSION, body)
 
     def produced(self) -> Any:
-        """error_code, base_offset and what else the answer says of partition 0."""
+        """The partition response of partition 0: error_code, base_offset and the other fields."""
         return self.receive(ApiKey.PRODUCE, PRODUCE_VERSION).responses[0].partition_responses[0]
 
     def produce(self, name: str, values: list[str], **producer: int) -> Any:
-        """With acks=all. Asked again while this broker has not yet read in the metadata log that it leads."""
+        """Produces with acks=all. Retries while this broker has not yet read in the metadata log that the topic exists and that it leads."""
         deadline = time.monotonic() + 60
         while True:
             self.send_produce(name, values, -1, **producer)
             answer = self.produced()
-            if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or time.monotonic() > deadline:
+            if answer.error_code not in NOT_YET_KNOWN or time.monotonic() > deadline:
                 return answer
             time.sleep(0.1)
 
     def fetch(
         self, name: str, offset: int, *, epoch: int = -1, last_epoch: int = -1, replica: tuple[int, int] = (-1, -1)
     ) -> Any:
-        """The whole answer. `replica` is (broker id, incarnation) of a follower."""
+        """The whole response. `replica` is (broker id, broker epoch) of a follower."""
         part = FetchRequest.FetchPartition(
-            partition=0, current_leader_epoch=epoch, fetch_offset=offset, last_fetched_epoch=last_epoch,
-            log_start_offset=-1, partition_max_bytes=1 << 20,
-        )  # fmt: skip
+            partition=0,
+            current_leader_epoch=epoch,
+            fetch_offset=offset,
+            last_fetched_epoch=last_epoch,
+            log_start_offset=-1,
+            partition_max_bytes=1 << 20,
+        )
         body = FetchRequest(
             replica_state=FetchRequest.ReplicaState(replica_id=replica[0], replica_epoch=replica[1]),
-            max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, session_id=0, session_epoch=-1,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=1 << 20,
+            session_id=0,
+            session_epoch=-1,
             topics=[FetchRequest.FetchTopic(topic_id=topic_id(self.cluster, name), partitions=[part])],
-        )  # fmt: skip
+        )
         self.send(ApiKey.FETCH, FETCH_VERSION, body)
         return self.receive(ApiKey.FETCH, FETCH_VERSION)

@@ -1,9 +1,9 @@
-"""`make rolling-restart`: all brokers of a house restarted one after the other, by its own job, under a producing and consuming verifier.
+"""`make rolling-restart`: a rolling restart job restarts all brokers of a local cluster, under a verifier that produces and consumes.
 
-Judged from outside: every broker is another process than before, exactly once; no produce request failed for good (the client's retries hide the
-rest, which is counted as the longest silence between acknowledgements); nothing acknowledged is lost, doubled or out of order; and as Kafka's
-Metadata says, looked at several times a second, no partition ever had fewer replicas in sync than min.insync.replicas. Does not check: brokers
-that die meanwhile (`make moves-matrix`, `make faults`), an operator who restarts by hand (tests/unit/controlplane/test_restarting.py).
+The result is measured from outside: every broker is a new process, exactly one time; no produce request failed after its retries (the longest time
+between acknowledgements includes the retries); no acknowledged record is lost, duplicated or out of order; according to Kafka's Metadata, polled
+several times a second, no partition ever had fewer in-sync replicas than min.insync.replicas. Does not check brokers that die meanwhile (`make
+moves-matrix`, `make faults`) or manual restarts (tests/unit/controlplane/services/test_rolling_restart.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.cluster.house import House
+from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
 from tests.cluster.test_failover import PARTITIONS, Verifier
 
@@ -29,17 +29,17 @@ LOOK_SECONDS = 0.1
 
 
 class Watch(threading.Thread):
-    """The fewest replicas in sync of any partition, and the longest time without an acknowledgement, while it runs."""
+    """The smallest ISR of any partition, and the longest time without an acknowledgement, while the thread runs."""
 
-    def __init__(self, house: House, verifier: Verifier) -> None:
+    def __init__(self, devcluster: DevCluster, verifier: Verifier) -> None:
         super().__init__(daemon=True)
-        self.house, self.verifier = house, verifier
-        self.fewest, self.looks, self.silence_s = 99, 0, 0.0
+        self.devcluster, self.verifier = devcluster, verifier
+        self.fewest, self.polls, self.silence_s = 99, 0, 0.0
         self.worst = ""
         self._over = threading.Event()
 
     def run(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self.house.bootstrap, "log_level": 0, "socket.timeout.ms": 3000})
+        admin = AdminClient({"bootstrap.servers": self.devcluster.bootstrap, "log_level": 0, "socket.timeout.ms": 3000})
         acked, since = len(self.verifier.acked), time.monotonic()
         while not self._over.wait(LOOK_SECONDS):
             now = time.monotonic()
@@ -49,8 +49,8 @@ class Watch(threading.Thread):
             try:
                 topics = admin.list_topics(timeout=3).topics
             except KafkaException:
-                continue  # whom it asked is away; the next look asks another
-            self.looks += 1
+                continue  # the broker of this request is down; the next poll uses another broker
+            self.polls += 1
             for name, topic in topics.items():
                 for index, p in topic.partitions.items():
                     if len(p.isrs) < self.fewest:
@@ -61,20 +61,20 @@ class Watch(threading.Thread):
         self.join(10)
 
 
-def restarted(house: House, body: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Ask for a rolling restart over REST and wait for its end."""
-    made = house.post("restarts", body)
+def restarted(devcluster: DevCluster, body: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Starts a rolling restart over REST and waits for its end."""
+    made = devcluster.post("restarts", body)
 
     def over() -> dict[str, Any] | None:
-        row: dict[str, Any] = house.get(f"restarts/{made['id']}")
+        row: dict[str, Any] = devcluster.get(f"restarts/{made['id']}")
         return row if row["finished_at"] else None
 
     row: dict[str, Any] = wait_for(over, f"the rolling restart's end ({made['id']})", seconds)
     return row
 
 
-def settled(house: House) -> bool:
-    o = house.get("overview")
+def settled(devcluster: DevCluster) -> bool:
+    o = devcluster.get("overview")
     return bool(o["health"]["word"] == "healthy" and (o["age_s"] or 99) < 5)
 
 
@@ -85,40 +85,42 @@ def main() -> int:
     arguments = parser.parse_args()
     bad = 0
     with tempfile.TemporaryDirectory(prefix="weir-restart-") as folder:
-        house = House(Path(folder))
+        devcluster = DevCluster(Path(folder))
         try:
-            house.topic(
+            devcluster.topic(
                 TOPIC, partitions=PARTITIONS, replication_factor=3, configs={"min.insync.replicas": str(MIN_INSYNC)}
             )
-            wait_for(lambda: settled(house), "a quiet house", 90)
-            verifier = Verifier(house, TOPIC, arguments.rate)  # type: ignore[arg-type]  # of a cluster it wants the address only
-            watch = Watch(house, verifier)
-            verifier.progress("before anything happens", arguments.rate)
+            wait_for(lambda: settled(devcluster), "a quiet cluster", 90)
+            verifier = Verifier(devcluster, TOPIC, arguments.rate)  # type: ignore[arg-type]  # of a cluster it wants the address only
+            watch = Watch(devcluster, verifier)
+            verifier.progress("before the restart", arguments.rate)
             watch.start()
             for n in range(arguments.rounds):
-                before = house.pids()
+                before = devcluster.pids()
                 began = time.monotonic()
-                row = restarted(house, {"why": "make rolling-restart"}, 180)
+                row = restarted(devcluster, {"comment": "make rolling-restart"}, 180)
                 took = time.monotonic() - began
-                after = house.pids()
+                after = devcluster.pids()
                 same = [b for b in before if b.startswith("broker-") and before[b] == after.get(b)]
                 others = [p for p in before if not p.startswith("broker-") and before[p] != after.get(p)]
                 bad += bool(same or others or row["state"] != "done")
                 away = ", ".join(f"{t['broker_id']}: {t['away_s']:.1f}" for t in row["turns"])
                 print(
-                    f"round {n + 1}: {row['state']} after {took:.1f} s, seconds from the order to in sync again {away}; "
+                    f"round {n + 1}: {row['state']} after {took:.1f} s, seconds from the request to in sync again {away}; "
                     f"not restarted {same or 'none'}, restarted besides {others or 'none'}",
                     flush=True,
                 )
             watch.end()
             count = verifier.count()
         finally:
-            house.down()
+            devcluster.down()
     print(
-        f"looks {watch.looks}, fewest in sync {watch.fewest} ({watch.worst}), longest without an acknowledgement {watch.silence_s:.1f} s"
+        f"polls {watch.polls}, fewest in sync {watch.fewest} ({watch.worst}), longest without an acknowledgement {watch.silence_s:.1f} s"
     )
-    print(f"acked {count.acked}, lost {count.lost}, doubled {count.doubled}, out of order {count.disordered}, "
-          f"given up {count.failed}, never delivered {count.undelivered}")  # fmt: skip
+    print(
+        f"acked {count.acked}, lost {count.lost}, doubled {count.doubled}, out of order {count.disordered}, "
+        f"given up {count.failed}, never delivered {count.undelivered}"
+    )
     wrong = count.lost or count.doubled or count.disordered or count.failed or count.undelivered
     return 1 if bad or wrong or watch.fewest < MIN_INSYNC else 0
 

@@ -1,8 +1,8 @@
-"""`make faults ROUNDS=n`: random processes are killed, frozen and started again under load, round after round; then the count is made.
+"""`make faults ROUNDS=n`: random processes are killed, frozen and restarted under load, round after round. At the end records are counted.
 
-The verifier owns the truth (what an idempotent acks=all producer saw acknowledged, tests/cluster/test_failover.py). Does not check time to
-recover. Each round is drawn from SEED, but processes run as they like: a seed repeats the faults, not the story. Of each controller is drawn, too, whether
-it finds deaths by connections (probes) or by the ends of sessions alone.
+The verifier knows what an idempotent acks=all producer saw acknowledged (tests/cluster/test_failover.py). Does not check recovery times. SEED
+determines the rounds, but processes run in real time: a seed repeats the faults, not the run. It also determines for each controller whether it
+detects deaths by probing connections or only by expired sessions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.faults.scene import freeze, recovered, thaw
 SETTINGS = {"replica.lag.time.max.ms": "2000", "replica.high.watermark.checkpoint.interval.ms": "500"}
 
 RECORDS_PER_SECOND = 2_000
-"""Two shared cores have processes to start as well."""
+"""Low: two shared cores also start processes."""
 
 
 class Rounds:
@@ -42,7 +42,7 @@ class Rounds:
         )
         fault = self.random.choices(faults, weights=(6, 2, 1, 3, 1, 2))[0]
         self.with_probes += self.cluster.probes
-        time.sleep(self.random.uniform(0, 1.5))  # at any moment of the load
+        time.sleep(self.random.uniform(0, 1.5))  # a random moment of the load
         fault()
         recovered(self.cluster)
         self.verifier.progress(f"after {fault.__name__}", 500)
@@ -54,7 +54,7 @@ class Rounds:
         for i in victims:
             self.cluster.kill(f"broker-{i}")
             time.sleep(self.random.choice((0, 0, 0.3)))
-        time.sleep(self.random.choice((0, 0.5, 4)))  # back before or after the session's end
+        time.sleep(self.random.choice((0, 0.5, 4)))  # restarted before or after its session expires
         for i in victims:
             self.cluster.start_broker(i)
 
@@ -104,7 +104,7 @@ def main() -> int:
         rounds = Rounds(cluster, verifier, dice)
         failure = ""
         try:
-            verifier.progress("before anything happens")
+            verifier.progress("before the first fault")
             for number in range(1, arguments.rounds + 1):
                 name = rounds.one()
                 print(f"round {number}: {name}, {len(verifier.acked)} acknowledged", flush=True)
@@ -116,8 +116,10 @@ def main() -> int:
         f"rounds {sum(rounds.done.values())} ({kinds}), {rounds.with_probes} with probes, "
         f"seconds {time.monotonic() - began:.0f}, seed {arguments.seed}"
     )
-    print(f"acked {count.acked}, lost {count.lost}, doubled {count.doubled}, out of order {count.disordered}, "
-          f"given up {count.failed}, never delivered {count.undelivered}")  # fmt: skip
+    print(
+        f"acked {count.acked}, lost {count.lost}, doubled {count.doubled}, out of order {count.disordered}, "
+        f"given up {count.failed}, never delivered {count.undelivered}"
+    )
     if failure:
         print(f"a round failed: {failure}")
     return 1 if failure or count.lost or count.doubled or count.disordered or count.failed or count.undelivered else 0

@@ -1,12 +1,13 @@
-"""What every fault test does to a cluster and asks of it: topics, acknowledged writes, frozen and killed processes, the oracle.
+"""Helpers of the fault tests: topics, acknowledged writes, frozen and killed processes, and the final check.
 
-The oracle is `whole`: every replica in the ISR, all logs equal byte for byte, and in them, in order and once, what was acknowledged; a client
-reads the same. What it does not see: the indexes (a client's read goes through them, one offset at a time does not).
+The final check is `whole`: every replica in the ISR, all logs equal byte for byte with the acknowledged records in order and without duplicates, and
+a client reads the same. Does not check the indexes (a sequential read does not use them for each offset).
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ from brokerd.cluster.model import PartitionState
 from brokerd.storage import checkpoints
 from brokerd.storage.disk import OsDisk
 from brokerd.wire import records
+from tests import log_phrases
 from tests.cluster.local import LocalCluster, wait_for
 
 
@@ -39,7 +41,8 @@ def create(
     at: str = "",
     **configs: object,
 ) -> None:
-    """One partition on every broker, or on `replicas`, whose first leads. Asked `at` any broker. `configs` with `_` for `.`."""
+    """A topic with one partition on every broker, or on `replicas`, the first of which is preferred. `at`: the broker that gets the request.
+    `configs` with `_` for `.`."""
     settings = {"min.insync.replicas": str(min_insync), **{k.replace("_", "."): str(v) for k, v in configs.items()}}
     admin = AdminClient({"bootstrap.servers": at or cluster.bootstrap, "log_level": 0})
     topic = (
@@ -51,7 +54,7 @@ def create(
     def asked() -> bool:
         try:
             admin.create_topics([topic])[name].result(30)
-        except KafkaException as e:  # a broker that has just lost ZooKeeper, or a first attempt that was not heard of
+        except KafkaException as e:  # a broker that has just lost ZooKeeper, or a lost response to a first attempt
             if e.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return True
             if e.args[0].code() != KafkaError.REQUEST_TIMED_OUT:
@@ -80,7 +83,7 @@ def leader(cluster: LocalCluster, name: str) -> int:
 
 
 def produce(cluster: LocalCluster, name: str, values: Sequence[str], acks: str = "all", **settings: object) -> None:
-    """Write and wait for each acknowledgement; with acks=all each record once, whatever the leaders do meanwhile."""
+    """Writes and waits for each acknowledgement. With acks=all each record is written exactly one time, whichever leader changes happen."""
     errors = attempt(cluster, name, values, acks, **{"enable_idempotence": acks == "all", **settings})
     assert not errors, f"{len(errors)} records were not acknowledged, e.g. {errors[0]}"
 
@@ -88,7 +91,7 @@ def produce(cluster: LocalCluster, name: str, values: Sequence[str], acks: str =
 def attempt(
     cluster: LocalCluster, name: str, values: Sequence[str], acks: str = "all", **settings: object
 ) -> list[object]:
-    """Write; the errors of what was not acknowledged."""
+    """Writes. Returns the errors of records that were not acknowledged."""
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -108,7 +111,7 @@ def attempt(
 
 
 def read(cluster: LocalCluster, name: str) -> list[str]:
-    """All that a new client is shown."""
+    """All records that a new consumer reads."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "truth", "log_level": 0})
     try:
         end = _end(consumer, name)
@@ -134,7 +137,7 @@ def _end(consumer: Consumer, name: str) -> int:
             time.sleep(0.1)
 
 
-# -- what lies on the disks ------------------------------------------------------------------------------------------------
+# -- files on the disks ------------------------------------------------------------------------------------------------
 def folder_of(cluster: LocalCluster, broker_id: int, name: str) -> Path:
     return cluster.folder / f"data-{broker_id}" / f"{name}-0"
 
@@ -156,7 +159,7 @@ def wait_for_equal_logs(cluster: LocalCluster, name: str) -> bytes:
     def equal() -> tuple[bytes] | None:
         try:
             logs = [segments(cluster, i, name) for i in state(cluster, name).replicas]
-        except FileNotFoundError:  # a segment went while it was listed
+        except FileNotFoundError:  # a segment was deleted during the listing
             return None
         return (logs[0],) if all(one == logs[0] for one in logs) else None
 
@@ -165,7 +168,7 @@ def wait_for_equal_logs(cluster: LocalCluster, name: str) -> bytes:
 
 
 def whole(cluster: LocalCluster, name: str, written: Sequence[str]) -> None:
-    """Nothing acknowledged is lost, doubled or reordered, on any replica; see above."""
+    """No acknowledged record is lost, duplicated or reordered on any replica; see the module docstring."""
     assert values_of(wait_for_equal_logs(cluster, name)) == list(written)
     assert read(cluster, name) == list(written)
 
@@ -184,21 +187,32 @@ def all_in_sync(cluster: LocalCluster) -> bool:
 
 
 def recovered(cluster: LocalCluster) -> None:
-    """Every broker up, every partition led and in full ISR, without anybody's help."""
+    """Waits until every broker is live and every partition has a leader and a full ISR, without an intervention."""
     for i in cluster.ports:
-        wait_for(lambda i=i: cluster.listening(i) and seated(cluster, i), f"broker {i} in the metadata log")  # type: ignore[misc]
+        wait_for(lambda i=i: cluster.listening(i) and is_registered(cluster, i), f"broker {i} in the metadata log")  # type: ignore[misc]
     wait_for(lambda: all_in_sync(cluster), "the full ISR everywhere", 90)
 
 
-def seated(cluster: LocalCluster, broker_id: int) -> bool:
-    """Whether the metadata log knows this life of the broker: just after a restart it holds the last one's seat, and all looks well."""
+def is_registered(cluster: LocalCluster, broker_id: int) -> bool:
+    """Whether the metadata log has the current registration of the broker. Just after a restart the log has the previous one, so a check would pass
+    too early."""
     log = cluster.log(f"broker-{broker_id}")
-    told = log.rfind("registered, incarnation ")
-    return told > log.rfind("metadata loaded") and int(log[told:].split()[2]) == cluster.image.incarnation(broker_id)
+    # The second phrase is of the version before, which upgrade tests run as well.
+    found = list(
+        re.finditer(
+            rf"{log_phrases.BROKER_REGISTERED} id=\d+ broker_epoch=(\d+)|broker \d+ registered, incarnation (\d+)", log
+        )
+    )
+    if not found:
+        return False
+    last = found[-1]
+    epoch = int(last[1] or last[2])
+    return last.start() > log.rfind(log_phrases.METADATA_LOADED) and epoch == cluster.image.broker_epoch(broker_id)
 
 
-def healed(cluster: LocalCluster) -> LocalCluster:
-    """A cluster that several tests share, ready for the next one whatever the last one left behind."""
+def healed(cluster: LocalCluster, *, delete_topics: bool = False) -> LocalCluster:
+    """A shared cluster, ready for the next test whatever state the previous test has left. `delete_topics`: without the topics of earlier tests. A
+    test that puts an older disk under a broker takes their only replica offline for good."""
     for name in cluster.processes:
         thaw(cluster, name)
     if "zookeeper" not in cluster.processes:
@@ -206,19 +220,23 @@ def healed(cluster: LocalCluster) -> LocalCluster:
     for i in cluster.ports:
         if f"broker-{i}" not in cluster.processes:
             cluster.start_broker(i)
+    if delete_topics:
+        names = {name for name, row in cluster.rows.topics.items() if not row.deleted} - set(cluster.internal_topics)
+        cluster.rows.delete_topics(names)
+        wait_for(lambda: not any(cluster.image.topic_named(n) for n in names), "the deletion of earlier topics")
     recovered(cluster)
     return cluster
 
 
-class Said:
-    """What a process wrote into its log from here on."""
+class LogLines:
+    """The lines that a process appends to its log from now on."""
 
     def __init__(self, cluster: LocalCluster, name: str) -> None:
         self._cluster, self._name = cluster, name
         self._from = len(cluster.log(name))
 
     def lines(self, *parts: str) -> list[str]:
-        """The lines that hold every part."""
+        """The new lines that contain every part."""
         return [x for x in self._cluster.log(self._name)[self._from :].splitlines() if all(p in x for p in parts)]
 
     def wait(self, *parts: str) -> str:

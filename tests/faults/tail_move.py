@@ -1,9 +1,9 @@
-"""`make tail-move`: a partition full of old records leaves a broker under load, first in mode `copy`, then, to where it came from, in mode `tail`; what each
-has copied.
+"""`make tail-move`: a partition full of old records moves to another broker under load, first in mode `copy`, then back in mode `tail`. Measures the bytes
+that each move copies.
 
-Copied is counted on the broker that gets the replica: bytes in the partition's files there when it is in sync, as DescribeLogDirs tells. A writer
-goes on all the while, idempotent and acks=all; afterwards every record that it was acknowledged from the new copy's beginning on is read again,
-once and in its place. The tail move ends by a cut, not by retention, so that it ends at all. Does not check: kills (tests/cluster/test_moves.py).
+Counted on the broker that gets the replica: bytes of the partition's files when the replica is in sync, by DescribeLogDirs. An idempotent acks=all writer
+runs all the time. Afterwards every record acknowledged since the new replica's start is read again, one time and in order. The tail move ends by a
+deletion of the old records, not by retention, so that it ends within the run. Does not check kills (tests/cluster/test_moves.py).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.cluster.house import House
+from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
 from tests.cluster.test_moves import Ledger, other, part_of, replicas
 
 TOPIC = "leaves"
 RECORD = 100_000
-"""Bytes of an old record: the point is how much there is, not how many."""
+"""Size of an old record: large, because only the total number of bytes matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +34,21 @@ class Shown:
     old_bytes: int
     copied_bytes: int
     written_bytes: int
-    """What was written to the partition while the move was under way, as the leader's log tells."""
+    """Bytes written to the partition during the move, from the leader's log end."""
     seconds: float
     acknowledged: int
 
 
-def on_disk(house: House, topic: str, broker: int) -> int:
-    """Bytes of records in the partition's folder of that broker, 0 where there is none."""
-    found = list(house.folder.glob(f"**/broker-{broker}/**/{topic}-0"))
+def on_disk(devcluster: DevCluster, topic: str, broker: int) -> int:
+    """Bytes of records of the partition on that broker, 0 without a replica."""
+    found = list(devcluster.folder.glob(f"**/broker-{broker}/**/{topic}-0"))
     return sum(f.stat().st_size for folder in found for f in folder.glob("*.log"))
 
 
-def fill(house: House, topic: str, size: int, partitions: int = 1) -> None:
-    producer = Producer({"bootstrap.servers": house.bootstrap, "acks": "all", "batch.size": 1_000_000, "linger.ms": 20})
+def fill(devcluster: DevCluster, topic: str, size: int, partitions: int = 1) -> None:
+    producer = Producer(
+        {"bootstrap.servers": devcluster.bootstrap, "acks": "all", "batch.size": 1_000_000, "linger.ms": 20}
+    )
     data = os.urandom(RECORD)
     for n in range(size // RECORD):
         while True:
@@ -59,9 +61,9 @@ def fill(house: House, topic: str, size: int, partitions: int = 1) -> None:
     assert producer.flush(600) == 0
 
 
-def read_since(house: House, topic: str, first: int, count: int) -> dict[int, bytes]:
-    """{offset: value} of `count` records from `first` on: what is older is too much to be held."""
-    consumer = Consumer({"bootstrap.servers": house.bootstrap, "group.id": "shown", "enable.auto.commit": False})
+def read_since(devcluster: DevCluster, topic: str, first: int, count: int) -> dict[int, bytes]:
+    """{offset: value} of `count` records from `first` on. Older records are too many for memory."""
+    consumer = Consumer({"bootstrap.servers": devcluster.bootstrap, "group.id": "shown", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, first)])
     out: dict[int, bytes] = {}
     deadline = time.monotonic() + 60
@@ -74,68 +76,68 @@ def read_since(house: House, topic: str, first: int, count: int) -> dict[int, by
     return out
 
 
-def one(house: House, topic: str, mode: str, size: int) -> Shown:
-    leader, wanted = int(house.partitions(topic)[0]["leader"]), other(house, topic)
+def one(devcluster: DevCluster, topic: str, mode: str, size: int) -> Shown:
+    leader, wanted = int(devcluster.partitions(topic)[0]["leader"]), other(devcluster, topic)
     target = wanted[0]
-    old = wait_for(lambda: (n := on_disk(house, topic, leader)) >= size and n, "the old records on the disk", 60)
+    old = wait_for(lambda: (n := on_disk(devcluster, topic, leader)) >= size and n, "the old records on the disk", 60)
     scope = {"kind": "partitions", "partitions": [{"topic": topic, "partition": 0, "replicas": wanted}]}
 
     began = time.monotonic()
-    with Ledger(house, topic) as ledger:
+    with Ledger(devcluster, topic) as ledger:
         time.sleep(1)
-        before = on_disk(house, topic, leader)
-        move = house.post("moves", {"scope": scope, "mode": mode, "start": True, "why": "shown"})["id"]
+        before = on_disk(devcluster, topic, leader)
+        move = devcluster.post("moves", {"scope": scope, "mode": mode, "start": True, "comment": "shown"})["id"]
         begins = 0
         if mode == "tail":
-            wait_for(lambda: part_of(house, move)["state"] == "ready", "the new copy to be in step", 600)
-            begins = part_of(house, move)["tail_start"]
+            wait_for(lambda: part_of(devcluster, move)["state"] == "ready", "the new replica to be in sync", 600)
+            begins = part_of(devcluster, move)["tail_start"]
             time.sleep(5)
-            house.by_two("move.cut", str(move), {"confirm": topic})
+            devcluster.propose_and_approve("move.delete_records", str(move), {"confirm": topic})
         else:
             time.sleep(5)
         copied = 0
 
         def ended() -> Any:
             nonlocal copied
-            copied = max(copied, on_disk(house, topic, target))
-            m = house.get(f"moves/{move}")
+            copied = max(copied, on_disk(devcluster, topic, target))
+            m = devcluster.get(f"moves/{move}")
             return m if m["finished_at"] else None
 
         done = wait_for(ended, "the move's end", 3_600)
         assert done["state"] == "done", done["note"]
     seconds = time.monotonic() - began
-    assert replicas(house, topic) == wanted and not ledger.failed
+    assert replicas(devcluster, topic) == wanted and not ledger.failed
     since = {o: v for o, v in ledger.written.items() if o >= begins}
-    found = read_since(house, topic, min(since), len(since))
+    found = read_since(devcluster, topic, min(since), len(since))
     assert found == since, f"{len(since)} acknowledged, {len(found)} found"
-    whole = on_disk(house, topic, wanted[0])
+    whole = on_disk(devcluster, topic, wanted[0])
     return Shown(mode, old, copied, whole if begins else whole - before, seconds, len(since))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.tail_move", description=__doc__)
-    parser.add_argument("--bytes", type=int, default=200_000_000, help="of old records")
+    parser.add_argument("--bytes", type=int, default=200_000_000, help="bytes of old records")
     parser.add_argument("--modes", nargs="*", default=["copy", "tail"], choices=["copy", "tail"])
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="weir-tail-") as folder:
-        house = House(Path(folder))
+        devcluster = DevCluster(Path(folder))
         try:
-            house.topic(
+            devcluster.topic(
                 TOPIC,
                 partitions=1,
                 replication_factor=2,
                 configs={"min.insync.replicas": "2", "segment.bytes": "104857600"},
             )
-            fill(house, TOPIC, arguments.bytes)
+            fill(devcluster, TOPIC, arguments.bytes)
             for mode in arguments.modes:
-                s = one(house, TOPIC, mode, arguments.bytes)
+                s = one(devcluster, TOPIC, mode, arguments.bytes)
                 print(
                     f"{s.mode}: {s.old_bytes / 1e6:,.1f} MB of old records; the new broker got {s.copied_bytes / 1e6:,.1f} MB, "
-                    f"written meanwhile {s.written_bytes / 1e6:,.1f} MB; {s.seconds:.0f} s; {s.acknowledged} acknowledged records since its beginning, all there, once",
+                    f"written meanwhile {s.written_bytes / 1e6:,.1f} MB; {s.seconds:.0f} s; {s.acknowledged} records acknowledged since its start, each found exactly one time",
                     flush=True,
                 )
         finally:
-            house.down()
+            devcluster.down()
     return 0
 
 

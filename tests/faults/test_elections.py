@@ -1,6 +1,6 @@
-"""Who may lead when all of the ISR was lost, or half of the house at once, and what readers see of it: R5, R11, R12, R13, R19.
+"""Elections after the loss of the whole ISR or of half the cluster, and what readers see of them: R5, R11, R12, R13, R19.
 
-One cluster of three for all but the last. A power cut is played by an older copy of a broker's folder and another kernel's boot id.
+All tests but the last share a cluster of three. A power failure is simulated by an older copy of a broker's directory and another kernel boot id.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from brokerd.identity import META
+from brokerd.storage.meta_properties import META
 from brokerd.wire.errors import ErrorCode
 from controlplane.controller.events import DesiredTopic
+from tests import log_phrases
 from tests.cluster.local import LocalCluster, Rows, wait_for
 from tests.faults.raw import Raw
 from tests.faults.scene import (
-    Said,
+    LogLines,
     attempt,
     cluster,
     create,
@@ -48,22 +49,22 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def c(shared: LocalCluster) -> LocalCluster:
-    return healed(shared)
+    return healed(shared, delete_topics=True)
 
 
 def numbers(prefix: str, count: int) -> list[str]:
     return [f"{prefix}{i}" for i in range(count)]
 
 
-def comes_back_alone(c: LocalCluster, broker_id: int) -> None:
-    before = c.image.incarnation(broker_id)
+def restart_alone(c: LocalCluster, broker_id: int) -> None:
+    before = c.image.broker_epoch(broker_id)
     c.start_broker(broker_id)
-    wait_for(lambda: c.image.incarnation(broker_id) not in (None, before), f"broker {broker_id}'s new seat")
+    wait_for(lambda: c.image.broker_epoch(broker_id) not in (None, before), f"broker {broker_id}'s new registration")
     wait_for(lambda: len(c.image.live_brokers()) == 1, "the end of the others' sessions")
 
 
-def test_r5_a_leader_whose_disk_was_wiped_neither_leads_nor_ends_the_others(c: LocalCluster) -> None:
-    """KAFKA-3410: followers that were ahead of an emptied leader halted. It is offline until one of the ISR is back, and gets all from there."""
+def test_r5_a_leader_with_a_wiped_disk_neither_leads_nor_halts_the_others(c: LocalCluster) -> None:
+    """KAFKA-3410: followers ahead of an emptied leader halted. The partition stays offline until an ISR member is back, and copies everything from it."""
     create(c, "r5", min_insync=2, replicas=(1, 2, 3))
     written = numbers("r", 50)
     produce(c, "r5", written)
@@ -72,11 +73,11 @@ def test_r5_a_leader_whose_disk_was_wiped_neither_leads_nor_ends_the_others(c: L
     for i in c.ports:
         c.kill(f"broker-{i}")
     shutil.rmtree(c.folder / "data-1")
-    comes_back_alone(c, 1)
-    assert leader(c, "r5") == -1, "an empty copy leads: everything acknowledged is lost"
+    restart_alone(c, 1)
+    assert leader(c, "r5") == -1, "an empty replica leads: all acknowledged records are lost"
     wait_for(lambda: leader(c, "r5-unclean") == 1, "an empty leader, where that is allowed")
     c.start_broker(2)
-    wait_for(lambda: leader(c, "r5") == 2, "one of the ISR to lead")
+    wait_for(lambda: leader(c, "r5") == 2, "an ISR member to lead")
     c.start_broker(3)
     recovered(c)
     assert all(c.processes[f"broker-{i}"].poll() is None for i in c.ports)
@@ -84,8 +85,8 @@ def test_r5_a_leader_whose_disk_was_wiped_neither_leads_nor_ends_the_others(c: L
     assert values_of(wait_for_equal_logs(c, "r5-unclean")) == []
 
 
-def test_r11_the_last_replica_standing_loses_its_tail_and_the_others_keep_theirs(c: LocalCluster) -> None:
-    """KIP-966: both followers leave a leader alone, below min.insync.replicas; it loses power and its tail. What was committed wins."""
+def test_r11_the_last_isr_member_loses_its_tail_and_no_committed_record_is_lost(c: LocalCluster) -> None:
+    """KIP-966: both followers leave a leader alone, below min.insync.replicas. It loses power and its tail. The committed records must win."""
     create(c, "r11", min_insync=2, replicas=(1, 2, 3))
     produce(c, "r11", numbers("a", 20))
     c.kill("broker-1")
@@ -98,13 +99,13 @@ def test_r11_the_last_replica_standing_loses_its_tail_and_the_others_keep_theirs
     c.kill("broker-2")
     c.kill("broker-3")
     wait_for(lambda: set(state(c, "r11").isr_ids) == {1}, "the last replica standing")
-    assert attempt(c, "r11", ["alone"], message_timeout_ms=1_500), "acknowledged below min.insync.replicas"
+    assert attempt(c, "r11", ["alone"], message_timeout_ms=1_500), "a write was acknowledged below min.insync.replicas"
     c.kill("broker-1")
     shutil.rmtree(c.folder / "data-1")
     older.rename(c.folder / "data-1")
     after_a_power_cut(c.folder / "data-1")
-    comes_back_alone(c, 1)
-    assert leader(c, "r11") == -1, "it leads without what it had acknowledged"
+    restart_alone(c, 1)
+    assert leader(c, "r11") == -1, "it leads without records that it had acknowledged"
     c.start_broker(2)
     c.start_broker(3)
     recovered(c)
@@ -117,8 +118,8 @@ def after_a_power_cut(folder: Path) -> None:
     meta.write_text("\n".join(lines) + "\n")
 
 
-def test_r19_an_unclean_election_happens_only_where_it_is_allowed_and_its_loss_is_told(c: LocalCluster) -> None:
-    """The only in-sync replica is dead, one that lacks its last records is alive."""
+def test_r19_an_unclean_election_happens_only_if_allowed_and_its_loss_is_reported(c: LocalCluster) -> None:
+    """The only in-sync replica is dead. A replica without its last records is alive."""
     for name, allowed in (("clean", "false"), ("unclean", "true")):
         create(c, name, replicas=(1, 2), unclean_leader_election_enable=allowed)
         produce(c, name, numbers("both", 10))
@@ -131,30 +132,30 @@ def test_r19_an_unclean_election_happens_only_where_it_is_allowed_and_its_loss_i
     c.start_broker(2)
     wait_for(lambda: leader(c, "unclean") == 2, "the unclean election")
     assert leader(c, "clean") == -1
-    told = [r for r in c.rows.reports if r.kind == "unclean"]
-    assert {r.subject for r in told} == {"partition unclean-0"}
-    assert "broker 2 was elected uncleanly" in told[0].text
-    said = Said(c, "broker-1")
+    reported = [r for r in c.rows.reports if r.kind == "unclean"]
+    assert {str(r.subject) for r in reported} == {"partition unclean-0"}
+    assert "unclean leader election: broker 2 was elected" in reported[0].text
+    log_lines = LogLines(c, "broker-1")
     c.start_broker(1)
     recovered(c)
-    said.wait("unclean-0: truncated from 15 to 10")
+    log_lines.wait(f"unclean-0: {log_phrases.TRUNCATED} 15 to 10")
     assert values_of(wait_for_equal_logs(c, "unclean")) == numbers("both", 10)
     assert values_of(wait_for_equal_logs(c, "clean")) == numbers("both", 10) + numbers("one", 5)
 
 
 @pytest.mark.long
-def test_r12_the_end_that_a_reader_was_told_never_goes_back(c: LocalCluster) -> None:
-    """KIP-207: its leader dies twice while records come in. To be told nothing for a while is allowed."""
+def test_r12_the_end_offset_that_a_consumer_sees_never_goes_back(c: LocalCluster) -> None:
+    """KIP-207: the leader dies twice while records arrive. A time without an end offset is allowed."""
     create(c, "r12", min_insync=2, replicas=(1, 2, 3))
     produce(c, "r12", ["first"])
-    stop, told, read = threading.Event(), [1], []
+    stop, reported, read = threading.Event(), [1], []
 
     def look() -> None:
         consumer = Consumer({"bootstrap.servers": c.bootstrap, "group.id": "r12", "log_level": 0})
         consumer.assign([TopicPartition("r12", 0, 0)])
         while not stop.is_set():
             try:
-                told.append(consumer.get_watermark_offsets(TopicPartition("r12", 0), timeout=1)[1])
+                reported.append(consumer.get_watermark_offsets(TopicPartition("r12", 0), timeout=1)[1])
             except KafkaException:
                 pass
             read.extend(m.offset() for m in consumer.consume(100, 0.05) if not m.error())
@@ -171,16 +172,16 @@ def test_r12_the_end_that_a_reader_was_told_never_goes_back(c: LocalCluster) -> 
         produce(c, "r12", written[-100:], enable_idempotence=True)
         c.start_broker(dead)
         recovered(c)
-    wait_for(lambda: len(read) >= len(written), "the reader to have read all")
+    wait_for(lambda: len(read) >= len(written), "the consumer to have read all")
     stop.set()
     looking.join(30)
-    assert told == sorted(told), "the end went back"
+    assert reported == sorted(reported), "the end offset went back"
     assert read == list(range(len(written)))
     whole(c, "r12", written)
 
 
-def test_r13_a_producer_is_remembered_when_all_its_records_are_gone(c: LocalCluster) -> None:
-    """KIP-360, KAFKA-5793: its records are deleted, the broker is killed, and the last batch is sent once more."""
+def test_r13_a_producers_state_survives_the_deletion_of_its_records(c: LocalCluster) -> None:
+    """KIP-360, KAFKA-5793: the producer's records are deleted, the broker is killed, and the last batch is sent again."""
     create(c, "r13", replicas=(1,), segment_bytes=16_384)
     me = {"producer_id": 4711, "producer_epoch": 0}
     client = Raw(c, 1)
@@ -195,17 +196,17 @@ def test_r13_a_producer_is_remembered_when_all_its_records_are_gone(c: LocalClus
     recovered(c)
     client = Raw(c, 1)
     answer = client.produce("r13", ["x" * 1000], **me, base_sequence=59)
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 59), "the repeat was not recognised"
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 59), "the duplicate was not recognised"
     answer = client.produce("r13", ["next"], **me, base_sequence=60)
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 60)
 
 
 @pytest.mark.long
-def test_brokers_of_one_failure_domain_die_at_once_and_every_partition_goes_on(tmp_path: Path) -> None:
-    """Two hosts of two brokers each: no partition has both its replicas on one host."""
+def test_every_partition_survives_the_loss_of_one_failure_domain(tmp_path: Path) -> None:
+    """Two hosts with two brokers each: no partition has both replicas on one host."""
     c = LocalCluster(tmp_path, 4)
     c.own_settings = {i: {"failure.domain": "host-a" if i < 3 else "host-b"} for i in c.ports}
-    # Three replicas would need a third host; and the two brokers that are up first may share one.
+    # Three replicas would need a third host. The two brokers that start first may share a host.
     places = {0: (1, 3), 1: (2, 4), 2: (3, 1), 3: (4, 2)}
     c.rows = Rows([DesiredTopic(uuid4(), "__consumer_offsets", 1, False, 4, 2, {"cleanup.policy": "compact"}, places)])
     with c:

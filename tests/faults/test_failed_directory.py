@@ -1,6 +1,6 @@
-"""A disk that dies under one of a broker's two directories, and comes back with what its journal had: an ext4 file system of its own, shut down in mid-run.
+"""The disk under one of a broker's two log directories fails and comes back with its journal's content: an ext4 file system, shut down during the test.
 
-From that moment on every call answers EIO, as with a controller that is gone. What was not flushed is lost with it.
+From then on every call returns EIO, as with a failed disk controller. Unflushed data is lost.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from pathlib import Path
 
 import pytest
 
+from tests import log_phrases
 from tests.cluster.local import LocalCluster, wait_for
-from tests.faults.scene import Said, create, leader, produce, read, recovered, state
+from tests.faults.scene import LogLines, create, leader, produce, read, recovered, state
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 EXT4_IOC_SHUTDOWN = 0x8004587D
 NOLOGFLUSH = 2
-"""What the journal holds in memory is lost, too."""
+"""The content of the journal in memory is lost too."""
 BROKER = 1
 
 
 class Disk:
-    """`folder`, on a device of its own in a file."""
+    """`folder` is on its own device, backed by a file."""
 
     def __init__(self, folder: Path, image: Path) -> None:
         self.folder, self._image = folder, image
@@ -38,7 +39,7 @@ class Disk:
 
     def _run(self, *words: str) -> None:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"a disk that dies needs a file system of its own; {words[0]} said: {done.stderr}"
+        assert done.returncode == 0, f"a failing disk needs its own file system; {words[0]} failed: {done.stderr}"
 
     def mount(self) -> None:
         self._run("mount", "-o", "loop", str(self._image), str(self.folder))
@@ -46,7 +47,7 @@ class Disk:
     def unmount(self) -> None:
         self._run("umount", "-l", str(self.folder))
 
-    def die(self) -> None:
+    def fail(self) -> None:
         fd = os.open(self.folder, os.O_RDONLY)
         try:
             fcntl.ioctl(fd, EXT4_IOC_SHUTDOWN, struct.pack("I", NOLOGFLUSH))
@@ -61,15 +62,13 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     made.unmount()
 
 
-def copy_of(name: str, *directories: Path) -> bytes:
-    """A broker's copy, in whichever of its directories it lies."""
+def replica_bytes(name: str, *directories: Path) -> bytes:
+    """The bytes of a broker's replica, in whichever log directory it is."""
     folder = next(d / f"{name}-0" for d in directories if (d / f"{name}-0").exists())
     return b"".join(segment.read_bytes() for segment in sorted(folder.glob("*.log")))
 
 
-def test_a_disk_that_dies_costs_its_copies_and_no_record_and_heals_when_it_is_mounted_again(
-    tmp_path: Path, disk: Disk
-) -> None:
+def test_a_failed_disk_loses_no_record_and_its_replicas_recover_after_a_remount(tmp_path: Path, disk: Disk) -> None:
     first, second = tmp_path / f"data-{BROKER}", disk.folder / "data"
     c = LocalCluster(tmp_path, 3, {"replica.lag.time.max.ms": "2000"})
     c.own_settings[BROKER] = {"log.dirs": f"{first},{second}"}
@@ -81,15 +80,15 @@ def test_a_disk_that_dies_costs_its_copies_and_no_record_and_heals_when_it_is_mo
         lost = [n for n in names if (second / f"{n}-0").exists()]
         kept = [n for n in names if (first / f"{n}-0").exists()]
         assert lost and kept and sorted(lost + kept) == names
-        process, said = c.processes[f"broker-{BROKER}"], Said(c, f"broker-{BROKER}")
-        disk.die()
+        process, log_lines = c.processes[f"broker-{BROKER}"], LogLines(c, f"broker-{BROKER}")
+        disk.fail()
         for name in names:
             produce(c, name, [f"{name}-meanwhile{i}" for i in range(50)])
         for name in lost:
             wait_for(lambda name=name: leader(c, name) in (2, 3), f"{name} to be led by a broker that has it")  # type: ignore[misc]
             wait_for(lambda name=name: BROKER not in state(c, name).isr_ids, f"{name} to go on without the dead disk")  # type: ignore[misc]
-        assert said.wait(str(second), "is given up until the next start, 1 of 2 directories are left")
-        assert process.poll() is None, "the broker ended with one of its disks"
+        assert log_lines.wait(log_phrases.LOG_DIRECTORY_OFFLINE, str(second), "online=1 total=2")
+        assert process.poll() is None, "the broker ended with one failed disk"
         assert all(leader(c, name) == BROKER for name in kept)
         c.kill(f"broker-{BROKER}", signal.SIGTERM)
         disk.unmount()
@@ -101,9 +100,9 @@ def test_a_disk_that_dies_costs_its_copies_and_no_record_and_heals_when_it_is_mo
             assert read(c, name) == expected
             wait_for(
                 lambda name=name: (
-                    copy_of(name, first, second)
-                    == copy_of(name, tmp_path / "data-2")
-                    == copy_of(name, tmp_path / "data-3")
+                    replica_bytes(name, first, second)
+                    == replica_bytes(name, tmp_path / "data-2")
+                    == replica_bytes(name, tmp_path / "data-3")
                 ),  # type: ignore[misc]
                 f"replicas of {name} equal byte for byte",
             )

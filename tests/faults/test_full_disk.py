@@ -1,7 +1,7 @@
-"""A disk that fills up, and has room again: a follower's and then a leader's, each on a small file system of its own.
+"""A disk that fills up and gets free space again: a follower's, then a leader's, each on a small file system.
 
-Where a file system may not be mounted (it takes root) the tests fail and say so. Nothing acknowledged may be lost, the broker lives on, and what it could
-not take it takes by itself once there is room.
+The tests fail with a message if a file system cannot be mounted (root). No acknowledged record may be lost, the broker keeps running, and it catches up
+automatically as soon as there is space.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import log_phrases
 from tests.cluster.local import LocalCluster, wait_for
 from tests.faults.scene import (
-    Said,
+    LogLines,
     attempt,
     cluster,
     create,
@@ -32,18 +33,18 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 DISK_MIB = 24
 FULL_BROKER = 1
 TOO_LARGE = "x" * 50_000
-"""For what is left in a file's last page, which is all the room that a full file system has."""
+"""Larger than the rest of a file's last page, which is all the space that a full file system has."""
 
 
 @pytest.fixture(scope="module")
 def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder that will hold broker 1's data, a file system of its own."""
+    """The directory for broker 1's data, on its own file system."""
     folder = tmp_path_factory.mktemp("disk")
     data = folder / f"data-{FULL_BROKER}"
     data.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "weir-faults", str(data)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"a full disk needs a small file system, and mounting one was refused: {done.stderr}"
+    assert done.returncode == 0, f"a full disk needs a small file system, and mounting one failed: {done.stderr}"
     yield folder
     subprocess.run(["umount", "-l", str(data)], check=True)
 
@@ -62,7 +63,7 @@ def c(shared: LocalCluster) -> LocalCluster:
 
 @contextlib.contextmanager
 def full(folder: Path) -> Iterator[None]:
-    """Somebody else's file takes all the room there is, and what is given back meanwhile."""
+    """A file outside the broker's data takes all free space, and space that is freed meanwhile."""
     ballast, over = folder / "ballast", threading.Event()
 
     def take() -> None:
@@ -87,7 +88,7 @@ def full(folder: Path) -> Iterator[None]:
         ballast.unlink()
 
 
-def noted(c: LocalCluster) -> int:
+def checkpointed(c: LocalCluster) -> int:
     lines = (c.folder / f"data-{FULL_BROKER}" / "meta.properties").read_text().splitlines()
     return int(dict(line.split("=", 1) for line in lines)["metadata.seq"])
 
@@ -96,59 +97,61 @@ def records(name: str, first: int, count: int) -> list[str]:
     return [f"{name}-{i:05d}".ljust(1000, ".") for i in range(first, first + count)]
 
 
-def test_a_follower_whose_disk_is_full_leaves_the_isr_and_catches_up_when_there_is_room(c: LocalCluster) -> None:
+def test_a_follower_with_a_full_disk_leaves_the_isr_and_catches_up_when_there_is_space(c: LocalCluster) -> None:
     create(c, "follower", min_insync=2, replicas=(2, 1, 3))
     written = records("follower", 0, 200)
     produce(c, "follower", written)
-    said = Said(c, f"broker-{FULL_BROKER}")
+    log_lines = LogLines(c, f"broker-{FULL_BROKER}")
     with full(c.folder / f"data-{FULL_BROKER}"):
         more = records("follower", 200, 200)
-        produce(c, "follower", more)  # acknowledged by the two that have room
-        said.wait("follower-0 takes no records for now", "no space left on the device")
+        produce(c, "follower", more)  # acknowledged by the two brokers with free space
+        log_lines.wait(f"follower-0: {log_phrases.APPENDS_SUSPENDED}", log_phrases.NO_SPACE)
         assert FULL_BROKER not in state(c, "follower").isr_ids
-        assert c.processes[f"broker-{FULL_BROKER}"].poll() is None, "the broker ended"
-    said.wait("follower-0 takes records again")
+        assert c.processes[f"broker-{FULL_BROKER}"].poll() is None, "the broker exited"
+    log_lines.wait(f"follower-0: {log_phrases.APPENDS_RESUMED}")
     recovered(c)
     whole(c, "follower", written + more)
-    assert len(said.lines("takes no records for now", "follower-0")) == 1
+    assert len(log_lines.lines(log_phrases.APPENDS_SUSPENDED, "follower-0")) == 1
 
 
-def test_a_leader_whose_disk_is_full_acknowledges_nothing_and_goes_on_when_there_is_room(c: LocalCluster) -> None:
+def test_a_leader_with_a_full_disk_acknowledges_nothing_and_continues_when_there_is_space(c: LocalCluster) -> None:
     create(c, "leader", min_insync=2, replicas=(1, 2, 3))
     written = records("leader", 0, 200)
     produce(c, "leader", written)
-    # What could not be noted is told once: a note of the time before, of another full disk, has to be through.
-    wait_for(lambda: noted(c) == c.image.seq, "the note of how far the metadata log was followed")
-    said = Said(c, f"broker-{FULL_BROKER}")
+    # A checkpoint that cannot be written is logged one time: the checkpoint of an earlier full disk must have succeeded.
+    wait_for(lambda: checkpointed(c) == c.image.seq, "the checkpoint of the applied metadata offset")
+    log_lines = LogLines(c, f"broker-{FULL_BROKER}")
     with full(c.folder / f"data-{FULL_BROKER}"):
-        assert attempt(c, "leader", [TOO_LARGE], message_timeout_ms=2_000), "acknowledged what there was no room for"
-        said.wait("leader-0 takes no records for now", "no space left on the device")
+        assert attempt(c, "leader", [TOO_LARGE], message_timeout_ms=2_000), (
+            "a write without disk space was acknowledged"
+        )
+        log_lines.wait(f"leader-0: {log_phrases.APPENDS_SUSPENDED}", log_phrases.NO_SPACE)
         create(c, "born-full", min_insync=2, replicas=(1, 2, 3))
-        said.wait("born-full-0 cannot be opened until there is room")
-        said.wait("meta.properties could not be written")
-        assert c.processes[f"broker-{FULL_BROKER}"].poll() is None, "the broker ended"
+        log_lines.wait(f"born-full-0: {log_phrases.REPLICA_NOT_OPENED}")
+        log_lines.wait(f"meta.properties {log_phrases.META_NOT_WRITTEN}")
+        assert c.processes[f"broker-{FULL_BROKER}"].poll() is None, "the broker exited"
     more = records("leader", 300, 100)
     produce(c, "leader", more)
-    assert said.lines("leader-0 takes records again")
+    assert log_lines.lines(f"leader-0: {log_phrases.APPENDS_RESUMED}")
     produce(c, "born-full", ["first"])
     recovered(c)
     whole(c, "born-full", ["first"])
     whole(c, "leader", written + more)
 
 
-def test_a_broker_killed_on_a_full_disk_starts_there_and_heals_when_there_is_room(c: LocalCluster) -> None:
+def test_a_broker_killed_with_a_full_disk_restarts_and_recovers_when_there_is_space(c: LocalCluster) -> None:
     create(c, "killed", min_insync=2, replicas=(1, 2, 3))
     written = records("killed", 0, 200)
     produce(c, "killed", written)
     with full(c.folder / f"data-{FULL_BROKER}"):
         assert attempt(c, "killed", [TOO_LARGE], message_timeout_ms=1_000)
         c.kill(f"broker-{FULL_BROKER}")
-        wait_for(lambda: leader(c, "killed") not in (-1, FULL_BROKER), "a leader that has room")
+        wait_for(lambda: leader(c, "killed") not in (-1, FULL_BROKER), "a leader with free space")
         more = records("killed", 300, 100)
         produce(c, "killed", more)
-        said = Said(c, f"broker-{FULL_BROKER}")
+        log_lines = LogLines(c, f"broker-{FULL_BROKER}")
         c.start_broker(FULL_BROKER)
-        said.wait("killed-0 takes no records for now", "no space left on the device")
-    said.wait("killed-0 takes records again")
+        log_lines.wait(f"killed-0: {log_phrases.APPENDS_SUSPENDED}", log_phrases.NO_SPACE)
+    log_lines.wait(f"killed-0: {log_phrases.APPENDS_RESUMED}")
     recovered(c)
     whole(c, "killed", written + more)

@@ -1,7 +1,7 @@
-"""Transactions when processes die: R14, R15, R16 (docs/safety.md names them), leaders and coordinators killed in mid-transaction.
+"""Transactions when processes die: R14, R15, R16 (docs/safety.md lists them), leaders and coordinators killed during transactions.
 
-The oracle: a fresh read_committed reader is shown each committed transaction whole and once, and of aborted ones nothing. R17 (compaction of
-markers) is shown on logs in tests/unit/storage: no process gets there in a test's time.
+The check: a new read_committed consumer reads each committed transaction completely and one time, and nothing of aborted ones. R17 (compaction of
+markers) is tested on logs in tests/unit/storage: no process reaches it within a test.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from brokerd.cluster.model import TRANSACTION_STATE_TOPIC
-from brokerd.internal import coordinator_of
+from brokerd.runtime.coordinator_ports import coordinator_of
 from brokerd.wire import records
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -47,9 +47,11 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def cluster(shared: LocalCluster) -> LocalCluster:
-    """At rest: leaders return to their first replica every five seconds, and with them the coordinators."""
+    """At rest: every five seconds leadership, and the coordinators with it, moves to the preferred leaders."""
     c = healed(shared)
-    wait_for(lambda: all(p.leader == p.replicas[0] for _, _, p in c.image.each_partition()), "leaders in their places")
+    wait_for(
+        lambda: all(p.leader == p.replicas[0] for _, _, p in c.image.each_partition()), "the preferred leaders to lead"
+    )
     return c
 
 
@@ -62,7 +64,7 @@ def coordinator(cluster: LocalCluster, transactional_id: str) -> int:
 
 
 def id_coordinated_by(cluster: LocalCluster, broker_id: int, stem: str) -> str:
-    """An earlier case may have killed it: leaders return to their first replica every five seconds."""
+    """An earlier case may have killed the broker: every five seconds leadership moves to the preferred leaders."""
     names = [f"{stem}-{n}" for n in range(200)]
     found: str = wait_for(
         lambda: next((i for i in names if coordinator(cluster, i) == broker_id), None),
@@ -71,8 +73,8 @@ def id_coordinated_by(cluster: LocalCluster, broker_id: int, stem: str) -> str:
     return found
 
 
-class Second:
-    """A raw producer with transactions of the second kind, one partition, one broker to talk to for each purpose."""
+class TransactionsV2Producer:
+    """A raw producer with transactions v2 (KIP-890), one partition, one connection for each purpose."""
 
     def __init__(self, cluster: LocalCluster, name: str, transactional_id: str) -> None:
         self.name, self.transactional_id = name, transactional_id
@@ -93,9 +95,12 @@ class Second:
 
     def produce(self, values: list[str], sequence: int, epoch: int, version: int = 12) -> ErrorCode:
         batch = records.build(
-            [Record(i, 1_700_000_000_000, None, v.encode()) for i, v in enumerate(values)], producer_id=self.producer_id,
-            producer_epoch=epoch, base_sequence=sequence, transactional=True,
-        )  # fmt: skip
+            [Record(i, 1_700_000_000_000, None, v.encode()) for i, v in enumerate(values)],
+            producer_id=self.producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
         part = ProduceRequest.PartitionProduceData(index=0, records=bytes(batch))
         topic = ProduceRequest.TopicProduceData(name=self.name, partition_data=[part])
         body = ProduceRequest(transactional_id=self.transactional_id, acks=-1, timeout_ms=10_000, topic_data=[topic])
@@ -103,7 +108,7 @@ class Second:
         return ErrorCode(answer.error_code)
 
     def end(self, commit: bool, epoch: int, version: int = 5) -> Any:
-        """Asked again while the one before is being completed."""
+        """Retried while the previous transaction is being completed."""
         body = EndTxnRequest(
             transactional_id=self.transactional_id, producer_id=self.producer_id, producer_epoch=epoch, committed=commit
         )
@@ -117,9 +122,11 @@ class Second:
     def add(self, epoch: int) -> ErrorCode:
         topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=self.name, partitions=[0])
         body = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.transactional_id, v3_and_below_producer_id=self.producer_id,
-            v3_and_below_producer_epoch=epoch, v3_and_below_topics=[topic],
-        )  # fmt: skip
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=[topic],
+        )
         answer = self.ask(self.coordinator, ApiKey.ADD_PARTITIONS_TO_TXN, 3, body)
         return ErrorCode(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
@@ -140,10 +147,10 @@ class Second:
         wait_for(lambda: self.state().startswith("Complete"), "the transaction to be completed")
 
 
-def test_r14_a_record_that_comes_after_its_transactions_end_hangs_nobody(cluster: LocalCluster) -> None:
-    """KAFKA-12671, KIP-890: late records would begin a transaction that nobody ends; readers would wait for ever."""
+def test_r14_a_record_after_its_transactions_end_blocks_no_consumer(cluster: LocalCluster) -> None:
+    """KAFKA-12671, KIP-890: late records would start a transaction that nothing ends, and consumers would wait for ever."""
     create(cluster, "r14", min_insync=2)
-    one = Second(cluster, "r14", "r14")
+    one = TransactionsV2Producer(cluster, "r14", "r14")
     assert one.add(one.epoch) == ErrorCode.NONE
     assert one.produce(["in time"], 0, one.epoch, version=9) == ErrorCode.NONE
     assert one.open_transactions() == [one.producer_id]
@@ -151,20 +158,20 @@ def test_r14_a_record_that_comes_after_its_transactions_end_hangs_nobody(cluster
     one.complete()
     assert one.produce(["late"], 1, one.epoch, version=9) == ErrorCode.INVALID_TXN_STATE
     assert one.produce(["late"], 1, one.epoch, version=11) == ErrorCode.TRANSACTION_ABORTABLE
-    assert one.produce(["in time"], 0, one.epoch, version=9) == ErrorCode.NONE, "a repetition is no late record"
+    assert one.produce(["in time"], 0, one.epoch, version=9) == ErrorCode.NONE, "a duplicate is not a late record"
     assert one.open_transactions() == []
     write(plain(cluster), "r14", ["after"])
     assert read(cluster, "r14") == ["in time", "after"]
 
 
-def test_r14_a_transaction_that_is_never_ended_is_aborted_when_its_time_is_up(cluster: LocalCluster) -> None:
+def test_r14_an_abandoned_transaction_is_aborted_after_its_timeout(cluster: LocalCluster) -> None:
     create(cluster, "r14b", min_insync=2)
     silent = producer(cluster, "r14b", transaction_timeout_ms=2_000)
     silent.begin_transaction()
     write(silent, "r14b", ["never"])
     write(plain(cluster), "r14b", ["after"])
     assert read(cluster, "r14b") == [], "not decided"
-    wait_for(lambda: read(cluster, "r14b") == ["after"], "readers to go on")
+    wait_for(lambda: read(cluster, "r14b") == ["after"], "consumers to continue")
     with pytest.raises(KafkaException) as e:
         silent.commit_transaction(30)
     assert e.value.args[0].fatal() or e.value.args[0].txn_requires_abort()
@@ -174,16 +181,16 @@ def plain(cluster: LocalCluster) -> Producer:
     return Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0, "log_level": 0})
 
 
-def test_r15_an_end_that_comes_late_does_not_end_the_next_transaction(cluster: LocalCluster) -> None:
-    """KAFKA-17754: with an epoch for each transaction, what comes late is of the past."""
+def test_r15_a_late_end_request_does_not_end_the_next_transaction(cluster: LocalCluster) -> None:
+    """KAFKA-17754: with one epoch per transaction, a late request has an old epoch."""
     create(cluster, "r15", min_insync=2)
-    one = Second(cluster, "r15", "r15")
+    one = TransactionsV2Producer(cluster, "r15", "r15")
     first = one.epoch
     assert one.produce(["first"], 0, first) == ErrorCode.NONE
     ended = one.end(True, first)
     assert (ended.error_code, ended.producer_epoch) == (ErrorCode.NONE, first + 1)
     again = one.end(True, first)
-    assert (again.error_code, again.producer_epoch) == (ErrorCode.NONE, first + 1), "its repetition has the same answer"
+    assert (again.error_code, again.producer_epoch) == (ErrorCode.NONE, first + 1), "its retry has the same response"
     assert one.produce(["second"], 0, first + 1) == ErrorCode.NONE
     assert one.end(True, first).error_code == ErrorCode.PRODUCER_FENCED, "late"
     assert one.produce(["late"], 1, first) == ErrorCode.INVALID_PRODUCER_EPOCH
@@ -194,10 +201,10 @@ def test_r15_an_end_that_comes_late_does_not_end_the_next_transaction(cluster: L
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_r16_a_coordinator_that_dies_between_decision_and_markers_is_survived(
+def test_r16_a_transaction_survives_a_coordinator_that_dies_between_decision_and_markers(
     cluster: LocalCluster, commit: bool
 ) -> None:
-    """The decision is persisted and told; no marker can be written, as a follower is away; the coordinator is killed."""
+    """The decision is persisted and acknowledged. No marker can be written because a follower is down. Then the coordinator is killed."""
     name = f"r16-{commit}"
     create(cluster, name, min_insync=3)
     mine = leader(cluster, name)
@@ -212,19 +219,19 @@ def test_r16_a_coordinator_that_dies_between_decision_and_markers_is_survived(
         made.commit_transaction(60)
     else:
         made.abort_transaction(60)
-    assert read(cluster, name) == [], "no marker could be written"
+    assert read(cluster, name) == [], "a marker was written"
     cluster.kill(f"broker-{deciding}")
     cluster.start_broker(deciding)
     cluster.start_broker(away)
     recovered(cluster)
     expected = ["a", "b"] if commit else []
     write(plain(cluster), name, ["after"])
-    wait_for(lambda: read(cluster, name) == [*expected, "after"], "a successor to write the markers")
+    wait_for(lambda: read(cluster, name) == [*expected, "after"], "the next coordinator to write the markers")
 
 
 @pytest.mark.long
-def test_kills_in_mid_transaction_leave_each_whole_or_absent(cluster: LocalCluster) -> None:
-    """Two partitions per transaction; the brokers are killed in turn, and come back."""
+def test_kills_during_transactions_leave_each_complete_or_absent(cluster: LocalCluster) -> None:
+    """Two partitions per transaction. The brokers are killed and restarted in turn."""
     names = ["kill-a", "kill-b"]
     for name in names:
         create(cluster, name, min_insync=2)
@@ -260,14 +267,14 @@ def test_kills_in_mid_transaction_leave_each_whole_or_absent(cluster: LocalClust
             recovered(cluster)
     wait_for(lambda: "after" in both_after(cluster, names), "the last transaction to be decided")
     shown = [[v for v in read(cluster, name) if v != "after"] for name in names]
-    assert shown[0] == shown[1], "a transaction is seen in part"
+    assert shown[0] == shown[1], "a transaction was read in part"
     assert not set(aborted) & set(shown[0]), "aborted, and seen"
     assert [v for v in shown[0] if v not in unknown] == committed
     assert len(committed) > 12, (committed, aborted, unknown)
 
 
 def commit(made: Producer) -> None:
-    """As an application does: what may be tried again is."""
+    """Commits like an application: retries retriable errors."""
     deadline = time.monotonic() + 60
     while True:
         try:

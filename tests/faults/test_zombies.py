@@ -1,7 +1,7 @@
-"""Those who do not know that they were replaced: frozen, cut off from ZooKeeper, or of an earlier life. R4, R6, R7, R9.
+"""Processes that do not know that they were replaced: frozen, cut off from ZooKeeper, or with an earlier broker epoch. R4, R6, R7, R9.
 
-A frozen process is stopped by SIGSTOP past its ZooKeeper session; one that is cut off goes on talking to clients, and only its cable to ZooKeeper (a
-proxy) is cut. Neither may acknowledge with acks=all, and all of them come back by themselves.
+A frozen process is stopped by SIGSTOP past its ZooKeeper session. A process that is cut off still serves clients: only its connection to ZooKeeper (a
+proxy) is cut. Neither process may acknowledge with acks=all, and both recover automatically.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from kazoo.client import KazooClient
 from brokerd.cluster import znodes
 from brokerd.cluster.metadata import Entry
 from brokerd.wire.errors import ErrorCode
+from tests import log_phrases
 from tests.cluster.local import LocalCluster, wait_for
 from tests.faults.proxy import Cable
 from tests.faults.raw import Raw
 from tests.faults.scene import (
-    Said,
+    LogLines,
     attempt,
     cluster,
     create,
@@ -44,7 +45,7 @@ FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluster, Cable]]:
-    """Broker 1 hangs on a cable of its own."""
+    """Broker 1 is connected to ZooKeeper by a proxy."""
     folder = tmp_path_factory.mktemp("zombies")
     with cluster(folder, 3, **{"replica.lag.time.max.ms": "3000"}) as running:
         cable = Cable(running.zookeeper_port)
@@ -57,7 +58,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalClus
 
 @pytest.fixture
 def c(shared: tuple[LocalCluster, Cable]) -> LocalCluster:
-    shared[1].mend()
+    shared[1].restore()
     return healed(shared[0])
 
 
@@ -66,14 +67,14 @@ def cable(shared: tuple[LocalCluster, Cable]) -> Cable:
     return shared[1]
 
 
-def test_r4_a_frozen_leader_wakes_and_acknowledges_nothing_it_was_asked_in_its_sleep(c: LocalCluster) -> None:
-    """KIP-320, KAFKA-6880. The requests lie in its socket before it knows that it was deposed: an old epoch's produce and fetch."""
+def test_r4_a_leader_frozen_past_its_session_acknowledges_no_queued_request(c: LocalCluster) -> None:
+    """KIP-320, KAFKA-6880. The requests, a produce and a fetch of the old epoch, are in the broker's socket before it knows that it was replaced."""
     create(c, "r4", min_insync=2, replicas=(1, 2, 3))
     written = [f"before{i}" for i in range(20)]
     produce(c, "r4", written)
     old_epoch = state(c, "r4").leader_epoch
     everyone, one, reader = Raw(c, 1), Raw(c, 1), Raw(c, 1)
-    said = Said(c, "broker-1")
+    log_lines = LogLines(c, "broker-1")
     freeze(c, "broker-1")
     everyone.send_produce("r4", ["lost, had it been acknowledged"], ACKS_ALL)
     one.send_produce("r4", ["lost, had it been acknowledged"], 1)
@@ -84,15 +85,15 @@ def test_r4_a_frozen_leader_wakes_and_acknowledges_nothing_it_was_asked_in_its_s
         assert asked.produced().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     wait_for(
         lambda: reader.fetch("r4", 0, epoch=old_epoch).responses[0].partitions[0].error_code in FENCED,
-        "the refusal of a fetch of the old epoch (what it shows before was committed)",
+        "a fetch of the old epoch to be rejected (records that it returns before were committed)",
     )
-    assert said.lines("stood still for", "no produce until the metadata log was read again")
+    assert log_lines.lines(log_phrases.EVENT_LOOP_STALLED, "produce=suspended")
     recovered(c)
     whole(c, "r4", [*written, "meanwhile1", "meanwhile2"])
 
 
-def test_r4_a_reader_of_a_tail_that_was_cut_hears_where_it_parts(c: LocalCluster) -> None:
-    """It says the epoch of what it read last; the leader's log of that epoch ends earlier. An answer of records would be a silent skip."""
+def test_r4_a_reader_of_a_truncated_tail_gets_the_diverging_epoch(c: LocalCluster) -> None:
+    """The fetch has the epoch of the last record read. The leader's log of that epoch ends earlier. A response with records would silently skip some."""
     create(c, "parted", replicas=(2, 3))
     produce(c, "parted", ["a", "b"])
     first_epoch = state(c, "parted").leader_epoch
@@ -104,49 +105,49 @@ def test_r4_a_reader_of_a_tail_that_was_cut_hears_where_it_parts(c: LocalCluster
     assert not answer.records
 
 
-def test_r9_a_follower_of_an_earlier_life_is_refused(c: LocalCluster) -> None:
-    """KIP-380, KIP-903: what it asked before it bounced arrives after. It must not count as progress of the new life."""
+def test_r9_a_fetch_with_an_earlier_broker_epoch_is_rejected(c: LocalCluster) -> None:
+    """KIP-380, KIP-903: a fetch from before the broker's restart arrives after it. It must not count as progress of the new incarnation."""
     create(c, "r9", replicas=(2, 3))
     produce(c, "r9", ["x"] * 10)
-    before = c.image.incarnation(3)
+    before = c.image.broker_epoch(3)
     assert before is not None
     c.kill("broker-3")
     c.start_broker(3)
-    wait_for(lambda: c.image.incarnation(3) not in (None, before), "the new life")
+    wait_for(lambda: c.image.broker_epoch(3) not in (None, before), "the new registration")
     asked = Raw(c, 2)
     wait_for(
         lambda: asked.fetch("r9", 10, replica=(3, before)).error_code == ErrorCode.STALE_BROKER_EPOCH,
-        "the refusal of a fetch of the earlier life",
+        "a fetch with the earlier broker epoch to be rejected",
     )
 
 
-def test_r7_a_leader_cut_off_from_zookeeper_acknowledges_nothing_and_heals_without_a_restart(
+def test_r7_a_leader_cut_off_from_zookeeper_acknowledges_nothing_and_recovers_without_a_restart(
     c: LocalCluster, cable: Cable
 ) -> None:
-    """KAFKA-2729: its clients still reach it. Once the ISR moves on without it no write of acks=all may succeed there."""
+    """KAFKA-2729: clients still reach the leader. Once the ISR has changed without it, no acks=all write to it may succeed."""
     create(c, "r7", min_insync=2, replicas=(1, 2, 3))
     written = [f"before{i}" for i in range(20)]
     produce(c, "r7", written)
-    process, said = c.processes["broker-1"].pid, Said(c, "broker-1")
-    client, heard = Raw(c, 1), Said(c, "broker-2")
+    process, log_lines = c.processes["broker-1"].pid, LogLines(c, "broker-1")
+    client, other_log_lines = Raw(c, 1), LogLines(c, "broker-2")
     cable.cut()
-    heard.wait("leading r7-0")  # a write that reached broker 1 before would wait there until its request times out
-    # A client that knows broker 1 only would be told by it that broker 1 leads (docs/non-obvious.md).
+    other_log_lines.wait("leading r7-0")  # an earlier write to broker 1 would wait there until its request times out
+    # A client with only broker 1 as bootstrap server would learn from it that broker 1 leads (docs/pitfalls.md).
     produce(c, "r7", ["meanwhile"], bootstrap_servers=f"127.0.0.1:{c.ports[2]}")
-    # By now nobody follows broker 1 any more; a moment earlier it might rightly have acknowledged.
+    # By now no follower fetches from broker 1. A moment earlier it might rightly have acknowledged.
     client.send_produce("r7", ["lost, had it been acknowledged"], ACKS_ALL, timeout_ms=1_000)
     assert client.produced().error_code != ErrorCode.NONE
-    cable.mend()
+    cable.restore()
     began = time.monotonic()
     recovered(c)
     assert time.monotonic() - began < 30
     assert c.processes["broker-1"].pid == process
-    assert said.lines("the ZooKeeper session has expired: registering anew")
+    assert log_lines.lines(log_phrases.SESSION_EXPIRED)
     whole(c, "r7", [*written, "meanwhile"])
 
 
 @pytest.mark.parametrize("seconds", [SESSION_S + 2, pytest.param(60, marks=pytest.mark.long)])
-def test_without_zookeeper_a_whole_isr_goes_on_and_a_broken_one_acknowledges_nothing(
+def test_without_zookeeper_a_complete_isr_continues_and_an_incomplete_one_acknowledges_nothing(
     c: LocalCluster, seconds: int
 ) -> None:
     name = f"away{seconds}"
@@ -157,7 +158,9 @@ def test_without_zookeeper_a_whole_isr_goes_on_and_a_broken_one_acknowledges_not
     produce(c, name, ["without ZooKeeper"])
     c.kill("broker-3")
     time.sleep(max(0, began + seconds - 2 - time.monotonic()))
-    assert attempt(c, name, ["in doubt"], message_timeout_ms=2_000)  # nobody can take the dead one out of the ISR
+    assert attempt(
+        c, name, ["in doubt"], message_timeout_ms=2_000
+    )  # no process can remove the dead replica from the ISR
     thaw(c, "zookeeper")
     c.start_broker(3)
     recovered(c)
@@ -167,51 +170,51 @@ def test_without_zookeeper_a_whole_isr_goes_on_and_a_broken_one_acknowledges_not
     assert log.count("in doubt") <= 1
 
 
-def test_a_broker_that_cannot_read_the_metadata_log_lets_nobody_in(c: LocalCluster) -> None:
-    """To a client, a broker that knows nothing would be a cluster without topics."""
+def test_a_broker_without_metadata_accepts_no_connections(c: LocalCluster) -> None:
+    """For a client, a broker without metadata would be a cluster without topics."""
     create(c, "known", replicas=(2, 3))
     c.kill("broker-2")
     freeze(c, "zookeeper")
-    said = Said(c, "broker-2")
+    log_lines = LogLines(c, "broker-2")
     c.start_broker(2)
     time.sleep(2.5)  # far longer than a start takes
     assert not c.listening(2)
     thaw(c, "zookeeper")
-    wait_for(lambda: c.listening(2), "the door to open")
-    assert said.lines("metadata loaded up to entry")
+    wait_for(lambda: c.listening(2), "the broker to listen")
+    assert log_lines.lines(f"{log_phrases.METADATA_LOADED}: entry=")
     recovered(c)
 
 
-def test_r6_a_controller_that_was_frozen_writes_nothing_when_it_wakes(c: LocalCluster) -> None:
-    """KAFKA-3083, KAFKA-6082: another was elected and has moved leaders meanwhile. The frozen one slept over the same deaths."""
+def test_r6_a_frozen_and_replaced_controller_writes_nothing_when_it_continues(c: LocalCluster) -> None:
+    """KAFKA-3083, KAFKA-6082: another controller was elected and has moved leaders meanwhile. The frozen one missed the same deaths."""
     create(c, "r6", replicas=(1, 2, 3))
     written = [f"before{i}" for i in range(10)]
     produce(c, "r6", written)
     c.stop_controller()
     c._spawn("controller", [sys.executable, "-m", "tests.faults.controller", "sleeper", str(c.zookeeper_port)])
-    sleeper = Said(c, "controller")
+    sleeper = LogLines(c, "controller")
     try:
-        sleeper.wait("sleeper acts as controller")
+        sleeper.wait(f"{log_phrases.CONTROLLER_ELECTED}sleeper")
         time.sleep(1)
         freeze(c, "controller")
-        c.kill("broker-1")  # whose death it would have to answer
+        c.kill("broker-1")  # a death that it would have to handle
         c.start_controller()
         wait_for(lambda: c.controller is not None and c.controller.core.acting, "another controller")
         epoch = c.image.controller_epoch
         wait_for(lambda: leader(c, "r6") not in (-1, 1), "another leader")
         thaw(c, "controller")
-        sleeper.wait("sleeper no longer acts as controller")
+        sleeper.wait(f"{log_phrases.CONTROLLER_DEPOSED}sleeper")
         c.start_broker(1)
         recovered(c)
         assert c.image.controller_epoch >= epoch
-        assert epochs_of_entries(c) == sorted(epochs_of_entries(c)), "an entry of a deposed controller"
+        assert epochs_of_entries(c) == sorted(epochs_of_entries(c)), "an entry of a replaced controller"
         whole(c, "r6", written)
     finally:
         c.kill("controller")
 
 
 def epochs_of_entries(c: LocalCluster) -> list[int]:
-    """Of the controllers that wrote the metadata log, entry by entry."""
+    """The controller epoch of each entry of the metadata log."""
     zk = KazooClient(f"127.0.0.1:{c.zookeeper_port}")
     zk.start(timeout=20)
     try:

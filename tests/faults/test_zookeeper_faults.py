@@ -1,7 +1,7 @@
-"""What ZooKeeper itself may do to us: its leader dies, its followers lag behind, an older image of it is put back. And wall clocks that jump.
+"""Faults of ZooKeeper: its leader dies, its followers lag, an older state of it is restored. And wall clocks that jump.
 
-The ensemble is three real servers; the third hangs on cables of its own, so that it can be made to answer from the past. An older image is the folder
-as it was some entries ago: nobody may follow it, and nobody may delete anything because of it.
+The ensemble is three real servers. The third is connected by proxies, so that it can serve old data. The older state is ZooKeeper's directory of some
+entries ago: no process may apply it, and no process may delete anything because of it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from kazoo.client import KazooClient
 from brokerd.cluster import znodes
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
-from controlplane.house import zookeeper
+from controlplane.devcluster import zookeeper
+from tests import log_phrases
 from tests.cluster.local import LocalCluster, free_port, wait_for
 from tests.faults.proxy import Cable
 from tests.faults.raw import Raw
-from tests.faults.scene import Said, attempt, cluster, create, healed, leader, produce, recovered, segments, whole
+from tests.faults.scene import LogLines, attempt, cluster, create, healed, leader, produce, recovered, segments, whole
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 LAG = {"replica.lag.time.max.ms": "3000"}
 HOUR_S = 3600
 
 
-# -- one ZooKeeper -----------------------------------------------------------------------------------------------------
+# -- one ZooKeeper server -----------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Its processes read the wall clock through the file `wall`: seconds to add."""
+    """Its processes read the file `wall`: seconds to add to the wall clock."""
     folder = tmp_path_factory.mktemp("zookeeper")
     (folder / "wall").write_text("0")
     (folder / "sitecustomize.py").write_text(WALL.format(path=str(folder / "wall")))
@@ -51,7 +52,7 @@ def _jumped():
         return _time_ns() + int(f.read() or 0) * 1_000_000_000
 time.time_ns = _jumped
 """
-"""Read by every Python process of the cluster at its start. Only the wall clock: nothing sets a monotonic one."""
+"""Loaded by every Python process of the cluster at its start. Changes the wall clock only: nothing sets a monotonic clock."""
 
 
 @pytest.fixture
@@ -60,8 +61,8 @@ def c(shared: LocalCluster) -> LocalCluster:
     return healed(shared)
 
 
-def test_wall_clocks_that_jump_an_hour_move_no_leader_and_lose_nothing(c: LocalCluster) -> None:
-    """Sessions, lags and elections go by the monotonic clock; only records' times and retention know the wall's."""
+def test_wall_clocks_that_jump_an_hour_cause_no_election_and_no_loss(c: LocalCluster) -> None:
+    """Sessions, lags and elections use the monotonic clock. Only timestamps of records and retention use the wall clock."""
     create(c, "clocks", min_insync=2, message_timestamp_type="LogAppendTime")
     written = []
     epochs = {(t.name, i): p.leader_epoch for t, i, p in c.image.each_partition()}
@@ -79,7 +80,7 @@ def test_wall_clocks_that_jump_an_hour_move_no_leader_and_lose_nothing(c: LocalC
 
 
 @pytest.mark.long
-def test_an_older_image_of_zookeeper_is_followed_by_nobody_and_deletes_nothing(c: LocalCluster) -> None:
+def test_a_restored_older_zookeeper_is_not_applied_and_deletes_nothing(c: LocalCluster) -> None:
     data = c.folder / "zookeeper" / "data"
     create(c, "known", min_insync=2)
     produce(c, "known", ["a"])
@@ -90,23 +91,26 @@ def test_an_older_image_of_zookeeper_is_followed_by_nobody_and_deletes_nothing(c
     create(c, "younger", min_insync=2)
     written = [f"r{i}" for i in range(20)]
     produce(c, "younger", written)
-    time.sleep(6)  # how far the log was followed is written down every five seconds
+    time.sleep(6)  # the applied metadata offset is checkpointed every five seconds
     c.kill("zookeeper")
     c.stop_controller()
     shutil.move(data, c.folder / "newest")
     shutil.move(c.folder / "older", data)
-    said = {i: Said(c, f"broker-{i}") for i in c.ports}
+    log_lines = {i: LogLines(c, f"broker-{i}") for i in c.ports}
     held = {i: segments(c, i, "younger") for i in c.ports}
     c.kill("broker-3")
     c.start_zookeeper()
     c.start_controller()
-    c.start_broker(3)  # one that starts into it, two that lived on
+    c.start_broker(3)  # one broker that starts with it, two that kept running
+    # The log ends too early, or the new controller has written past the applied entry by now and the hash chain does not fit.
     for i in c.ports:
-        said[i].wait("serving nothing new", "an older ZooKeeper")
+        log_lines[i].wait(log_phrases.PRODUCE_SUSPENDED)
     assert attempt(c, "younger", ["into the past"], message_timeout_ms=2_000)
     assert {i: segments(c, i, "younger") for i in c.ports} == held
     for i in c.ports:
-        assert not said[i].lines("set aside"), "a younger topic's folder counts as a stranger's"
+        assert not log_lines[i].lines(log_phrases.DIRECTORY_STRAY), (
+            "the directory of a newer topic was taken for an unknown one"
+        )
         c.kill(f"broker-{i}")
     c.stop_controller()
     c.kill("zookeeper")
@@ -120,27 +124,27 @@ def test_an_older_image_of_zookeeper_is_followed_by_nobody_and_deletes_nothing(c
     whole(c, "younger", written)
 
 
-# -- three of them -----------------------------------------------------------------------------------------------------
+# -- three ZooKeeper servers -----------------------------------------------------------------------------------------------------
 class EnsembleCluster(LocalCluster):
-    """Three ZooKeepers; who is not told otherwise knows two of them."""
+    """Three ZooKeeper servers. By default processes know two of them."""
 
     def __init__(self, folder: Path, brokers: int = 3) -> None:
         super().__init__(folder, brokers, LAG)
         self.zookeeper_ports = {1: self.zookeeper_port, 2: free_port(), 3: free_port()}
         self._quorum = {i: (free_port(), free_port()) for i in self.zookeeper_ports}
         self.cables = {i: Cable(self._quorum[i][0]) for i in (1, 2)}
-        """What the third server hears of the others."""
+        """The proxies through which the third server receives from the others."""
 
     @property
     def hosts(self) -> str:
-        """The two that do not lag."""
+        """The two servers that do not lag."""
         return ",".join(f"127.0.0.1:{self.zookeeper_ports[i]}" for i in (1, 2))
 
     def start_zookeeper(self) -> None:
         for i in (1, 2):
             self.start_server(i)
         wait_for(lambda: self.role(1) and self.role(2), "two servers")
-        self.start_server(3)  # comes late, and follows
+        self.start_server(3)  # started last, so it is a follower
         wait_for(lambda: self.role(3) == "follower", "the third server")
 
     def start_server(self, i: int) -> None:
@@ -157,7 +161,7 @@ class EnsembleCluster(LocalCluster):
         self._spawn(f"zookeeper-{i}", command)
 
     def role(self, i: int) -> str:
-        """leader, follower, or nothing while it does not serve."""
+        """leader, follower, or empty while the server does not serve."""
         try:
             with socket.create_connection(("127.0.0.1", self.zookeeper_ports[i]), timeout=1) as s:
                 s.sendall(b"srvr")
@@ -172,19 +176,19 @@ class EnsembleCluster(LocalCluster):
 
 @contextlib.contextmanager
 def head(c: EnsembleCluster, i: int) -> Iterator[Callable[[], int]]:
-    """The head of the metadata log as this server knows it, without a sync."""
+    """The head of the metadata log on this server, without a sync."""
     zk = KazooClient(f"127.0.0.1:{c.zookeeper_ports[i]}")
     zk.start(timeout=20)
     try:
-        yield lambda: int(zk.get_async(znodes.HEAD).get(timeout=4)[0])  # it does not answer for long
+        yield lambda: int(zk.get_async(znodes.HEAD).get(timeout=4)[0])  # it stops responding soon
     finally:
         zk.stop()
         zk.close()
 
 
 @pytest.mark.long
-def test_an_ensemble_whose_follower_answers_from_the_past_and_whose_leader_dies(tmp_path: Path) -> None:
-    """Broker 1 knows the third server only. While that one lags, broker 1 is deposed without a way to hear of it."""
+def test_an_ensemble_with_a_follower_that_serves_old_data_and_a_leader_that_dies(tmp_path: Path) -> None:
+    """Broker 1 knows the third server only. While that server lags, broker 1 is replaced as leader and cannot notice."""
     c = EnsembleCluster(tmp_path)
     c.own_settings = {1: {"zookeeper.connect": f"127.0.0.1:{c.zookeeper_ports[3]}"}}
     second = f"127.0.0.1:{c.ports[2]}"
@@ -193,29 +197,27 @@ def test_an_ensemble_whose_follower_answers_from_the_past_and_whose_leader_dies(
         wait_for(lambda: leader(c, "past") == 1, "broker 1 to lead")
         produce(c, "past", ["before"])
         with head(c, 1) as present, head(c, 3) as past:
-            heard = Said(c, "broker-2")
+            heard = LogLines(c, "broker-2")
             for cable in c.cables.values():
                 cable.cut()
             create(c, "news", min_insync=2, replicas=(2, 3), at=second)
             assert past() < present(), "the third server does not lag: the scenario did not happen"
-            heard.wait(
-                "leading past-0"
-            )  # a write that reached broker 1 before would wait there until its request times out
-            # A client that knows broker 1 only would be told by it that broker 1 leads (docs/non-obvious.md).
+            heard.wait("leading past-0")  # an earlier write to broker 1 would wait there until its request times out
+            # A client with only broker 1 as bootstrap server would learn from it that broker 1 leads (docs/pitfalls.md).
             produce(c, "past", ["meanwhile"], bootstrap_servers=second)
-            # By now nobody follows broker 1 any more; a moment earlier it might rightly have acknowledged.
+            # By now no follower fetches from broker 1. A moment earlier it might rightly have acknowledged.
             client = Raw(c, 1)
             client.send_produce("past", ["lost, had it been acknowledged"], -1, timeout_ms=1_000)
             assert client.produced().error_code != ErrorCode.NONE
             for cable in c.cables.values():
-                cable.mend()
+                cable.restore()
         recovered(c)
         whole(c, "past", ["before", "meanwhile"])
 
         dead = next(i for i in (1, 2) if c.role(i) == "leader")
         c.kill(f"zookeeper-{dead}")
         produce(c, "past", ["without its leader"])
-        create(c, "after", min_insync=2)  # and things can be changed again
+        create(c, "after", min_insync=2)  # metadata can be changed again
         produce(c, "after", ["x"])
         c.start_server(dead)
         wait_for(lambda: c.role(dead) == "follower", "the dead server to follow")

@@ -1,4 +1,6 @@
-"""Clients nobody here wrote, feature by feature, against three real brokers. Laws: a "yes" is measured by a program that uses the client as its users
-do, and what the log must show is read from the disks; a client that cannot be had here has no column, and the page says why; nothing built or fetched
-lies outside `build/clients`. Called by `make clients`; `features` is the table of questions, `columns` who is asked, `runs` how, `page` what is told.
-Must not come in: tests of `make test` (those of the page are in tests/unit/foreign)."""
+"""Third-party clients, feature by feature, against three real brokers: `make clients`.
+
+Invariants: a "yes" is measured by a program that uses the client like its users do; the required content of the log is read from the disks; a client that
+is not available here has no column, and the page has the reason; everything built or fetched is in `build/clients`. `features` lists the features,
+`columns` the clients, `runs` runs the programs, `page` writes the page. Tests of the page are in tests/unit/foreign.
+"""

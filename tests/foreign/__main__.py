@@ -1,6 +1,6 @@
-"""`python -m tests.foreign`: ask clients nobody here wrote, tell docs/clients.md and build/clients.json.
+"""`python -m tests.foreign`: tests third-party clients and writes docs/clients.md and build/clients.json.
 
-A whole run (or `--column` for some clients) replaces those columns of tests/foreign/results.json and writes the page anew. `--feature` is for trying and
+A whole run (or `--column` for some clients) replaces those columns of tests/foreign/results.json and writes the page again. `--feature` is for trying and
 replaces nothing; with `--record` it replaces those answers alone, of the client's version that answered the others.
 """
 
@@ -22,24 +22,24 @@ from bench.peer.fetch import Absent
 from tests.foreign import page
 from tests.foreign.columns import BUILT, COLUMNS, Ready
 from tests.foreign.features import BY_ID, asked_of
-from tests.foreign.runs import Answer, House, ask
+from tests.foreign.runs import Answer, DevCluster, ask
 
 RECORDING = threading.Lock()
 
 
-def record(told: dict[str, Any], kept: bool) -> None:
+def record(reported: dict[str, Any], kept: bool) -> None:
     """After each client, so that a run that is cut short keeps what it has heard. `kept`: in the page, too."""
     with RECORDING:
         BUILT.mkdir(parents=True, exist_ok=True)
-        (BUILT.parent / "clients.json").write_text(json.dumps(told, indent=1) + "\n")
+        (BUILT.parent / "clients.json").write_text(json.dumps(reported, indent=1) + "\n")
         if kept:
-            results = page.merged(page.load(), told)
+            results = page.merged(page.load(), reported)
             page.save({c.name: results[c.name] for c in COLUMNS if c.name in results})
 
 
-def end_at_once(house: House) -> None:
+def end_at_once(devcluster: DevCluster) -> None:
     """Nothing that was started outlives a run that is cut short; the threads that wait for it are not waited for."""
-    for process in [*house.programs, *house.processes.values()]:
+    for process in [*devcluster.programs, *devcluster.processes.values()]:
         process.kill()
     os._exit(1)
 
@@ -60,18 +60,18 @@ def main() -> int:
     columns = [c for c in COLUMNS if not arguments.column or c.name in arguments.column]
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     ready: dict[str, Ready] = {}
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     for column in columns:
         try:
             ready[column.name] = column.prepare()
         except Absent as e:
-            told[column.name] = {"absent": " ".join(str(e).split()), "date": today}
+            reported[column.name] = {"absent": " ".join(str(e).split()), "date": today}
             print(f"{column.name}: absent: {e}", flush=True)
     with tempfile.TemporaryDirectory(prefix="weir-clients-") as temporary:
         folder = arguments.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        with House(folder) as house:
-            signal.signal(signal.SIGTERM, lambda *_: end_at_once(house))
+        with DevCluster(folder) as devcluster:
+            signal.signal(signal.SIGTERM, lambda *_: end_at_once(devcluster))
             heard: dict[str, dict[str, Answer]] = {name: {} for name in ready}
 
             def put(name: str, kill: bool) -> None:
@@ -81,17 +81,17 @@ def main() -> int:
                 say = lambda text: print(f"{name:16} {text}", flush=True)  # noqa: E731
                 features = [f for f in asked if f.kill == kill]
                 if features:
-                    heard[name] |= ask(house, name, program.command, program.environment, features, say)
+                    heard[name] |= ask(devcluster, name, program.command, program.environment, features, say)
                 if len(heard[name]) == len(asked):
                     answers = {f.id: heard[name][f.id] for f in asked}
-                    told[name] = {"version": program.version, "date": today, "answers": answers}
-                    record(dict(told), kept)
+                    reported[name] = {"version": program.version, "date": today, "answers": answers}
+                    record(dict(reported), kept)
 
             for name in ready:  # nobody else is asked while a broker is killed
                 put(name, kill=True)
             with ThreadPoolExecutor(arguments.together) as pool:
                 list(pool.map(lambda name: put(name, kill=False), ready))
-    record(told, kept)
+    record(reported, kept)
     return 0
 
 

@@ -1,5 +1,6 @@
-"""Who is asked: each client with its version, how it is had and how its program is started. Law: what is fetched or built lies in `build/clients`; a
-client that cannot be had raises Absent with the reason. Called by `__main__`."""
+"""The tested clients: version, installation and command of each. Everything fetched or built is in `build/clients`; a client that is not available
+raises Absent with the reason.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 from bench.peer.fetch import Absent, copy_dependencies
-from controlplane.house import zookeeper
+from weir_common.java import find_java
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -24,7 +25,7 @@ BUILD_SECONDS_MAX = 900
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A program that can be started; features are added to the command."""
+    """A program that can be started; the features are added to the command."""
 
     version: str
     command: Sequence[str]
@@ -39,7 +40,7 @@ class Column:
 
 
 def run(command: Sequence[str], cwd: Path) -> str:
-    """Raises Absent when it does not end well."""
+    """Raises Absent if the command fails."""
     program = shutil.which(command[0])
     if program is None:
         raise Absent(f"{command[0]} is not installed")
@@ -81,17 +82,17 @@ def aiokafka() -> Ready:
 
 
 def kcat() -> Ready:
-    told = run(["kcat", "-V"], ROOT)
-    found = re.search(r"Version (\S+) .*librdkafka (\S+)", told)
+    reported = run(["kcat", "-V"], ROOT)
+    found = re.search(r"Version (\S+) .*librdkafka (\S+)", reported)
     if found is None:
-        raise Absent("kcat does not tell its version")
+        raise Absent("kcat does not print its version")
     return module("kcat", f"{found[1]} (librdkafka {found[2]})")
 
 
 # -- Java ------------------------------------------------------------------------------------------------------------------
 JAVA_VERSIONS = ("3.9.2", "4.3.1")
 JOSE4J = "org.bitbucket.b_c:jose4j:0.9.6"
-"""What the client's OAUTHBEARER is written for, and does not bring along (4.x does not start without)."""
+"""A dependency of the client's OAUTHBEARER that it does not include (4.x does not start without it)."""
 
 
 def java(version: str) -> Callable[[], Ready]:
@@ -104,7 +105,7 @@ def java(version: str) -> Callable[[], Ready]:
         sources = sorted(str(p) for p in (HERE / "java").glob("*.java"))
         run(["javac", "-nowarn", "-cp", f"{lib}/*", "-d", str(classes), *sources], ROOT)
         flags = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        return Ready(version, [zookeeper.find_java(), *flags, "-cp", f"{classes}:{lib}/*", "Client"])
+        return Ready(version, [str(find_java()), *flags, "-cp", f"{classes}:{lib}/*", "Client"])
 
     return prepare
 
@@ -120,7 +121,7 @@ def node(folder: str, package: str) -> Callable[[], Ready]:
             for name in ("package.json", "package-lock.json"):
                 shutil.copy(HERE / folder / name, there / name)
             run(["npm", "ci", "--no-audit", "--no-fund"], there)
-            run(["node", "-e", f"require({package!r})"], there)  # npm may have been told to build nothing
+            run(["node", "-e", f"require({package!r})"], there)  # npm may be configured to run no build scripts
             complete.write_text(lock)
         version = json.loads((there / "node_modules" / package / "package.json").read_text())["version"]
         runtime = run(["node", "--version"], there).strip()
@@ -149,11 +150,11 @@ def go(folder: str, package: str) -> Callable[[], Ready]:
 
 # -- Spark -----------------------------------------------------------------------------------------------------------------
 SPARK_SOURCE = "4.1.2"
-"""Of Spark and its kafka source: the newest source that Maven Central holds, none yet of the PySpark that the pipeline uses (21 November 2026)."""
+"""Version of Spark and its kafka source: the newest source on Maven Central, none yet for the PySpark of the pipeline (21 November 2026)."""
 SPARK_PYTHON = (f"pyspark=={SPARK_SOURCE}", "py4j==0.10.9.9")
 SPARK_JARS = (
     f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_SOURCE}",
-    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",  # of delegation tokens, which nobody asks for here
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",  # for delegation tokens, which are not used here
     "org.apache.kafka:kafka-clients:3.9.1",
     "org.apache.commons:commons-pool2:2.12.0",
 )

@@ -1,5 +1,5 @@
-"""Who gives out tokens: OAuth 2's client credentials at a token endpoint on loopback, as an identity provider has it. Law: `/token` gives one that counts to
-whom the secret is known, `/forged` one that says the same and is signed with a key nobody trusts. Called by `runs`."""
+"""A token endpoint on loopback for OAuth 2 client credentials. Invariant: `/token` issues a valid token to a client with the secret.
+`/forged` issues a token with the same claims that is signed with an untrusted key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 AUDIENCE = "weir"
 SECONDS = 6 * 3600
-"""Longer than any run: whoever is given a token ahead of time still has it at the end."""
+"""Longer than any run: a token issued early is still valid at the end."""
 
 
 class Issuer:
@@ -30,12 +30,12 @@ class Issuer:
         self.keys.write_text(json.dumps({"keys": [jwk]}))
         issuer = self
 
-        class Door(http.server.BaseHTTPRequestHandler):
+        class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 login = base64.b64decode(self.headers.get("Authorization", "").removeprefix("Basic ")).decode()
-                user, _, told = login.partition(":")
-                known = unquote(told) == secret and self.path in ("/token", "/forged")
+                user, _, reported = login.partition(":")
+                known = unquote(reported) == secret and self.path in ("/token", "/forged")
                 token = issuer.token(user, forged=self.path == "/forged")
                 answer = {"access_token": token, "token_type": "Bearer", "expires_in": SECONDS}
                 body = json.dumps(answer if known else {"error": "invalid_client"}).encode()
@@ -48,7 +48,7 @@ class Issuer:
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Door)
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 

@@ -1,5 +1,4 @@
-"""docs/clients.md out of tests/foreign/results.json and each client's notes. Law: the page holds nothing that is not in the two. Called by `__main__` and by
-the test that compares them."""
+"""Generates docs/clients.md from tests/foreign/results.json and notes.md. Invariant: the page contains nothing else."""
 
 from __future__ import annotations
 
@@ -15,12 +14,18 @@ NOTES = HERE / "notes.md"
 PAGE = HERE.parents[1] / "docs" / "clients.md"
 
 HEAD = """\
-# Clients
+# Client compatibility
 
-What clients nobody here wrote do with Weir, as `make clients` measured it on three brokers: each cell is a program that uses the client as its users do
-(tests/foreign), asked one thing. **yes**: it was done, and what came back or lies on the disks was compared; for compressions, idempotence and the killed leader the brokers'
-files are read as well. **no**: it was not, with the reason below the table. **–**: the client itself has no such thing. The brokers ran with an authoriser and
-`transaction.version=2`; all else were defaults. This page is written by that verb; a test holds it to tests/foreign/results.json.
+`make clients` tests third-party Kafka clients with Weir on three brokers. Each cell is the result of a program that uses the client like its
+users do (tests/foreign) and tests one feature.
+
+- **yes**: it works, and the records that were read back or are on the disks were compared. For compression, idempotence and the killed leader
+  the files of the brokers were read as well.
+- **no**: it does not work, with the reason below the table.
+- **–**: the client does not have this feature.
+
+The brokers ran with an authorizer and `transaction.version=2`. All other settings were defaults. `make clients` generates this page, and a
+test compares it with tests/foreign/results.json.
 """
 
 Results = dict[str, Any]
@@ -36,10 +41,10 @@ def save(results: Results) -> None:
     PAGE.write_text(render(results, NOTES.read_text()))
 
 
-def merged(results: Results, told: Results) -> Results:
-    """`results` with the columns of `told`; one that holds some answers only takes the place of those, if the client's version is the same."""
+def merged(results: Results, reported: Results) -> Results:
+    """`results` with the columns of `reported`; a column with some answers replaces only those, if the client version is the same."""
     out = dict(results)
-    for name, column in told.items():
+    for name, column in reported.items():
         old = out.get(name, {})
         asked = [f.id for f in asked_of(name == "spark")]
         answers = column.get("answers", {})
@@ -47,7 +52,7 @@ def merged(results: Results, told: Results) -> Results:
             out[name] = column
             continue
         if old.get("version") != column["version"]:
-            raise ValueError(f"{name} was {old.get('version')}, is {column['version']}: ask it everything")
+            raise ValueError(f"{name} was {old.get('version')}, is {column['version']}: test all features")
         later = {} if column["date"] == old["date"] else {"date": column["date"]}
         every = {**old["answers"], **{f: {**a, **later} for f, a in answers.items()}}
         out[name] = {**old, "answers": {f: every[f] for f in asked if f in every}}
@@ -60,14 +65,14 @@ def _table(results: Results, features: list[Feature]) -> list[str]:
         return []
     out = [f"| | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
     for f in features:
-        given = [results[n]["answers"].get(f.id, {"answer": "not asked"})["answer"] for n in names]
+        given = [results[n]["answers"].get(f.id, {"answer": "not tested"})["answer"] for n in names]
         cells = [{"yes": "yes", "no": "**no**", "none": "–"}.get(a, a) for a in given]
         out.append(f"| {f.title} | {' | '.join(cells)} |")
     return [*out, ""]
 
 
 def render(results: Results, notes: str) -> str:
-    out = [HEAD, "| client | version | asked on | yes | no | – |", "|---|---|---|---|---|---|"]
+    out = [HEAD, "| client | version | tested on | yes | no | – |", "|---|---|---|---|---|---|"]
     for name, column in results.items():
         if "absent" in column:
             out.append(f"| {name} | absent: {column['absent']} | {column['date']} | | | |")
@@ -81,10 +86,12 @@ def render(results: Results, notes: str) -> str:
     out += ["", "## Features", "", *_table(results, [f for f in FEATURES if not f.spark])]
     out += ["## Spark", "", *_table(results, [f for f in FEATURES if f.spark])]
     noes = [
-        f"- {name}, {f.title}: {column['answers'].get(f.id, {'why': 'not asked yet'})['why']}"
-        for name, column in results.items() if "answers" in column for f in asked_of(name == "spark")
+        f"- {name}, {f.title}: {column['answers'].get(f.id, {'why': 'not tested yet'})['why']}"
+        for name, column in results.items()
+        if "answers" in column
+        for f in asked_of(name == "spark")
         if column["answers"].get(f.id, {"answer": "no"})["answer"] == "no"
-    ]  # fmt: skip
-    out += ["## What was not done", "", *(noes or ["Nothing."]), "", notes.strip(), "", "## What a yes has shown", ""]
-    out += ["| feature | a yes means |", "|---|---|", *(f"| {f.title} | {f.shown} |" for f in FEATURES), ""]
+    ]
+    out += ["## Failed tests", "", *(noes or ["Nothing."]), "", notes.strip(), "", "## What a yes means", ""]
+    out += ["| feature | yes means |", "|---|---|", *(f"| {f.title} | {f.shown} |" for f in FEATURES), ""]
     return "\n".join(out)

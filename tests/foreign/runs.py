@@ -1,4 +1,4 @@
-"""One cluster, and one program at a time that is asked features. Laws: a program that hangs or dies answers no for the feature it was at, and is started
+"""Runs one program at a time against one cluster, and reads its results. Invariants: a program that hangs or dies answers no for the feature it was at, and is started
 again for the rest; what the log must show is read from the disks after a yes. Called by `__main__`."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KILL_AFTER = 100
 PASSWORD = "correct horse"
 
 
-class House(LocalCluster):
+class DevCluster(LocalCluster):
     """Three brokers with an authoriser: PLAINTEXT (everything allowed), SASL_SSL and SSL with certificates on both sides, where alice may do everything and
     bob nothing. Who alice is at the last a rule says: her certificate's whole name may do nothing."""
 
@@ -65,7 +65,7 @@ class House(LocalCluster):
                 "transaction.version": "2",
             }
 
-    def __enter__(self) -> House:
+    def __enter__(self) -> DevCluster:
         super().__enter__()
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         for user in ("alice", "bob"):
@@ -81,7 +81,7 @@ class House(LocalCluster):
         self.issuer.close()
 
     def environment(self, prefix: str) -> dict[str, str]:
-        """What programs are told. `SCENE_ALICE` and `SCENE_BOB` are PEM files with key and certificate; beside them lie a .key and a .crt with one each."""
+        """Environment of the programs. `SCENE_ALICE` and `SCENE_BOB` are PEM files with key and certificate, beside a .key and a .crt file."""
         return {
             "SCENE_BOOTSTRAP": self.bootstrap,
             "SCENE_SECURED": ",".join(f"127.0.0.1:{p}" for p in self.secured.values()),
@@ -100,9 +100,10 @@ class House(LocalCluster):
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         wanted = [
             (f, prefix + f.id + ending, filled)
-            for f in features if f.partitions
+            for f in features
+            if f.partitions
             for ending, filled in (("", True), *((x, True) for x in f.also), *((x, False) for x in f.empty))
-        ]  # fmt: skip
+        ]
         new = [
             NewTopic(name, f.partitions, 3, config={**f.configs, **({"retention.ms": "-1"} if f.filled else {})})
             for f, name, _ in wanted
@@ -141,11 +142,11 @@ Answer = dict[str, str]
 """`answer` (yes, no, none: the client has no such thing) and, unless yes, `why`."""
 
 
-def shown(house: House, feature: Feature, topic: str, acked: Sequence[str]) -> str:
+def shown(devcluster: DevCluster, feature: Feature, topic: str, acked: Sequence[str]) -> str:
     """What the log does not show although the program said yes; empty when all is well."""
     if not feature.partitions:
         return ""
-    segments = house.data(topic)
+    segments = devcluster.data(topic)
     batches = [h for segment in segments for _, h in records.batches(memoryview(segment)) if not h.is_control]
     if feature.codec >= 0 and {h.compression for h in batches} != {feature.codec}:
         return f"the log holds compressions {sorted({h.compression for h in batches})}, not {feature.codec}"
@@ -175,9 +176,14 @@ class Program:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         self._log = open(log, "ab")  # noqa: SIM115
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=self._log, stdin=subprocess.DEVNULL, cwd=ROOT, start_new_session=True,
+            command,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            stdin=subprocess.DEVNULL,
+            cwd=ROOT,
+            start_new_session=True,
             env={**os.environ, **environment},
-        )  # fmt: skip
+        )
         self.lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -198,7 +204,7 @@ class Program:
 
 
 def ask(
-    house: House,
+    devcluster: DevCluster,
     name: str,
     command: Sequence[str],
     environment: Mapping[str, str],
@@ -207,22 +213,27 @@ def ask(
 ) -> dict[str, Answer]:
     """Feature id -> answer. `name` names the topics, too."""
     prefix = f"{name}."
-    house.furnish(prefix, features)
+    devcluster.furnish(prefix, features)
     answers: dict[str, Answer] = {}
-    environment = {**environment, **house.environment(prefix)}
+    environment = {**environment, **devcluster.environment(prefix)}
     while rest := [f for f in features if f.id not in answers]:
-        program = Program([*command, *(f.id for f in rest)], environment, house.folder / f"{name}.log")
-        house.programs.append(program.process)
+        program = Program([*command, *(f.id for f in rest)], environment, devcluster.folder / f"{name}.log")
+        devcluster.programs.append(program.process)
         try:
-            _listen(house, program, prefix, {f.id: f for f in rest}, answers, say)
+            _listen(devcluster, program, prefix, {f.id: f for f in rest}, answers, say)
         finally:
             program.end()
-        scene.healed(house)
+        scene.healed(devcluster)
     return answers
 
 
 def _listen(
-    house: House, program: Program, prefix: str, features: Mapping[str, Feature], answers: dict[str, Answer], say: Any
+    devcluster: DevCluster,
+    program: Program,
+    prefix: str,
+    features: Mapping[str, Feature],
+    answers: dict[str, Answer],
+    say: Any,
 ) -> None:
     """Read a program's lines until it ends or has to be ended; at least one answer more than before."""
     at, acked = next(iter(features)), []
@@ -247,11 +258,11 @@ def _listen(
         elif word == "acked":
             acked.append(rest)
             if len(acked) == KILL_AFTER and features[at].kill:
-                house.kill(f"broker-{house.leader(prefix + at)}")
+                devcluster.kill(f"broker-{devcluster.leader(prefix + at)}")
         elif word in ("yes", "no", "none") and rest.partition(" ")[0] == at:
             if features[at].kill:
-                scene.healed(house)
+                scene.healed(devcluster)
             why = rest.partition(" ")[2]
             if word == "yes":
-                why = shown(house, features[at], prefix + at, acked)
+                why = shown(devcluster, features[at], prefix + at, acked)
             answered("no" if why and word == "yes" else word, why)

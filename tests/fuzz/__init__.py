@@ -1,4 +1,4 @@
-"""Bytes from strangers and from clients, at the doors of a whole broker in this process.
+"""Arbitrary and plausible bytes on the listeners of a complete broker in this process.
 
-Law: a talk is made of given bytes alone, so that it can be held again. Called by `make fuzz` and by the tests of what it has found.
+Invariant: a talk (the bytes of one test) depends only on its input bytes, so that it can be repeated.
 """

@@ -1,6 +1,6 @@
-"""`python -m tests.fuzz --minutes 60`: talks until the time is up. With atheris (pip install atheris) by coverage, else by seed.
+"""`python -m tests.fuzz --minutes 60`: runs talks until the time is up. With atheris (pip install atheris) guided by coverage, else by seed.
 
-Exit status 1 when something was found; it lies in `build/fuzz/found`, and a talk worth keeping goes to tests/fuzz/cases.
+Exit status 1 if a problem was found. It is written to `build/fuzz/found`; a talk worth keeping goes to tests/fuzz/cases.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 DATA_BYTES = (30, 120, 400, 1_500)
 SEEDS = 200
-"""Talks that an empty corpus begins with."""
+"""Initial talks of an empty corpus."""
 
 
 def by_chance(run: object, seed: int, seconds: float) -> None:
@@ -26,7 +26,7 @@ def by_chance(run: object, seed: int, seconds: float) -> None:
 
 
 def by_coverage(work: Path, found: Path, seed: int, seconds: float) -> None:
-    """Does not come back: libFuzzer ends the process."""
+    """Does not return: libFuzzer ends the process."""
     import atheris
 
     with atheris.instrument_imports(include=["brokerd"]):
@@ -39,9 +39,16 @@ def by_coverage(work: Path, found: Path, seed: int, seconds: float) -> None:
         for n in range(SEEDS):
             (corpus / f"seed-{n}").write_bytes(rng.randbytes(rng.choice(DATA_BYTES)))
     arguments = [
-        sys.argv[0], f"-max_total_time={int(seconds)}", f"-max_len={DATA_BYTES[-1]}", "-rss_limit_mb=0", "-timeout=600", f"-seed={seed}",
-        "-len_control=0", "-print_final_stats=1", str(corpus),
-    ]  # fmt: skip
+        sys.argv[0],
+        f"-max_total_time={int(seconds)}",
+        f"-max_len={DATA_BYTES[-1]}",
+        "-rss_limit_mb=0",
+        "-timeout=600",
+        f"-seed={seed}",
+        "-len_control=0",
+        "-print_final_stats=1",
+        str(corpus),
+    ]
     atheris.Setup(arguments, run.one)
     atheris.Fuzz()
 

@@ -1,4 +1,4 @@
-"""Chance that is read from bytes: the same bytes, the same choices. Engines that change bytes change choices with them."""
+"""Random choices that are read from bytes: the same bytes give the same choices. An engine that mutates bytes mutates the choices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import zlib
 
 
 class Choices(random.Random):
-    """`random.Random` over given bytes; when they are used up, over a generator seeded by them."""
+    """`random.Random` over the given bytes. After their end it uses a generator seeded by them."""
 
     def __new__(cls, data: bytes) -> Choices:
         return super().__new__(cls)

@@ -1,4 +1,4 @@
-"""Holding a talk: every step at the broker's doors, and what it has cost. Called by the run and by the tests of the kept talks."""
+"""Runs a talk: every step on the broker's listeners, and its cost."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from tests.fuzz.stage import Stage
 from tests.fuzz.talks import Step, strangers_only
 
 CPU_SECONDS_MAX = 4.0
-"""Of one talk, the clients' ends included. Most take some milliseconds."""
+"""CPU limit of one talk, including the clients' ends. Most take some milliseconds."""
 STRANGERS_CPU_SECONDS_MAX = 1.0
+TOO_MUCH_TIME = "too much time"
 PEAK_BYTES_MAX = 640 << 20
-"""Above what the process had before: two unpacked batches of the size that a broker takes at most, and their copies."""
+"""Limit above the memory before the talk: two decompressed batches of the maximum size, and their copies."""
 STRANGERS_PEAK_BYTES_MAX = 24 << 20
 TURNS_MAX = 400
-"""Until nothing moves any more."""
+"""Runs the broker until nothing changes any more."""
 
 
 @dataclass
 class Held:
-    """What came of it. `problems`: where a law was broken, each with a name by which the same is known again."""
+    """The result of a talk. `problems`: the broken rules, each with a name that identifies the same problem."""
 
     cpu_s: float = 0.0
     peak_bytes: int = 0
@@ -35,11 +36,11 @@ class Held:
 
 
 class Line:
-    """A client's end, sealed or not."""
+    """A client's end, with or without TLS."""
 
-    def __init__(self, stage: Stage, door: str, context: ssl.SSLContext | None) -> None:
+    def __init__(self, stage: Stage, protocol: str, context: ssl.SSLContext | None) -> None:
         self.stage = stage
-        self.sock, self.connection = stage.connect(door)
+        self.sock, self.connection = stage.connect(protocol)
         self.answered = 0
         self._tls: ssl.SSLObject | None = None
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -77,7 +78,7 @@ class Line:
         self.put(bytes(sealed))
 
     def put(self, data: bytes) -> None:
-        """On the wire, while the broker takes it."""
+        """Sends the bytes while the broker reads them."""
         view = memoryview(data)
         for _ in range(TURNS_MAX):
             if not view or self.connection.closed:
@@ -91,7 +92,7 @@ class Line:
                 return
 
     def hear(self) -> bool:
-        """True when something came."""
+        """True if bytes arrived."""
         got = False
         while True:
             try:
@@ -144,12 +145,12 @@ def hold(stage: Stage, steps: list[Step], context: ssl.SSLContext) -> Held:
 
     for step in steps:
         match step:
-            case ["open", door]:
-                guarded(lambda: lines.append(Line(stage, door, context if door.endswith("SSL") else None)))
-            case ["open raw", door]:
-                guarded(lambda: lines.append(Line(stage, door, None)))
+            case ["open", protocol]:
+                guarded(lambda: lines.append(Line(stage, protocol, context if protocol.endswith("SSL") else None)))
+            case ["open raw", protocol]:
+                guarded(lambda: lines.append(Line(stage, protocol, None)))
             case ["send" | "raw", line, data]:
-                # Before a handshake of its own a line has no seal: raw and sent are the same.
+                # Before its own handshake a connection is not encrypted: `raw` and `send` are the same.
                 guarded(lambda: lines[line].send(bytes.fromhex(data)))
                 guarded(stage.turn)
             case ["damaged", line, data, position, xor]:
@@ -157,14 +158,14 @@ def hold(stage: Stage, steps: list[Step], context: ssl.SSLContext) -> Held:
                 guarded(stage.turn)
             case ["time", ms]:
                 guarded(settle)
-                # In pieces: a second of standing still would be a fault of its own.
+                # In pieces: a second without progress would be a problem of its own.
                 for _ in range(min(40, max(1, ms // 100))):
                     guarded(lambda: stage.pass_time(max(10, ms // 40)))
             case ["close", line]:
                 guarded(settle)
                 lines[line].close()
     guarded(settle)
-    for _ in range(12):  # a refusal of SASL comes 100 ms late
+    for _ in range(12):  # a SASL failure is sent 100 ms late
         guarded(lambda: stage.pass_time(20))
     guarded(settle)
     for x in lines:
@@ -178,20 +179,20 @@ def hold(stage: Stage, steps: list[Step], context: ssl.SSLContext) -> Held:
         error = record.exc_info[1] if record.exc_info else None
         held.problems[_name(error) if error is not None else f"logged: {record.msg[:80]}"] = text
     if stage.broker.dispatch.failures != failures and not held.problems:
-        held.problems["a failure without a word"] = ""
+        held.problems["a failure without a log line"] = ""
     if stage.connections:
         held.problems["a connection outlives its client"] = f"{stage.connections} left"
         for listener in stage.outside.listeners:
             listener.close()
     if held.cpu_s > (STRANGERS_CPU_SECONDS_MAX if strange else CPU_SECONDS_MAX):
-        held.problems["too much time"] = f"{held.cpu_s:.1f} s of CPU, strangers only: {strange}"
+        held.problems[TOO_MUCH_TIME] = f"{held.cpu_s:.1f} s of CPU, strangers only: {strange}"
     if held.peak_bytes > (STRANGERS_PEAK_BYTES_MAX if strange else PEAK_BYTES_MAX):
         held.problems["too much memory"] = f"{held.peak_bytes >> 20} MiB, strangers only: {strange}"
     return held
 
 
 def _name(error: BaseException) -> str:
-    """The same fault has the same name: its kind and where it came out of our code."""
+    """The same fault has the same name: its kind and the innermost function of the project."""
     ours = [
         f
         for f in traceback.extract_tb(error.__traceback__)
@@ -202,7 +203,7 @@ def _name(error: BaseException) -> str:
 
 
 def _reset_peak() -> int:
-    """Resident bytes now; the kernel's mark of the highest begins anew here."""
+    """Returns the resident bytes and resets the kernel's peak value."""
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
     return _peak()

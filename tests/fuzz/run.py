@@ -1,4 +1,4 @@
-"""The long run: talks one after the other, what they found, and how many there were. Called by `__main__` with talks' bytes from an engine."""
+"""The long run: one talk after another, the problems found, and statistics."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import json
 import struct
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
+from brokerd.cluster.model import TopicPartition
 from brokerd.wire import framing
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.records import Record, build
-from tests.fuzz.holding import Held, Line, hold
+from tests.fuzz.holding import TOO_MUCH_TIME, Held, Line, hold
+from tests.fuzz.reader import clients_logs, unreadable
 from tests.fuzz.stage import Stage, client_context, make_pki
 from tests.fuzz.talks import Step, frame, strangers_only, talk_of
 
@@ -35,11 +38,18 @@ class Run:
         self.strange_cpu_s_max = 0.0
         self.rss: list[int] = []
         self.problems: Counter[str] = Counter()
+        self.slow_once = 0
+        """Talks that took too much CPU one time, and not when they were repeated at once: the machine was slow, not the broker."""
         self.began, self._written = time.time(), 0.0
 
     def one(self, data: bytes) -> None:
         steps = talk_of(data)
+        ends = self._ends()
         held = hold(self.stage, steps, self._context)
+        if TOO_MUCH_TIME in held.problems and TOO_MUCH_TIME not in hold(self.stage, steps, self._context).problems:
+            self.slow_once += 1
+            del held.problems[TOO_MUCH_TIME]
+        held.problems.update(self._unreadable(ends))
         self._count(steps, held)
         if self.talks % PROBE_EVERY == 0 and (trouble := self._unwell()) is not None:
             held.problems["the broker no longer serves"] = trouble
@@ -48,11 +58,21 @@ class Run:
             if self.problems[name] <= KEPT_PER_PROBLEM:
                 self._keep(name, text, steps)
         if held.problems or self.talks % TALKS_PER_STAGE == 0:
-            self.anew()
+            self.again()
         if time.time() - self._written > 5:
             self.write()
 
-    def anew(self) -> None:
+    def _ends(self) -> dict[TopicPartition, int]:
+        return {r.tp: r.log.end_offset for r in clients_logs(self.stage.broker)}
+
+    def _unreadable(self, ends: Mapping[TopicPartition, int]) -> dict[str, str]:
+        """Batches written since `ends` that no consumer could read."""
+        for replica in clients_logs(self.stage.broker):
+            if (why := unreadable(replica, ends.get(replica.tp, 0))) is not None:
+                return {"accepted and unreadable": f"{replica.tp}: {why}"}
+        return {}
+
+    def again(self) -> None:
         self.stage.close()
         self.stage = Stage(self._pki)
         self.stages += 1
@@ -72,7 +92,7 @@ class Run:
             self.strange_peak_max = max(self.strange_peak_max, held.peak_bytes)
 
     def _unwell(self) -> str | None:
-        """What is wrong with the service for a client that does nothing wrong; None: nothing."""
+        """Why the broker no longer serves a correct client; None if it does."""
         client = Line(self.stage, "PLAINTEXT", None)
         r = m.ProduceRequest
         data = build([Record(0, 1, b"k", b"well")])
@@ -93,26 +113,26 @@ class Run:
             return "a produce request is not answered"
         client.close()
         self.stage.turn(3)
-        told = framing.decode_response(ApiKey.PRODUCE, 9, memoryview(answer[4:]))[1]
-        code = told.responses[0].partition_responses[0].error_code
+        reported = framing.decode_response(ApiKey.PRODUCE, 9, memoryview(answer[4:]))[1]
+        code = reported.responses[0].partition_responses[0].error_code
         return None if code == 0 else f"a produce request is answered with {code}"
 
     def _keep(self, name: str, text: str, steps: list[Step]) -> None:
         steps = self._smaller(name, steps)
         slug = "".join(c if c.isalnum() else "-" for c in name)[:60].strip("-")
         path = self._found / f"{slug}-{self.problems[name]}.json"
-        path.write_text(json.dumps({"problem": name, "told": text[-4_000:], "steps": steps}, indent=1))
+        path.write_text(json.dumps({"problem": name, "report": text[-4_000:], "steps": steps}, indent=1))
         print(f"found: {name} ({path.name})\n{text[-1_500:]}", flush=True)
 
     def _smaller(self, name: str, steps: list[Step]) -> list[Step]:
-        """Without the steps that it does not take; each try on a stage of its own."""
+        """Removes the steps that the problem does not need; each attempt uses its own stage."""
 
         def still(fewer: list[Step]) -> bool:
-            self.anew()
+            self.again()
             return name in hold(self.stage, fewer, self._context).problems
 
         if not still(steps):
-            return steps  # it takes what was there before
+            return steps  # the problem needs earlier talks
         at, tries = len(steps) - 1, 0
         while at >= 0 and tries < SHRINK_TRIES:
             if not steps[at][0].startswith("open"):
@@ -125,14 +145,28 @@ class Run:
 
     def write(self) -> None:
         self._written = time.time()
-        self._stats.write_text(json.dumps({
-            "seconds": round(time.time() - self.began), "talks": self.talks, "of strangers only": self.strange, "steps": self.steps,
-            "bytes sent": self.sent, "bytes answered": self.answered, "stages": self.stages,
-            "CPU s per talk": round(self.cpu_s / max(1, self.talks), 5), "CPU s of the longest": round(self.cpu_s_max, 2),
-            "CPU s of the longest, strangers": round(self.strange_cpu_s_max, 2), "MiB of the largest": self.peak_max >> 20,
-            "KiB of the largest, strangers": self.strange_peak_max >> 10,
-            "MiB resident at each tenth new stage": [r >> 20 for r in self.rss[::10]], "problems": self.problems,
-        }, indent=1))  # fmt: skip
+        self._stats.write_text(
+            json.dumps(
+                {
+                    "seconds": round(time.time() - self.began),
+                    "talks": self.talks,
+                    "of strangers only": self.strange,
+                    "steps": self.steps,
+                    "bytes sent": self.sent,
+                    "bytes answered": self.answered,
+                    "stages": self.stages,
+                    "CPU s per talk": round(self.cpu_s / max(1, self.talks), 5),
+                    "CPU s of the longest": round(self.cpu_s_max, 2),
+                    "CPU s of the longest, strangers": round(self.strange_cpu_s_max, 2),
+                    "MiB of the largest": self.peak_max >> 20,
+                    "KiB of the largest, strangers": self.strange_peak_max >> 10,
+                    "MiB resident at each tenth new stage": [r >> 20 for r in self.rss[::10]],
+                    "slow one time, not when repeated": self.slow_once,
+                    "problems": self.problems,
+                },
+                indent=1,
+            )
+        )
 
 
 def _resident() -> int:

@@ -1,7 +1,7 @@
-"""A whole broker in this process, as it ships: real listeners' connections, TLS, dispatch, logs on a disk; ZooKeeper and the controller are
-the simulation's. Time is the stage's: a second passes when it is told to.
+"""A complete broker in this process: real connections of its listeners, TLS, dispatch, logs on a disk. ZooKeeper and the controller are those of the
+simulation. The stage controls the time: a second passes only on request.
 
-Not real: the accepting of connections (they come by socket pairs) and the other threads (their work is done on the loop's turn).
+Not real: accepting connections (they are socket pairs) and the other threads (their jobs run in the event loop).
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 import brokerd.net.loop
-from brokerd.access import scram
-from brokerd.broker import Broker
 from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.cluster.model import INTERNAL_TOPICS, Now
-from brokerd.cluster.znodes import ForwardedRequest
-from brokerd.config import BrokerConfig
+from brokerd.cluster.requests import AlterAccess, AlterBrokerConfigs, CreateTopics, ForwardedRequest
+from brokerd.config.broker import BrokerConfig
+from brokerd.environment import Environment
 from brokerd.net.connection import Connection
 from brokerd.net.listener import Listener
 from brokerd.net.loop import Loop
-from brokerd.outside import Outside
+from brokerd.runtime.broker import BrokerServer
+from brokerd.security import scram
 from brokerd.storage.disk import OsDisk
+from brokerd.storage.warming import Warming
 from controlplane.controller.events import DesiredAccess, DesiredFailed, DesiredRead, DesiredTopic
 from controlplane.controller.runner import TICK_MS, Controller
 from tests.cluster.local import NoProbes, Rows
@@ -43,13 +44,17 @@ from tests.simulation.ensemble import Ensemble
 from tests.simulation.store import SimStore
 from tests.simulation.world import MS, WALL_MS, Event, Node, World
 
-DOORS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 USER, PASSWORD = "alice", "the truth"
-TOPICS = {"plain": {}, "compacted": {"cleanup.policy": "compact"}, "stamped": {"message.timestamp.type": "LogAppendTime"},
-          "packed": {"compression.type": "zstd"}}  # fmt: skip
+TOPICS = {
+    "plain": {},
+    "compacted": {"cleanup.policy": "compact"},
+    "stamped": {"message.timestamp.type": "LogAppendTime"},
+    "packed": {"compression.type": "zstd"},
+}
 PARTITIONS = 2
 TOPICS_MAX = 12
-"""Beyond these a talk's wish for another topic is refused: what one talk leaves behind must not slow the next ten thousand."""
+"""Limit of topics: above it a talk's request for another topic is refused, so that one talk does not slow the next ten thousand."""
 
 
 class Clock:
@@ -60,12 +65,14 @@ class Clock:
 
 
 class Turns:
-    """The other threads' work, done in the loop's next turn."""
+    """Runs the jobs of the other threads in the next iteration of the event loop."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop, self._fd = loop, os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
-    def submit(self, run: Callable[[], object], done: Callable[[BaseException | None], None], *, urgent: bool = False) -> None:  # fmt: skip
+    def submit(
+        self, run: Callable[[], object], done: Callable[[BaseException | None], None], *, urgent: bool = False
+    ) -> None:
         def finish(now: Now) -> None:
             error: BaseException | None = None
             try:
@@ -79,6 +86,9 @@ class Turns:
     def background(self, run: Callable[[], None]) -> None:
         self.submit(run, lambda error: None)
 
+    def lane(self, name: str, threads: int) -> Turns:
+        return self
+
     def fileno(self) -> int:
         return self._fd
 
@@ -89,13 +99,14 @@ class Turns:
         os.close(self._fd)
 
 
-class StageOutside(Outside):
-    """What a broker touches, with its listeners kept at hand."""
+class StageOutside(Environment):
+    """The broker's environment. Keeps its listeners for `connect`."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
-        self.jobs = Turns(loop)  # type: ignore[assignment]
+        self.jobs, self.decompression_jobs = Turns(loop), Turns(loop)  # type: ignore[assignment]
         self.disk = OsDisk(self.jobs.background)
+        self.warming = Warming(self.jobs)  # type: ignore[arg-type]
         self._locks = []
         self.listeners: list[Listener] = []
 
@@ -105,7 +116,7 @@ class StageOutside(Outside):
 
 
 class StageStore(SimStore):
-    """With a descriptor that nothing ever writes: the world hands its news over by itself."""
+    """Has a descriptor that is never readable: the world delivers its events itself."""
 
     def fileno(self) -> int:
         return self.quiet
@@ -113,8 +124,8 @@ class StageStore(SimStore):
     quiet = -1
 
 
-class BrokerSeat(Node):
-    """The simulated ensemble's view of the real loop."""
+class BrokerNode(Node):
+    """The node of the real event loop in the simulated ensemble."""
 
     def __init__(self, world: World, loop: Loop) -> None:
         super().__init__(world, "broker-1")
@@ -124,14 +135,18 @@ class BrokerSeat(Node):
         event()
 
 
-class ControllerSeat(Node):
+class ControllerNode(Node):
     def __init__(self, world: World, ensemble: Ensemble, rows: Rows) -> None:
         super().__init__(world, "controller-1")
         rng = world.rng
         self.controller = Controller(
-            SimStore(ensemble, self, 3_000, wake=self.turn), self.name, rows, clock=self.clock,
-            draw=lambda: f"{rng.getrandbits(128):032x}", probes=NoProbes(),
-        )  # fmt: skip
+            SimStore(ensemble, self, 3_000, wake=self.turn),
+            self.name,
+            rows,
+            clock=self.clock,
+            draw=lambda: f"{rng.getrandbits(128):032x}",
+            probes=NoProbes(),
+        )
         self._tick()
 
     def turn(self) -> None:
@@ -143,19 +158,19 @@ class ControllerSeat(Node):
 
 
 class StageRows(Rows):
-    """The database: topics, up to a number, and what is asked of access; it refuses the rest, as a database that cannot be reached does."""
+    """The database: topics, up to a number, and ACLs. Other requests fail as with an unreachable database."""
 
     def write(self, request: ForwardedRequest) -> None:
-        topics = request.payload.get("topics", [])
-        made = request.kind == "create_topics" and len(self.topics) + len(topics) <= TOPICS_MAX
-        if made or request.kind in ("alter_access", "alter_broker_configs"):
+        payload = request.payload
+        made = isinstance(payload, CreateTopics) and len(self.topics) + len(payload.items) <= TOPICS_MAX
+        if made or isinstance(payload, AlterAccess | AlterBrokerConfigs):
             super().write(request)
             return
         self._post(DesiredFailed(request.request_id, 41, "no database on this stage"))
 
 
 class Faults(logging.Handler):
-    """What the broker itself says has gone wrong."""
+    """Collects errors that the broker logs."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -166,7 +181,7 @@ class Faults(logging.Handler):
 
 
 class Stage:
-    """`connect(door)` gives a client's end; `turn` lets the broker see what was sent."""
+    """`connect(listener)` returns a client's end; `turn` lets the broker read what was sent."""
 
     def __init__(self, pki: Path) -> None:
         self.clock = Clock()
@@ -179,27 +194,36 @@ class Stage:
         self.faults = Faults()
         logging.getLogger().addHandler(self.faults)
         topics = {name: {"cleanup.policy": "compact"} for name in sorted(INTERNAL_TOPICS)} | TOPICS
-        self.rows = StageRows([
-            DesiredTopic(UUID(int=n), name, 1, False, PARTITIONS, 1, configs)
-            for n, (name, configs) in enumerate(topics.items(), 1)
-        ])  # fmt: skip
+        self.rows = StageRows(
+            [
+                DesiredTopic(UUID(int=n), name, 1, False, PARTITIONS, 1, configs)
+                for n, (name, configs) in enumerate(topics.items(), 1)
+            ]
+        )
         given = {
-            "broker.id": "1", "log.dirs": str(self.folder), "zookeeper.session.timeout.ms": "6000",
-            "listeners": ",".join(f"{d}://127.0.0.1:0" for d in DOORS), "inter.broker.listener.name": "PLAINTEXT",
-            "ssl.keystore.location": str(pki / "broker.pem"), "ssl.truststore.location": str(pki / "ca.pem"),
-            "ssl.client.auth": "requested", "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+            "broker.id": "1",
+            "log.dirs": str(self.folder),
+            "zookeeper.session.timeout.ms": "6000",
+            "listeners": ",".join(f"{d}://127.0.0.1:0" for d in PROTOCOLS),
+            "inter.broker.listener.name": "PLAINTEXT",
+            "ssl.keystore.location": str(pki / "broker.pem"),
+            "ssl.truststore.location": str(pki / "ca.pem"),
+            "ssl.client.auth": "requested",
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
             "sasl.oauthbearer.jwks.endpoint.url": (pki / "keys.json").as_uri(),
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "allow.everyone.if.no.acl.found": "true", "log.retention.check.interval.ms": "60000",
-            "socket.request.max.bytes": str(8 << 20), "super.users": "User:ANONYMOUS",
-        }  # fmt: skip
-        self.seat = BrokerSeat(self.world, self.loop)
-        self.broker = Broker(
+            "allow.everyone.if.no.acl.found": "true",
+            "log.retention.check.interval.ms": "60000",
+            "socket.request.max.bytes": str(8 << 20),
+            "super.users": "User:ANONYMOUS",
+        }
+        self.isr_member = BrokerNode(self.world, self.loop)
+        self.broker = BrokerServer(
             BrokerConfig.parse(given, BROKER_SYNONYMS.__contains__),
             self._store,
             self.outside,
         )
-        self.controller = ControllerSeat(self.world, self.ensemble, self.rows)
+        self.controller = ControllerNode(self.world, self.ensemble, self.rows)
         led = (len(TOPICS) + len(INTERNAL_TOPICS)) * PARTITIONS
         for _ in range(600):
             self.pass_time(20)
@@ -216,13 +240,13 @@ class Stage:
         gc.collect()
 
     def _store(self) -> StageStore:
-        store = StageStore(self.ensemble, self.seat, 6_000)
+        store = StageStore(self.ensemble, self.isr_member, 6_000)
         store.quiet = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         return store
 
     def turn(self, times: int = 1) -> None:
         for _ in range(times):
-            self.loop.call_later(0, lambda now: None)  # no turn waits for what may not come
+            self.loop.call_later(0, lambda now: None)  # no iteration waits for events that may never arrive
             self.loop.turn()
 
     def pass_time(self, ms: int) -> None:
@@ -230,11 +254,11 @@ class Stage:
         self.world.run(self.clock.ms * MS)
         self.turn(2)
 
-    def connect(self, door: str) -> tuple[socket.socket, Connection]:
+    def connect(self, protocol: str) -> tuple[socket.socket, Connection]:
         client, server = socket.socketpair()
         client.setblocking(False)
         server.setblocking(False)
-        listener = self.outside.listeners[DOORS.index(door)]
+        listener = self.outside.listeners[PROTOCOLS.index(protocol)]
         assert listener._admission.problem("10.0.0.9", self.loop.now.mono_ms) is None
         fd = server.fileno()
         listener._begin(server, "10.0.0.9:5")
@@ -261,7 +285,7 @@ class Stage:
 
 
 def make_pki(folder: Path) -> Path:
-    """Certificates for as many stages as one likes."""
+    """Certificates for any number of stages."""
     Authority(folder).issue("broker")
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048).public_key()
     jwk = {**json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key)), "kid": "one", "alg": "RS256"}

@@ -1,6 +1,6 @@
-"""Talks out of bytes: what a stranger or a client might send, by which door, how cut and how damaged.
+"""Builds talks from bytes: what an unauthenticated peer or a client might send, on which listener, split and damaged in which way.
 
-A talk is a list of steps; it names its bytes, so that it can be kept and held again whatever becomes of the generators.
+A talk is a list of steps with their bytes, so that it can be repeated after a change of the generators.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from brokerd.wire.apis import APIS, ApiKey
 from brokerd.wire.compression import compress, decompress
 from brokerd.wire.schema import FieldSpec
 from tests.fuzz.choices import Choices
-from tests.fuzz.stage import DOORS, PARTITIONS, PASSWORD, TOPICS, USER
+from tests.fuzz.stage import PARTITIONS, PASSWORD, PROTOCOLS, TOPICS, USER
 from tests.protocol.generate import Generator
 
 Step = list[Any]
-"""["open", door], ["send", line, hex] (sealed on the way, by a door with TLS), ["raw", line, hex] (as it is), ["damaged", line, hex, position, xor]
-(sealed, then one byte changed), ["time", ms], ["close", line]. Lines count from 0 as they are opened."""
+"""["open", listener], ["send", line, hex] (encrypted on a TLS listener), ["raw", line, hex] (not encrypted), ["damaged", line, hex, position, xor]
+(encrypted, then one byte changed), ["time", ms], ["close", line]. Lines are numbered from 0 in the order of their opening.
+"""
 
 STEPS_MAX = 24
 EXTREMES = (
@@ -60,16 +61,28 @@ NAMES = (*TOPICS, "__consumer_offsets", "__transaction_state", "none", "made")
 GROUPS = ("g", "h", "", "new")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 TOKENS = (
-    b"\0%b\0%b" % (USER.encode(), PASSWORD.encode()), b"\0alice\0guess", b"\0nobody\0guess", b"alice\0alice\0the truth", b"\0\0\0", b"",
-    b"n,,n=alice,r=abc", b"n,,n=nobody,r=abc", b"y,a=alice,n=alice,r=x", b"c=biws,r=abc,p=AAAA", b"p=tls-unique,,n=alice,r=x", b"\x01",
-    b"n,,\x01auth=Bearer a.b.c\x01\x01", b"n,,\x01auth=Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1In0.\x01\x01",
-    b"n,,\x01auth=Bearer eyJhbGciOiJSUzI1NiIsImtpZCI6Im9uZSJ9.eyJzdWIiOiJ1In0.AAAA\x01\x01", b"n,,n=alice,r=" + b"x" * 60_000,
-)  # fmt: skip
+    b"\0%b\0%b" % (USER.encode(), PASSWORD.encode()),
+    b"\0alice\0guess",
+    b"\0nobody\0guess",
+    b"alice\0alice\0the truth",
+    b"\0\0\0",
+    b"",
+    b"n,,n=alice,r=abc",
+    b"n,,n=nobody,r=abc",
+    b"y,a=alice,n=alice,r=x",
+    b"c=biws,r=abc,p=AAAA",
+    b"p=tls-unique,,n=alice,r=x",
+    b"\x01",
+    b"n,,\x01auth=Bearer a.b.c\x01\x01",
+    b"n,,\x01auth=Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1In0.\x01\x01",
+    b"n,,\x01auth=Bearer eyJhbGciOiJSUzI1NiIsImtpZCI6Im9uZSJ9.eyJzdWIiOiJ1In0.AAAA\x01\x01",
+    b"n,,n=alice,r=" + b"x" * 60_000,
+)
 BEFORE = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
 class Plausible(Generator):
-    """Messages that a broker takes seriously: names it knows, numbers it may meet, records that are batches."""
+    """Messages that a broker accepts: existing names, plausible numbers, records in batches."""
 
     def __init__(self, rng: Choices) -> None:
         super().__init__(0)
@@ -101,7 +114,7 @@ def frame(key: int, version: int, body: Any) -> bytes:
 
 
 def message(rng: Choices, keys: tuple[int, ...]) -> bytes:
-    """A request of any of these APIs, whole; a frame with its length."""
+    """A complete request of one of these APIs: a frame with its length."""
     key = rng.choice(keys)
     api = APIS[key]
     version = rng.randint(api.min_version, api.max_version)
@@ -109,17 +122,22 @@ def message(rng: Choices, keys: tuple[int, ...]) -> bytes:
 
 
 def produce(rng: Choices) -> bytes:
-    """A produce request that is well-formed up to its batches."""
+    """A produce request that is well-formed except for its batches."""
     r = m.ProduceRequest
     partitions = [
-        r.PartitionProduceData(index=rng.randrange(PARTITIONS + 1), records=batches(rng)) for _ in range(rng.randint(1, 3))
-    ]  # fmt: skip
-    body = r(acks=rng.choice((1, -1, 0)), timeout_ms=1_000, topic_data=[r.TopicProduceData(name=rng.choice(NAMES), partition_data=partitions)])  # fmt: skip
+        r.PartitionProduceData(index=rng.randrange(PARTITIONS + 1), records=batches(rng))
+        for _ in range(rng.randint(1, 3))
+    ]
+    body = r(
+        acks=rng.choice((1, -1, 0)),
+        timeout_ms=1_000,
+        topic_data=[r.TopicProduceData(name=rng.choice(NAMES), partition_data=partitions)],
+    )
     return frame(ApiKey.PRODUCE, rng.randint(3, 12), body)
 
 
 def looked_up(rng: Choices) -> bytes:
-    """By time: a broker must look into batches for the answer."""
+    """A lookup by time: the broker must read batches for the response."""
     r = m.ListOffsetsRequest
     asked = [
         r.ListOffsetsPartition(partition_index=i, timestamp=rng.choice((0, 1, 500, -1, -2, -3, 2**62)))
@@ -135,14 +153,14 @@ TINY = bytes.fromhex("0c000000000100")
 
 
 def bomb(kind: int, times: int, of: bytes = b"\0") -> bytes:
-    """The same again and again, packed as small as this compression can."""
+    """The same bytes repeated, compressed as small as possible."""
     if (kind, times, of) not in _bombs:
         _bombs[kind, times, of] = compress(of * times, kind)
     return _bombs[kind, times, of]
 
 
 def batches(rng: Choices) -> bytes:
-    """One batch or some, and what may be wrong with them."""
+    """One or more batches, with possible damage."""
     out = bytearray()
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         out += batch(rng)
@@ -154,23 +172,30 @@ def batch(rng: Choices) -> bytes:
     count = rng.choice((1, 1, 2, 5, 50))
     whole = [
         records.Record(
-            i, rng.choice((0, 1_000, 1_790_000_000_000, 2**62)), rng.choice((b"k", b"", None, b"k2")),
-            rng.choice((b"v" * 10, None, b"", b"x" * 2_000)), rng.choice(((), (("h", b"v"), ("", None)))),
+            i,
+            rng.choice((0, 1_000, 1_790_000_000_000, 2**62)),
+            rng.choice((b"k", b"", None, b"k2")),
+            rng.choice((b"v" * 10, None, b"", b"x" * 2_000)),
+            rng.choice(((), (("h", b"v"), ("", None)))),
         )
         for i in range(count)
-    ]  # fmt: skip
+    ]
     idempotent = rng.random() < 0.3
     built = bytearray(
         records.build(
-            whole, compression=compression, producer_id=rng.choice((0, 1, 77)) if idempotent else -1,
-            producer_epoch=0 if idempotent else -1, base_sequence=rng.choice((0, 1, 5)) if idempotent else -1,
-            transactional=rng.random() < 0.1, control=rng.random() < 0.05,
+            whole,
+            compression=compression,
+            producer_id=rng.choice((0, 1, 77)) if idempotent else -1,
+            producer_epoch=0 if idempotent else -1,
+            base_sequence=rng.choice((0, 1, 5)) if idempotent else -1,
+            transactional=rng.random() < 0.1,
+            control=rng.random() < 0.05,
         )
-    )  # fmt: skip
+    )
     what = rng.random()
     if what < 0.3:
         return bytes(built)
-    if what < 0.4:  # a bomb: what stands packed is more than it looks
+    if what < 0.4:  # a bomb: a small batch with large decompressed content
         kind, held = rng.randint(1, 4), rng.choice((1, 1_000, 200_000, 1_000_000, 2**31 - 1))
         if rng.random() < 0.5:
             payload = bomb(kind, rng.choice((1 << 20, 16 << 20, 64 << 20)))
@@ -180,8 +205,15 @@ def batch(rng: Choices) -> bytes:
         struct.pack_into(">h", built, 21, kind)
         struct.pack_into(">i", built, 57, held)
         struct.pack_into(">i", built, 23, struct.unpack_from(">i", built, 57)[0] - 1)
-    elif what < 0.6:  # the records inside are damaged, the outside is sound
-        inside = bytearray(decompress(bytes(built[records.HEADER_BYTES :]), compression) if compression else built[records.HEADER_BYTES :])  # fmt: skip
+    elif what < 0.5:  # one wrong field in a record; header and CRC are valid
+        inside = bytearray().join(mutated(rng, i) for i in range(count))
+        built = built[: records.HEADER_BYTES] + compress(bytes(inside), compression)
+    elif what < 0.6:  # damaged records; header and CRC are valid
+        inside = bytearray(
+            decompress(bytes(built[records.HEADER_BYTES :]), compression)
+            if compression
+            else built[records.HEADER_BYTES :]
+        )
         inside = bytearray(damaged(rng, bytes(inside)))
         built = built[: records.HEADER_BYTES] + compress(bytes(inside), compression)
     elif what < 0.8:  # the header
@@ -198,8 +230,42 @@ def batch(rng: Choices) -> bytes:
     return bytes(built)
 
 
+NUMBERS = (0, 1, 2, -1, -2, 63, 64, 8_191, 8_192, 1_000_000_000, 2**31 - 1, -(2**31), 2**62, 2**63 - 1, -(2**63))
+
+
+def varint(n: int) -> bytes:
+    """Zigzag encoding, as in records."""
+    out = bytearray()
+    n = (n << 1) ^ (n >> 63)
+    while n > 0x7F:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+def mutated(rng: Choices, index: int) -> bytes:
+    """One record, mostly valid, else with one wrong number."""
+    wrong = (
+        rng.choice(("length", "timestamp", "offset", "key", "value", "headers", "name", ""))
+        if rng.random() < 0.1
+        else ""
+    )
+    key, value = rng.choice((b"k", None)), rng.choice((b"v" * 20, b"v" * 20, b"x" * 200, None))
+
+    def number(name: str, right: int) -> bytes:
+        return varint(rng.choice(NUMBERS) if wrong == name else right)
+
+    body = b"\0" + number("timestamp", rng.choice((0, 0, 3))) + number("offset", index)
+    for name, content in (("key", key), ("value", value)):
+        body += number(name, -1 if content is None else len(content)) + (content or b"")
+    headers = rng.choice((0, 0, 0, 1))
+    body += number("headers", headers) + (number("name", 1) + b"h" + varint(-1)) * headers
+    return number("length", len(body)) + body
+
+
 def damaged(rng: Choices, data: bytes) -> bytes:
-    """Lengths, counts, varints, tags; cut, doubled, moved."""
+    """Damaged lengths, counts, varints or tags; truncated, duplicated or moved bytes."""
     out = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 4))):
         if not out:
@@ -227,7 +293,7 @@ def damaged(rng: Choices, data: bytes) -> bytes:
 
 
 def framed(rng: Choices, whole: bytes) -> bytes:
-    """A frame whose length says the truth, mostly."""
+    """A frame, mostly with the right length."""
     body = whole[4:]
     if rng.random() < 0.4:
         body = damaged(rng, body)
@@ -248,7 +314,7 @@ def truth() -> bytes:
 
 
 def of_a_stranger(rng: Choices) -> bytes:
-    """What may come before it was proved who it is."""
+    """Requests that are allowed before authentication."""
     match rng.randrange(6):
         case 0:
             return shake(rng.choice((*MECHANISMS, "GSSAPI", "")), rng.randrange(2))
@@ -257,7 +323,7 @@ def of_a_stranger(rng: Choices) -> bytes:
             return framed(rng, proof(damaged(rng, token) if rng.random() < 0.5 else token, rng.randrange(3)))
         case 3:
             token = rng.choice(TOKENS)
-            return len(token).to_bytes(4, "big") + token  # bare, as after the oldest handshake
+            return len(token).to_bytes(4, "big") + token  # without a request header, as after the oldest handshake
         case 4:
             return framed(rng, message(rng, BEFORE))
         case _:
@@ -291,27 +357,31 @@ HELLO = _client_hello()
 
 
 def hello(rng: Choices) -> bytes:
-    """The first bytes of TLS, or what would like to be."""
+    """The first bytes of a TLS connection, valid or not."""
     first = HELLO
     match rng.randrange(4):
         case 0:
             return damaged(rng, first)
         case 1:
             return first[: rng.randrange(len(first))]
-        case 2:  # a record of any kind and length
-            return bytes((rng.choice((20, 21, 22, 23, 24, 128)), 3, rng.randrange(5))) + rng.randrange(65_536).to_bytes(2, "big") + rng.randbytes(rng.choice((0, 3, 300)))  # fmt: skip
+        case 2:  # a TLS record of any kind and length
+            return (
+                bytes((rng.choice((20, 21, 22, 23, 24, 128)), 3, rng.randrange(5)))
+                + rng.randrange(65_536).to_bytes(2, "big")
+                + rng.randbytes(rng.choice((0, 3, 300)))
+            )
         case _:
             return rng.randbytes(rng.randint(1, 400))
 
 
 def talk_of(data: bytes) -> list[Step]:
-    """The talk that these bytes stand for."""
+    """The talk of these bytes."""
     rng = Choices(data)
     steps: list[Step] = []
-    doors: list[str] = []
+    protocols: list[str] = []
 
     def say(line: int, what: bytes, kind: str = "send") -> None:
-        """In one piece or cut."""
+        """Adds the bytes in one step, or split."""
         if rng.random() < 0.1 and len(what) > 1:
             at = rng.randrange(1, len(what))
             steps.append([kind, line, what[:at].hex()])
@@ -320,11 +390,11 @@ def talk_of(data: bytes) -> list[Step]:
             steps.append([kind, line, what.hex()])
 
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        door = rng.choice(DOORS)
-        bare = door.endswith("SSL") and rng.random() < 0.3
-        line, proven = len(doors), not door.startswith("SASL")
-        doors.append(door)
-        steps.append(["open" if not bare else "open raw", door])
+        protocol = rng.choice(PROTOCOLS)
+        bare = protocol.endswith("SSL") and rng.random() < 0.3
+        line, proven = len(protocols), not protocol.startswith("SASL")
+        protocols.append(protocol)
+        steps.append(["open" if not bare else "open raw", protocol])
         if bare:
             for _ in range(rng.randint(1, 3)):
                 say(line, hello(rng), "raw")
@@ -335,7 +405,7 @@ def talk_of(data: bytes) -> list[Step]:
         speak: Callable[[Choices], bytes] = of_a_client if proven else of_a_stranger
         for _ in range(rng.randint(1, 6)):
             what = speak(rng) if rng.random() < 0.95 else rng.randbytes(rng.randint(1, 600))
-            if door.endswith("SSL") and rng.random() < 0.05:
+            if protocol.endswith("SSL") and rng.random() < 0.05:
                 steps.append(["damaged", line, what.hex(), rng.getrandbits(16), 1 << rng.randrange(8)])
             else:
                 say(line, what)
@@ -347,7 +417,7 @@ def talk_of(data: bytes) -> list[Step]:
 
 
 def strangers_only(steps: list[Step]) -> bool:
-    """Whether nobody in this talk proves who he is, where that is asked: its cost is bounded far lower."""
+    """True if no step of the talk authenticates where that is required: its cost limit is far lower."""
     return all(s[1] != "PLAINTEXT" and s[1] != "SSL" for s in steps if s[0] == "open") and truth().hex() not in "".join(
         s[2] for s in steps if s[0] == "send"
     )

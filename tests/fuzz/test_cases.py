@@ -1,4 +1,4 @@
-"""What the long runs have found, held again; and a short run of fresh talks by a fixed seed."""
+"""Repeats the talks that long runs have found, and a short run of new talks with a fixed seed."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from brokerd.wire import framing, records
 from brokerd.wire import messages as m
 from tests.fuzz.choices import Choices
 from tests.fuzz.holding import Line, hold
+from tests.fuzz.reader import clients_logs, unreadable
 from tests.fuzz.stage import Stage, client_context, make_pki
 from tests.fuzz.talks import frame, talk_of, truth
 
@@ -40,26 +41,28 @@ def context(pki: Path) -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("path", CASES, ids=[p.stem for p in CASES])
-def test_what_was_found_once_is_not_found_again(stage: Stage, context: ssl.SSLContext, path: Path) -> None:
+def test_a_found_problem_does_not_return(stage: Stage, context: ssl.SSLContext, path: Path) -> None:
     held = hold(stage, json.loads(path.read_text())["steps"], context)
     assert held.problems == {}
+    assert [unreadable(r, 0) for r in clients_logs(stage.broker) if unreadable(r, 0)] == []
 
 
-def test_fresh_talks_find_nothing(stage: Stage, context: ssl.SSLContext) -> None:
+def test_new_fuzz_cases_find_no_problem(stage: Stage, context: ssl.SSLContext) -> None:
     rng = random.Random(20_261_121)
     found = {}
     for _ in range(FRESH):
         found |= hold(stage, talk_of(rng.randbytes(rng.choice((30, 120, 400)))), context).problems
     assert found == {}
+    assert [unreadable(r, 0) for r in clients_logs(stage.broker) if unreadable(r, 0)] == []
 
 
-def test_the_stage_answers_and_its_faults_are_seen(stage: Stage, context: ssl.SSLContext) -> None:
-    """Else the tests above could not fail."""
+def test_the_test_cluster_responds_and_injected_faults_are_detected(stage: Stage, context: ssl.SSLContext) -> None:
+    """Without this check the tests above could not fail."""
     versions = "0000000a00120000000000050000"
-    for door in ("SASL_PLAINTEXT", "SASL_SSL"):
-        held = hold(stage, [["open", door], ["send", 0, truth().hex()], ["send", 0, versions]], context)
+    for protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
+        held = hold(stage, [["open", protocol], ["send", 0, truth().hex()], ["send", 0, versions]], context)
         assert held.problems == {} and held.answered_bytes > 300, (
-            "the handshake, the proof and the versions are answered"
+            "the handshake, the authentication and the versions were not answered"
         )
 
     def fails(request: object) -> None:
@@ -78,23 +81,23 @@ def test_the_stage_answers_and_its_faults_are_seen(stage: Stage, context: ssl.SS
     assert list(held.problems) == ["too much memory"]
 
 
-def test_the_same_bytes_are_the_same_talk() -> None:
+def test_the_same_bytes_give_the_same_fuzz_case() -> None:
     data = random.Random(7).randbytes(300)
     assert talk_of(data) == talk_of(data)
     assert Choices(b"\x00\x05").getrandbits(16) == 5
 
 
-def test_a_request_that_takes_too_much_looking_at_is_told_to_come_in_parts(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_with_too_many_items_is_rejected(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "ROOM_RECORDS", 5)
-    data = records.build([records.Record(i, 1, b"k", b"v") for i in range(4)])
+    data = records.build([records.Record(i, 1, b"k", b"v") for i in range(4)], compression=4)
     r = m.ProduceRequest
     parts = [r.PartitionProduceData(index=i, records=data) for i in range(2)]
-    for topic, codes in (("compacted", [0, 10]), ("packed", [0, 10]), ("plain", [0, 0])):
+    for topic, codes in (("compacted", [0, 10]), ("packed", [0, 10]), ("plain", [0, 10])):
         client = Line(stage, "PLAINTEXT", None)
-        client.send(frame(0, 9, r(acks=-1, timeout_ms=1_000, topic_data=[r.TopicProduceData(name=topic, partition_data=parts)])))  # fmt: skip
+        client.send(
+            frame(0, 9, r(acks=-1, timeout_ms=1_000, topic_data=[r.TopicProduceData(name=topic, partition_data=parts)]))
+        )
         stage.turn(5)
-        told = framing.decode_response(0, 9, memoryview(client.sock.recv(65_536))[4:])[1]
-        assert [p.error_code for p in told.responses[0].partition_responses] == codes, topic
+        reported = framing.decode_response(0, 9, memoryview(client.sock.recv(65_536))[4:])[1]
+        assert [p.error_code for p in reported.responses[0].partition_responses] == codes, topic
         client.close()

@@ -1,7 +1,8 @@
-"""The archive job on a real cluster. The producer's acknowledgements and the topic itself are the truth; the lake is read with pyarrow,
-never through the job's own manifest alone.
+"""The archive job on a real cluster, compared with the producer's acknowledgements and the topic. The lake is read with pyarrow, never only through
+the job's own manifest.
 
-Not shown here: retention overtaking the job (tests/unit/pipeline has the arithmetic)."""
+Does not test retention that overtakes the job (tests/unit/pipeline tests the arithmetic).
+"""
 
 from __future__ import annotations
 
@@ -40,9 +41,20 @@ class Job:
         self.folder, self._log = lake / "job-1", lake / "job.log"
         lake.mkdir(exist_ok=True)
         self._command = [
-            sys.executable, "-m", "pipeline.jobs.archive", "--bootstrap", cluster.bootstrap, "--topics", topics,
-            "--lake", str(lake), "--job-id", "job-1", "--driver-memory", "512m",
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "pipeline.jobs.archive",
+            "--bootstrap",
+            cluster.bootstrap,
+            "--topics",
+            topics,
+            "--lake",
+            str(lake),
+            "--job-id",
+            "job-1",
+            "--driver-memory",
+            "512m",
+        ]
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *more: str) -> None:
@@ -76,19 +88,29 @@ def archived(folder: Path) -> list[tuple[str, int, int, bytes | None, bytes | No
 
 
 class Truth:
-    """What was acknowledged, with the place it was given."""
+    """The acknowledged records, with their partition and offset."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self.records: list[tuple[str, int, int, bytes | None, bytes | None]] = []
         self.producer = Producer(
-            {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 5,
-             "compression.type": "lz4"}
-        )  # fmt: skip
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 5,
+                "compression.type": "lz4",
+            }
+        )
 
     def produce(self, topic: str, number: int) -> None:
         key = f"k{number % 97}".encode() if number % 10 else None
-        self.producer.produce(topic, f"value-{number}".encode(), key=key, on_delivery=self._delivered,
-                              headers=[("n", str(number))] if number % 3 == 0 else None)  # fmt: skip
+        self.producer.produce(
+            topic,
+            f"value-{number}".encode(),
+            key=key,
+            on_delivery=self._delivered,
+            headers=[("n", str(number))] if number % 3 == 0 else None,
+        )
         self.producer.poll(0)
 
     def _delivered(self, error: object, message: object) -> None:
@@ -97,7 +119,7 @@ class Truth:
             self.records.append((m.topic(), m.partition(), m.offset(), m.key(), m.value()))  # type: ignore[attr-defined]
 
 
-def test_the_archive_killed_in_mid_run_again_and_again_holds_each_record_exactly_once(
+def test_an_archive_job_killed_repeatedly_writes_each_record_exactly_once(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     create(cluster, "flights", 3)
@@ -118,7 +140,7 @@ def test_the_archive_killed_in_mid_run_again_and_again_holds_each_record_exactly
         for _ in range(2):
             before = job.batches()
             job.start("--records-per-batch", "3000", "--trigger-seconds", "0.1")
-            # Killed while batches follow each other at once: somewhere between staging, renames, manifest and checkpoint.
+            # Killed while batches run without a pause: between staging, renames, manifest and checkpoint.
             wait_for(lambda before=before: job.batches() >= before + 5, "five more batches", 150)  # type: ignore[misc]
             job.kill()
     finally:
@@ -138,7 +160,7 @@ def test_the_archive_killed_in_mid_run_again_and_again_holds_each_record_exactly
         assert mine[0]["first_offset"] == 0
 
 
-def test_sigterm_ends_the_archive_after_its_batch_and_it_goes_on_from_there(
+def test_sigterm_ends_the_job_after_its_batch_and_it_continues_from_there(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     create(cluster, "bookings", 2)
@@ -154,7 +176,7 @@ def test_sigterm_ends_the_archive_after_its_batch_and_it_goes_on_from_there(
     assert job.end() == 0
     assert json.loads((job.folder / "status.json").read_text())["phase"] == "ended"
 
-    # More partitions and more records while nobody archives.
+    # More partitions and more records while no job runs.
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_partitions([NewPartitions("bookings", 4)])["bookings"].result(30)
     producer = Truth(cluster)

@@ -1,4 +1,4 @@
-"""The APIs of Apache Kafka 3.9 as its message schemas publish them: what `docs/apis.md` is held against.
+"""The APIs of Apache Kafka 3.9 from its published message schemas. `docs/apis.md` is compared with them.
 
 Source: common/message/*Request.json in kafka-clients 3.9.2 (validVersions, listeners, latestVersionUnstable), and, for what was dropped by KIP-896, in 4.3.1.
 """

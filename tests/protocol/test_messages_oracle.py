@@ -77,8 +77,8 @@ def plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("api", "version", "side"), CASES, ids=[f"{a.name}-v{v}-{s}" for a, v, s in CASES])
-def test_fields_stand_in_kafkas_order_under_kafkas_names(api: Api, version: int, side: str) -> None:
-    """Two numbers of one size that changed places would pass the test of bytes."""
+def test_fields_have_kafkas_order_and_names(api: Api, version: int, side: str) -> None:
+    """Two swapped numbers of the same size would pass the comparison of bytes."""
     compare(ours(api, side), oracle_type(api, version, side), version)
 
 
@@ -102,7 +102,7 @@ def compare(mine: type, theirs: Any, version: int) -> None:
 
 
 def squeezed(name: str) -> str:
-    """Without what the oracle's own types took out of names: units, underscores."""
+    """Without units and underscores, which the oracle's own types removed from names."""
     return re.sub(r"(_timestamp)?(_ms)?$", "", name).replace("_", "").removesuffix("ms")
 
 

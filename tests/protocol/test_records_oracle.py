@@ -48,9 +48,14 @@ def test_the_oracle_reads_what_we_build(codec: int, fields: list) -> None:
 @given(fields=wanted)
 def test_we_read_what_the_oracle_builds(codec: int, fields: list) -> None:
     builder = DefaultRecordBatchBuilder(
-        magic=2, compression_type=codec, is_transactional=0, producer_id=77, producer_epoch=3, base_sequence=12,
+        magic=2,
+        compression_type=codec,
+        is_transactional=0,
+        producer_id=77,
+        producer_epoch=3,
+        base_sequence=12,
         batch_size=1 << 20,
-    )  # fmt: skip
+    )
     theirs = as_records(fields)
     for r in theirs:
         builder.append(r.offset, r.timestamp, r.key, r.value, list(r.headers))

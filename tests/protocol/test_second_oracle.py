@@ -1,6 +1,6 @@
-"""Whole frames, headers included, against kafka-python's codecs: same bytes and same values both ways, over every value a field can hold.
+"""Complete frames with headers, compared with kafka-python's codecs: the same bytes and values both ways, over all values of a field.
 
-kio, the first oracle, has types of its own for errors and durations and is therefore given small numbers only; this one takes all.
+kio, the first oracle, has its own types for errors and durations and gets small numbers only; this one takes all values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOT_THERE = {
 WITHOUT_ORACLE: set[tuple[str, int, str]] = {
     (name, v, side) for name, versions in NOT_THERE.items() for v in versions for side in ("request", "response")
 }
-"""(API, version, side) that kafka-python does not have: delegation tokens, groups of the new protocol. One that is lost has to be written down here."""
+"""(API, version, side) that kafka-python does not have: delegation tokens, the consumer group protocol. A newly missing one must be added here."""
 
 
 def _classes() -> dict[str, Any]:
@@ -58,7 +58,7 @@ def has_oracle(api: Api, version: int, side: str) -> bool:
 COMPARED = [case for case in CASES if has_oracle(*case)]
 
 
-def test_what_has_no_second_oracle_is_listed_by_name() -> None:
+def test_messages_without_a_second_oracle_are_listed() -> None:
     assert {(a.name, v, s) for a, v, s in CASES if not has_oracle(a, v, s)} == WITHOUT_ORACLE
     assert len(COMPARED) + len(WITHOUT_ORACLE) == len(CASES)
 
@@ -85,7 +85,7 @@ def test_frames_are_the_same_to_the_byte(api: Api, version: int, side: str) -> N
 
 
 def assert_same(mine: Any, theirs: Any, version: int) -> None:
-    """Field by field, by name; what a version does not carry may have any default there."""
+    """Compares field by field, by name. Fields that a version does not contain may have any default."""
     if isinstance(mine, dict):
         names = {squeezed(n): n for n in theirs.__slots__} if hasattr(theirs, "__slots__") else {}
         for name, value in mine.items():

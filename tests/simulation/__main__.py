@@ -1,6 +1,6 @@
-"""`python -m tests.simulation --seed 1 --n 200`: seeds one after another; stops at the first that breaks a rule and says how to see it again.
+"""`python -m tests.simulation --seed 1 --n 200`: runs seeds one after another. Stops at the first seed that breaks a rule and prints how to repeat it.
 
-A failing seed is told with its commit, and run again with fewer and fewer faults: the same world up to the n-th fault, and then peace.
+A failing seed is printed with its commit and run again with fewer and fewer faults: the same world up to the n-th fault, then no more faults.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ SAY_EVERY = 50
 
 
 def commit() -> str:
-    """What a seed is the same story with."""
+    """The versions with which a seed repeats the same run."""
 
     def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True)
+        done = subprocess.run(
+            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+        )
         return done.stdout.strip()
 
     return (git("rev-parse", "--short", "HEAD") or "unknown") + (
@@ -35,7 +37,7 @@ def commit() -> str:
 
 
 def shortest(outcome: Outcome, life: Live | None = None) -> tuple[int, Outcome] | None:
-    """(faults, outcome) of the shortest beginning of this world's trouble that breaks a rule when peace follows it."""
+    """(faults, outcome) of the shortest prefix of this world's faults that breaks a rule when no fault follows."""
     from tests.simulation.run import run
 
     for faults in range(outcome.faults):
@@ -50,17 +52,17 @@ def report(outcome: Outcome, *, story: bool, life: Live | None = None, world: st
     if world:
         again += f" {world}"
     found = shortest(outcome, life)
-    told = outcome
+    reported = outcome
     if found is not None:
-        faults, told = found
+        faults, reported = found
         again += f" --faults {faults}"
     if not story:
-        print("\n".join(told.story[-STORY_LINES:]))
+        print("\n".join(reported.story[-STORY_LINES:]))
     print(f"\nseed {outcome.seed} at commit {commit()}: {outcome.violation}")
     if found is None:
-        print(f"with all of its {outcome.faults} faults only")
+        print(f"only with all of its {outcome.faults} faults")
     else:
-        print(f"after the first {found[0]} of its {outcome.faults} faults already: {told.violation}")
+        print(f"after the first {found[0]} of its {outcome.faults} faults already: {reported.violation}")
     print(f"again: {again}", flush=True)
 
 
@@ -81,13 +83,15 @@ class Tally:
         if outcome.violation is not None:
             self.bad.append(outcome.seed)
 
-    def told(self) -> str:
+    def reported(self) -> str:
         from tests.simulation.run import HARD, HARD_SHARE
 
         seconds = time.monotonic() - self.began
         lines = [
-            f"{self.done} seeds at commit {commit()} in {seconds:.0f} s ({seconds / max(1, self.done):.2f} s each): {self.faults} faults, "
-            f"{self.acks} acknowledged writes; violations: {self.bad or 'none'}",
+            (
+                f"{self.done} seeds at commit {commit()} in {seconds:.0f} s ({seconds / max(1, self.done):.2f} s each): {self.faults} faults, "
+                f"{self.acks} acknowledged writes; violations: {self.bad or 'none'}"
+            ),
             f"{'hard state':40} seeds times",
         ]
         for state in HARD:
@@ -104,8 +108,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--n", type=int, default=1)
-    parser.add_argument("--story", action="store_true", help="tell each seed's story")
-    parser.add_argument("--faults", type=int, default=None, help="peace after that many faults")
+    parser.add_argument("--story", action="store_true", help="print the story of each seed")
+    parser.add_argument("--faults", type=int, default=None, help="inject no faults after that many")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first violation")
     worlds = parser.add_mutually_exclusive_group()
     worlds.add_argument("--transactions", action="store_true", help="worlds of transactions instead of ordinary ones")
@@ -152,7 +156,7 @@ def main() -> int:
                 print(f"{tally.done} seeds, violations: {tally.bad or 'none'}", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         print("interrupted")
-    print(tally.told())
+    print(tally.reported())
     return 1 if tally.bad else 0
 
 

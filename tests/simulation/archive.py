@@ -1,14 +1,14 @@
-"""What a world remembers of its logs: every committed batch, as its leader held it, whether the cluster still keeps it or has let it go.
+"""Every committed batch of a world's logs, with the leader's bytes, whether the cluster still stores it or has deleted it.
 
-Law: what is committed stands for ever as it was first seen; a log that begins above what was seen has lost something. For topics that promise
-all, and are not compacted. Called by the worlds in which logs are cut (`tails`). Must not come in: what the records say.
+Invariants: a committed batch never changes; a log that starts above the last recorded offset has lost something. For topics without data loss and
+without compaction. Used by the worlds whose logs are truncated (`tails`). Does not interpret the records.
 """
 
 from __future__ import annotations
 
 from brokerd.cluster.model import TopicPartition
-from brokerd.partition import Role
-from brokerd.replica import Replica
+from brokerd.replication.partition import Role
+from brokerd.replication.replica import Replica
 from brokerd.wire import records
 from tests.simulation.checkers import Violation, raw
 from tests.simulation.cluster import Cluster
@@ -38,7 +38,7 @@ class Archive:
             return
         if replica.log.start_offset > upto:
             raise Violation(
-                f"{replica.name}: the leader's log starts at {replica.log.start_offset}, what was committed from {upto} on was never shown"
+                f"{replica.name}: the leader's log starts at {replica.log.start_offset}, committed records from {upto} on were never recorded"
             )
         kept = self._kept.setdefault(tp, bytearray())
         for segment in replica.log.segments:
@@ -49,21 +49,21 @@ class Archive:
         self._upto[tp] = upto
 
     def of(self, tp: TopicPartition) -> bytes:
-        """Every batch that was ever committed, in order."""
+        """Every batch that was ever committed, in offset order."""
         return bytes(self._kept.get(tp, b""))
 
     def agrees(self) -> None:
-        """What the leaders hold at the end is the end of what was committed, byte for byte."""
+        """At the end the leaders' logs are, byte for byte, the end of the committed batches."""
         for topic, index, state in self.cluster.image.each_partition():
             tp = TopicPartition(topic.topic_id, index)
             if topic.name not in self._topics or state.leader < 0:
                 continue
             replica = self.cluster.brokers[state.leader].broker.partitions.hosted[tp]
-            held = raw(self.cluster, state.leader, tp, replica.core.high_watermark)
+            stored = raw(self.cluster, state.leader, tp, replica.core.high_watermark)
             kept = self.of(tp)
-            if not kept.endswith(held) or self._upto.get(tp, 0) != replica.core.high_watermark:
+            if not kept.endswith(stored) or self._upto.get(tp, 0) != replica.core.high_watermark:
                 raise Violation(
-                    f"{topic.name}-{index}: the leader holds {len(held)} bytes up to {replica.core.high_watermark}, which are not the end of "
+                    f"{topic.name}-{index}: the leader has {len(stored)} bytes up to {replica.core.high_watermark}, which are not the end of "
                     f"the {len(kept)} that were committed up to {self._upto.get(tp, 0)}"
                 )
 

@@ -1,14 +1,14 @@
-"""What must be true, whatever happened. Each raises Violation with the rule and what broke it."""
+"""The invariants of every run. Each check raises Violation with the rule and the state that broke it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from brokerd.cluster.metadata import BrokerUp, Entry, PartitionChanged, Record
+from brokerd.cluster.metadata import BrokerUp, Entry, MetadataRecord, PartitionChanged
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, PartitionState, TopicPartition
 from brokerd.cluster.znodes import CONTROLLER_EPOCH, LOG
-from brokerd.partition import Role
-from brokerd.replica import Replica
+from brokerd.replication.partition import Role
+from brokerd.replication.replica import Replica
 from brokerd.wire import records
 from tests.simulation.cluster import BrokerNode, Cluster
 from tests.simulation.world import MS
@@ -19,11 +19,11 @@ class Violation(AssertionError):
 
 
 ZOMBIE_US = 500 * MS
-"""Longer than news of a new leader takes on its ordinary way."""
+"""Longer than the news of a new leader normally takes."""
 
 
 class Watch:
-    """Looks after every event."""
+    """Checks after every event."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -32,11 +32,11 @@ class Watch:
         self._led_since: dict[TopicPartition, int] = {}
         self._zombies: set[tuple[TopicPartition, int, int]] = set()
         self._tails_lost: set[tuple[int, int]] = set()
-        """Seats of those who came back without what they had written last."""
+        """Incarnations that restarted without the records that they had written last."""
         self._names = frozenset(n.name for n in cluster.brokers.values())
         self._entries = 0
         self._epoch = 0
-        self._held: list[Record] = []
+        self._unfinished: list[MetadataRecord] = []
         self._seen_writes = 0
         cluster.world.watchers.append(self.look)
 
@@ -51,6 +51,8 @@ class Watch:
         for node in self.cluster.brokers.values():
             if node.name not in touched or not node.alive or node.frozen:
                 continue
+            if node.waited_for_disk:
+                raise Violation(f"the event loop of {node.name} waited for the disk: {node.waited_for_disk}")
             for tp, replica in node.broker.partitions.hosted.items():
                 machine = replica.core
                 if machine.role is Role.LEADER:
@@ -60,10 +62,10 @@ class Watch:
                     if first != who:
                         raise Violation(f"{tp}: epoch {machine.leader_epoch} is led by {first} and by {who}")
                     if machine.high_watermark > replica.log.end_offset:
-                        raise Violation(f"{tp}: high watermark beyond the log's end on {node.name}")
+                        raise Violation(f"{tp}: the high watermark is above the log end offset on {node.name}")
 
     def _zombie(self, tp: TopicPartition, epoch: int, node: BrokerNode) -> None:
-        """Counts those who act as leaders although the log has had another one for a while."""
+        """Counts brokers that act as leaders although the metadata log has had another leader for a while."""
         known = self._states.get(tp)
         if known is not None and known.leader_epoch > epoch and known.leader != node.broker_id:
             late = self.cluster.world.now_us - self._led_since[tp] >= ZOMBIE_US
@@ -72,7 +74,7 @@ class Watch:
                 self.cluster.world.reached["zombie leader"] += 1
 
     def _log_grows_by_the_acting_controller(self) -> None:
-        """Entries in order, each by the controller whose epoch stands in /controller_epoch: a deposed one changes nothing."""
+        """Entries in order, each by the controller whose epoch is in /controller_epoch: a replaced controller changes nothing."""
         ensemble = self.cluster.ensemble
         if ensemble.zxid == self._seen_writes:
             return
@@ -88,37 +90,37 @@ class Watch:
                     f"entry {entry.seq} was written by controller epoch {entry.controller_epoch}, the epoch is {acting}"
                 )
             if entry.controller_epoch > self._epoch:
-                self._held.clear()  # its author was deposed before it was through: it never happened
+                self._unfinished.clear()  # its controller was replaced before it was complete: the entry has no effect
             self._entries, self._epoch = entry.seq, entry.controller_epoch
-            self._held += entry.records
+            self._unfinished += entry.records
             if entry.unfinished:
                 continue
-            for record in self._held:
+            for record in self._unfinished:
                 if isinstance(record, BrokerUp) and not record.tail_intact:
-                    self._tails_lost.add((record.broker_id, record.incarnation))
+                    self._tails_lost.add((record.broker_id, record.broker_epoch))
                 if isinstance(record, PartitionChanged):
                     self._changed(record)
-            self._held.clear()
+            self._unfinished.clear()
 
     def _changed(self, record: PartitionChanged) -> None:
-        """How a leader came to be: from the ISR, from elr, from last_isr, or not at all."""
+        """The kind of election: from the ISR, from elr, from last_isr, or none."""
         tp = TopicPartition(record.topic_id, record.partition)
         old, new = self._states.get(tp), record.state
         if old is not None and new.partition_epoch <= old.partition_epoch:
             return
         self._states[tp] = new
-        self._newcomers_hold_all(tp, old, new)
+        self._check_new_isr_members(tp, old, new)
         if old is None or old.leader_epoch != new.leader_epoch:
             self._led_since[tp] = self.cluster.world.now_us
         if old is None or new.leader < 0 or new.leader_epoch == old.leader_epoch:
             return
         reached = self.cluster.world.reached
         if (
-            (new.leader, new.leader_incarnation) in self._tails_lost
+            (new.leader, new.leader_broker_epoch) in self._tails_lost
             and old.isr_ids in ((), (new.leader,))
             and not old.elr
         ):
-            # The last member, back with a tail that is lost: out of the ISR and elected as the last one, often in a single record.
+            # The last member has restarted with a lost tail: removed from the ISR and elected as the last member, often in one record.
             reached["election from last_isr"] += 1
         if new.leader in old.isr_ids:
             return
@@ -126,40 +128,54 @@ class Watch:
             reached["election from elr"] += 1
         elif new.leader in old.last_isr:
             pass
-        elif self._just_taken_in(tp, old, new):
-            reached["election of one just taken in"] += (
-                1  # its acceptance and the old leader's going stand in one record
+        elif self._just_joined(tp, old, new):
+            reached["election of a new ISR member"] += (
+                1  # one record contains its acceptance and the removal of the old leader
             )
+        elif self._may_be_unclean(tp):
+            reached["unclean election"] += 1
         else:
             raise Violation(
                 f"{tp}: {new.leader} was elected, out of isr {old.isr_ids}, elr {old.elr}, last_isr {old.last_isr}"
             )
 
-    def _just_taken_in(self, tp: TopicPartition, old: PartitionState, new: PartitionState) -> bool:
-        """Somebody of the old ISR stays beside it; or (a move that ends with its acceptance) it holds all that the old leader shows."""
+    def _may_be_unclean(self, tp: TopicPartition) -> bool:
+        """The topic allows elections that lose records: from now on nothing is guaranteed, but the controller must report it."""
+        for row in self.cluster.topics.values():
+            if row.topic_id == tp.topic_id and row.configs.get("unclean.leader.election.enable") == "true":
+                if not self.cluster.unclean_reports[row.name, tp.partition]:
+                    raise Violation(
+                        f"{row.name}-{tp.partition}: an unclean leader election that the controller does not report"
+                    )
+                self.cluster.elected_uncleanly(row.name)
+                return True
+        return False
+
+    def _just_joined(self, tp: TopicPartition, old: PartitionState, new: PartitionState) -> bool:
+        """True if a member of the old ISR remains, or (a move that ends with the acceptance) if the new member has all records below the high watermark."""
         if set(old.isr) & set(new.isr):
             return True
-        before = self._hosted(old.leader, old.leader_incarnation, tp)
-        after = self._hosted(new.leader, new.leader_incarnation, tp)
+        before = self._hosted(old.leader, old.leader_broker_epoch, tp)
+        after = self._hosted(new.leader, new.leader_broker_epoch, tp)
         return before is not None and after is not None and after.log.end_offset >= before.core.high_watermark
 
-    def _newcomers_hold_all(self, tp: TopicPartition, old: PartitionState | None, new: PartitionState) -> None:
-        """Who is taken in holds at that moment all that the leader shows its consumers."""
-        leader = self._hosted(new.leader, new.leader_incarnation, tp)
+    def _check_new_isr_members(self, tp: TopicPartition, old: PartitionState | None, new: PartitionState) -> None:
+        """A replica that enters the ISR has at that moment all records that the leader exposes to consumers."""
+        leader = self._hosted(new.leader, new.leader_broker_epoch, tp)
         if leader is None or leader.core.role is not Role.LEADER or leader.core.leader_epoch != new.leader_epoch:
             return
-        for seat in new.isr:
-            if old is not None and seat not in old.isr and seat.broker_id != new.leader:
-                member = self._hosted(seat.broker_id, seat.incarnation, tp)
+        for isr_member in new.isr:
+            if old is not None and isr_member not in old.isr and isr_member.broker_id != new.leader:
+                member = self._hosted(isr_member.broker_id, isr_member.broker_epoch, tp)
                 if member is not None and member.log.end_offset < leader.core.high_watermark:
                     raise Violation(
-                        f"{tp}: {seat.broker_id} is taken into the ISR; its log ends at {member.log.end_offset}, "
+                        f"{tp}: {isr_member.broker_id} enters the ISR; its log end offset is {member.log.end_offset}, "
                         f"the leader's high watermark is {leader.core.high_watermark}"
                     )
 
-    def _hosted(self, broker_id: int, incarnation: int, tp: TopicPartition) -> Replica | None:
+    def _hosted(self, broker_id: int, broker_epoch: int, tp: TopicPartition) -> Replica | None:
         node = self.cluster.brokers.get(broker_id)
-        if node is None or not node.alive or node.broker.membership.incarnation != incarnation:
+        if node is None or not node.alive or node.broker.membership.broker_epoch != broker_epoch:
             return None
         return node.broker.partitions.hosted.get(tp)
 
@@ -170,12 +186,12 @@ def values(cluster: Cluster, broker_id: int, tp: TopicPartition) -> list[tuple[i
     out: list[tuple[int, bytes]] = []
     at, end = replica.log.start_offset, replica.core.high_watermark
     while at < end:
-        for record in records.iterate(memoryview(replica.log.read(at, 1 << 20, end).bytes())):
-            if record.offset >= at:
-                out.append((record.offset, record.value or b""))
-        if not out or out[-1][0] < at:
+        piece = memoryview(replica.log.read(at, 1 << 20, end).bytes())
+        out += [(r.offset, r.value or b"") for r in records.iterate(piece) if r.offset >= at]
+        upto = max((h.next_offset for _, h in records.batches(piece)), default=at)
+        if upto <= at:
             break
-        at = out[-1][0] + 1
+        at = upto  # a compacted batch may contain fewer records than its offset range, or none
     return out
 
 
@@ -192,14 +208,14 @@ def raw(cluster: Cluster, broker_id: int, tp: TopicPartition, end: int, start: i
 
 
 def logs_agree(cluster: Cluster, but: tuple[str, ...] = ()) -> None:
-    """Replicas are equal byte for byte below the lowest high watermark, `but` for those topics."""
+    """Replicas are equal byte for byte below the lowest high watermark, except for the topics `but`."""
     for topic, index, state in cluster.image.each_partition():
         if topic.name in but:
             continue
         tp = TopicPartition(topic.topic_id, index)
         hosts = [b for b in state.replicas if tp in cluster.brokers[b].broker.partitions.hosted]
         low = min(cluster.brokers[b].broker.partitions.hosted[tp].core.high_watermark for b in hosts)
-        # A leader's retention may have passed where the others have not heard of it yet.
+        # The leader's retention may have deleted segments that the followers have not deleted yet.
         start = max(cluster.brokers[b].broker.partitions.hosted[tp].log.start_offset for b in hosts)
         logs = {b: raw(cluster, b, tp, low, start) for b in hosts}
         if len(set(logs.values())) > 1:
@@ -208,20 +224,55 @@ def logs_agree(cluster: Cluster, but: tuple[str, ...] = ()) -> None:
             )
 
 
+WRITTEN_PER_KEY = 10
+
+
+def keyed(value: bytes) -> bytes:
+    """The key of a record in a topic that is compacted now and then: written several times in a row, and then never again."""
+    who, _, number = value.rpartition(b":")
+    return b"%s-%d" % (who, int(number) // WRITTEN_PER_KEY)
+
+
 class History:
-    """What producers were told and consumers saw. Values are `<producer>:<number>`, some with many zeros."""
+    """What producers got acknowledged and consumers read. Values are `<producer>:<number>`, some with many zeros."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[tuple[str, int], list[bytes]] = defaultdict(list)
         self.seen: dict[tuple[str, int], dict[int, bytes]] = defaultdict(dict)
+        self.placed: dict[tuple[str, int], dict[int, bytes]] = defaultdict(dict)
+        """The offsets in the acknowledgements."""
+        self.compacted: set[str] = set()
+        """Topics of which only the newest record per key is guaranteed."""
+        self.named_by_id: set[str] = set()
+        """Names of topics whose clients use the topic id (`byid.key_of`)."""
         self.given_up: list[str] = []
         self.acks = 0
         self.unpromised: set[str] = set()
-        """Topics that are silent about loss: with min.insync.replicas=1 the ISR may shrink to the one machine whose memory was lost."""
+        """Topics without a guarantee against loss: with min.insync.replicas=1 the ISR may shrink to the one machine whose memory was lost."""
 
-    def acked(self, topic: str, partition: int, value: bytes) -> None:
+    def acked(self, topic: str, partition: int, value: bytes, offset: int | None = None) -> None:
+        """`offset` is the acknowledged offset; None for an acknowledgement without one (DUPLICATE_SEQUENCE_NUMBER)."""
         self.acknowledged[topic, partition].append(value)
         self.acks += 1
+        if offset is None or topic in self.unpromised:
+            return
+        known = self.placed[topic, partition].setdefault(offset, value)
+        seen = self.seen[topic, partition].get(offset, value)
+        if offset < 0 or known != value or seen != value:
+            raise Violation(
+                f"{topic}-{partition}: {value!r} is acknowledged at offset {offset}; acknowledged there: {known!r}, seen there: {seen!r}"
+            )
+
+    def _judge_compacted(self, topic: str, found: list[bytes], acknowledged: list[bytes]) -> None:
+        """For each key the newest acknowledged record, or a later one, is in the log."""
+        newest: dict[bytes, int] = {}
+        for value in found:
+            newest[keyed(value)] = max(newest.get(keyed(value), -1), int(value.rpartition(b":")[2]))
+        for value in acknowledged:
+            if newest.get(keyed(value), -1) < int(value.rpartition(b":")[2]):
+                raise Violation(
+                    f"{topic}: {value!r} is acknowledged, the newest of its key is {newest.get(keyed(value))}"
+                )
 
     def saw(self, topic: str, partition: int, offset: int, value: bytes) -> None:
         if topic in self.unpromised:
@@ -231,9 +282,11 @@ class History:
             raise Violation(f"{topic}-{partition}: offset {offset} was {known!r} and is {value!r} to a consumer")
 
     def judge(self, cluster: Cluster) -> None:
-        """By what the leaders hold, or, where logs are cut, by all that was ever committed."""
+        """Compares with the leaders' logs or, where logs are truncated, with all records that were ever committed."""
         for topic, index, state in cluster.image.each_partition():
             key = (topic.name, index)
+            if (by_id := f"by-id-{topic.topic_id.hex[:8]}") in self.named_by_id:
+                key = (by_id, index)
             if topic.name in self.unpromised or topic.name == GROUP_OFFSETS_TOPIC:
                 continue
             tp = TopicPartition(topic.topic_id, index)
@@ -245,9 +298,13 @@ class History:
             stands = set(found)
             if len(stands) != len(found):
                 twice = [v for v in found if found.count(v) > 1]
-                raise Violation(f"{topic.name}-{index}: records stand twice: {twice[:4]}")
+                raise Violation(f"{topic.name}-{index}: records are duplicated: {twice[:4]}")
             lost = [v for v in self.acknowledged[key] if v not in stands]
-            if lost:
+            if topic.name in self.compacted:
+                for b in state.replicas:  # each replica compacts at its own time
+                    kept = [v for _, v in values(cluster, b, tp)]
+                    self._judge_compacted(f"{topic.name} on broker {b}", kept, self.acknowledged[key])
+            elif lost:
                 raise Violation(f"{topic.name}-{index}: {len(lost)} acknowledged records are lost, e.g. {lost[:4]}")
             numbers: dict[bytes, int] = {}
             for value in found:
@@ -256,10 +313,16 @@ class History:
                     raise Violation(f"{topic.name}-{index}: {value!r} stands after {numbers[who]}")
                 numbers[who] = int(number)
             by_offset = dict(log)
-            for offset, value in self.seen[key].items():
-                if by_offset.get(offset, value) != value or offset not in by_offset:
+            gone = topic.name in self.compacted
+            for offset, value in self.placed[key].items():
+                if by_offset.get(offset) != value and not (gone and offset not in by_offset):
                     raise Violation(
-                        f"{topic.name}-{index}: a consumer saw {value!r} at {offset}; the log holds {by_offset.get(offset)!r}"
+                        f"{topic.name}-{index}: {value!r} was acknowledged at {offset}; the log has {by_offset.get(offset)!r} there"
+                    )
+            for offset, value in self.seen[key].items():
+                if by_offset.get(offset, value) != value or (offset not in by_offset and not gone):
+                    raise Violation(
+                        f"{topic.name}-{index}: a consumer saw {value!r} at {offset}; the log has {by_offset.get(offset)!r}"
                     )
         if self.given_up:
-            raise Violation(f"idempotent producers were refused for good: {self.given_up[:3]}")
+            raise Violation(f"idempotent producers got a fatal error: {self.given_up[:3]}")

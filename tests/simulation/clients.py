@@ -1,10 +1,10 @@
-"""Clients in a world: idempotent acks=all producers and readers, speaking the wire. They know nothing but what they are answered."""
+"""Clients in a world: idempotent acks=all producers and readers that speak the wire protocol. They know nothing but the responses that they get."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from brokerd.apis.held import holds
+from brokerd.apis.history_reads import holds
 from brokerd.cluster.model import TopicPartition
 from brokerd.wire import framing, records
 from brokerd.wire.apis import ApiKey
@@ -17,24 +17,27 @@ from brokerd.wire.messages import (
     ProduceRequest,
 )
 from brokerd.wire.records import Record
-from tests.simulation.checkers import History, Violation
+from tests.simulation.checkers import History, Violation, keyed
 from tests.simulation.cluster import Cluster
 from tests.simulation.network import SimPeer
 from tests.simulation.world import Node
 
 FATAL = {
-    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.CORRUPT_MESSAGE,
     ErrorCode.INVALID_RECORD,
-}  # fmt: skip
+}
 RETRY_MS = 100
 LATEST = -1
 WIDE = 600
-"""Digits of some records: their batches reach over a sector's end, so that power cuts tear them."""
+"""Digits of some records: their batches cross a sector boundary, so that power cuts tear them."""
 
 
 class Client(Node):
     abortive = False
-    """What it has given up is not delivered later: it closes its connections by a reset."""
+    """A client closes its connections by a reset: a request that it has given up is not delivered later."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         super().__init__(cluster.world, name)
@@ -42,7 +45,7 @@ class Client(Node):
         self.peers: dict[int, SimPeer] = {}
         self.leaders: dict[tuple[str, int], int] = {}
         self.epochs: dict[tuple[str, int], int] = {}
-        """The newest leader epoch heard of: older metadata is not believed, as with Kafka's own clients."""
+        """The newest leader epoch seen: older metadata is ignored, as in Kafka's own clients."""
         self.stopped = False
 
     def ask(self, broker_id: int, key: int, version: int, body: Any, done: Any) -> None:
@@ -69,27 +72,28 @@ class Client(Node):
         any_broker = self.world.rng.choice(list(self.cluster.brokers))
         self.ask(any_broker, ApiKey.METADATA, 9, MetadataRequest(topics=None), answered)
 
-    def let_go(self, place: tuple[str, int], part: Any, offset: int) -> int:
-        """A fetch at `offset` was answered with OFFSET_OUT_OF_RANGE: where to go on, 0 to ask somebody else. Whoever leads keeps nothing at
-        `offset` then."""
+    def next_offset(self, place: tuple[str, int], part: Any, offset: int) -> int:
+        """A fetch at `offset` got OFFSET_OUT_OF_RANGE. Returns the offset to continue at, or 0 to send the fetch to another broker. In the latter
+        case no current leader may have `offset`.
+        """
         start = int(part.log_start_offset)
         topic = self.cluster.image.topic_named(place[0])
         leader = self.leaders.get(place)
         if topic is None or leader is None or start <= offset:
             return 0
         node = self.cluster.brokers[leader]
-        held = node.broker.partitions.hosted.get(TopicPartition(topic.topic_id, place[1])) if node.alive else None
-        if held is not None and held.log.start_offset <= offset < held.core.high_watermark:
+        hosted = node.broker.partitions.hosted.get(TopicPartition(topic.topic_id, place[1])) if node.alive else None
+        if hosted is not None and hosted.log.start_offset <= offset < hosted.core.high_watermark:
             raise Violation(
-                f"{place}: offset {offset} is out of range to {self.name}, and kept from {held.log.start_offset}"
+                f"{place}: offset {offset} is out of range for {self.name}, but the log starts at {hosted.log.start_offset}"
             )
-        if held is not None and offset < held.asks_below and (state := held.core.state) is not None:
-            for b in state.holders:
-                other = self.cluster.brokers[b].broker.partitions.hosted.get(held.tp)
+        if hosted is not None and offset < hosted.local_log_start_offset and (state := hosted.core.state) is not None:
+            for b in state.history_replicas:
+                other = self.cluster.brokers[b].broker.partitions.hosted.get(hosted.tp)
                 start = max(state.log_start_floor, other.log.start_offset if other is not None else 0)
-                if other is not None and start <= offset < other.log.end_offset and holds(other, state.archive_start):
-                    raise Violation(f"{place}: offset {offset} is out of range to {self.name}, and {b} holds it")
-        self.world.reached["a reader meets what was let go"] += 1
+                if other is not None and start <= offset < other.log.end_offset and holds(other, state.handover_offset):
+                    raise Violation(f"{place}: offset {offset} is out of range for {self.name}, but broker {b} has it")
+        self.world.reached["read below the log start"] += 1
         return start
 
     def later(self, what: Any, ms: int = RETRY_MS) -> None:
@@ -97,9 +101,9 @@ class Client(Node):
 
 
 class Producer(Client):
-    """Writes numbered records to one partition, one batch under way at a time, until it is stopped and the last is acknowledged.
+    """Writes numbered records to one partition, one batch in flight at a time, until it is stopped and the last batch is acknowledged.
 
-    Where nothing is promised any more, it answers a refusal for good by beginning anew.
+    In a world without guarantees it starts again after a fatal error.
     """
 
     def __init__(
@@ -107,6 +111,7 @@ class Producer(Client):
     ) -> None:
         super().__init__(cluster, name)
         self.history, self.topic, self.partition, self.pause_ms = history, topic, partition, pause_ms
+        self.with_keys = topic in history.compacted
         self.producer_id = -1
         self.number = self.sequence = 0
         self.batch: list[bytes] = []
@@ -146,25 +151,32 @@ class Producer(Client):
             self.refresh(lambda: self.later(self._send))
             return
         data = records.build(
-            [Record(i, self.clock().wall_ms, None, v) for i, v in enumerate(self.batch)],
-            producer_id=self.producer_id, producer_epoch=0, base_sequence=self.sequence,
-        )  # fmt: skip
+            [
+                Record(i, self.clock().wall_ms, keyed(v) if self.with_keys else None, v)
+                for i, v in enumerate(self.batch)
+            ],
+            producer_id=self.producer_id,
+            producer_epoch=0,
+            base_sequence=self.sequence,
+        )
         body = ProduceRequest(
-            acks=-1, timeout_ms=2000,
+            acks=-1,
+            timeout_ms=2000,
             topic_data=[
                 ProduceRequest.TopicProduceData(
                     name=self.topic,
                     partition_data=[ProduceRequest.PartitionProduceData(index=self.partition, records=bytes(data))],
                 )
             ],
-        )  # fmt: skip
+        )
         self.ask(leader, ApiKey.PRODUCE, 9, body, self._answered)
 
     def _answered(self, body: Any) -> None:
         code = ErrorCode(body.responses[0].partition_responses[0].error_code) if body is not None else None
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            for value in self.batch:
-                self.history.acked(self.topic, self.partition, value)
+            base = body.responses[0].partition_responses[0].base_offset if code == ErrorCode.NONE else None
+            for i, value in enumerate(self.batch):
+                self.history.acked(self.topic, self.partition, value, None if base is None else base + i)
             self.sequence += len(self.batch)
             self.later(self._next, self.world.between(1, self.pause_ms))
             return
@@ -184,22 +196,32 @@ class Producer(Client):
 
 
 class Reader(Client):
-    """Reads one partition from its start, over and over from where it is, up to what it is shown.
+    """Reads one partition from its start, repeatedly from its position up to the end that it sees.
 
-    A `careful` one names the leader epoch it knows of and asks for the end now and then: that may never go back (KIP-207). It reads in fetch
-    sessions, and names its partition only when it asks for something else than before.
+    A `careful` reader sends its leader epoch and sometimes requests the end offset, which may never go back (KIP-207). It uses fetch sessions and names
+    its partition only when it changes something in the session.
     """
 
     def __init__(
-        self, cluster: Cluster, history: History, name: str, topic: str, partition: int, *, careful: bool = True
+        self,
+        cluster: Cluster,
+        history: History,
+        name: str,
+        topic: str,
+        partition: int,
+        *,
+        careful: bool = True,
+        rack: str = "",
     ) -> None:
+        """`rack`: its rack. It reads from the preferred read replica that its leader returns (KIP-392), until a fetch from it fails."""
         super().__init__(cluster, name)
+        self.rack, self.closest = rack, -1
         self.history, self.topic, self.partition, self.careful = history, topic, partition, careful
         self.offset = 0
         self.end = 0
         self.ends_told = 0
         self.session, self.named = (-1, 0, 0), (-1, -1)
-        """(leader, session id, epoch of the next fetch); (offset, leader epoch) as that session knows them."""
+        """(leader, session id, epoch of the next fetch); (offset, leader epoch) as the session has them."""
         self.enter(self._fetch)
 
     def _fetch(self) -> None:
@@ -212,6 +234,8 @@ class Reader(Client):
         if self.careful and self.world.chance(0.2):
             self._ask_end(leader)
             return
+        if self.closest >= 0:
+            leader = self.closest
         part = FetchRequest.FetchPartition(
             partition=self.partition,
             current_leader_epoch=self._epoch,
@@ -225,10 +249,15 @@ class Reader(Client):
         same = session_epoch > 0 and self.named == (self.offset, self._epoch)
         self.named = (self.offset, self._epoch)
         body = FetchRequest(
-            replica_id=-1, max_wait_ms=300, min_bytes=1, max_bytes=1 << 20,
-            session_id=session_id, session_epoch=session_epoch if self.careful else -1,
+            replica_id=-1,
+            max_wait_ms=300,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            rack_id=self.rack,
+            session_id=session_id,
+            session_epoch=session_epoch if self.careful else -1,
             topics=[] if same else [FetchRequest.FetchTopic(topic=self.topic, partitions=[part])],
-        )  # fmt: skip
+        )
         self.ask(leader, ApiKey.FETCH, 11, body, self._answered)
 
     @property
@@ -241,9 +270,9 @@ class Reader(Client):
         )
         topics = [ListOffsetsRequest.ListOffsetsTopic(name=self.topic, partitions=[part])]
         body = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=topics)
-        self.ask(leader, ApiKey.LIST_OFFSETS, 5, body, self._end_told)
+        self.ask(leader, ApiKey.LIST_OFFSETS, 5, body, self._got_end)
 
-    def _end_told(self, body: Any) -> None:
+    def _got_end(self, body: Any) -> None:
         part = body.topics[0].partitions[0] if body is not None else None
         if part is None or part.error_code:
             self.leaders.pop((self.topic, self.partition), None)
@@ -252,7 +281,7 @@ class Reader(Client):
             known = max(self.end, self.offset)
             if part.offset < known and self.topic not in self.history.unpromised:
                 raise Violation(
-                    f"{self.topic}-{self.partition}: the end was {known} to {self.name} and is told as {part.offset}"
+                    f"{self.topic}-{self.partition}: the end offset was {known} for {self.name} and is now {part.offset}"
                 )
             self.end = part.offset
         self.later(self._fetch)
@@ -264,21 +293,31 @@ class Reader(Client):
             if body.error_code:
                 self.world.reached["fetch session not found"] += 1
             elif session_epoch and not body.responses:
-                self.world.reached["nothing new in a fetch session"] += 1
+                self.world.reached["empty fetch session response"] += 1
             if body.error_code or (session_epoch and not body.responses):
                 self.later(self._fetch, self.world.between(1, 40))
                 return
         elif body is None:
             self.session = (-1, 0, 0)
         part = body.responses[0].partitions[0] if body is not None and body.responses else None
-        if part is not None and part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self.offset = self.let_go((self.topic, self.partition), part, self.offset) or self.offset
+        followed, self.closest = self.closest, -1
+        if part is not None and not part.error_code:
+            self.closest = part.preferred_read_replica if part.preferred_read_replica >= 0 else followed
+            if followed >= 0 and part.records:
+                self.world.reached["read from a follower"] += 1
+        elif part is not None and part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and followed < 0:
+            self.offset = self.next_offset((self.topic, self.partition), part, self.offset) or self.offset
         if part is None or part.error_code:
             self.leaders.pop((self.topic, self.partition), None)
             self.later(self._fetch)
             return
         for record in records.iterate(memoryview(bytes(part.records or b""))):
             if record.offset >= self.offset:
+                gaps = self.topic in self.history.unpromised or self.topic in self.history.compacted
+                if record.offset > self.offset and not gaps:
+                    raise Violation(
+                        f"{self.topic}-{self.partition}: {self.name} requested offset {self.offset}, the next record is at {record.offset}"
+                    )
                 self.history.saw(self.topic, self.partition, record.offset, record.value or b"")
                 self.offset = record.offset + 1
         self.later(self._fetch, self.world.between(1, 40))

@@ -1,32 +1,44 @@
-"""A cluster in a world: whole brokers and controllers as they ship, on a simulated disk, network and ensemble.
+"""A cluster in a world: complete brokers and controllers as they are shipped, on a simulated disk, network and ZooKeeper ensemble.
 
-Real: everything of brokerd but the sockets, the lock file and the other thread; the controller's core, appender, ensemble, runner and snapshots.
-Simulated: world, ensemble, network, disk, and the database (desired rows in memory, shared by the controllers as one database is).
+Real: all of brokerd except the sockets, the lock file and the second thread; the controller's core, appender, ensemble, runner and snapshots.
+Simulated: world, ensemble, network, disk, and the database (desired rows in memory, shared by the controllers like one database).
 """
 
 from __future__ import annotations
 
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from brokerd.broker import Broker
 from brokerd.cluster.appender import RECORDS_PER_ENTRY
 from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import Record
+from brokerd.cluster.metadata import MetadataRecord
 from brokerd.cluster.model import Now
+from brokerd.cluster.requests import ForwardedRequest
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
-from brokerd.cluster.znodes import ForwardedRequest, Registration
-from brokerd.config import BrokerConfig
-from brokerd.identity import IdentityError
-from brokerd.partition import Role
+from brokerd.cluster.znodes import Registration
+from brokerd.config.broker import RACK_AWARE, BrokerConfig
+from brokerd.membership.identity import Identity, IdentityError
+from brokerd.replication.partition import Role
+from brokerd.runtime.broker import BrokerServer
 from brokerd.storage.disk import DiskFailed, DiskFull
-from controlplane.controller.events import DesiredAssignment, DesiredRead, DesiredReset, DesiredTopic, Report
+from brokerd.storage.warming import Warming
+from controlplane.controller.events import (
+    DesiredAccess,
+    DesiredAssignment,
+    DesiredRead,
+    DesiredReset,
+    DesiredTopic,
+    Report,
+    ReportKind,
+)
 from controlplane.controller.runner import TICK_MS, Controller
 from tests.simulation.disk import NO_BOUND, SimDisk
 from tests.simulation.ensemble import Ensemble
@@ -39,37 +51,65 @@ if TYPE_CHECKING:
 
 SESSION_MS = 3_000
 SETTINGS = {
-    "zookeeper.session.timeout.ms": str(SESSION_MS), "replica.lag.time.max.ms": "3000", "replica.socket.timeout.ms": "2000",
-    "auto.create.topics.enable": "false", "replica.high.watermark.checkpoint.interval.ms": "1000",
-    "group.consumer.session.timeout.ms": "2000", "group.consumer.min.session.timeout.ms": "2000",
-    "group.consumer.heartbeat.interval.ms": "400", "group.consumer.min.heartbeat.interval.ms": "400",
+    "zookeeper.session.timeout.ms": str(SESSION_MS),
+    "replica.lag.time.max.ms": "3000",
+    "replica.socket.timeout.ms": "2000",
+    "auto.create.topics.enable": "false",
+    "replica.high.watermark.checkpoint.interval.ms": "1000",
+    "group.consumer.session.timeout.ms": "2000",
+    "group.consumer.min.session.timeout.ms": "2000",
+    "group.consumer.heartbeat.interval.ms": "400",
+    "group.consumer.min.heartbeat.interval.ms": "400",
     "log.scrub.io.max.bytes.per.second": "0",  # no bits rot in these worlds
-}  # fmt: skip
+}
 
 
 SESSION_SLOTS = ("2", "1000", "1")
-"""Of fetch sessions: a broker that keeps enough, and two where followers and readers push each other out or get none."""
+"""Limits of fetch sessions: a broker with enough, one whose followers and readers evict each other, and one without any."""
+REQUEST_US, REQUEST_US_PER_KIB = 150, 5
+"""Cost of a request on a broker's event loop: about the measured cost of a produce request with one small batch on two cores."""
+FSYNC_US = 3 * MS
+SLOW_US = (500 * MS, 4_000 * MS)
+"""A busy disk: each flush takes that long."""
+TURN_US_MAX = 100 * MS
+"""The longest allowed iteration of a broker's event loop: it never waits for a disk, and work that grows with a request is done in slices."""
 SESSIONS_LAST_US = (300 * MS, 8_000 * MS)
 
 
-class SimJobs:
-    """Work of the other thread, done when the world says so."""
+MARK_MS = 5
+"""Duration of the job that writes the running marks."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+
+class SimJobs:
+    """Jobs of the second thread; the world decides when they run."""
+
+    def __init__(self, node: BrokerNode, network: Network) -> None:
+        self._node, self._network = node, network
+        self.running = False
+        """True while a job runs: its cost is not the event loop's."""
 
     def submit(
         self, run: Callable[[], object], done: Callable[[BaseException | None], None], *, urgent: bool = False
     ) -> None:
+        if getattr(run, "__func__", None) is Identity.mark_running:
+            self._submit(run, done, MARK_MS * MS)  # no random draw: the marks change no world
+            return
+        delay_us = self._node.world.between(1 * MS, (20 if urgent else 200) * MS)
+        self._submit(run, done, delay_us + self._node.device_us())
+
+    def _submit(self, run: Callable[[], object], done: Callable[[BaseException | None], None], delay_us: int) -> None:
         def finish() -> None:
             error: BaseException | None = None
+            self.running, spent_us = True, self._node.world.spent_us
             try:
                 run()
             except Exception as e:
                 error = e
+            finally:
+                self.running, self._node.world.spent_us = False, spent_us  # the job's cost is the second thread's
             done(error)
 
-        self._node.post(self._node.world.between(1 * MS, (20 if urgent else 200) * MS), finish)
+        self._node.post(delay_us, finish)
 
     def background(self, run: Callable[[], None]) -> None:
         self.submit(run, lambda error: None)
@@ -84,11 +124,22 @@ class SimJobs:
         pass
 
 
+class SimReads(SimJobs):
+    """Reads of bytes outside the page cache."""
+
+    def submit(
+        self, run: Callable[[], object], done: Callable[[BaseException | None], None], *, urgent: bool = False
+    ) -> None:
+        self._node.world.reached["read waited for the disk"] += 1
+        self._submit(run, done, self._network.load_us())
+
+
 class SimOutside:
-    def __init__(self, network: Network, node: Node, disk: SimDisk, boot_id: str) -> None:
+    def __init__(self, network: Network, node: BrokerNode, disk: SimDisk, boot_id: str) -> None:
         self._network, self._node = network, node
         self.loop, self.disk, self.boot_id = node.loop, disk, boot_id
-        self.jobs = SimJobs(node)
+        self.jobs, self.decompression_jobs = SimJobs(node, network), SimJobs(node, network)
+        self.warming = Warming(SimReads(node, network))
 
     def listen(self, host: str, port: int, on_frame: Any, **limits: int) -> SimListener:
         return SimListener(self._network, self._node, host, port, on_frame)
@@ -106,6 +157,9 @@ class SimOutside:
     def draw_id(self) -> str:
         return str(UUID(int=self._node.world.rng.getrandbits(128)))
 
+    def draw_life(self) -> str:
+        return f"{self._node.name}-{next(self._node.cluster.lives)}"  # type: ignore[attr-defined]
+
     def draw_producer_id(self) -> int:
         return self._node.world.rng.getrandbits(62)
 
@@ -118,16 +172,28 @@ class BrokerNode(Node):
         self.disk.mkdir(Path("/data"))
         self.address = (f"10.0.0.{broker_id}", 9092)
         self.boot = 1
-        self.broker: Broker
+        self.slow_until_us = 0
+        """Until this time each flush of its disk takes seconds."""
+        self.broker: BrokerServer
         self.store: SimStore
+        self.waited_for_disk = ""
+        """The calls for which the event loop waited while it served clients; must stay empty."""
         self._start()
 
     def _start(self) -> None:
         given = {
-            **SETTINGS, "log.dirs": "/data", "max.incremental.fetch.session.cache.slots": SESSION_SLOTS[self.broker_id % 3],
-            **self.cluster.settings, "broker.id": str(self.broker_id),
+            **SETTINGS,
+            "log.dirs": "/data",
+            "max.incremental.fetch.session.cache.slots": SESSION_SLOTS[self.broker_id % 3],
+            **self.cluster.settings,
+            "broker.id": str(self.broker_id),
             "listeners": f"PLAINTEXT://{self.address[0]}:{self.address[1]}",
-        }  # fmt: skip
+        }
+        if self.cluster.racks:
+            given |= {
+                "broker.rack": f"rack-{self.broker_id % self.cluster.racks}",
+                "replica.selector.class": RACK_AWARE,
+            }
         config = BrokerConfig.parse(given, BROKER_SYNONYMS.__contains__)
         outside: Any = SimOutside(self.cluster.network, self, self.disk, f"boot-{self.broker_id}-{self.boot}")
 
@@ -136,16 +202,44 @@ class BrokerNode(Node):
             return self.store
 
         self.loop.now = self.clock()
-        self.broker = Broker(config, connect, outside)
-        self.broker.partitions.openings_per_turn = 1  # a topic's partitions open in different turns
+        self.disk.flushes = lambda what: None  # no client is served yet
+        self.broker = BrokerServer(config, connect, outside)
+        jobs, broker, life = outside.jobs, self.broker, self.life
+
+        def flushes(what: str) -> None:
+            if not jobs.running:
+                self.world.spend(FSYNC_US + self.device_us())
+            if (
+                self.life == life
+                and broker.membership.broker_epoch is not None
+                and not (jobs.running or broker.stopping)
+            ):
+                self.waited_for_disk = what
+
+        self.disk.flushes = flushes
+        self.disk.cold = lambda: self.cluster.disk_rng.random() < self.cluster.cold
+        self.broker.partitions.pending_openings.per_turn = 1  # a topic's partitions open in different turns
         self.post(self.world.between(*SESSIONS_LAST_US), self._lose_sessions)
 
     def _lose_sessions(self) -> None:
-        """As if others had pushed them out."""
+        """Drops all fetch sessions, as if others had evicted them."""
         if len(self.broker.fetch_sessions):
             self.world.reached["fetch sessions lost"] += 1
             self.broker.fetch_sessions.end_all()
         self.post(self.world.between(*SESSIONS_LAST_US), self._lose_sessions)
+
+    def request_us(self, size: int) -> int:
+        return REQUEST_US + size * REQUEST_US_PER_KIB // 1024
+
+    def device_us(self) -> int:
+        """Extra time of a flush on a slow disk."""
+        return self.world.between(*SLOW_US) if self.world.now_us < self.slow_until_us else 0
+
+    def turned(self, spent_us: int) -> None:
+        from tests.simulation.checkers import Violation
+
+        if spent_us > TURN_US_MAX and not self.broker.stopping:
+            raise Violation(f"{self.name}: one iteration of its event loop took {spent_us // MS} ms")
 
     def kill(self) -> None:
         if self.alive:
@@ -160,7 +254,7 @@ class BrokerNode(Node):
 
     @property
     def limps(self) -> bool:
-        """It lives, but its disk fails, or has failed, or copies are offline: until it is started again."""
+        """The process is alive, but its disk fails, or has failed, or replicas are offline: until its restart."""
         offline = any(r.offline_reason for r in self.broker.partitions.hosted.values())
         return self.alive and (bool(self.disk.fail_at) or self.broker.identity.losses > 0 or offline)
 
@@ -185,7 +279,7 @@ class BrokerNode(Node):
         self._guarded(turn)
 
     def _guarded(self, event: Event) -> None:
-        """What the broker itself does not answer ends its process."""
+        """An exception that the broker does not handle ends its process."""
         try:
             event()
         except (DiskFull, DiskFailed, IdentityError) as e:
@@ -193,7 +287,7 @@ class BrokerNode(Node):
                 f"{f.filename.rpartition('/')[2]}:{f.lineno}" for f in traceback.extract_tb(e.__traceback__)[-2:-9:-1]
             )
             self.world.tell(f"{self.name} ends: {e} at {at}")
-            self.world.reached["broker ended by its disk"] += 1
+            self.world.reached["broker ended by a disk failure"] += 1
             self.kill()
 
     def power_cut(self) -> None:
@@ -211,7 +305,7 @@ class BrokerNode(Node):
             self._guarded(self._start)
 
     def stop(self) -> None:
-        """A controlled shutdown; the process ends when it is done."""
+        """A controlled shutdown. The process ends when it is complete."""
         self.enter(self.broker.stop)
 
         def ended() -> None:
@@ -224,39 +318,44 @@ class BrokerNode(Node):
 
 
 class SimDatabase:
-    """One controller's door to the rows. `write` and `read` take their time."""
+    """One controller's access to the rows. `write` and `read` take time."""
 
     def __init__(self, cluster: Cluster, node: ControllerNode) -> None:
         self._cluster, self._node = cluster, node
         self._post: Callable[[Any], None] = lambda event: None
         self._epoch = 0
+        self._last_us = 0
 
     def start(self, post: Callable[[Any], None]) -> None:
         self._post = post
 
     def tell(self, read: DesiredRead) -> None:
-        def told() -> None:
+        def reported() -> None:
             self._post(read)
             self._node.turn()
 
-        self._node.post(self._node.world.between(1 * MS, 30 * MS), told)
+        # In the order of the writes: a database that returns a row returns every row committed before it.
+        world = self._node.world
+        self._last_us = max(self._last_us, world.now_us + world.between(1 * MS, 30 * MS))
+        self._node.post(self._last_us - world.now_us, reported)
 
     def acting(self, controller_epoch: int) -> None:
         self._epoch = controller_epoch
         self._cluster.acting = self
-        self.tell(DesiredRead(tuple(self._cluster.topics.values()), complete=True))
+        self.tell(DesiredRead((*self._cluster.deleted, *self._cluster.topics.values()), complete=True))
 
     def standing_by(self) -> None:
         pass
 
     def write(self, request: ForwardedRequest) -> None:
-        raise AssertionError(f"no client of this world asks for {request.kind}")
+        raise AssertionError(f"no client of this world sends {request.kind}")
 
-    def applied(self, image: Image, records: Sequence[Record]) -> None:
+    def applied(self, image: Image, records: Sequence[MetadataRecord]) -> None:
         pass
 
     def report(self, report: Report) -> None:
-        pass
+        if report.kind is ReportKind.UNCLEAN:
+            self._cluster.reported_unclean(report.subject.topic, report.subject.partition or 0)
 
     def close(self) -> None:
         pass
@@ -264,19 +363,21 @@ class SimDatabase:
 
 @dataclass(frozen=True, slots=True)
 class Chances:
-    """Of an acting controller's probes: the share of deaths that they find, and of lives that they take for dead."""
+    """Accuracy of an acting controller's probes: the share of deaths that they detect, and of live brokers that they declare dead."""
 
-    told: float
+    reported: float
     wrong: float
     together: float = 0
-    """The share of verdicts that wait for those on others who died at that moment; and of kills that end all brokers at one moment."""
+    """The share of deaths that are reported together with others of that moment, and of kills that end all brokers at one moment."""
 
 
 NO_PROBES = Chances(0, 0)
+COLD = (0, 0.01, 0.1)
+"""The share of reads whose bytes are not in the page cache, by seed."""
 
 
 class SimProbes:
-    """What a controller's probes would find: a process that is gone, told a moment later. A world may also let them be wrong."""
+    """The results of a controller's probes: a dead process is reported a moment later. A world may make them wrong."""
 
     def __init__(self, cluster: Cluster, node: ControllerNode) -> None:
         self.dead: frozenset[tuple[int, int]] = frozenset()
@@ -287,42 +388,42 @@ class SimProbes:
         self._in_doubt: set[tuple[int, int]] = set()
 
     def fileno(self) -> int:
-        raise AssertionError("nobody polls in a simulation")
+        raise AssertionError("a simulation does not poll")
 
     def watch(self, registrations: Mapping[int, Registration]) -> None:
-        seats = {(i, r.incarnation) for i, r in registrations.items()}
-        self.dead &= seats
-        self._found &= seats
-        self._ripe &= seats
-        self._in_doubt &= seats
-        for broker_id, incarnation in seats:
-            if self._watched.get(broker_id) == incarnation:
+        isr_members = {(i, r.broker_epoch) for i, r in registrations.items()}
+        self.dead &= isr_members
+        self._found &= isr_members
+        self._ripe &= isr_members
+        self._in_doubt &= isr_members
+        for broker_id, broker_epoch in isr_members:
+            if self._watched.get(broker_id) == broker_epoch:
                 continue
             rng, node = self._cluster.probes_rng, self._cluster.brokers[broker_id]
             if rng.random() < self._cluster.probes.wrong:
-                self._later(200, 6_000, (broker_id, incarnation))
-            if node.alive and rng.random() < self._cluster.probes.told:
-                node.on_death.append(lambda seat=(broker_id, incarnation): self._dies(seat))  # type: ignore[misc]
-        self._watched = dict(seats)
+                self._later(200, 6_000, (broker_id, broker_epoch))
+            if node.alive and rng.random() < self._cluster.probes.reported:
+                node.on_death.append(lambda isr_member=(broker_id, broker_epoch): self._dies(isr_member))  # type: ignore[misc]
+        self._watched = dict(isr_members)
 
-    def _dies(self, seat: tuple[int, int]) -> None:
-        if self._watched.get(seat[0]) == seat[1]:
-            self._in_doubt.add(seat)
-            self._later(1, 200, seat)
+    def _dies(self, isr_member: tuple[int, int]) -> None:
+        if self._watched.get(isr_member[0]) == isr_member[1]:
+            self._in_doubt.add(isr_member)
+            self._later(1, 200, isr_member)
 
-    def _later(self, low_ms: int, high_ms: int, seat: tuple[int, int]) -> None:
+    def _later(self, low_ms: int, high_ms: int, isr_member: tuple[int, int]) -> None:
         def found() -> None:
-            if self._watched.get(seat[0]) == seat[1]:
-                self._ripe.add(seat)
-                self._in_doubt.discard(seat)
+            if self._watched.get(isr_member[0]) == isr_member[1]:
+                self._ripe.add(isr_member)
+                self._in_doubt.discard(isr_member)
                 if not self._in_doubt or self._cluster.probes_rng.random() >= self._cluster.probes.together:
                     if len(self._ripe) > 1:
-                        self._cluster.world.reached["deaths told together"] += 1
+                        self._cluster.world.reached["simultaneous deaths"] += 1
                     self._found |= self._ripe
                     self._ripe.clear()
-                node, world = self._cluster.brokers[seat[0]], self._cluster.world
-                wrong = node.alive and node.broker.membership.incarnation == seat[1]
-                world.reached["living broker taken for dead" if wrong else "death told by a probe"] += 1
+                node, world = self._cluster.brokers[isr_member[0]], self._cluster.world
+                wrong = node.alive and node.broker.membership.broker_epoch == isr_member[1]
+                world.reached["live broker declared dead" if wrong else "death found by a probe"] += 1
 
         self._node.post(self._cluster.probes_rng.randint(low_ms, high_ms) * MS, found)
 
@@ -350,10 +451,15 @@ class ControllerNode(Node):
         self.probes = SimProbes(self.cluster, self)
         rng = self.world.rng
         self.controller = Controller(
-            self.store, self.name, self.database, clock=self.clock, draw=lambda: f"{rng.getrandbits(128):032x}",
-            snapshot_log_bytes=self.cluster.snapshot_log_bytes, records_per_entry=self.cluster.records_per_entry,
+            self.store,
+            self.name,
+            self.database,
+            clock=self.clock,
+            draw=lambda: f"{rng.getrandbits(128):032x}",
+            snapshot_log_bytes=self.cluster.snapshot_log_bytes,
+            records_per_entry=self.cluster.records_per_entry,
             probes=self.probes,
-        )  # fmt: skip
+        )
         self._tick()
 
     def _tick(self) -> None:
@@ -384,66 +490,104 @@ class Cluster:
         records_per_entry: int = RECORDS_PER_ENTRY,
         store_lag_ms: int = 0,
         probes: Chances = NO_PROBES,
+        cold: float = 0,
+        racks: int = 0,
     ) -> None:
-        self.probes = probes
-        # Chances of their own: a world without them is what it was before there were any.
-        self.probes_rng = Random(world.seed)
+        """`racks`: brokers are spread over that many racks, and consumers may read from the closest replica (KIP-392)."""
+        self.probes, self.cold, self.racks = probes, cold, racks
+        self.lives = count(1)
+        # A separate random generator: a world without this option is unchanged.
+        self.probes_rng, self.disk_rng = Random(world.seed), Random(world.seed)
         self.world, self.snapshot_log_bytes, self.records_per_entry = world, snapshot_log_bytes, records_per_entry
         self.settings = settings or {}
         self.ensemble = Ensemble(world, store_lag_ms)
         self.network = Network(world)
         self.topics: dict[str, DesiredTopic] = {}
+        self.deleted: list[DesiredTopic] = []
+        self.created: list[UUID] = []
+        """Ids of all topics in the order of their creation requests."""
+        self.elected_uncleanly: Callable[[str], None] = lambda topic: None
+        self.unclean_reports: Counter[tuple[str, int]] = Counter()
         self.acting: SimDatabase | None = None
         self.archive: Archive | None = None
-        """In worlds whose logs are cut: all that was ever committed."""
+        """Everything that was ever committed, in worlds whose logs are truncated."""
         self.brokers = {i: BrokerNode(self, i) for i in range(1, brokers + 1)}
         self.controllers = [ControllerNode(self, i) for i in range(1, controllers + 1)]
 
-    # -- what an operator asks ---------------------------------------------------------------------------------------------
+    # -- requests of operators ---------------------------------------------------------------------------------------------
     def want_topic(self, name: str, partitions: int, replicas: int, **configs: str) -> UUID:
         topic_id = UUID(int=self.world.rng.getrandbits(128))
         dotted = {k.replace("_", "."): v for k, v in configs.items()}
-        self.topics[name] = DesiredTopic(topic_id, name, 1, False, partitions, replicas, dotted)
-        if self.acting is not None:
-            self.acting.tell(DesiredRead((self.topics[name],)))
+        self.created.append(topic_id)
+        self._want_row(DesiredTopic(topic_id, name, 1, False, partitions, replicas, dotted))
         return topic_id
 
-    def want(self, *rows: DesiredAssignment | DesiredReset) -> None:
+    def _want_row(self, row: DesiredTopic) -> None:
+        self.topics[row.name] = row
+        if self.acting is not None:
+            self.acting.tell(DesiredRead((row,)))
+
+    def change_topic(self, name: str, **configs: str) -> None:
+        row = self.topics[name]
+        dotted = {k.replace("_", "."): v for k, v in configs.items()}
+        self._want_row(replace(row, generation=row.generation + 1, configs={**row.configs, **dotted}))
+
+    def delete_topic(self, name: str) -> None:
+        row = self.topics.pop(name)
+        self.deleted.append(replace(row, generation=row.generation + 1, deleted=True))
+        if self.acting is not None:
+            self.acting.tell(DesiredRead((self.deleted[-1],)))
+
+    def want(self, *rows: DesiredAssignment | DesiredReset | DesiredAccess) -> None:
         assert self.acting is not None
         self.acting.tell(
             DesiredRead(
+                access=tuple(r for r in rows if isinstance(r, DesiredAccess)),
                 assignments=tuple(r for r in rows if isinstance(r, DesiredAssignment)),
                 resets=tuple(r for r in rows if isinstance(r, DesiredReset)),
             )
         )
 
-    # -- what can be seen --------------------------------------------------------------------------------------------------
+    def reported_unclean(self, topic: str, index: int) -> None:
+        from tests.simulation.checkers import Violation
+
+        wanted = self.topics.get(topic)
+        if wanted is None or wanted.configs.get("unclean.leader.election.enable") != "true":
+            raise Violation(f"{topic}-{index}: an unclean leader election is reported, but the topic does not allow it")
+        self.unclean_reports[topic, index] += 1
+
+    # -- state of the cluster --------------------------------------------------------------------------------------------------
     @property
     def image(self) -> Image:
-        """The newest image that anybody has."""
+        """The newest image of any node."""
         images = [c.controller.tailer.image for c in self.controllers] + [
             b.broker.membership.image for b in self.brokers.values()
         ]
         return max(images, key=lambda i: i.seq)
 
     def settled(self) -> bool:
-        """Everybody is alive and in step: every partition led, every replica in its ISR, every broker at the log's head."""
+        """All nodes are alive and in sync: every partition has a leader, every replica is in its ISR, every broker is at the metadata log's head."""
         image = self.image
         return (
             all(b.alive and not b.frozen and b.broker.partitions.image.seq == image.seq for b in self.brokers.values())
             and len(image.live_brokers()) == len(self.brokers)
             and bool(self.topics)
-            and all(image.topic_named(n) is not None for n in self.topics)
+            and all(self.known(row) for row in self.topics.values())
+            and all(row.topic_id not in image.topics for row in self.deleted)
             and all(
                 p.leader >= 0 and set(p.isr_ids) == set(p.replicas) and not p.reassigning and not p.observers
                 for _, _, p in image.each_partition()
             )
         )
 
+    def known(self, row: DesiredTopic) -> bool:
+        topic = self.image.topic_named(row.name)
+        return topic is not None and (topic.topic_id, topic.generation) == (row.topic_id, row.generation)
+
     def level(self) -> bool:
-        """Settled, and every replica knows that all it holds is committed: what is acknowledged can be read from any."""
+        """Settled, and every replica's high watermark is its log end offset: acknowledged records can be read from any replica."""
         replicas = [r for b in self.brokers.values() for r in b.broker.partitions.hosted.values()]
-        counted = [r for r in replicas if r.core.role is not Role.HOLDER]
+        counted = [r for r in replicas if r.core.role is not Role.HISTORY]
         return self.settled() and all(r.core.high_watermark == r.log.end_offset for r in counted)
 
     def until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:

@@ -1,9 +1,9 @@
-"""Members of a group of the new protocol (KIP-848) in a world, with the real coordinator: they are given partitions, give them up, commit, fall
-silent, leave and come back.
+"""Members of a consumer group (KIP-848) in a world with the real coordinator: they get partitions, revoke them, commit, stop sending heartbeats,
+leave and join again.
 
-`Holdings` judges beside `GroupHistory`: no partition that two hold at one time. A member holds what it has taken up until it gives it up, or until
-its session has passed since it sent the last heartbeat that was answered: by then it may have been put out, and stops by itself. Not judged:
-members that go on reading after that, which no coordinator can see.
+`Holdings` checks in addition to `GroupHistory` that no partition has two owners at one time. A member owns a partition from its assignment until it
+revokes it, or until one session time-out after its last answered heartbeat. Then the coordinator may have removed the member, so it stops itself.
+Does not check members that read on after that, which no coordinator can see.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.simulation.members import GROUP, SESSION_MS, Commit, GroupHistory, Me
 from tests.simulation.world import MS
 
 REBALANCE_MS = 4 * SESSION_MS
-"""Longer than a session: who is put out because it did not give up in time has not held on to anything for long by then."""
+"""Longer than a session: a member that is removed because it did not revoke in time has owned nothing for long by then."""
 FORGOTTEN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
@@ -29,7 +29,7 @@ class Holdings(GroupHistory):
         self.consumers: list[Consumer] = []
 
     def asks(self, place: Place, generation: int, now_us: int) -> Commit:
-        """Members go from epoch to epoch one by one: only what was given of this partition overtakes its commits."""
+        """Members change to a new epoch one by one: only assignments of this partition fence its commits."""
         commit = super().asks(place, generation, now_us)
         commit.overtaken = max((e for e, p in self.owners if p == place), default=-1)
         return commit
@@ -39,7 +39,7 @@ class Holdings(GroupHistory):
             if other is not taker and other.lease_us > taker.world.now_us:
                 both = set(other.owned) & set(places)
                 if both:
-                    raise Violation(f"{min(both)} is held by {other.name} and by {taker.name}")
+                    raise Violation(f"{min(both)} is owned by {other.name} and by {taker.name}")
 
 
 class Consumer(Member):
@@ -62,7 +62,7 @@ class Consumer(Member):
         self.later(self._find)
 
     def _join(self) -> None:
-        """Also after a lost answer: it says everything, and is told everything."""
+        """A full heartbeat, also after a lost response: the member sends everything and gets everything."""
         self._say(whole=True)
 
     def _beat(self) -> None:
@@ -77,7 +77,7 @@ class Consumer(Member):
         self._say(whole=False)
 
     def _mine(self) -> list[Place]:
-        """What it still holds: after a session's silence it has stopped by itself."""
+        """The partitions that the member still owns: after a session time-out without a response it has stopped itself."""
         if self.owned and self.lease_us <= self.world.now_us:
             self.owned, self.lapsed = [], True
         return self.owned
@@ -94,11 +94,13 @@ class Consumer(Member):
             topics.setdefault(state.topic_id, []).append(index)
         part = ConsumerGroupHeartbeatRequest.TopicPartitions
         body = ConsumerGroupHeartbeatRequest(
-            group_id=GROUP, member_id=self.member_id, member_epoch=self.generation,
+            group_id=GROUP,
+            member_id=self.member_id,
+            member_epoch=self.generation,
             rebalance_timeout_ms=REBALANCE_MS if whole else -1,
             subscribed_topic_names=sorted({name for name, _ in self.places}) if whole else None,
             topic_partitions=[part(topic_id=t, partitions=ps) for t, ps in topics.items()],
-        )  # fmt: skip
+        )
         sent_us, epoch = self.world.now_us, self.generation
 
         def answered(answer: Any) -> None:
@@ -106,25 +108,25 @@ class Consumer(Member):
                 self._again(None if answer is None else answer.error_code)
                 return
             if epoch != self.generation:
-                raise Violation(f"{self.name} was answered out of turn")
+                raise Violation(f"{self.name} got a response out of order")
             self.generation = answer.member_epoch
-            self._mine()  # what lapsed while it waited is not renewed
+            self._mine()  # ownership that expired during the wait is not renewed
             self.lease_us = sent_us + SESSION_MS * MS
             if self.lease_us <= self.world.now_us:
-                self.lapsed = True  # too long on its way: it holds nothing by this answer, and asks again
+                self.lapsed = True  # too late: the member ignores this response and sends a new request
             elif answer.assignment is not None:
-                self._told(answer.assignment)
+                self._assigned(answer.assignment)
             self._commit()
 
         self.ask(self.coordinator, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body, answered)
 
-    def _told(self, assignment: Any) -> None:
+    def _assigned(self, assignment: Any) -> None:
         names = {t.topic_id: t.name for t in self.cluster.image.topics.values()}
         given = sorted((names[t.topic_id], p) for t in assignment.topic_partitions for p in t.partitions)
         self.lapsed = False
         self.holdings.taken(self, [place for place in given if place not in self.owned])
         self.owned = given
-        self.holdings.given(self.generation, given, f"{self.name} {self.member_id}")
+        self.holdings.assigned(self.generation, given, f"{self.name} {self.member_id}")
 
     def _leave(self) -> None:
         self.owned = []

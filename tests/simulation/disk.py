@@ -1,21 +1,23 @@
-"""A disk in memory that forgets, tears and fails when told to.
+"""A disk in memory with power cuts, torn writes and failures.
 
-Model: each file has what a reader sees (live) and what a power cut leaves (durable); fsync moves one to the other, and makes the
-file's name durable as ext4 does; `sync_folder` makes all names of a folder durable. Names become durable in the order in which
-they were changed (a journal; one per top folder, as if each were a file system of its own). `power_cut(rng)` keeps, per file, some
-prefix of the writes since the last fsync, the next one torn at a 512-byte sector, and, per file system, some prefix of the names'
-changes; a folder's renaming is one of them. A killed process loses nothing: just open again.
+Model: each file has a content that readers see (live) and one that survives a power cut (durable). fsync makes the content durable, and the file's name
+too, as in ext4; `sync_folder` makes all names of a directory durable. Names become durable in the order of their changes (a journal; one per top
+directory, as if each were a file system). `power_cut(rng)` keeps for each file a prefix of the writes since the last fsync, the next write torn at a
+512-byte sector, and for each file system a prefix of the changes of names; the rename of a directory is one such change. A killed process loses nothing.
 
-Faults: `broken` folders (EIO for everything in them), `crash_at` (the n-th changing verb raises Crashed, a write may be half done), `fail_at` (it raises the given error),
-`bytes_max` (ENOSPC beyond it). Not modelled: bit rot (write into `live` yourself), lost names after fsync, slow disks.
+Faults: `broken` directories (EIO for every call), `crash_at` (the n-th modifying call raises Crashed, a write may be partial), `fail_at` (it raises
+the given error), `bytes_max` (ENOSPC beyond it). Not modelled: bit rot (a test writes into `live`), lost names after fsync.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
+from brokerd.storage import cold
 from brokerd.storage.disk import Bytes, Disk, DiskFailed, DiskFull, File, Space
 
 SECTOR = 512
@@ -23,7 +25,7 @@ NO_BOUND = 1 << 40
 
 
 class Crashed(BaseException):
-    """The process ends here. Not an Exception: nobody may catch it by mistake."""
+    """The process ends here. Not an Exception, so that no handler catches it by mistake."""
 
 
 @dataclass
@@ -31,7 +33,9 @@ class Inode:
     live: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
     pending: list[tuple[int, bytes] | int] = field(default_factory=list)
-    """Since the last fsync: (position, data) of a write, or the size of a truncation."""
+    """Changes since the last fsync: (position, data) of a write, or the size of a truncation."""
+    number: int = 0
+    """Unique on one disk: inode number and birth time in one."""
 
 
 Change = tuple[Path, "Inode | Path | None"]
@@ -54,12 +58,17 @@ class SimFile(File):
         self._disk, self.path, self.inode = disk, path, inode
 
     def fileno(self) -> int:
-        return -1  # what is sent in simulations is read by pread; a real sendfile would fail
+        return -1  # simulated responses read by pread; a real sendfile would fail
 
     def size(self) -> int:
         return len(self.inode.live)
 
+    def resident(self, position: int, length: int) -> int:
+        return 0 if self._disk.cold() else length
+
     def pread(self, length: int, position: int) -> bytes:
+        if cold.refused() and self._disk.cold():
+            raise cold.NotInPageCache(f"{self.path} at {position}", lambda: self._disk.reach(self.path))
         self._disk.reach(self.path)
         self._disk.reads += 1
         if self._disk.reads_fail:
@@ -97,6 +106,7 @@ class SimFile(File):
     def fsync(self) -> None:
         self._disk.reach(self.path)
         self._disk.step(f"fsync {self.path.name}")
+        self._disk.flushes(f"fsync {self.path.name}")
         self.inode.durable = bytes(self.inode.live)
         self.inode.pending.clear()
         self._disk.name_is_durable(self.path)
@@ -121,21 +131,31 @@ class SimDisk(Disk):
         self._durable_names: dict[Path, Inode] = {}
         self._durable_folders: set[Path] = {Path("/")}
         self._journals: dict[str, list[list[Change]]] = {}
-        """Since the last durable name, per file system: steps of (name, file), (name, None) for a removal, (old, new) for a folder."""
+        """Changes since the last durable name, per file system: steps of (name, file), (name, None) for a removal, (old, new) for a directory."""
         self.steps = 0
         self.story: list[str] = []
         self.crash_at: int | None = None
         self.fail_at: dict[int, Exception] = {}
         self.sick = False
-        """It has failed: the kernel may have dropped what it had taken (use `power_cut` then)."""
+        """It has failed: the kernel may have dropped accepted writes (use `power_cut` then)."""
         self.reads = 0
         self.reads_fail = False
+        self.marks_free = True
+        """Writes of the running marks do not count as steps: `fail_at` and `crash_at` mean the other files."""
+        self.numbers = count(1)
+        self.device = 1
         self.broken: set[Path] = set()
-        """Folders whose device answers EIO to everything."""
+        """Directories whose device returns EIO for everything."""
+        self.cold: Callable[[], bool] = lambda: False
+        """True if the bytes of a read are not in the page cache."""
+        self.flushes: Callable[[str], None] = lambda what: None
+        """Called for every operation that waits for the device to write."""
 
     # -- faults ------------------------------------------------------------------------------------------------------
     def step(self, what: str) -> None:
-        """Every verb that changes something passes here, before it happens."""
+        """Called before every modifying operation."""
+        if self.marks_free and ".running" in what:
+            return
         self.steps += 1
         self.story.append(what)
         if self.crash_at is not None and self.steps >= self.crash_at:
@@ -149,8 +169,8 @@ class SimDisk(Disk):
             raise DiskFailed(f"at {path}: Input/output error", of_device=True)
 
     def power_cut(self, rng: random.Random) -> SimDisk:
-        """The disk that is found after the power came back. Open files of the old one mean nothing to it."""
-        found = SimDisk(self.bytes_max)
+        """The disk after the power cut. Open files of the old disk are invalid."""
+        found = self._same_device()
         found.broken = set(self.broken)
         names, folders = dict(self._durable_names), set(self._durable_folders)
         for journal in self._journals.values():
@@ -168,17 +188,38 @@ class SimDisk(Disk):
                     change = inode.pending[kept]
                     if not isinstance(change, int):
                         _apply(content, (change[0], change[1][: rng.randint(0, len(change[1]) // SECTOR) * SECTOR]))
-                seen[id(inode)] = Inode(bytearray(content), bytes(content))
+                seen[id(inode)] = Inode(bytearray(content), bytes(content), number=inode.number)
             found.names[name] = seen[id(inode)]
         found._durable_names = dict(found.names)
         return found
 
     def killed(self) -> SimDisk:
-        """The disk as a new process finds it after a kill -9: nothing written is lost."""
-        found = SimDisk(self.bytes_max)
+        """The disk as a new process finds it after kill -9: nothing that was written is lost."""
+        found = self._same_device()
         found.folders, found.names, found.broken = set(self.folders), dict(self.names), set(self.broken)
         found._durable_names, found._durable_folders = dict(self._durable_names), set(self._durable_folders)
         found._journals = {root: list(journal) for root, journal in self._journals.items()}
+        return found
+
+    def _same_device(self) -> SimDisk:
+        found = SimDisk(self.bytes_max)
+        found.numbers, found.device = self.numbers, self.device
+        return found
+
+    def copied(self) -> SimDisk:
+        """A copy of all files like `cp -a` or a backup: the same names and contents in other files. Durable, as after a sync."""
+        found = self._same_device()
+        found.folders, found._durable_folders = set(self.folders), set(self.folders)
+        for name, inode in self.names.items():
+            found.names[name] = Inode(bytearray(inode.live), bytes(inode.live), number=next(self.numbers))
+        found._durable_names = dict(found.names)
+        return found
+
+    def snapshot(self) -> SimDisk:
+        """A storage snapshot of the volume: the same files with their current state."""
+        found = self.copied()
+        for name, inode in self.names.items():
+            found.names[name].number = inode.number
         return found
 
     def room(self) -> int:
@@ -197,7 +238,7 @@ class SimDisk(Disk):
         self._journal_of(changes[0][0]).append(list(changes))
 
     def name_is_durable(self, path: Path) -> None:
-        """Everything in the journal up to the last change of this name."""
+        """Makes the journal durable up to the last change of this name."""
         journal = self._journal_of(path)
         for i in range(len(journal) - 1, -1, -1):
             if any(name == path for name, _ in journal[i]):
@@ -211,6 +252,8 @@ class SimDisk(Disk):
 
     # -- the port ----------------------------------------------------------------------------------------------------
     def open(self, path: Path, *, create: bool = False) -> File:
+        if not create and cold.refused() and self.cold():
+            raise cold.NotInPageCache(f"the name of {path}", lambda: self.reach(path))
         self.reach(path)
         inode = self.names.get(path)
         if inode is None:
@@ -219,7 +262,7 @@ class SimDisk(Disk):
             self.step(f"create {path.name}")
             if self.room() <= 0:
                 raise DiskFull(f"opening {path}: no space left on the device")
-            inode = Inode()
+            inode = Inode(number=next(self.numbers))
             self._change((path, inode))
         return SimFile(self, path, inode)
 
@@ -276,12 +319,14 @@ class SimDisk(Disk):
     def sync_folder(self, path: Path) -> None:
         self.reach(path)
         self.step(f"fsync {path.name}/")
+        self.flushes(f"fsync {path.name}/")
         journal = self._journal_of(path)
         self._write_journal(journal, len(journal))
 
     def sync_all(self, path: Path) -> None:
         self.reach(path)
         self.step(f"syncfs {path.name}/")
+        self.flushes(f"syncfs {path.name}/")
         root = path.parts[1] if len(path.parts) > 1 else ""
         for name, inode in self.names.items():
             if name.parts[1] == root:
@@ -293,3 +338,8 @@ class SimDisk(Disk):
     def space(self, path: Path) -> Space:
         self.reach(path)
         return Space(self.bytes_max, max(0, self.bytes_max - self.used()))
+
+    def file_id(self, path: Path) -> str:
+        self.reach(path)
+        inode = self.names.get(path)
+        return "" if inode is None else f"{self.device}:{inode.number}:{inode.number}"

@@ -1,8 +1,8 @@
-"""Readers from the earliest offset, over and over, of partitions whose old records may lie with others (safety section 8, the second stage).
+"""Readers that repeatedly read partitions from the earliest offset, whose old records may be on history replicas (safety section 8, second stage).
 
-`FromEarliest` reads a partition with read_committed from where it is told that it begins to its end, then again; in between it asks for a time, or has
-the oldest records deleted. What must be true: a pass has no gap, no double and nothing else at an offset than an earlier one; a time is answered
-with the first record that is as late; and at the end a pass has exactly what was committed from its beginning on (`judge`).
+`FromEarliest` reads a partition with read_committed from its log start offset to its end, then again. Between two passes it looks up a timestamp or
+deletes the oldest records. Invariants: a pass has no gap, no duplicate and the same record at an offset as earlier passes; a lookup by time returns
+the first record with that timestamp or a later one; at the end a pass has exactly the committed records from its start on (`judge`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from brokerd.wire.messages import DeleteRecordsRequest, ListOffsetsRequest
 from tests.simulation.checkers import Violation
 from tests.simulation.clients import Client
 from tests.simulation.cluster import Cluster
-from tests.simulation.transactors import Place, committed_fetch, standing, visible
+from tests.simulation.transactors import Place, committed_fetch, decided_records, visible
 
 EARLIEST = -2
 PAUSE_MS = (1, 60)
@@ -26,33 +26,34 @@ PAUSE_MS = (1, 60)
 
 class FromEarliest(Client):
     def __init__(self, cluster: Cluster, name: str, place: Place, *, deletes: float = 0) -> None:
-        """`deletes`: the share of passes after which the oldest records are deleted, while there is an archive. (Without one, what a leader deletes
-        that dies at once comes back with the next, as GAPS.md says.)"""
+        """`deletes`: the share of passes after which the oldest records are deleted, while there is a history. (Without one, records that a leader deleted just
+        before its death reappear with the next leader, see GAPS.md.)
+        """
         super().__init__(cluster, name)
         self.place, self.deletes = place, deletes
-        self.began = self.offset = -1
+        self.pass_start = self.offset = -1
         self.found: dict[int, bytes] = {}
-        """Of this pass."""
+        """{offset: value} of this pass."""
         self.times: dict[int, int] = {}
         """{offset: timestamp} of this pass."""
         self._known: dict[int, bytes] = {}
         self.passes = 0
         self.last: tuple[int, dict[int, bytes]] = (-1, {})
-        """Where the last whole pass began, and what it found."""
+        """The start of the last complete pass, and its records."""
         self.deleted = -1
         self._skipped_upto = -1
-        """A time was answered with a later record than one that was seen: the partition begins above that one now."""
+        """A lookup by time returned a later record than one that was read: the partition must start above that one now."""
         self.enter(self._begin)
 
     def _begin(self) -> None:
-        self._ask_time(EARLIEST, self._begun)
+        self._ask_time(EARLIEST, self._started)
 
-    def _ask_time(self, timestamp: int, told: Any) -> None:
+    def _ask_time(self, timestamp: int, got_offset: Any) -> None:
         if self.stopped:
             return
         leader = self.leaders.get(self.place)
         if leader is None:
-            self.refresh(lambda: self.later(lambda: self._ask_time(timestamp, told)))
+            self.refresh(lambda: self.later(lambda: self._ask_time(timestamp, got_offset)))
             return
         part = ListOffsetsRequest.ListOffsetsPartition(
             partition_index=self.place[1], current_leader_epoch=self.epochs[self.place], timestamp=timestamp
@@ -62,9 +63,9 @@ class FromEarliest(Client):
         def answered(body: Any) -> None:
             part = body.topics[0].partitions[0] if body is not None else None
             if part is None or part.error_code:
-                self._failed(part, lambda: self._ask_time(timestamp, told))
+                self._failed(part, lambda: self._ask_time(timestamp, got_offset))
             else:
-                told(part)
+                got_offset(part)
 
         self.ask(
             leader,
@@ -76,17 +77,17 @@ class FromEarliest(Client):
 
     def _failed(self, part: Any, again: Any) -> None:
         if part is not None and part.error_code == E.OFFSET_NOT_AVAILABLE:
-            self.world.reached["no holder answers"] += 1
+            self.world.reached["no history replica answers"] += 1
         self.leaders.pop(self.place, None)
         self.later(again)
 
-    def _begun(self, part: Any) -> None:
+    def _started(self, part: Any) -> None:
         if part.offset <= self._skipped_upto:
             raise Violation(
-                f"{self.place}: {self.name} was told a later time than that of {self._skipped_upto}, and it is there: {part.offset}"
+                f"{self.place}: {self.name} a lookup by time skipped offset {self._skipped_upto}, which still exists: {part.offset}"
             )
         self._skipped_upto = -1
-        self.began = self.offset = part.offset
+        self.pass_start = self.offset = part.offset
         self.found.clear()
         self.times.clear()
         self._fetch()
@@ -103,8 +104,12 @@ class FromEarliest(Client):
 
     def _answered(self, body: Any) -> None:
         part = body.responses[0].partitions[0] if body is not None and body.responses else None
-        if part is not None and part.error_code == E.OFFSET_OUT_OF_RANGE and self.let_go(self.place, part, self.offset):
-            self.world.reached["a pass is begun anew"] += 1
+        if (
+            part is not None
+            and part.error_code == E.OFFSET_OUT_OF_RANGE
+            and self.next_offset(self.place, part, self.offset)
+        ):
+            self.world.reached["pass restarted"] += 1
             self.later(self._begin)
             return
         if part is None or part.error_code:
@@ -123,22 +128,22 @@ class FromEarliest(Client):
                     f"{self.place}: offset {record.offset} was {self._known[record.offset]!r}, is {value!r}"
                 )
             if record.offset in self.found:
-                raise Violation(f"{self.place}: offset {record.offset} twice in one pass of {self.name}")
+                raise Violation(f"{self.place}: offset {record.offset} is duplicated in one pass of {self.name}")
             self.found[record.offset], self.times[record.offset] = value, record.timestamp
         for _, header in records.batches(data):
             if header.next_offset > part.last_stable_offset:
                 raise Violation(
-                    f"{self.place}: up to {header.last_offset}, beyond what is stable, {part.last_stable_offset}"
+                    f"{self.place}: up to {header.last_offset}, above the last stable offset {part.last_stable_offset}"
                 )
             self.offset = max(self.offset, header.next_offset)
         state = self._state
-        if state is not None and state.archive_start > self.began and self.offset > state.archive_start:
-            self.world.reached["a pass across an archive's end"] += not data
+        if state is not None and state.handover_offset > self.pass_start and self.offset > state.handover_offset:
+            self.world.reached["pass across the end of a history"] += not data
         if data or self.offset < part.last_stable_offset:
             self.later(self._fetch, self.world.between(*PAUSE_MS))
         else:
             self.passes += 1
-            self.last = (self.began, dict(self.found))
+            self.last = (self.pass_start, dict(self.found))
             self.later(self._between, self.world.between(*PAUSE_MS) * 4)
 
     @property
@@ -146,10 +151,10 @@ class FromEarliest(Client):
         topic = self.cluster.image.topic_named(self.place[0])
         return topic.partitions.get(self.place[1]) if topic is not None else None
 
-    # -- between two passes ------------------------------------------------------------------------------------------------
+    # -- between passes ------------------------------------------------------------------------------------------------
     def _between(self) -> None:
         state = self._state
-        if self.found and state is not None and state.archive_start > 0 and self.world.chance(self.deletes):
+        if self.found and state is not None and state.handover_offset > 0 and self.world.chance(self.deletes):
             self._delete(self.world.rng.choice(sorted(self.found)[: 1 + len(self.found) // 2]))
         elif self.found and self.world.chance(0.7):
             self._ask_when(self.world.rng.choice(sorted(self.found)))
@@ -159,18 +164,18 @@ class FromEarliest(Client):
     def _ask_when(self, offset: int) -> None:
         wanted = self.times[offset]
 
-        def told(part: Any) -> None:
+        def got_offset(part: Any) -> None:
             first = min(o for o, t in self.times.items() if t >= wanted)
             if part.offset > first or part.offset < 0:
                 self._skipped_upto = first
             elif part.offset in self.times and self.times[part.offset] != part.timestamp:
                 raise Violation(
-                    f"{self.place}: offset {part.offset} is of {self.times[part.offset]}, told {part.timestamp}"
+                    f"{self.place}: offset {part.offset} has the timestamp {self.times[part.offset]}, but the response has {part.timestamp}"
                 )
-            self.world.reached["a time was asked for"] += 1
+            self.world.reached["lookup by time"] += 1
             self._begin()
 
-        self._ask_time(wanted, told)
+        self._ask_time(wanted, got_offset)
 
     def _delete(self, offset: int) -> None:
         leader = self.leaders.get(self.place)
@@ -181,15 +186,17 @@ class FromEarliest(Client):
         topics = [DeleteRecordsRequest.DeleteRecordsTopic(name=self.place[0], partitions=[part])]
         self.deleted = max(self.deleted, offset)
         state = self._state
-        below = state is not None and offset < state.archive_start
+        below = state is not None and offset < state.handover_offset
 
         def answered(body: Any) -> None:
             part = body.topics[0].partitions[0] if body is not None else None
             if part is not None and not part.error_code:
                 if part.low_watermark < offset:
-                    raise Violation(f"{self.place}: deleted up to {offset}, and it begins at {part.low_watermark}")
+                    raise Violation(
+                        f"{self.place}: deleted up to {offset}, but the log start offset is {part.low_watermark}"
+                    )
                 self.world.reached[
-                    "old records deleted below an archive's end" if below else "old records deleted"
+                    "old records deleted below the end of a history" if below else "old records deleted"
                 ] += 1
             self._begin()
 
@@ -197,23 +204,23 @@ class FromEarliest(Client):
 
 
 def judge(cluster: Cluster, readers: Sequence[FromEarliest], whole: set[Place]) -> None:
-    """A last pass of each has what was committed from its beginning on; in the places of `whole` nothing was ever let go."""
+    """Each reader's last pass has the committed records from its start on. For the partitions of `whole` nothing was ever deleted."""
     for reader in readers:
         passes = reader.passes
         cluster.until(lambda r=reader, n=passes: r.passes >= n + 2, 60, f"{reader.name} to read all of {reader.place}")  # type: ignore[misc]
         reader.stopped = True
-        began, found = reader.last
-        committed = {o: v for o, v in standing(cluster, reader.place)[0] if o >= began}
+        start, found = reader.last
+        committed = {o: v for o, v in decided_records(cluster, reader.place)[0] if o >= start}
         if found != committed:
             extra = sorted(set(found.items()) - set(committed.items()))[:3]
             missed = sorted(set(committed.items()) - set(found.items()))[:3]
             raise Violation(
-                f"{reader.place}: from {began} on {reader.name} read {extra} which is not there, and not {missed} which is"
+                f"{reader.place}: from {start} on {reader.name} read {extra} which is not in the log, and did not read {missed}"
             )
-        if reader.place in whole and began != 0:
-            raise Violation(f"{reader.place}: nothing was let go, and it begins at {began}")
+        if reader.place in whole and start != 0:
+            raise Violation(f"{reader.place}: nothing was deleted, but the pass starts at {start}")
         state = cluster.image.topic_named(reader.place[0])
         assert state is not None
         tp = TopicPartition(state.topic_id, reader.place[1])
-        if (now := cluster.image.partition(tp)) is not None and now.archive_start > began:
-            cluster.world.reached["read to the end across an archive"] += 1
+        if (now := cluster.image.partition(tp)) is not None and now.handover_offset > start:
+            cluster.world.reached["complete pass across a history"] += 1

@@ -1,9 +1,9 @@
-"""ZooKeeper as its clients know it: versions, multi, ephemerals, one-shot watches, sessions that end late, answers that never come.
+"""A simulated ZooKeeper ensemble with the behaviour that clients see: versions, multi, ephemeral nodes, one-shot watches, late session ends, lost responses.
 
-Model: one ordered history (an ensemble that never forks); each session is served by a follower, which may lag: it reads an older state until it
-syncs, writes, or the follower has caught up, and its watches fire when its follower hears; never back in time. A session's messages keep their order in both directions; a connection lost in the
-middle leaves it open whether what was under way happened; what is asked while disconnected is sent after the reconnect and its answer is lost
-(as kazoo does); watches die with their connection. Held against the real one by test_store_conformance.
+Model: one ordered history (the ensemble never forks). A follower serves each session and may lag: it reads an older state until the session syncs or
+writes, or the follower catches up. Watches fire when the follower applies the change; a session never goes back in time. Messages of a session keep
+their order in both directions. A lost connection leaves the result of requests in flight unknown; requests made while disconnected are sent after
+the reconnect and their response is lost (as in kazoo); watches end with their connection. test_store_conformance compares it with the real one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ZNode:
 
 @dataclass(frozen=True)
 class Change:
-    """What the tree was from `zxid` on, and the watches that fire for it."""
+    """The tree from `zxid` on, and the watches that fire for the change."""
 
     at_us: int
     zxid: int
@@ -58,7 +58,7 @@ class Session:
 class Ensemble:
     world: World
     lag_ms: int = 0
-    """By which a session's follower lags at most; 0 means that everybody reads the newest."""
+    """The most that a session's follower lags; 0: every session reads the newest state."""
     znodes: dict[str, ZNode] = field(default_factory=dict)
     sessions: dict[int, Session] = field(default_factory=dict)
     zxid: int = 0
@@ -72,7 +72,7 @@ class Ensemble:
 
     # -- sessions ----------------------------------------------------------------------------------------------------------
     def _beat(self) -> None:
-        """Clients ping by threads of their own: only a dead, frozen or cut-off process falls silent."""
+        """Clients send pings from their own threads: only a dead, frozen or isolated process stops them."""
         if self.up:
             for session in list(self.sessions.values()):
                 store = session.store
@@ -91,7 +91,7 @@ class Ensemble:
         session = self.sessions.get(number)
         if session is not None:
             self.world.tell(f"session {number} of {session.store.node.name} expires")
-            session.store.expired_at_server()  # first: what was under way may count, but nothing after the session's end
+            session.store.expired_at_server()  # first: requests in flight may succeed, but none after the session's end
             del self.sessions[number]
             for path in [p for p, z in self.znodes.items() if z.owner == number]:
                 self._remove(path)
@@ -106,12 +106,12 @@ class Ensemble:
         self.up = True
         self.world.tell("the ensemble comes up")
         for session in self.sessions.values():
-            session.heard_us = self.world.now_us  # sessions begin their time-outs anew
+            session.heard_us = self.world.now_us  # session time-outs start again
         for store in self.stores:
             store.reconnect()
 
     def remove(self, path: str) -> None:
-        """By an operator, with a shell of ZooKeeper's own."""
+        """An operator deletes a node with ZooKeeper's own shell."""
         if path in self.znodes:
             self.world.tell(f"an operator deletes {path}")
             self._remove(path)
@@ -135,15 +135,15 @@ class Ensemble:
                 return Code.OK
 
     def commit(self, operations: Sequence[Operation], session: int) -> Result:
-        """All or nothing, as one transaction."""
-        assert session in self.sessions, "a change after its session's end: no ensemble takes that"
+        """Applies all operations or none, as one transaction."""
+        assert session in self.sessions, "a change after its session's end"
         trial = dict(self.znodes)
         self.zxid += 1
         fired: list[tuple[str, str]] = []
         for i, op in enumerate(operations):
             code = self._problem(op, trial)
             if code is not Code.OK:
-                # ZooKeeper's own shape: those before the one that failed are told as rolled back (code 0), those after as inconsistent.
+                # As in ZooKeeper: operations before the failed one are reported as rolled back (code 0), those after it as inconsistent.
                 codes = tuple(code if j == i else Code.ROLLED_BACK for j in range(len(operations)))
                 return Result(code, codes=codes)
             match op:

@@ -1,6 +1,6 @@
-"""A world of transactions: the same cluster and the same trouble as in `run`, under another load. `python -m tests.simulation --transactions`.
+"""A world of transactions: the same cluster and faults as in `run` with another load. `python -m tests.simulation --transactions`.
 
-Half of the worlds have transactions of the first kind, half of the second (KIP-890 part 2). What must be true is in `transactors.judge`.
+Half of the worlds use transactions v1, half transactions v2 (KIP-890 part 2). The invariants are in `transactors.judge`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
-from brokerd.replica import Replica
+from brokerd.replication.replica import Replica
 from tests.simulation.checkers import History, Watch, logs_agree
 from tests.simulation.clients import Producer
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.run import AFTERMATH_S, PEACE_S_MAX, PROBES
 from tests.simulation.transactors import (
     COPY,
@@ -28,17 +28,18 @@ from tests.simulation.trouble import Trouble, Weather
 from tests.simulation.world import S, World
 
 SETTINGS = {
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500", "log.cleaner.backoff.ms": "3000",
-}  # fmt: skip
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    "log.cleaner.backoff.ms": "3000",
+}
 DECIDED_S = 30
-"""Once all clients have stopped, the last transaction is decided within this: its time-out, an election, its markers."""
+"""After all clients have stopped, the last transaction is decided within this time: its time-out, an election, its markers."""
 
 
 def live(world: World, history: History, trouble_s: float, faults_max: int | None) -> None:
     weather = Weather.draw(world)
     kind = world.rng.choice((1, 2))
     world.tell(f"weather: {weather}; transactions of kind {kind}")
-    cluster = Cluster(world, settings=SETTINGS, probes=PROBES[world.seed % 2])
+    cluster = Cluster(world, settings=SETTINGS, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
     Watch(cluster)
     small = {"segment_bytes": world.rng.choice(("4096", "65536")), "min_cleanable_dirty_ratio": "0.05"}
     cluster.want_topic(LEDGER, 2, 3, min_insync_replicas="2", segment_bytes=world.rng.choice(("8192", "1048576")))
@@ -59,9 +60,9 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
     if trouble.exhausted:
         world.run(world.now_us + AFTERMATH_S * S)
     trouble.peace()
-    cluster.until(cluster.settled, PEACE_S_MAX, "everything in step after the last fault")
+    cluster.until(cluster.settled, PEACE_S_MAX, "all replicas in sync after the last fault")
     before = ledger.commits
-    cluster.until(lambda: ledger.commits > before + 3, 30, "transactions to go on after the last fault")
+    cluster.until(lambda: ledger.commits > before + 3, 30, "transactions to continue after the last fault")
     wind_down(cluster, source, [*workers, carrier], readers, places)
     judge(cluster, ledger, readers)
     logs_agree_but_for_compaction(cluster)
@@ -78,7 +79,7 @@ def wind_down(
     readers: Sequence[CommittedReader],
     places: Sequence[tuple[str, int]],
 ) -> None:
-    """Everybody stops, everything is decided, every reader is at the end."""
+    """Stops all clients; waits until everything is decided and every reader is at the end."""
     source.stopped = True
     for worker in workers:
         worker.stopped = True
@@ -113,5 +114,5 @@ def decided(cluster: Cluster, place: tuple[str, int]) -> bool:
 
 
 def logs_agree_but_for_compaction(cluster: Cluster) -> None:
-    """Each replica compacts in its own time; the others are equal byte for byte."""
+    """Each replica compacts at its own time; logs that are not compacted are equal byte for byte."""
     logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC))

@@ -1,7 +1,7 @@
-"""Group members in a world, with the real coordinator: they join, are given partitions, commit, fall silent, leave and come back.
+"""Group members in a world with the real coordinator: they join, get partitions, commit, stop sending heartbeats, leave and join again.
 
-`GroupHistory` judges: no partition with two owners in one generation; nothing acknowledged to a member of an older generation once a newer
-one was formed; no committed offset lost. Not judged: what a deposed coordinator reads aloud (a stale offset means reading twice, as with Kafka).
+`GroupHistory` checks: no partition has two owners in one generation; no commit of an older generation is acknowledged after a newer one was formed; no
+committed offset is lost. Does not check offsets that a replaced coordinator returns (a stale offset means reading twice, as in Kafka).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Commit:
     generation: int
     asked_us: int
     overtaken: int
-    """The newest generation that anybody had been told of when it was asked."""
+    """The newest generation that any member knew when the commit was sent."""
     answered_us: int | None = None
     acknowledged: bool = False
 
@@ -50,7 +50,7 @@ class GroupHistory:
     numbers: int = 0
     acks: int = 0
 
-    def given(self, generation: int, places: list[Place], owner: str) -> None:
+    def assigned(self, generation: int, places: list[Place], owner: str) -> None:
         for place in places:
             first = self.owners.setdefault((generation, place), owner)
             if first != owner:
@@ -69,7 +69,7 @@ class GroupHistory:
             self.acks += 1
             if commit.overtaken > commit.generation:
                 raise Violation(
-                    f"{place}: generation {commit.generation} committed although {commit.overtaken} had been formed"
+                    f"{place}: generation {commit.generation} committed although {commit.overtaken} was formed"
                 )
 
     def judge(self, committed: dict[Place, int]) -> None:
@@ -90,11 +90,11 @@ class Member(Client):
         self.generation = -1
         self.owned: list[Place] = []
         self.calm = False
-        """No more mischief."""
+        """Stops random actions."""
         self.enter(self._find)
 
     def _again(self, code: int | None) -> None:
-        """Whatever it was: ask who coordinates, and join."""
+        """After any error: look up the coordinator and join."""
         self.owned = []
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
             self.member_id = ""
@@ -114,10 +114,13 @@ class Member(Client):
     def _join(self) -> None:
         self.owned = []
         body = JoinGroupRequest(
-            group_id=GROUP, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=REBALANCE_MS, member_id=self.member_id,
+            group_id=GROUP,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            member_id=self.member_id,
             protocol_type="consumer",
             protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=self.name.encode())],
-        )  # fmt: skip
+        )
         self.ask(self.coordinator, ApiKey.JOIN_GROUP, 5, body, self._joined)
 
     def _joined(self, body: Any) -> None:
@@ -128,14 +131,14 @@ class Member(Client):
             self._again(None if body is None else body.error_code)
         else:
             self.member_id, self.generation = body.member_id, body.generation_id
-            ids = [m.member_id for m in body.members]  # of the group's leader only
+            ids = [m.member_id for m in body.members]  # in the response to the group leader only
             shares = {m: [i for i in range(len(self.places)) if i % len(ids) == at] for at, m in enumerate(ids)}
             self._sync({m: json.dumps(share).encode() for m, share in shares.items()})
 
     def _sync(self, shares: dict[str, bytes]) -> None:
-        given = [SyncGroupRequest.SyncGroupRequestAssignment(member_id=m, assignment=a) for m, a in shares.items()]
+        assigned = [SyncGroupRequest.SyncGroupRequestAssignment(member_id=m, assignment=a) for m, a in shares.items()]
         body = SyncGroupRequest(
-            group_id=GROUP, generation_id=self.generation, member_id=self.member_id, assignments=given
+            group_id=GROUP, generation_id=self.generation, member_id=self.member_id, assignments=assigned
         )
 
         def answered(body: Any) -> None:
@@ -143,7 +146,7 @@ class Member(Client):
                 self._again(None if body is None else body.error_code)
                 return
             self.owned = [self.places[i] for i in json.loads(bytes(body.assignment) or b"[]")]
-            self.history.given(self.generation, self.owned, f"{self.name} {self.member_id}")
+            self.history.assigned(self.generation, self.owned, f"{self.name} {self.member_id}")
             self.later(self._beat, BEAT_MS)
 
         self.ask(self.coordinator, ApiKey.SYNC_GROUP, 3, body, answered)
@@ -154,7 +157,7 @@ class Member(Client):
         if not self.calm and self.world.chance(0.02):
             self.later(
                 self._commit, self.world.between(SESSION_MS, 3 * SESSION_MS)
-            )  # silent for too long, and unaware of it
+            )  # removed after a long time without a heartbeat, and not notified of that
             return
         if not self.calm and self.world.chance(0.02):
             self._leave()
@@ -186,9 +189,11 @@ class Member(Client):
             partition_index=place[1], committed_offset=commit.number, committed_metadata=None
         )
         body = OffsetCommitRequest(
-            group_id=GROUP, generation_id_or_member_epoch=self.generation, member_id=self.member_id,
+            group_id=GROUP,
+            generation_id_or_member_epoch=self.generation,
+            member_id=self.member_id,
             topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name=place[0], partitions=[part])],
-        )  # fmt: skip
+        )
 
         def answered(body: Any) -> None:
             if body is None:
@@ -205,7 +210,7 @@ class Member(Client):
 
 
 class Auditor(Member):
-    """Asks what is committed, until it is told."""
+    """Requests the committed offsets until it gets them."""
 
     def __init__(self, cluster: Cluster, places: list[Place]) -> None:
         self.committed: dict[Place, int] | None = None
@@ -218,9 +223,9 @@ class Auditor(Member):
             for n in names
         ]
         body = OffsetFetchRequest(group_id=GROUP, topics=topics)
-        self.ask(self.coordinator, ApiKey.OFFSET_FETCH, 5, body, self._told)
+        self.ask(self.coordinator, ApiKey.OFFSET_FETCH, 5, body, self._got_offsets)
 
-    def _told(self, body: Any) -> None:
+    def _got_offsets(self, body: Any) -> None:
         parts = [] if body is None else [(t.name, p) for t in body.topics for p in t.partitions]
         if not parts or body.error_code or any(p.error_code for _, p in parts):
             self.later(self._find)
@@ -229,6 +234,6 @@ class Auditor(Member):
 
 
 def in_step(members: list[Member]) -> bool:
-    """One generation, and every partition has its one owner."""
+    """One generation, and every partition has exactly one owner."""
     owned = [place for m in members for place in m.owned]
     return len({m.generation for m in members}) == 1 and sorted(owned) == sorted(members[0].places)

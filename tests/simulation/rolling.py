@@ -1,9 +1,9 @@
-"""A world of one group whose members speak both protocols and go over from one to the other and back: `python -m tests.simulation --rolling`.
+"""A world of one group with members of both protocols, which is upgraded and downgraded: `python -m tests.simulation --rolling`.
 
-The same cluster and the same trouble as in `run`; each member is rolled now and then, as one that leaves or as one that dies without a word, and
-comes back with either protocol. So the group goes over, with members of both kinds, and back. Classic members revoke everything before they
-join (`eager`) or keep it (`cooperative`), whichever the world has drawn. Who holds what is judged by `Holdings`, as in worlds of the new protocol
-alone; a classic member holds what it was given until it gives it up, or until a session has passed since its last heartbeat that was answered.
+The same cluster and faults as in `run`. Members restart now and then, after leaving or after a crash, with either protocol, so that the group changes
+from one protocol to the other, with members of both, and back. Classic members revoke everything before they join (`eager`) or keep it (`cooperative`);
+the seed decides. `Holdings` checks ownership as in worlds of the consumer protocol alone; a classic member owns its assignment until it revokes it, or
+until a session has expired since its last answered heartbeat.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 from uuid import UUID
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC
-from brokerd.coordinator import embedded
-from brokerd.coordinator.embedded import ConsumerProtocolSubscription
+from brokerd.coordinator.consumer import consumer_protocol
+from brokerd.coordinator.consumer.consumer_protocol import ConsumerProtocolSubscription
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import (
@@ -26,7 +26,7 @@ from brokerd.wire.messages import (
 from brokerd.wire.schema import packer
 from tests.simulation.checkers import History, Watch
 from tests.simulation.clients import Producer
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.consumers import Consumer, Holdings
 from tests.simulation.members import BEAT_MS, GROUP, REBALANCE_MS, SESSION_MS, Auditor, Member, Place, in_step
 from tests.simulation.run import AFTERMATH_S, PEACE_S_MAX, PROBES
@@ -37,7 +37,7 @@ PLACES: list[Place] = [("work", i) for i in range(4)]
 
 
 class Names:
-    """The topics as members know them, for the codec: no more than names and counts."""
+    """The topics as members know them, for the codec: names and partition counts."""
 
     version = 0
 
@@ -54,7 +54,7 @@ class Names:
 
 
 class Roller(Consumer):
-    """`classic` is what it speaks in this life."""
+    """`classic`: the protocol of this incarnation."""
 
     def __init__(self, cluster: Cluster, history: Holdings, name: str, cooperative: bool, classic: bool) -> None:
         self.classic, self.cooperative = classic, cooperative
@@ -67,7 +67,7 @@ class Roller(Consumer):
             self.member_id, self.generation = "", -1
 
     def _roll(self) -> None:
-        """Another process in its place, which speaks either protocol."""
+        """Another process replaces this member, with either protocol."""
         self.world.reached["member rolled"] += 1
         silently = self.world.chance(0.4)
         member_id, was_classic = self.member_id, self.classic
@@ -118,10 +118,13 @@ class Roller(Consumer):
         packer(ConsumerProtocolSubscription, 1, False)(said, out, [])
         kind = "cooperative" if self.cooperative else "eager"
         body = JoinGroupRequest(
-            group_id=GROUP, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=REBALANCE_MS, member_id=self.member_id,
+            group_id=GROUP,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            member_id=self.member_id,
             protocol_type="consumer",
             protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=kind, metadata=bytes(out))],
-        )  # fmt: skip
+        )
         life = self.lives
 
         def answered(answer: Any) -> None:
@@ -138,22 +141,26 @@ class Roller(Consumer):
             self._again(None if body is None else body.error_code)
         else:
             self.member_id, self.generation = body.member_id, body.generation_id
-            self._sync(self._shares(body.members))
+            self._sync(self._compute_assignment(body.members))
 
-    def _shares(self, members: list[Any]) -> dict[str, bytes]:
-        """Of the group's leader only: by turns, but what another has still is given in the next round."""
+    def _compute_assignment(self, members: list[Any]) -> dict[str, bytes]:
+        """Computed by the group leader: round robin, but a partition that another member still owns waits for the next round."""
         owned = {
-            m.member_id: embedded.share_of(embedded.read_subscription(bytes(m.metadata)).owned_partitions, self.names)
+            m.member_id: consumer_protocol.assignment_of(
+                consumer_protocol.read_subscription(bytes(m.metadata)).owned_partitions, self.names
+            )
             for m in members
         }
-        everything = sorted(embedded.share_of(
-            [ConsumerProtocolSubscription.TopicPartition(n, [p]) for n, p in self.places], self.names
-        ))  # fmt: skip
+        everything = sorted(
+            consumer_protocol.assignment_of(
+                [ConsumerProtocolSubscription.TopicPartition(n, [p]) for n, p in self.places], self.names
+            )
+        )
         out = {}
         for at, member_id in enumerate(owned):
             mine = {tp for i, tp in enumerate(everything) if i % len(owned) == at}
             mine -= {tp for other, theirs in owned.items() if other != member_id for tp in theirs}
-            out[member_id] = embedded.assignment(frozenset(mine), self.names.names(), self.names, 1)
+            out[member_id] = consumer_protocol.assignment(frozenset(mine), self.names.names(), self.names, 1)
         return out
 
     def _sync(self, shares: dict[str, bytes]) -> None:
@@ -172,17 +179,17 @@ class Roller(Consumer):
             had = list(self._mine())
             self.lease_us = sent_us + SESSION_MS * MS
             if self.lease_us <= self.world.now_us:
-                self._again(None)  # too long on its way: it holds nothing by this answer
+                self._again(None)  # too late: the member ignores this response
                 return
-            share = embedded.read_assignment(bytes(body.assignment), self.names)
+            share = consumer_protocol.read_assignment(bytes(body.assignment), self.names)
             names = {found[0]: n for n in self.names.names() if (found := self.names.named(n)) is not None}
             owned = sorted((names[tp.topic_id], tp.partition) for tp in share)
             self.holdings.taken(self, [place for place in owned if place not in had])
             self.owned = owned
-            self.holdings.given(self.generation, owned, f"{self.name} {self.member_id}")
-            self.world.reached["classic member given its share"] += 1
+            self.holdings.assigned(self.generation, owned, f"{self.name} {self.member_id}")
+            self.world.reached["classic member got its assignment"] += 1
             if set(had) - set(owned):
-                self._join()  # it has given up, and says so
+                self._join()  # it has revoked partitions and reports it
             else:
                 self.later(self._beat, BEAT_MS)
 
@@ -225,7 +232,7 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
     weather = Weather.draw(world)
     cooperative = world.chance(0.5)
     world.tell(f"weather: {weather}; classic members are {'cooperative' if cooperative else 'eager'}")
-    cluster = Cluster(world, probes=PROBES[world.seed % 2])
+    cluster = Cluster(world, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
     Watch(cluster)
     cluster.want_topic("work", len(PLACES), 3, min_insync_replicas="2")
     cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact")

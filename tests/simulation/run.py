@@ -1,8 +1,8 @@
-"""One seed from its beginning to its judgement: a cluster, a load, faults drawn from the seed, peace, and what must be true then.
+"""Runs one seed: a cluster, a load, random faults, a time without faults, and the final checks.
 
-Topics: "strict" (three replicas, min.insync 2) promises all. "pair" (two of two) promises as much and is moved about. "loose" (min.insync 1)
-promises all until a machine loses power or a disk fails: the others may have left the ISR, and then even Kafka loses what one of them was
-told. What a world's weather brings, its load, and how short its metadata log is are drawn from the seed.
+Topics: "strict" (three replicas, min.insync.replicas=2) loses nothing. "pair" (two of two) loses nothing either and is reassigned. "loose"
+(min.insync.replicas=1) loses nothing until a machine loses power or a disk fails: the others may have left the ISR, and then Kafka also loses records that
+only one replica had acknowledged. The seed decides the faults, the load and the length of the metadata log.
 """
 
 from __future__ import annotations
@@ -17,56 +17,67 @@ from functools import partial
 from brokerd.cluster.appender import RECORDS_PER_ENTRY
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TopicPartition
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
-from brokerd.replica import Replica
+from brokerd.replication.replica import Replica
+from tests.simulation.byid import ByIdProducer, ByIdReader, key_of
 from tests.simulation.checkers import History, Violation, Watch, logs_agree
 from tests.simulation.clients import Producer, Reader
-from tests.simulation.cluster import NO_PROBES, Chances, Cluster
+from tests.simulation.cluster import COLD, NO_PROBES, Chances, Cluster
 from tests.simulation.consumers import Consumer, Holdings
+from tests.simulation.costs import LACKS_EPOCH, counted, decompression_jobs
 from tests.simulation.members import Auditor, GroupHistory, Member, in_step
-from tests.simulation.trouble import Trouble, Weather
+from tests.simulation.pipelined import PipelinedProducer
+from tests.simulation.trouble import AGAIN, KEYED, Trouble, Weather
 from tests.simulation.world import S, World
 
 TROUBLE_S = 25
 LOG_BYTES_FEW = 1_500
-"""Of log per snapshot: one every few entries, so that whoever was away for seconds finds the log cut."""
+"""Bytes of metadata log per snapshot: one snapshot every few entries, so that a process that was away for seconds finds a truncated log."""
 PEACE_S_MAX = 60
-"""Once faults cease everything is in step again within this, or something never heals."""
+"""After the last fault all replicas are in sync again within this time; otherwise something never recovers."""
 PAUSES_MS = (200, 500, 1_000)
 LAG_MS = 1_500
-"""By which a ZooKeeper follower lags at most, where followers lag."""
+"""The most that a ZooKeeper follower lags, in worlds with lagging followers."""
 AFTERMATH_S = 4
-"""From the last fault of a shortened world to its peace."""
+"""Time from the last fault of a shortened world to the end of its faults."""
 LOGS: tuple[dict[str, str], ...] = ({}, {"segment_bytes": "16384"}, {"segment_bytes": "16384", "flush_ms": "1500"})
-"""One segment never flushed, several (each flushed when it is closed), and a log that is flushed all the time."""
+"""One segment that is never flushed, several (each flushed when it is closed), and a log that is flushed continuously."""
 ENTRIES = (1, 3, RECORDS_PER_ENTRY)
-"""Records per entry of the metadata log: what is decided at once takes many entries, as it does with thousands of partitions, or one."""
-PROBES = (NO_PROBES, Chances(told=0.7, wrong=0.1, together=0.5))
-"""In every other world the acting controller finds most dead brokers at once, and takes one life in ten for dead; and all brokers die at one moment sometimes."""
-SAID = {
+"""Records per entry of the metadata log: decisions take many entries, as with thousands of partitions, or one."""
+PROBES = (NO_PROBES, Chances(reported=0.7, wrong=0.1, together=0.5))
+"""In every second world the acting controller's probes detect most deaths at once and declare one live broker in ten dead; sometimes all brokers die at once."""
+LOG_PHRASES = {
     "truncated from": "truncation by epoch",
-    "not accepted": "refused ISR",
-    "stood still for": "stood still",
-    "no longer acts as controller": "controller deposed",
-    "stepping down": "zombie controller",
-    "an entry of another controller": "zombie controller",
-    "metadata snapshot at entry": "snapshot",
-    "the log no longer reaches back": "snapshot reload",
-    "is rebuilt from its leader": "copy thrown away and rebuilt",
-    "begun anew there": "log begun anew",
-    "are to be begun anew, the leader": "a copy that starts too late",
-    "the copy of its tail is begun anew": "tail begun anew",
-    "torn bytes": "torn batch",
-    "ZooKeeper session has expired": "session lost",
-    "give up its seats": "copy lost",
-    "goes over to the new protocol": "group gone over",
-    "goes back to the classic protocol": "group gone back",
+    "not accepted": "rejected ISR proposal",
+    "event loop stalled": "event loop stalled",
+    "controller deposed": "controller deposed",
+    "controller steps down": "zombie controller",
+    "the log has an entry of another controller": "zombie controller",
+    "metadata snapshot written": "snapshot",
+    "metadata snapshot loaded": "snapshot reload",
+    "replica reset: reset_id=": "replica reset",
+    "log reset: reason=below-leader-log-start": "log reset",
+    "reason=log-start-too-high": "log start too high",
+    "observer is bootstrapped again": "observer bootstrapped again",
+    "log truncated path=": "torn batch",
+    "ZooKeeper session expired": "session lost",
+    "this broker leaves every ISR": "replica lost",
+    "group converted to the consumer protocol": "group upgraded",
+    "group converted to the classic protocol": "group downgraded",
 }
-"""Words of the product's log that tell a state was reached; the rest is counted where it is seen (checkers, store, trouble)."""
+"""Phrases of the product's log that show that a state was reached. Other states are counted where they occur (checkers, store, trouble)."""
 HARD = (
-    "truncation by epoch", "refused ISR", "unknown multi", "snapshot reload", "election from elr", "election from last_isr",
-    "zombie leader", "zombie controller", "lost tail",
-)  # fmt: skip
-"""Each is to be reached by at least this share of the seeds."""
+    "truncation by epoch",
+    "rejected ISR proposal",
+    "unknown multi",
+    "snapshot reload",
+    "election from elr",
+    "election from last_isr",
+    "zombie leader",
+    "zombie controller",
+    "lost tail",
+    LACKS_EPOCH,
+)
+"""The least share of seeds that must reach each hard state."""
 HARD_SHARE = 1 / 40
 
 
@@ -82,8 +93,8 @@ class Outcome:
     story: list[str] = field(default_factory=list)
 
 
-class Ear(logging.Handler):
-    """The product's own log lines belong to the story."""
+class StoryHandler(logging.Handler):
+    """Adds the product's log lines to the story."""
 
     def __init__(self, world: World) -> None:
         super().__init__(logging.INFO)
@@ -92,7 +103,7 @@ class Ear(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         line = record.getMessage()
         self.world.tell(f"  {self.world.current}: {line}")
-        for words, state in SAID.items():
+        for words, state in LOG_PHRASES.items():
             if words in line:
                 self.world.reached[state] += 1
         if record.exc_info:
@@ -103,12 +114,13 @@ Live = Callable[[World, History, float, int | None], None]
 
 
 def run(seed: int, *, trouble_s: float = TROUBLE_S, faults_max: int | None = None, life: Live | None = None) -> Outcome:
-    """`faults_max`: peace begins a little after that many faults, with everything up to there as without it. `life`: another world
-    than the ordinary one."""
+    """`faults_max`: the faults end a little after that many, with everything before as without the limit. `life`: runs another world, instead of
+    `live`.
+    """
     world = World(seed)
     history = History()
     loggers = [logging.getLogger(n) for n in ("brokerd", "controlplane")]
-    ear = Ear(world)
+    ear = StoryHandler(world)
     before = [(lg.level, lg.propagate) for lg in loggers]
     for lg in loggers:
         lg.setLevel(logging.INFO)
@@ -116,7 +128,8 @@ def run(seed: int, *, trouble_s: float = TROUBLE_S, faults_max: int | None = Non
         lg.addHandler(ear)
     violation: str | None = None
     try:
-        (life or live)(world, history, trouble_s, faults_max)
+        with decompression_jobs(world), counted(world):
+            (life or live)(world, history, trouble_s, faults_max)
     except Violation as e:
         violation = str(e)
     except Exception as e:
@@ -136,27 +149,55 @@ def run(seed: int, *, trouble_s: float = TROUBLE_S, faults_max: int | None = Non
 
 
 def live(world: World, history: History, trouble_s: float, faults_max: int | None) -> None:
-    weather = Weather.draw(world)
+    weather = Weather.draw(world, wide=True)
     pause_ms = world.rng.choice(PAUSES_MS)
     log_bytes, records = world.rng.choice((LOG_BYTES_FEW, LOG_BYTES_PER_SNAPSHOT)), world.rng.choice(ENTRIES)
     world.tell(f"weather: {weather}; producers pause for up to {pause_ms} ms")
     world.tell(f"{log_bytes} bytes of metadata log per snapshot, {records} records per entry")
     cluster = Cluster(
-        world, snapshot_log_bytes=log_bytes, store_lag_ms=LAG_MS if weather.stale else 0, records_per_entry=records,
+        world,
+        snapshot_log_bytes=log_bytes,
+        store_lag_ms=LAG_MS if weather.stale else 0,
+        records_per_entry=records,
         probes=PROBES[world.seed % 2],
-    )  # fmt: skip
+        cold=COLD[world.seed % 3],
+        racks=2 * weather.racks,
+        settings={"log.cleaner.backoff.ms": "3000"} if weather.changes else None,
+    )
     Watch(cluster)
+    cluster.elected_uncleanly = history.unpromised.add
     cluster.want_topic("strict", 2, 3, min_insync_replicas="2", **world.rng.choice(LOGS))
     cluster.want_topic("pair", 1, 2, min_insync_replicas="2", **world.rng.choice(LOGS))
     cluster.want_topic("loose", 1, 3, min_insync_replicas="1", **world.rng.choice(LOGS))
     if weather.groups:
-        cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact")
+        cluster.want_topic(GROUP_OFFSETS_TOPIC, 3, 3, min_insync_replicas="2", cleanup_policy="compact")
+    if weather.changes:
+        again = cluster.want_topic(AGAIN, 1, 3, min_insync_replicas="2")
+        history.named_by_id.add(key_of(again))
+        policy = world.rng.choice(("delete", "compact"))
+        small = {"segment_bytes": "2048", "min_cleanable_dirty_ratio": "0.05"}
+        cluster.want_topic(KEYED, 1, 3, min_insync_replicas="2", cleanup_policy=policy, **small)
+        history.compacted.add(KEYED)
+    if weather.unclean:
+        cluster.want_topic("brittle", 1, 2, min_insync_replicas="1", unclean_leader_election_enable="true")
     cluster.until(cluster.settled, 30, "the cluster's beginning")
     places = [("strict", 0), ("strict", 1), ("pair", 0), ("loose", 0)]
-    producers = [
-        Producer(cluster, history, f"p{i}{n}", t, p, pause_ms) for i, (t, p) in enumerate(places) for n in "ab"
+    producers: list[Producer | PipelinedProducer | ByIdProducer] = [
+        Producer(cluster, history, f"p{i}", t, p, pause_ms) for i, (t, p) in enumerate(places)
     ]
-    readers = [Reader(cluster, history, f"r{i}", t, p, careful=i != 1) for i, (t, p) in enumerate(places)]
+    producers.append(Producer(cluster, history, "p3b", *places[3], pause_ms))
+    producers += [PipelinedProducer(cluster, history, f"q{n}", places[:3], pause_ms) for n in "ab"]
+    racks = ("rack-0", "rack-1", "rack-0", "") if weather.racks else ("", "", "", "")
+    readers = [
+        Reader(cluster, history, f"r{i}", t, p, careful=i != 1, rack=racks[i]) for i, (t, p) in enumerate(places)
+    ]
+    if weather.changes:
+        producers.append(Producer(cluster, history, "pk", KEYED, 0, pause_ms))
+        producers.append(ByIdProducer(cluster, history, "pa", AGAIN, pause_ms))
+        by_id = ByIdReader(cluster, history, "ra", AGAIN)
+    if weather.unclean:
+        producers.append(Producer(cluster, history, "pu", "brittle", 0, pause_ms))
+        readers.append(Reader(cluster, history, "ru", "brittle", 0))
     groups: GroupHistory = Holdings() if world.seed % 2 else GroupHistory()
     kind = partial(Consumer, cluster, groups) if isinstance(groups, Holdings) else partial(Member, cluster, groups)
     members = [kind(f"m{n}", places) for n in "abc"] if weather.groups else []
@@ -166,14 +207,14 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
     if trouble.exhausted:
         world.run(world.now_us + AFTERMATH_S * S)
     trouble.peace()
-    cluster.until(cluster.settled, PEACE_S_MAX, "everything in step after the last fault")
+    cluster.until(cluster.settled, PEACE_S_MAX, "all replicas in sync after the last fault")
     if members:
         for member in members:
             member.calm = True
         cluster.until(lambda: in_step(members), 30, "the group in one generation")
         for member in members:
             member.stopped = True
-        world.run(world.now_us + 4 * S)  # what is under way is answered, or never will be
+        world.run(world.now_us + 4 * S)  # requests in flight are answered now, or not at all
         auditor = Auditor(cluster, places)
         cluster.until(lambda: auditor.committed is not None, 20, "the committed offsets")
         groups.judge(auditor.committed or {})
@@ -200,10 +241,14 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
         log = led(cluster, reader.topic, reader.partition)
         cluster.until(lambda r=reader, end=log.core.high_watermark: r.offset == end, 20, f"{reader.name} at the end")  # type: ignore[misc]
         if reader.careful and reader.ends_told == 0:
-            raise Violation(f"{reader.name} was never told an end")
+            raise Violation(f"{reader.name} never got an end offset")
     for reader in readers:
         reader.stopped = True
-    logs_agree(cluster)
+    if weather.changes:
+        end = led(cluster, AGAIN, 0).core.high_watermark
+        cluster.until(lambda: by_id.offset == end, 20, f"{by_id.name} at the end")
+        by_id.stopped = True
+    logs_agree(cluster, but=(KEYED, GROUP_OFFSETS_TOPIC))
     history.judge(cluster)
 
 

@@ -1,4 +1,4 @@
-"""A small cluster with one topic of one partition, for cases that are told step by step. What lies between the steps is the seed's."""
+"""A small cluster with one topic of one partition for directed cases. The seed decides the delays between the steps."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from tests.simulation.cluster import NO_PROBES, BrokerNode, Chances, Cluster
 from tests.simulation.world import MS, World
 
 PATIENT = {"replica.lag.time.max.ms": "60000"}
-"""A follower may stand still for long and keep its place: that is the window in which these bugs live."""
+"""Long enough for a follower to pause and stay in the ISR: these bugs need that window."""
 
 
 class Scene:
     def __init__(
         self,
         seed: int,
-        min_insync: int = 1,
+        min_insync: int | None = 1,
         settings: dict[str, str] | None = None,
         brokers: int = 2,
         probes: Chances = NO_PROBES,
+        replicas: int | None = None,
         **configs: str,
     ) -> None:
         self.world = World(seed)
@@ -37,7 +38,9 @@ class Scene:
             probes=probes,
         )
         Watch(self.cluster)
-        self.topic_id = self.cluster.want_topic("t", 1, brokers, min_insync_replicas=str(min_insync), **configs)
+        if min_insync:
+            configs["min_insync_replicas"] = str(min_insync)
+        self.topic_id = self.cluster.want_topic("t", 1, replicas or brokers, **configs)
         self.cluster.until(self.cluster.settled, 30, "the beginning")
         self.client = Client(self.cluster, "client")
 
@@ -52,7 +55,7 @@ class Scene:
         return state
 
     def write(self, *texts: str, acks: int = -1, age_ms: int = 0) -> None:
-        """One batch per text, each acknowledged before the next."""
+        """One batch per text, each acknowledged before the next is sent."""
         for text in texts:
             assert self.send(self.state.leader, text, acks=acks, age_ms=age_ms) == 0, f"{text!r} was refused"
 
@@ -66,7 +69,7 @@ class Scene:
         producer: tuple[int, int] = (-1, -1),
         age_ms: int = 0,
     ) -> int:
-        """The error code that this broker answers. `producer` is (producer id, sequence), `age_ms` how old the record says it is."""
+        """The error code of this broker's response. `producer` is (producer id, sequence), `age_ms` the age of the record's timestamp."""
         data = records.build(
             [Record(0, self.client.clock().wall_ms - age_ms, None, text.encode())],
             producer_id=producer[0],
@@ -87,18 +90,21 @@ class Scene:
         self.pass_ms(300)
 
     def leads_now(self, node: BrokerNode) -> bool:
-        """In its present life."""
-        seat = node.broker.membership.incarnation
-        return seat is not None and (self.state.leader, self.state.leader_incarnation) == (node.broker_id, seat)
+        """True if its current incarnation leads."""
+        isr_member = node.broker.membership.broker_epoch
+        return isr_member is not None and (self.state.leader, self.state.leader_broker_epoch) == (
+            node.broker_id,
+            isr_member,
+        )
 
     def pass_ms(self, ms: int) -> None:
         self.world.run(self.world.now_us + ms * MS)
 
     def end(self) -> list[str]:
-        """Once all is in step again: what stands in the log, the same on all."""
+        """The log's values after all replicas are in sync: the same on all brokers."""
         self.cluster.until(self.cluster.settled, 60, "everything in step")
         node = self.cluster.brokers
-        hosted = [n.broker.partitions.hosted[self.tp] for n in node.values()]
+        hosted = [node[b].broker.partitions.hosted[self.tp] for b in self.state.replicas]
         self.cluster.until(
             lambda: all(r.core.high_watermark == r.log.end_offset == hosted[0].log.end_offset for r in hosted),
             20,

@@ -1,6 +1,6 @@
-"""One process's door to the simulated ensemble: a session, its connection, the follower that serves it, and what is lost when one of them goes.
+"""One process's connection to the simulated ensemble: a session, its connection, the follower that serves it, and the losses when one of them ends.
 
-Called by the nodes. Must not come in: the tree and its rules (ensemble).
+Does not contain the tree and its rules (ensemble).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.simulation.world import MS, Node
 
 
 class SimStore:
-    """`Store` for one life of one process."""
+    """`Store` for one incarnation of a process."""
 
     def __init__(self, ensemble: Ensemble, node: Node, timeout_ms: int, wake: Callable[[], None] | None = None) -> None:
         self.on_session: Callable[[SessionState], None] = lambda state: None
@@ -23,7 +23,7 @@ class SimStore:
         self.connection = 0
         self.number_at_server = 0
         self.linked = True
-        """Whether its packets get through at present."""
+        """True if its packets get through now."""
         self.wake = wake
         self._session = 0
         self._connected = False
@@ -36,10 +36,10 @@ class SimStore:
         self._notices: deque[Callable[[], None]] = deque()
         self._serial = 0
         self.multis = 0
-        """Under way."""
+        """Requests in flight."""
         self._lag_us = 0
         self._seen = 0
-        """Up to this zxid its follower has heard; `_view` is the tree there."""
+        """The last zxid that its follower has applied; `_view` is the tree at that zxid."""
         self._view = ensemble.znodes
         self._watches: dict[tuple[str, str], Watch] = {}
         ensemble.stores.append(self)
@@ -53,11 +53,11 @@ class SimStore:
         self.ensemble.stores.remove(self)
         for run, _ in self._under_way.values():
             if self.world.chance(0.5):
-                run()  # it had left already
+                run()  # the message had been sent already
 
     # -- the connection ----------------------------------------------------------------------------------------------------
     def cut(self) -> None:
-        """Its packets are lost from here on."""
+        """Packets are lost from now on."""
         if self.linked and not self._closed:
             self.linked = False
             self.world.tell(f"{self.node.name} is cut off from the ensemble")
@@ -70,7 +70,7 @@ class SimStore:
             self.reconnect()
 
     def lose(self) -> None:
-        """The connection is gone; the client finds out a little later."""
+        """The connection is lost; the client notices a little later."""
         self.connection += 1
         self.number_at_server = 0
         under_way, self._under_way = self._under_way, {}
@@ -119,7 +119,7 @@ class SimStore:
                 self.ensemble.zxid += 1
                 self._session = self.ensemble.zxid << 8
                 self.ensemble.sessions[self._session] = Session(self._session, self, self.world.now_us)
-                self._hears(self.ensemble.zxid)  # a session begins with a write
+                self._hears(self.ensemble.zxid)  # a session starts with a write
             self._attach()
             self.ensemble.sessions[self._session].heard_us = self.world.now_us
             self.number_at_server = self._session
@@ -140,19 +140,23 @@ class SimStore:
         self.on_session(SessionState.EXPIRED)
 
     def expired_at_server(self) -> None:
-        """The server forgot this session; a client that is connected is thrown out and told when it can be."""
+        """The server expired the session. A connected client is disconnected and notified as soon as possible."""
         if not self._closed and self.linked and self.ensemble.up:
             self.lose()
             self.reconnect()
 
-    # -- its follower --------------------------------------------------------------------------------------------------------
+    # -- the follower --------------------------------------------------------------------------------------------------------
     def _attach(self) -> None:
-        """To some follower, which lags more or less, but never behind what this session has seen already."""
+        """Connects to a follower with a random lag, but never behind the state that this session has seen."""
         lag = self.ensemble.lag_ms
         self._lag_us = self.world.between(0, lag * MS) if lag and self.world.chance(0.7) else 0
         heard = [c.zxid for c in self.ensemble.history if c.at_us <= self.world.now_us - self._lag_us]
         self._hears(max(heard, default=0) if self._lag_us else self.ensemble.zxid)
         self.follower_will_hear(self.ensemble.zxid)
+
+    def lag(self, us: int) -> None:
+        """From now on the follower of this connection applies each change this much later."""
+        self._lag_us = us
 
     def follower_will_hear(self, zxid: int) -> None:
         if self._lag_us == 0:
@@ -185,14 +189,14 @@ class SimStore:
             self._watches.setdefault((kind, path), watch)
 
     def _commit(self, operations: Sequence[Operation]) -> Result:
-        """Its answer comes when its follower has heard of it, and so of everything before."""
+        """The response arrives when the follower has applied the change, and so everything before it."""
         result = self.ensemble.commit(operations, self._session)
         self._hears(self.ensemble.zxid)
         return result
 
     # -- messages ----------------------------------------------------------------------------------------------------------
     def hear(self, event: Callable[[], None], stale: Callable[[], None] | None = None) -> None:
-        """From the server, in order, unless the connection is lost first."""
+        """An event from the server, in order, unless the connection is lost first."""
         delay = self.world.between(200, 3 * MS) if not self.world.chance(0.02) else self.world.between(3 * MS, 120 * MS)
         self._last_in_us = max(self._last_in_us, self.world.now_us + delay)
         connection = self.connection
@@ -205,7 +209,7 @@ class SimStore:
         self.node.post(self._last_in_us - self.world.now_us, delivered)
 
     def _notice(self, event: Callable[[], None]) -> None:
-        """What the client finds out by itself, in order. A frozen one finds out some time after it was thawed: it may act before."""
+        """An event that the client detects itself, in order. A frozen client detects it some time after it was thawed: it may act before."""
         self._notices.append(event)
         self.world.after(self.world.between(100, 50 * MS), self._drain)
 
@@ -214,6 +218,9 @@ class SimStore:
             return
         if self.node.frozen:
             self.world.after(self.world.between(5 * MS, 40 * MS), self._drain)
+            return
+        if self.world.now_us < self.node.busy_until_us:
+            self.world.after(self.node.busy_until_us - self.world.now_us, self._drain)
             return
         event = self._notices.popleft()
 
@@ -238,7 +245,7 @@ class SimStore:
         self._serial += 1
         serial, connection = self._serial, self.connection
         self._under_way[serial] = (run, done)
-        self._last_out_us = max(self._last_out_us, self.world.now_us + self.world.between(200, 2 * MS))
+        self._last_out_us = max(self._last_out_us, self.world.moment_us + self.world.between(200, 2 * MS))
 
         def arrived() -> None:
             if connection != self.connection or self._under_way.pop(serial, None) is None:
@@ -257,7 +264,7 @@ class SimStore:
         if done is not None:
             done(result)
 
-    # -- the store's verbs -------------------------------------------------------------------------------------------------
+    # -- operations -------------------------------------------------------------------------------------------------
     @property
     def zk_session(self) -> int:
         return self._session if self._connected else 0
@@ -312,14 +319,14 @@ class SimStore:
     def multi(self, operations: Sequence[Operation], done: Done) -> None:
         self.multis += 1
 
-        def told(result: Result) -> None:
+        def got_results(result: Result) -> None:
             self.multis -= 1
             if result.code is Code.CONNECTION_LOSS:
                 self.world.reached["unknown multi"] += 1
             done(result)
 
         held = tuple(operations)
-        self._ask(lambda: self._commit(held), told)
+        self._ask(lambda: self._commit(held), got_results)
 
     def sync(self, path: str, done: Done) -> None:
         def run() -> Result:
@@ -340,7 +347,7 @@ class SimStore:
                 stale()
 
     def close(self) -> None:
-        """End the session at once, if it can be reached. What was asked just before is lost: only ephemeral nodes are written by those who close."""
+        """Ends the session at once if it can be reached. Requests made just before are lost: a closing process only writes ephemeral nodes."""
         self._closed = True
         self._under_way.clear()
         if self.number_at_server and self.ensemble.up:

@@ -1,7 +1,8 @@
-"""An operator who moves partitions without their old data, and what must be true of such moves.
+"""An operator who moves partitions without their old data, and the invariants of such moves.
 
-`TailMove` orders one step after the other, each again until it is seen to have been done, as the rows of a move do: observers, the cut (or
-retention's), old and new copies side by side, the new ones alone; or everything back, at any moment. `TailWatch` looks at what the brokers make of it.
+`TailMove` submits one step after another, each again until it has taken effect, like the rows of a move: observers, the deletion of old records (by
+the operator or by retention), old and new replicas together, the new ones alone; or a rollback at any moment. `TailWatch` checks the brokers'
+behaviour.
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ from collections import defaultdict
 
 from brokerd.cluster.metadata import PartitionChanged
 from brokerd.cluster.model import NO_LEADER, PartitionState, TopicPartition
-from brokerd.partition import Role
-from brokerd.replica import Replica
+from brokerd.replication.partition import Role
+from brokerd.replication.replica import Replica
 from brokerd.storage.producers import Producers
 from controlplane.controller.events import DesiredAssignment
-from controlplane.moveparts import beside
+from controlplane.domain.move_types import beside
 from tests.simulation.checkers import Violation, Watch, raw
 from tests.simulation.cluster import BrokerNode, Cluster
 from tests.simulation.world import MS, S
 
 LOOK_MS = (50, 400)
 PATIENCE_S = (1, 9)
-"""For how long an operator waits for retention before he cuts, or gives up."""
+"""How long an operator waits for retention before the cut or the rollback."""
 
 
 class TailMove:
@@ -35,7 +36,7 @@ class TailMove:
         *,
         early: bool = False,
     ) -> None:
-        """`early`: it does not wait for the old records to go (the second stage)."""
+        """`early`: hands over before the old records are deleted (second stage)."""
         self.early = early
         self.cluster, self.world, self.tp, self.name, self.number = cluster, cluster.world, tp, name, number
         state = self.state
@@ -48,7 +49,7 @@ class TailMove:
         self._cancelled_at = self.generation
         self.has_cut = False
         self.calm = False
-        """Finish what was begun, and begin nothing."""
+        """Finishes the current move and starts no other."""
         self._patience_us = self.world.now_us + self.world.between(PATIENCE_S[0] * S, PATIENCE_S[1] * S)
         self.gives_up = self.world.chance(0.2)
         self.world.after(1, self._look)
@@ -72,16 +73,21 @@ class TailMove:
         self,
         replicas: tuple[int, ...],
         observers: tuple[int, ...] = (),
-        cut_at: int | None = None,
+        delete_below: int | None = None,
         hand_over_at: int | None = None,
     ) -> None:
         if self.cluster.acting is not None:
             self.cluster.want(
                 DesiredAssignment(
-                    *self.tp, replicas, self.generation, f"tail-{self.number}", observers=observers, cut_at=cut_at,
+                    *self.tp,
+                    replicas,
+                    self.generation,
+                    f"tail-{self.number}",
+                    observers=observers,
+                    delete_below=delete_below,
                     hand_over_at=hand_over_at,
                 )
-            )  # fmt: skip
+            )
 
     def _goes_to(self, step: str) -> None:
         self.step = step
@@ -91,7 +97,7 @@ class TailMove:
         self.world.tell(f"tail move {self.number} of {self.name}: {step}")
 
     def _taken(self, state: PartitionState, as_wanted: bool) -> bool | None:
-        """Whether the order was carried out; None: not yet. Somebody else's order ends the move."""
+        """True if the assignment took effect, None if not yet. An assignment by another operator ends the move."""
         if state.assignment_generation == self.generation:
             return None
         self.generation = state.assignment_generation
@@ -103,7 +109,7 @@ class TailMove:
         if self._taken(state, state.observers == self.observers):
             self._goes_to("follow")
         elif self.step == "observe" and (self.calm or self.world.now_us > self._patience_us + 5 * S):
-            # Refused for good (a broker that was to observe is away), or nobody took it: an order of ours that comes late is withdrawn.
+            # Rejected for good (the observer's broker is down), or lost: our assignment is withdrawn if it takes effect later.
             self._goes_to("cancel")
         elif self.step == "observe":
             self._order(state.target, self.observers)
@@ -127,7 +133,7 @@ class TailMove:
             self._goes_to("follow")
         elif self.step == "cut" and state.tail_start >= 0:
             self.has_cut = True
-            self._order(state.target, cut_at=state.tail_start)
+            self._order(state.target, delete_below=state.tail_start)
 
     def _hand_over(self, state: PartitionState) -> None:
         if self._taken(state, state.target == self.beside):
@@ -142,7 +148,7 @@ class TailMove:
             self._order(self.beside)
 
     def _compare(self, state: PartitionState) -> None:
-        """The new copies are in the ISR; of the old ones only those that are there, too, are asked."""
+        """Compares the new replicas in the ISR with those old ones that are in the ISR too."""
         self.generation = state.assignment_generation
         if state.target != self.beside:
             self._goes_to("refused")
@@ -153,7 +159,7 @@ class TailMove:
 
     def _replace(self, state: PartitionState) -> None:
         if state.target == self.beside:
-            # Old copies that come into the ISR meanwhile take a generation.
+            # An old replica that enters the ISR meanwhile increments the generation.
             self.generation = state.assignment_generation
             self._order(self.to)
         elif self._taken(state, state.target == self.to):
@@ -167,14 +173,14 @@ class TailMove:
             self._goes_to("cancel")
 
     def _cancel(self, state: PartitionState) -> None:
-        """Through once the generation has moved: no order of before can take effect any more."""
+        """Complete as soon as the generation has changed: no earlier assignment can take effect then."""
         if state.assignment_generation > self._cancelled_at and not state.observers:
             self._goes_to("cancelled")
             return
         self.generation = state.assignment_generation
         self._order(self.before)
 
-    # -- what an operator sees -------------------------------------------------------------------------------------------
+    # -- state that the operator sees -------------------------------------------------------------------------------------------
     def _copy(self, broker_id: int) -> Replica | None:
         node = self.cluster.brokers.get(broker_id)
         return node.broker.partitions.hosted.get(self.tp) if node is not None and node.alive else None
@@ -184,8 +190,8 @@ class TailMove:
         return leader.log.start_offset if leader is not None else None
 
     def _all_equal(self, state: PartitionState) -> bool:
-        """Below what all of them know to be acknowledged, from the highest beginning on. False: not all of them can be asked."""
-        copies = [self._copy(seat.broker_id) for seat in state.isr]
+        """Compares below the lowest high watermark, from the highest log start on. False: not all replicas are available."""
+        copies = [self._copy(isr_member.broker_id) for isr_member in state.isr]
         if state.leader == NO_LEADER or any(c is None or c.offline_reason is not None for c in copies):
             return False
         known = [c for c in copies if c is not None]
@@ -193,9 +199,9 @@ class TailMove:
         logs = {b: raw(self.cluster, b, self.tp, low, start) for b in state.isr_ids}
         if len(set(logs.values())) > 1:
             raise Violation(
-                f"{self.name}: copies in the ISR differ in {start} to {low}: { {b: len(d) for b, d in logs.items()} }"
+                f"{self.name}: replicas in the ISR differ in {start} to {low}: { {b: len(d) for b, d in logs.items()} }"
             )
-        self.world.reached["copies of a tail are equal"] += bool(low > start)
+        self.world.reached["replicas of a tail are equal"] += bool(low > start)
         return True
 
     def _in_step(self, state: PartitionState) -> bool:
@@ -207,12 +213,12 @@ class TailMove:
 
 
 class TailWatch(Watch):
-    """The rules of safety section 8, looked at after every event and every entry of the metadata log."""
+    """The rules of safety section 8, checked after every event and every entry of the metadata log."""
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._begun: dict[TopicPartition, set[int]] = defaultdict(set)
-        """Where copies of a partition's tail were said to begin, since its observers were named."""
+        """The start offsets of a partition's tail since its observers were assigned."""
         self._ends: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._observed: set[tuple[TopicPartition, int]] = set()
 
@@ -226,22 +232,23 @@ class TailWatch(Watch):
                 for tp, replica in node.broker.partitions.hosted.items():
                     self._copies_nothing_below(node, tp, replica)
                     if replica.core.role is Role.LEADER and replica.core.high_watermark:
-                        self._all_in_sync_hold_it(node, tp, replica)
+                        self._all_isr_members_have_it(node, tp, replica)
 
-    def _all_in_sync_hold_it(self, node: BrokerNode, tp: TopicPartition, leader: Replica) -> None:
-        """What a leader calls committed stands with everybody who may lead next. (Who was just put out may have thrown its copy away before
-        the leader has read of it.)"""
+    def _all_isr_members_have_it(self, node: BrokerNode, tp: TopicPartition, leader: Replica) -> None:
+        """Every replica that may lead next has the records that the leader calls committed. (A replica just removed from the ISR may have deleted its
+        records before the leader reads of it.)
+        """
         known = self._states.get(tp)
-        for seat in leader.core.maximal_isr():
-            member = self._hosted(*seat, tp) if known is not None and seat in known.isr else None
+        for isr_member in leader.core.maximal_isr():
+            member = self._hosted(*isr_member, tp) if known is not None and isr_member in known.isr else None
             if member is not None and member.log.end_offset < leader.core.high_watermark:
                 raise Violation(
-                    f"{leader.name}: {node.name} calls {leader.core.high_watermark} committed, {seat.broker_id} in its ISR {seat} ends at "
+                    f"{leader.name}: {node.name} calls {leader.core.high_watermark} committed, {isr_member.broker_id} in its ISR {isr_member} ends at "
                     f"{member.log.end_offset}"
                 )
 
     def _copies_nothing_below(self, node: BrokerNode, tp: TopicPartition, replica: Replica) -> None:
-        """An observer's log grows only from where it was said to begin."""
+        """An observer's log grows only from its start offset."""
         state = replica.core.state
         if state is None or node.broker_id not in state.observers or replica.offline_reason is not None:
             self._ends.pop((node.name, tp), None)
@@ -256,7 +263,7 @@ class TailWatch(Watch):
             raise Violation(
                 f"{replica.name}: observer {node.broker_id} copies from {first} on; its tail begins at {sorted(self._begun[tp])}"
             )
-        self.cluster.world.reached["a tail is copied"] += 1
+        self.cluster.world.reached["tail copied"] += 1
 
     def _changed(self, record: PartitionChanged) -> None:
         tp = TopicPartition(record.topic_id, record.partition)
@@ -272,13 +279,13 @@ class TailWatch(Watch):
         for b in old.observers:
             if b in new.replicas:
                 self._observed.add((tp, b))
-        for seat in new.isr:
-            if seat not in old.isr and (tp, seat.broker_id) in self._observed:
-                self._observed.discard((tp, seat.broker_id))
-                self._joins_whole(tp, old, self._hosted(*seat, tp))
+        for isr_member in new.isr:
+            if isr_member not in old.isr and (tp, isr_member.broker_id) in self._observed:
+                self._observed.discard((tp, isr_member.broker_id))
+                self._joins_complete(tp, old, self._hosted(*isr_member, tp))
 
     def _committed(self, tp: TopicPartition, new: PartitionState) -> None:
-        leader = self._hosted(new.leader, new.leader_incarnation, tp)
+        leader = self._hosted(new.leader, new.leader_broker_epoch, tp)
         if leader is None or leader.core.role is not Role.LEADER or leader.core.leader_epoch != new.leader_epoch:
             return
         if new.tail_start > leader.core.high_watermark:
@@ -286,33 +293,34 @@ class TailWatch(Watch):
                 f"{tp}: the tail begins at {new.tail_start}, above the high watermark {leader.core.high_watermark}"
             )
 
-    def _joins_whole(self, tp: TopicPartition, old: PartitionState, member: Replica | None) -> None:
-        """Who observed and is taken into the ISR lacks nothing that the leader keeps who proposed it, and knows the producers. (The same
-        record may end the move.)"""
-        leader = self._hosted(old.leader, old.leader_incarnation, tp)
+    def _joins_complete(self, tp: TopicPartition, old: PartitionState, member: Replica | None) -> None:
+        """An observer that enters the ISR has everything that the leader keeps that proposed it, and knows the producers. (The same record may end the move.)"""
+        leader = self._hosted(old.leader, old.leader_broker_epoch, tp)
         if leader is None or member is None or leader is member or leader.core.leader_epoch != old.leader_epoch:
             return
         if leader.core.role is not Role.LEADER:
             return
-        self.cluster.world.reached["an observer joins"] += 1
+        self.cluster.world.reached["observer joined the ISR"] += 1
         latest = leader.log.start_offset
-        if old.archive_start >= 0 and member.core.broker_id not in old.holders:
-            latest = max(latest, old.archive_start)
-        elif old.archive_start >= 0 and leader.core.broker_id not in old.holders:
-            latest = max(latest, old.archive_start - 1)
+        if old.handover_offset >= 0 and member.core.broker_id not in old.history_replicas:
+            latest = max(latest, old.handover_offset)
+        elif old.handover_offset >= 0 and leader.core.broker_id not in old.history_replicas:
+            latest = max(latest, old.handover_offset - 1)
         if member.log.start_offset > latest:
             raise Violation(
-                f"{leader.name}: who joins has a log that starts at {member.log.start_offset}, it has to by {latest}"
+                f"{leader.name}: the new ISR member's log starts at {member.log.start_offset}, it must start at {latest} or below"
             )
         base = member.log.segments[0].base_offset
         if base in self._begun[tp] and base in member.log.snapshots.offsets:
             end = min(member.log.end_offset, leader.core.high_watermark)
             if strange := unknown(leader.log.producers, member.log.producers, end):
-                raise Violation(f"{leader.name}: a tail from {base} to {end} joins and does not know {strange}")
+                raise Violation(
+                    f"{leader.name}: a tail from {base} to {end} enters the ISR without producer state {strange}"
+                )
 
 
 def unknown(theirs: Producers, ours: Producers, end: int) -> list[str]:
-    """What `theirs` knows below `end` and `ours` does not: sequences, and transactions under way."""
+    """Producer state in `theirs` below `end` and not in `ours`: sequences, and open transactions."""
     out = []
     for producer_id, known in theirs.known.items():
         newest = known.batches[-1][3] if known.batches else known.marker_offset
@@ -320,7 +328,7 @@ def unknown(theirs: Producers, ours: Producers, end: int) -> list[str]:
             continue
         mine = ours.known.get(producer_id)
         if mine is None or (known.batches and not mine.batches):
-            out.append(f"producer {producer_id}, last heard at {newest}")
+            out.append(f"producer {producer_id}, last sequence at {newest}")
         elif known.epoch == mine.epoch and known.batches and mine.batches and known.batches[-1] != mine.batches[-1]:
             if mine.batches[-1][3] < end:
                 out.append(f"producer {producer_id}: {mine.batches[-1]} instead of {known.batches[-1]}")

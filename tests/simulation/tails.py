@@ -1,7 +1,7 @@
-"""Worlds of moves without old data: the same cluster and the same trouble as in `run`, four brokers, logs that are cut by retention and by
-operators, and moves of mode `tail` among moves that copy all. `python -m tests.simulation --tails`, and `--tail-transactions`.
+"""Worlds of moves without old data: the cluster and faults of `run`, four brokers, logs truncated by retention and by operators, and moves in mode
+`tail` among full copies. `python -m tests.simulation --tails`, and `--tail-transactions`.
 
-What must be true is in `run` and `transactors.judge`, held against all that was ever committed (`archive`), and in `tailmoves`.
+The invariants are in `run` and `transactors.judge`, compared with everything that was ever committed (`archive`), and in `tailmoves`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RETENTIONS = ({}, {}, {"retention_bytes": "6000"})
 
 
 class TailTrouble(Trouble):
-    """Among the faults, operators who move tails; now and then somebody places such a partition otherwise in mid-move."""
+    """Adds operators who move partitions in mode `tail`. Sometimes an operator reassigns such a partition during the move."""
 
     def __init__(
         self,
@@ -61,8 +61,8 @@ class TailTrouble(Trouble):
             return
         topic, tp, state = self.world.rng.choice(free)
         replicas = tuple(self.world.rng.sample(sorted(self.cluster.brokers), len(state.target)))
-        if set(replicas) <= set(state.replicas) or state.archive_start >= 0:
-            if state.archive_start >= 0 and self.world.chance(0.4):
+        if set(replicas) <= set(state.replicas) or state.handover_offset >= 0:
+            if state.handover_offset >= 0 and self.world.chance(0.4):
                 super()._move()
             return
         self._orders += 1
@@ -93,7 +93,7 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
     producers = [Producer(cluster, history, f"p{i}{n}", t, p, 200) for i, (t, p) in enumerate(places) for n in "ab"]
     seldom = [Producer(cluster, history, f"s{i}", t, p, 9_000) for i, (t, p) in enumerate(places)]
     readers = [Reader(cluster, history, f"r{i}", t, p, careful=i != 1) for i, (t, p) in enumerate(places)]
-    # One of them has old records deleted.
+    # The old records of one partition are deleted.
     again = [FromEarliest(cluster, f"e{i}", p, deletes=0.1 * (i == 2)) for i, p in enumerate(places)] if early else []
     world.run(world.now_us + 1 * S)
     trouble = TailTrouble(cluster, history, weather, faults_max, (MOVED, "wide"), early=early)
@@ -103,7 +103,9 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
     trouble.peace()
     for reader in again:
         reader.deletes = 0
-    cluster.until(lambda: trouble.ended() and cluster.settled(), PEACE_S_MAX, "everything in step after the last fault")
+    cluster.until(
+        lambda: trouble.ended() and cluster.settled(), PEACE_S_MAX, "all replicas in sync after the last fault"
+    )
     for producer in (*producers, *seldom):
         producer.stopped = True
     cluster.until(lambda: all(p.idle for p in (*producers, *seldom)), 20, "the last acknowledgements")
@@ -121,7 +123,7 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
 def whole(
     cluster: Cluster, trouble: TailTrouble, places: Sequence[tuple[str, int]], again: Sequence[FromEarliest]
 ) -> set[tuple[str, int]]:
-    """Places of which nothing was let go, by anybody."""
+    """Partitions of which nothing was deleted."""
     out = set()
     for topic, index in places:
         known = cluster.image.topic_named(topic)
@@ -164,9 +166,11 @@ def live_with_transactions(
     trouble.peace()
     for reader in again:
         reader.deletes = 0
-    cluster.until(lambda: trouble.ended() and cluster.settled(), PEACE_S_MAX, "everything in step after the last fault")
+    cluster.until(
+        lambda: trouble.ended() and cluster.settled(), PEACE_S_MAX, "all replicas in sync after the last fault"
+    )
     before = ledger.commits
-    cluster.until(lambda: ledger.commits > before + 3, 30, "transactions to go on after the last fault")
+    cluster.until(lambda: ledger.commits > before + 3, 30, "transactions to continue after the last fault")
     exactly_once.wind_down(cluster, source, [*workers, carrier], readers, places)
     judge_passes(cluster, again, whole(cluster, trouble, moved, again))
     cluster.archive.agrees()

@@ -1,4 +1,4 @@
-"""What is decided at once takes many entries of the metadata log where partitions are many. A controller that dies in between has decided nothing."""
+"""With many partitions a decision takes many entries of the metadata log. If the controller dies in between, the decision has no effect."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from brokerd.cluster import appender
-from brokerd.cluster.metadata import BrokerDown, Entry, Record, TopicCreated
+from brokerd.cluster.metadata import BrokerDown, Entry, MetadataRecord, TopicCreated
 from brokerd.cluster.znodes import LOG
 from tests.simulation.checkers import Watch, logs_agree
 from tests.simulation.cluster import Cluster
@@ -23,8 +23,8 @@ def cluster(seed: int) -> Cluster:
     return made
 
 
-def dies_after(made: Cluster, wrote: type[Record]) -> None:
-    """Kill the controller once it has written such a record, with more to follow; its successor comes a while later."""
+def dies_after(made: Cluster, wrote: type[MetadataRecord]) -> None:
+    """Kills the controller as soon as it has written such a record, with more to follow. Its successor starts a while later."""
     seq, world = made.image.seq + 1, made.world
     while True:
         assert world.now_us < 60 * S, f"the controller writes no {wrote.__name__}"
@@ -35,7 +35,7 @@ def dies_after(made: Cluster, wrote: type[Record]) -> None:
             break
         else:
             seq += 1
-    assert f"{LOG}/{seq + 2:020d}" not in made.ensemble.znodes, "too late: it is well on its way"
+    assert f"{LOG}/{seq + 2:020d}" not in made.ensemble.znodes, "too late: the decision continued"
     made.controllers[0].die()
     world.run(world.now_us + 500 * MS)
     made.controllers[0].start()
@@ -72,15 +72,15 @@ CASES = (a_topic_is_created, a_broker_dies)
 
 @pytest.mark.parametrize("seed", range(1, 4))
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.__name__)
-def test_a_controller_that_dies_halfway_has_decided_nothing(case: Callable[[int], None], seed: int) -> None:
+def test_an_incomplete_decision_of_a_dead_controller_has_no_effect(case: Callable[[int], None], seed: int) -> None:
     case(seed)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.__name__)
-def test_entries_that_count_one_by_one_leave_it_half_done(
+def test_entries_that_take_effect_one_by_one_leave_an_incomplete_decision(
     case: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same story as it was: nobody finishes what the dead controller began."""
+    """Without the rule the cluster stays in between: no process completes the decision of the dead controller."""
     whole = appender.Write
 
     def one_by_one(records: Any, deletes: Any = (), unfinished: bool = False) -> appender.Write:

@@ -1,4 +1,4 @@
-"""Brokers that die at one moment: any of them may come back to lead, while one that was left alone before may not be passed over (decision 029)."""
+"""Brokers that die at the same moment: any of them may lead after its restart, but a replica that was alone in the ISR must be waited for (decision 029)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from brokerd.cluster.model import NO_LEADER
 from tests.simulation.cluster import Chances
 from tests.simulation.scene import Scene
 
-FOUND = Chances(told=1, wrong=0, together=1)
+FOUND = Chances(reported=1, wrong=0, together=1)
 WRITTEN = [f"r{i}" for i in range(5)]
 
 pytestmark = pytest.mark.parametrize("seed", range(1, 5))
 
 
 @pytest.mark.parametrize("min_insync", [1, 2])
-def test_whoever_is_back_first_leads_and_has_all_that_was_acknowledged(seed: int, min_insync: int) -> None:
+def test_the_first_broker_to_restart_leads_with_all_acknowledged_records(seed: int, min_insync: int) -> None:
     scene = Scene(seed, min_insync, brokers=3, probes=FOUND)
     scene.write(*WRITTEN)
     for node in scene.cluster.brokers.values():
         node.kill()
-    scene.cluster.until(lambda: scene.state.leader == NO_LEADER, 2, "all to be found dead")
+    scene.cluster.until(lambda: scene.state.leader == NO_LEADER, 2, "all brokers to be declared dead")
     assert set(scene.state.isr_ids) == {1, 2, 3}
     first = 1 + seed % 3
     scene.cluster.brokers[first].start()
@@ -31,18 +31,18 @@ def test_whoever_is_back_first_leads_and_has_all_that_was_acknowledged(seed: int
     assert scene.end() == WRITTEN
 
 
-def test_who_was_left_alone_and_acknowledged_is_waited_for(seed: int) -> None:
+def test_the_last_isr_member_is_waited_for(seed: int) -> None:
     scene = Scene(seed, 1, brokers=3, probes=FOUND)
     scene.write(*WRITTEN)
     last = scene.state.leader
     others = [b for b in (1, 2, 3) if b != last]
     for b in others:
         scene.cluster.brokers[b].kill()
-    scene.cluster.until(lambda: scene.state.isr_ids == (last,), 2, "one to be left")
+    scene.cluster.until(lambda: scene.state.isr_ids == (last,), 2, "one ISR member to be left")
     scene.pass_ms(300)
     scene.write("alone")
     scene.cluster.brokers[last].kill()
-    scene.cluster.until(lambda: scene.state.leader == NO_LEADER, 2, "the last one to be found dead")
+    scene.cluster.until(lambda: scene.state.leader == NO_LEADER, 2, "the last broker to be declared dead")
     for b in others:
         scene.cluster.brokers[b].start()
     scene.pass_ms(8_000)

@@ -11,7 +11,7 @@ from tests.simulation.exactly_once import live
 from tests.simulation.run import Outcome, run
 
 SEEDS = (1, 2, 3, 28)
-"""The last is one that failed once: a coordinator that had just thawed told of an offset as it was before."""
+"""The last seed failed before: a coordinator that had just thawed returned an old offset."""
 
 
 @cache
@@ -20,18 +20,21 @@ def ran(seed: int) -> Outcome:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_world_of_transactions_runs_clean(seed: int) -> None:
+def test_a_simulation_with_transactions_keeps_the_invariants(seed: int) -> None:
     outcome = ran(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
-    assert outcome.acks > 50, "the load hardly ran: nothing was shown"
+    assert outcome.acks > 50, "too few acknowledgements: the run shows nothing"
 
 
-def test_the_sample_reaches_what_transactions_fear() -> None:
+def test_the_sample_reaches_difficult_transaction_states() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
         reached += ran(seed).reached
     for state in (
-        "zombie producer fenced", "transaction left to its time-out", "transactions aborted", "records carried",
+        "zombie producer fenced",
+        "transaction left to its time-out",
+        "transactions aborted",
+        "records carried",
         "truncation by epoch",
-    ):  # fmt: skip
+    ):
         assert reached[state], f"{state} was reached in none of the seeds; reached: {dict(reached)}"

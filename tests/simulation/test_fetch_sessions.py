@@ -1,4 +1,4 @@
-"""Followers in fetch sessions, on whole brokers: what is idle is not on the wire, keeps its place, and is there again when something moves."""
+"""Followers in fetch sessions on complete brokers: idle partitions are not in requests, keep their ISR, and are fetched again when they change."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ from typing import Any
 
 import pytest
 
-from brokerd.net.fetcher import Fetchers, Source
-from brokerd.replication import SendFetch
+from brokerd.replication.fetch_client import SendFetch
+from brokerd.replication.fetcher_manager import FetcherManager, LeaderFetcher
 from tests.simulation.scene import Scene
 
 LAG = {"replica.lag.time.max.ms": "3000", "max.incremental.fetch.session.cache.slots": "1000"}
 
 
 class Wire:
-    """What every follower sends."""
+    """Counts the requests of every follower."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.sent: list[SendFetch] = []
-        send = Fetchers._send
+        send = FetcherManager._send
 
-        def counted(fetchers: Fetchers, leader: int, source: Source, fetch: SendFetch) -> Any:
+        def counted(fetchers: FetcherManager, leader: int, source: LeaderFetcher, fetch: SendFetch) -> Any:
             self.sent.append(fetch)
             return send(fetchers, leader, source, fetch)
 
-        patch.setattr(Fetchers, "_send", counted)
+        patch.setattr(FetcherManager, "_send", counted)
 
 
 @pytest.fixture
 def lasting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions that last: the simulation loses all of them every few seconds."""
+    """Sessions that last: the simulation otherwise drops all of them every few seconds."""
     monkeypatch.setattr("tests.simulation.cluster.SESSIONS_LAST_US", (1 << 60, 1 << 60))
 
 
 @pytest.mark.usefixtures("lasting")
-def test_an_idle_partition_is_named_by_nobody_and_keeps_its_isr(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_partition_is_in_no_fetch_request_and_keeps_its_isr(monkeypatch: pytest.MonkeyPatch) -> None:
     wire = Wire(monkeypatch)
-    scene = Scene(1, 2, LAG, brokers=3)  # of two followers one hears late that the other has it, too
+    scene = Scene(1, 2, LAG, brokers=3)  # with two followers, the new high watermark reaches one of them late
     scene.write("a", "b")
     scene.pass_ms(1000)
     wire.sent.clear()
@@ -45,13 +45,13 @@ def test_an_idle_partition_is_named_by_nobody_and_keeps_its_isr(monkeypatch: pyt
     assert scene.state == before and len(before.isr) == 3
     assert len(wire.sent) > 20 and not any(f.partitions or f.forgotten or not f.session_epoch for f in wire.sent)
     for node in scene.cluster.brokers.values():
-        assert node.broker.partitions.hosted[scene.tp].core.high_watermark == 2, "the watermark never came"
+        assert node.broker.partitions.hosted[scene.tp].core.high_watermark == 2, "the high watermark did not arrive"
     scene.write("c")
     assert scene.end() == ["a", "b", "c"]
 
 
 @pytest.mark.usefixtures("lasting")
-def test_a_follower_that_is_not_heard_leaves_the_isr_though_its_session_is_kept() -> None:
+def test_a_follower_without_fetches_leaves_the_isr_although_its_session_exists() -> None:
     scene = Scene(2, 1, LAG)
     scene.write("a")
     leader, follower = scene.pair()
@@ -65,7 +65,7 @@ def test_a_follower_that_is_not_heard_leaves_the_isr_though_its_session_is_kept(
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_sessions_may_go_at_any_moment(seed: int) -> None:
+def test_fetch_sessions_may_be_dropped_at_any_moment(seed: int) -> None:
     scene = Scene(seed, 2, LAG)
     texts = [f"{i}" for i in range(40)]
     for text in texts:

@@ -1,6 +1,6 @@
-"""An acknowledged record survives the loss of power where the topic asks for that, on whole brokers with disks that forget.
+"""An acknowledged record survives a power cut if the topic requires that, on complete brokers with simulated disks.
 
-What is cut is everything at once, the one case in which replicas do not help. Not shown: what a real disk does with its own cache.
+All brokers lose power at once, the one case in which replicas do not help. Does not show what a real disk does with its own cache.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def story(seed: int, brokers: int, cuts: int = 3, **configs: str) -> History:
 @pytest.mark.parametrize(
     ("brokers", "asked"), [(3, {"flush_messages": "1"}), (1, {"flush_messages": "1"}), (1, {"flush_ms": "0"})]
 )
-def test_what_was_acknowledged_survives_a_power_cut_of_everything(
+def test_acknowledged_records_survive_a_power_cut_of_all_brokers(
     seed: int, brokers: int, asked: dict[str, str]
 ) -> None:
     history = story(seed, brokers, **asked)
@@ -57,9 +57,9 @@ def test_what_was_acknowledged_survives_a_power_cut_of_everything(
 
 
 @pytest.mark.parametrize("brokers", [1, 3])
-def test_without_the_waiting_it_would_be_lost(brokers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The story above can fail: acknowledged before the flush, in some seed something is missing."""
-    monkeypatch.setattr(Flushing, "sure_end", property(lambda self: self._log.end_offset))
+def test_without_the_flush_a_record_is_lost(brokers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test above can fail: with acknowledgements before the flush, some seed loses a record."""
+    monkeypatch.setattr(Flushing, "acknowledgeable_end", property(lambda self: self._log.end_offset))
 
     def lost(seed: int) -> bool:
         try:
@@ -72,8 +72,8 @@ def test_without_the_waiting_it_would_be_lost(brokers: int, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("seed", range(1, 4))
-def test_with_acks_1_the_leaders_own_disk_is_waited_for(seed: int) -> None:
-    """And one flush serves all who wait: far fewer flushes than acknowledgements."""
+def test_acks_1_waits_for_the_leaders_own_disk(seed: int) -> None:
+    """One flush serves all waiting requests: there are far fewer flushes than acknowledgements."""
     world = World(seed)
     cluster = Cluster(world, brokers=1, controllers=1)
     topic_id = cluster.want_topic("t", 1, 1, flush_messages="1")
@@ -134,11 +134,9 @@ def test_of_acknowledged_records_fewer_than_flush_messages_can_be_lost() -> None
 
 @pytest.mark.parametrize("seed", range(1, 4))
 @pytest.mark.parametrize("each", [0, 64])
-def test_a_clean_stop_survives_the_loss_of_power_after_it(
-    seed: int, each: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Log by log, or (as with thousands) the whole file system at once: either way nothing is in doubt at the next start."""
-    monkeypatch.setattr("brokerd.cleanstop.FLUSH_EACH_MAX", each)
+def test_a_clean_shutdown_survives_a_power_cut_after_it(seed: int, each: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Log by log, or (as with thousands) by syncing the whole file system: either way the next start has nothing to check."""
+    monkeypatch.setattr("brokerd.maintenance.clean_shutdown.FLUSH_EACH_MAX", each)
     world = World(seed)
     cluster = Cluster(world, brokers=1, controllers=1)
     cluster.want_topic("kept", 2, 1, min_insync_replicas="1", segment_bytes="16384")

@@ -1,4 +1,4 @@
-"""A copy that starts above its leader's log comes back into the ISR by itself (decision 037): with retention where that passes, else begun anew."""
+"""A replica whose log starts above its leader's log start enters the ISR again automatically (decision 037): by retention if that applies, else by a reset."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from brokerd.replica import Replica
+from brokerd.replication.replica import Replica
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import DeleteRecordsRequest
@@ -23,15 +23,17 @@ def copy(scene: Scene, node: BrokerNode) -> Replica:
     return replica
 
 
-def delete(scene: Scene, broker_id: int) -> int:
-    """What lies below START, at this leader; the error code that it answers."""
+def delete(scene: Scene, broker_id: int, timeout_ms: int = 5_000) -> int:
+    """Deletes the records below START at this leader. Returns the error code of the response.
+
+    A follower reports a flushed log start with its next fetch, so two fetches of up to 500 ms may wait before the response."""
     body = DeleteRecordsRequest(
         topics=[
             DeleteRecordsRequest.DeleteRecordsTopic(
                 name="t", partitions=[DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=START)]
             )
         ],
-        timeout_ms=1_000,
+        timeout_ms=timeout_ms,
     )
     answers: list[Any] = []
     scene.client.enter(lambda: scene.client.ask(broker_id, ApiKey.DELETE_RECORDS, 2, body, answers.append))
@@ -40,12 +42,12 @@ def delete(scene: Scene, broker_id: int) -> int:
 
 
 @pytest.mark.parametrize("seed", [8, 9])
-def test_what_is_said_to_be_deleted_stays_so_whoever_of_those_in_sync_leads_next(seed: int) -> None:
+def test_deleted_records_stay_deleted_under_every_in_sync_successor(seed: int) -> None:
     scene = Scene(seed)
     scene.write(*(f"r{i}" for i in range(10)))
     old, new = scene.pair()
     assert delete(scene, old.broker_id) == ErrorCode.NONE
-    assert copy(scene, new).log.start_offset == START, "it was told first"
+    assert copy(scene, new).log.start_offset == START, "the deletion must reach the follower before the response"
     old.kill()
     scene.until_leads(new.broker_id)
     old.start()
@@ -53,7 +55,7 @@ def test_what_is_said_to_be_deleted_stays_so_whoever_of_those_in_sync_leads_next
 
 
 def deposed(seed: int, **configs: str) -> tuple[Scene, BrokerNode, BrokerNode]:
-    """(scene, who leads now, who led, deleted what its successor still has, and is back). All records but the last are an hour old."""
+    """(scene, the leader now, the former leader: it deleted records that its successor still has, and has restarted). All records but the last are an hour old."""
     settings = {"replica.lag.time.max.ms": str(LAG_MS), "log.retention.check.interval.ms": str(RETENTION_MS)}
     scene = Scene(seed, settings=settings, **configs)
     scene.write(*(f"r{i}" for i in range(9)), age_ms=3_600_000)
@@ -63,12 +65,12 @@ def deposed(seed: int, **configs: str) -> tuple[Scene, BrokerNode, BrokerNode]:
     scene.pass_ms(RETENTION_MS)
     assert copy(scene, old).log.start_offset == 0, "no segment ends below the young record"
     scene.cluster.network.cut.add((old.name, new.name))
-    assert delete(scene, old.broker_id) == ErrorCode.REQUEST_TIMED_OUT, "it may come back"
+    assert delete(scene, old.broker_id, 1_000) == ErrorCode.REQUEST_TIMED_OUT, "it may come back"
     assert copy(scene, old).log.start_offset == START
     old.kill()
     scene.cluster.network.cut.clear()
     scene.until_leads(new.broker_id)
-    assert copy(scene, new).log.start_offset == 0, "it has heard: nothing is shown"
+    assert copy(scene, new).log.start_offset == 0, "the follower knows of the deletion: the scenario did not happen"
     old.start()
     scene.cluster.until(
         lambda: scene.leads_now(new) and scene.tp in old.broker.partitions.hosted, 10, "both to be there"
@@ -77,18 +79,18 @@ def deposed(seed: int, **configs: str) -> tuple[Scene, BrokerNode, BrokerNode]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_who_deleted_what_its_successor_still_has_is_begun_anew(seed: int) -> None:
+def test_a_replica_that_deleted_more_than_its_successor_is_reset(seed: int) -> None:
     scene, new, old = deposed(seed)
     before, epoch = copy(scene, old), scene.state.leader_epoch
     scene.pass_ms(RETENTION_MS)
     assert scene.state.isr_ids == (new.broker_id,) and copy(scene, old) is before, "retention may pass yet"
-    assert scene.end() == [f"r{i}" for i in range(10)], "all of it stands, on both"
+    assert scene.end() == [f"r{i}" for i in range(10)], "a record is missing on a replica"
     assert copy(scene, old) is not before and copy(scene, old).log.start_offset == 0
-    assert scene.state.leader_epoch > epoch, "what it had fetched before counts for nothing"
+    assert scene.state.leader_epoch > epoch, "fetches from before the reset still count"
 
 
 @pytest.mark.parametrize("seed", [4, 5])
-def test_it_stays_as_it_is_where_its_successor_deletes_the_same(seed: int) -> None:
+def test_the_replica_is_kept_if_its_successor_deletes_the_same_records(seed: int) -> None:
     scene, new, old = deposed(seed)
     before = copy(scene, old)
     scene.pass_ms(LAG_MS)
@@ -98,8 +100,8 @@ def test_it_stays_as_it_is_where_its_successor_deletes_the_same(seed: int) -> No
 
 
 @pytest.mark.parametrize("seed", [6, 7])
-def test_it_stays_as_it_is_where_retention_allows_its_successor_the_same(seed: int) -> None:
-    """Segments of two copies need not end at the same offsets: what one has let go may lie within a segment of the other."""
+def test_the_replica_is_kept_if_retention_deletes_the_same_on_its_successor(seed: int) -> None:
+    """Segments of two replicas need not end at the same offsets: the deletion on one may end within a segment of the other."""
     scene, _, old = deposed(seed, retention_ms="1800000")
     before = copy(scene, old)
     assert scene.end() == [f"r{i}" for i in range(START, 10)]

@@ -1,6 +1,6 @@
-"""Several directories per broker, and one of them fails: only what it held goes offline, others lead, and nothing acknowledged is lost.
+"""Several log directories per broker, one of which fails: only its replicas go offline, other brokers lead, and no acknowledged record is lost.
 
-Whole brokers and a controller in virtual time; a failed directory answers EIO to everything. tests/faults does it to a real device.
+Complete brokers and a controller in virtual time; a failed directory returns EIO for everything. tests/faults does the same with a real device.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Scene:
         self.client = Client(self.cluster, "client")
         self.world.run(self.world.now_us + 1 * S)
 
-    def held(self, node: BrokerNode, folder: Path) -> set[TopicPartition]:
+    def stored(self, node: BrokerNode, folder: Path) -> set[TopicPartition]:
         return {tp for tp, r in node.broker.partitions.hosted.items() if r.log.folder.parent == folder}
 
     def described(self, broker_id: int) -> dict[str, DescribeLogDirsResponse.DescribeLogDirsResult]:
@@ -50,7 +50,7 @@ class Scene:
         return {r.log_dir: r for r in answers[0].results}
 
     def served_without(self, broker_id: int, lost: set[TopicPartition]) -> bool:
-        """`lost` are led by others and out of this broker's reach; the rest has it in the ISR."""
+        """Others lead `lost`, and this broker has none of them; it is in the ISR of the rest."""
         return all(
             s.leader >= 0 and (broker_id in s.isr_ids) == (TopicPartition(t.topic_id, i) not in lost)
             for t, i, s in self.cluster.image.each_partition()
@@ -66,7 +66,7 @@ class Scene:
         self.history.judge(self.cluster)
 
 
-def test_partitions_are_spread_over_the_directories_and_told() -> None:
+def test_partitions_are_spread_over_the_log_directories_and_reported() -> None:
     scene = Scene(1)
     times: list[DescribeLogDirsResponse] = []
     nothing = DescribeLogDirsRequest(topics=[])
@@ -74,51 +74,53 @@ def test_partitions_are_spread_over_the_directories_and_told() -> None:
     scene.cluster.until(lambda: bool(times), 10, "how long producers wait")
     assert sum(times[0].produce_times) > 0 and not any(r.topics for r in times[0].results)
     for node in scene.cluster.brokers.values():
-        assert [len(scene.held(node, d)) for d in DIRS] == [PARTITIONS // 2] * 2
-    told = scene.described(1)
-    assert sorted(told) == [str(d) for d in DIRS]
-    for result in told.values():
+        assert [len(scene.stored(node, d)) for d in DIRS] == [PARTITIONS // 2] * 2
+    reported = scene.described(1)
+    assert sorted(reported) == [str(d) for d in DIRS]
+    for result in reported.values():
         assert result.error_code == 0 and result.total_bytes > result.usable_bytes > 0
         assert [p.partition_size > 0 for t in result.topics for p in t.partitions] == [True] * (PARTITIONS // 2)
     scene.end()
 
 
 @pytest.mark.parametrize("seed", [1, 22])
-def test_a_directory_that_fails_takes_its_copies_offline_and_leaders_move_and_nothing_is_lost(seed: int) -> None:
+def test_a_failed_directory_takes_its_replicas_offline_and_no_record_is_lost(seed: int) -> None:
     scene = Scene(seed)
     node = scene.cluster.brokers[1]
-    lost = scene.held(node, DIRS[1])
-    assert any((s := scene.cluster.image.partition(tp)) is not None and s.leader == 1 for tp in lost), "none would move"
+    lost = scene.stored(node, DIRS[1])
+    assert any((s := scene.cluster.image.partition(tp)) is not None and s.leader == 1 for tp in lost), (
+        "no leader would have to move"
+    )
     node.disk.broken.add(DIRS[1])
     scene.cluster.until(lambda: scene.served_without(1, lost), 30, "others to lead")
     acks = scene.history.acks
     scene.world.run(scene.world.now_us + 2 * S)
     assert scene.history.acks > acks + 50, "all partitions are written to"
-    told = scene.described(1)
-    assert told[str(DIRS[1])].error_code == ErrorCode.KAFKA_STORAGE_ERROR and told[str(DIRS[0])].error_code == 0
-    # A successor of the controller knows as well: the preferred leader is not put back.
+    reported = scene.described(1)
+    assert reported[str(DIRS[1])].error_code == ErrorCode.KAFKA_STORAGE_ERROR and reported[str(DIRS[0])].error_code == 0
+    # A successor of the controller knows too: the preferred leader is not restored.
     scene.cluster.controllers[0].die()
     scene.cluster.controllers[0].start()
     scene.world.run(scene.world.now_us + 12 * S)
     assert scene.served_without(1, lost)
-    # Restarted with the directory still failed: the rest serves, what was on it is not begun anew as an empty copy.
+    # Restarted with the directory still failed: the other directory is served, and no empty replica replaces an offline one.
     node.kill()
     node.start()
     scene.cluster.until(lambda: scene.served_without(1, lost), 60, "the rest of broker 1 in step")
     assert not lost & set(node.broker.partitions.hosted)
-    # Mended: the copies catch up.
+    # Repaired: the replicas catch up.
     node.kill()
     node.disk.broken.clear()
     node.start()
     scene.end()
-    assert scene.held(node, DIRS[1]) == lost
+    assert scene.stored(node, DIRS[1]) == lost
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_copy_that_nobody_else_has_waits_for_its_directory(seed: int) -> None:
+def test_an_only_replica_waits_for_its_directory(seed: int) -> None:
     scene = Scene(seed, brokers=1)
     node = scene.cluster.brokers[1]
-    lost = scene.held(node, DIRS[0])
+    lost = scene.stored(node, DIRS[0])
     node.disk.broken.add(DIRS[0])
 
     def offline() -> set[TopicPartition]:
@@ -126,14 +128,14 @@ def test_a_copy_that_nobody_else_has_waits_for_its_directory(seed: int) -> None:
 
     scene.cluster.until(lambda: offline() == lost, 30, "those partitions to be without a leader, and no others")
     scene.world.run(scene.world.now_us + 7 * S)
-    assert offline() == lost, "it is not elected again and again"
+    assert offline() == lost, "the partitions got a leader again"
     node.kill()
     node.disk.broken.clear()
     node.start()
     scene.end()
 
 
-def test_with_no_directory_left_the_broker_ends_and_gives_back_its_seat() -> None:
+def test_a_broker_without_an_online_log_directory_stops_and_removes_its_registration() -> None:
     scene = Scene(1)
     node = scene.cluster.brokers[2]
     node.disk.broken.update(DIRS)
@@ -148,23 +150,23 @@ def test_with_no_directory_left_the_broker_ends_and_gives_back_its_seat() -> Non
     scene.end()
 
 
-def test_a_copy_rebuilt_elsewhere_is_the_one_that_counts_when_the_directory_comes_back() -> None:
+def test_a_replica_rebuilt_in_another_directory_is_used_when_the_first_directory_returns() -> None:
     from controlplane.controller.events import DesiredReset
 
     scene = Scene(2)
     node = scene.cluster.brokers[1]
-    lost = scene.held(node, DIRS[0])
+    lost = scene.stored(node, DIRS[0])
     node.disk.broken.add(DIRS[0])
     scene.cluster.until(lambda: scene.served_without(1, lost), 30, "others to lead")
     for tp in sorted(lost):
         scene.cluster.want(DesiredReset(tp.topic_id, tp.partition, 1, f"reset-{tp.partition}"))
     scene.cluster.until(scene.cluster.settled, 30, "the copies, rebuilt")
-    assert scene.held(node, DIRS[1]) >= lost
+    assert scene.stored(node, DIRS[1]) >= lost
     scene.world.run(scene.world.now_us + 500 * MS)
     node.kill()
     node.disk.broken.clear()
     node.start()
     scene.end()
-    assert scene.held(node, DIRS[1]) >= lost
+    assert scene.stored(node, DIRS[1]) >= lost
     aside = [f for f in node.disk.folders if f.parent == DIRS[0] and f.name.endswith("-stray")]
     assert len(aside) == len(lost)

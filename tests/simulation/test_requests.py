@@ -1,20 +1,16 @@
-"""What a broker asks the controller for a client outlives a lost connection, a lost session, and a controller that is not there."""
+"""A request that a broker forwards to the controller for a client survives a lost connection, a lost session and a missing controller."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from brokerd.cluster.metadata import RequestAnswered
+from brokerd.cluster.requests import CreateTopics, NewTopic
 from tests.simulation.scene import Scene
 
 pytestmark = pytest.mark.parametrize("seed", range(1, 7))
 
-ASKED: dict[str, Any] = {
-    "topics": [{"name": "asked", "partitions": 1, "replication_factor": 2, "configs": {}}],
-    "validate_only": True,
-}
+ASKED = CreateTopics(items=(NewTopic("asked", 1, 2),), validate_only=True)
 
 
 class Asking:
@@ -25,18 +21,18 @@ class Asking:
 
     def ask(self) -> None:
         membership = self.node.broker.membership
-        self.node.enter(lambda: membership.request("create_topics", ASKED, 60_000, self.heard.append))
+        self.node.enter(lambda: membership.request(ASKED, 60_000, self.heard.append))
 
     def answered(self) -> None:
         self.scene.cluster.until(lambda: bool(self.heard), 50, "the answer")
         (answer,) = self.heard
-        assert answer is not None, "given up while there was time"
+        assert answer is not None, "the request failed before its time-out"
         assert [(r["name"], r["error"]) for r in answer.result["results"]] == [("asked", 0)]
         self.scene.pass_ms(5_000)
         assert len(self.heard) == 1, "answered twice"
 
 
-def test_asked_while_the_connection_is_down(seed: int) -> None:
+def test_a_request_while_the_connection_is_down(seed: int) -> None:
     asking = Asking(seed)
     asking.node.store.cut()
     asking.scene.pass_ms(300)
@@ -46,7 +42,7 @@ def test_asked_while_the_connection_is_down(seed: int) -> None:
     asking.answered()
 
 
-def test_asked_after_the_session_was_lost(seed: int) -> None:
+def test_a_request_after_the_session_was_lost(seed: int) -> None:
     asking = Asking(seed)
     asking.node.store.cut()
     asking.scene.pass_ms(6_000)
@@ -55,7 +51,7 @@ def test_asked_after_the_session_was_lost(seed: int) -> None:
     asking.answered()
 
 
-def test_the_connection_goes_with_the_question_under_way(seed: int) -> None:
+def test_the_connection_is_lost_with_a_request_in_flight(seed: int) -> None:
     asking = Asking(seed)
     asking.ask()
     asking.node.store.cut()
@@ -64,7 +60,7 @@ def test_the_connection_goes_with_the_question_under_way(seed: int) -> None:
     asking.answered()
 
 
-def test_the_session_goes_with_the_question_unanswered(seed: int) -> None:
+def test_the_session_is_lost_with_an_unanswered_request(seed: int) -> None:
     asking = Asking(seed)
     (controller,) = asking.scene.cluster.controllers
     controller.die()
@@ -76,11 +72,11 @@ def test_the_session_goes_with_the_question_unanswered(seed: int) -> None:
     asking.answered()
 
 
-def test_asked_of_a_broker_that_has_just_started_and_has_no_seat_yet(seed: int) -> None:
+def test_a_request_to_a_broker_that_has_not_registered_yet(seed: int) -> None:
     asking = Asking(seed)
     asking.node.die()
     asking.scene.pass_ms(8_000)
     asking.node.start()
-    assert asking.node.broker.membership.incarnation is None
+    assert asking.node.broker.membership.broker_epoch is None
     asking.ask()
     asking.answered()

@@ -1,11 +1,12 @@
-"""Rules of safety.md section 3 whose absence costs records only in a narrow window, each step by step. test_bites takes each rule away."""
+"""Rules of safety.md section 3 whose absence loses records only within a narrow window, each step by step. test_bites removes each rule."""
 
 from __future__ import annotations
 
 import pytest
 
-from brokerd.cluster.model import Seat
+from brokerd.cluster.model import ReplicaIncarnation
 from brokerd.storage.disk import DiskFailed
+from brokerd.storage.producers import BATCHES_REMEMBERED
 from brokerd.wire.errors import ErrorCode
 from controlplane.controller.events import DesiredAssignment, DesiredReset
 from tests.simulation.checkers import History
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.parametrize("seed", range(1, 7))
 HASTY = {"replica.lag.time.max.ms": "1500"}
 
 
-def test_a_shrunk_isr_counts_only_once_it_is_accepted(seed: int) -> None:
+def test_a_smaller_isr_counts_only_after_its_acceptance(seed: int) -> None:
     scene = Scene(seed, settings=HASTY)
     scene.write("both")
     leader, follower = scene.pair()
@@ -24,9 +25,9 @@ def test_a_shrunk_isr_counts_only_once_it_is_accepted(seed: int) -> None:
     controller.freeze()
     follower.freeze()
     machine = leader.broker.partitions.hosted[scene.tp].core
-    scene.cluster.until(lambda: machine.proposal is not None, 20, "the leader's wish to go on alone")
+    scene.cluster.until(lambda: machine.proposal is not None, 20, "the leader's ISR proposal without the follower")
     assert len(machine.proposal.isr) == 1
-    assert scene.send(leader.broker_id, "unheard", timeout_ms=400) == ErrorCode.REQUEST_TIMED_OUT
+    assert scene.send(leader.broker_id, "unacknowledged", timeout_ms=400) == ErrorCode.REQUEST_TIMED_OUT
     leader.kill()
     scene.pass_ms(4_000)
     controller.thaw()
@@ -37,7 +38,7 @@ def test_a_shrunk_isr_counts_only_once_it_is_accepted(seed: int) -> None:
     assert scene.end() == ["both", "after"]
 
 
-def test_a_newcomer_counts_as_soon_as_it_is_proposed(seed: int) -> None:
+def test_a_new_isr_member_counts_as_soon_as_it_is_proposed(seed: int) -> None:
     scene = Scene(seed, settings=HASTY)
     scene.write("both")
     leader, follower = scene.pair()
@@ -47,10 +48,10 @@ def test_a_newcomer_counts_as_soon_as_it_is_proposed(seed: int) -> None:
     controller.freeze()
     follower.thaw()
     machine = leader.broker.partitions.hosted[scene.tp].core
-    wishes = lambda: machine.proposal is not None and len(machine.proposal.isr) == 2  # noqa: E731
-    scene.cluster.until(wishes, 20, "the leader's wish to take it in")
+    proposes = lambda: machine.proposal is not None and len(machine.proposal.isr) == 2  # noqa: E731
+    scene.cluster.until(proposes, 20, "the leader's ISR proposal with the follower")
     scene.cluster.network.cut |= {(leader.name, follower.name), (follower.name, leader.name)}
-    assert scene.send(leader.broker_id, "unheard", timeout_ms=300) == ErrorCode.REQUEST_TIMED_OUT
+    assert scene.send(leader.broker_id, "unacknowledged", timeout_ms=300) == ErrorCode.REQUEST_TIMED_OUT
     controller.thaw()
     scene.cluster.until(lambda: len(scene.state.isr) == 2, 20, "its acceptance")
     leader.kill()
@@ -61,7 +62,7 @@ def test_a_newcomer_counts_as_soon_as_it_is_proposed(seed: int) -> None:
     assert scene.end() == ["both", "after"]
 
 
-def test_r11_the_last_one_standing_loses_its_tail_and_cuts_nobody(seed: int) -> None:
+def test_r11_the_last_isr_member_loses_its_tail_and_truncates_no_other_replica(seed: int) -> None:
     scene = Scene(seed, min_insync=2, brokers=3)
     written = [f"w:{i}" for i in range(6)]
     scene.write(*written)
@@ -110,24 +111,24 @@ def test_a_lost_tail_is_not_forgotten_by_the_next_start(seed: int) -> None:
     assert scene.end() == written
 
 
-def test_who_has_not_heard_that_its_loss_is_known_enters_no_isr(seed: int) -> None:
-    """It would tell of the same loss once more at its next start, when others may have lost theirs in between."""
+def test_a_replica_whose_loss_is_not_confirmed_enters_no_isr(seed: int) -> None:
+    """It would report the same loss again at its next start, when others may have lost their tails in between."""
     scene = Scene(seed, min_insync=2)
     scene.write("r0", "r1")
     keeper, loser = scene.pair()
     loser.power_cut()
     loser.start()
-    scene.cluster.until(lambda: loser.broker.membership.incarnation is not None, 20, "its registration")
-    seat = Seat(loser.broker_id, loser.broker.membership.incarnation)
+    scene.cluster.until(lambda: loser.broker.membership.broker_epoch is not None, 20, "its registration")
+    isr_member = ReplicaIncarnation(loser.broker_id, loser.broker.membership.broker_epoch)
     loser.store.cut()
     scene.pass_ms(1_500)
-    assert loser.broker.identity.tail_intact or seat not in scene.state.isr
+    assert loser.broker.identity.tail_intact or isr_member not in scene.state.isr
     loser.store.heal()
     scene.cluster.until(scene.cluster.settled, 20, "its return")
     scene.pass_ms(500)
     scene.write("r2", "r3")
     loser.kill()
-    scene.cluster.until(lambda: scene.state.elr == (loser.broker_id,), 20, "its place in the ELR")
+    scene.cluster.until(lambda: scene.state.elr == (loser.broker_id,), 20, "the replica in the ELR")
     keeper.power_cut()
     keeper.start()
     scene.pass_ms(1_000)
@@ -135,7 +136,7 @@ def test_who_has_not_heard_that_its_loss_is_known_enters_no_isr(seed: int) -> No
     assert scene.end() == ["r0", "r1", "r2", "r3"]
 
 
-def test_a_leader_deposed_unheard_ends_no_idempotent_producer(seed: int) -> None:
+def test_a_replaced_leader_that_does_not_know_it_ends_no_idempotent_producer(seed: int) -> None:
     scene = Scene(seed)
     old, new = scene.pair()
     assert scene.send(old.broker_id, "p0", producer=(77, 0)) == 0
@@ -143,47 +144,72 @@ def test_a_leader_deposed_unheard_ends_no_idempotent_producer(seed: int) -> None
     scene.until_leads(new.broker_id)
     assert scene.send(new.broker_id, "p1", acks=1, producer=(77, 1)) == 0
     machine = old.broker.partitions.hosted[scene.tp].core
-    assert machine.role.value == "leader", "it has heard: nothing is shown"
+    assert machine.role.value == "leader", "the leader knows of its replacement: the scenario did not happen"
     assert scene.send(old.broker_id, "p2", timeout_ms=300, producer=(77, 2)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     old.store.heal()
     assert scene.send(new.broker_id, "p2", acks=1, producer=(77, 2)) == 0
     assert scene.end() == ["p0", "p1", "p2"]
 
 
-def test_what_a_copy_had_fetched_counts_for_nothing_once_it_is_thrown_away(seed: int) -> None:
+def test_a_duplicate_older_than_the_remembered_batches_is_acknowledged_only_when_replicated(seed: int) -> None:
+    scene = Scene(seed)
+    leader, follower = scene.pair()
+    history = History()
+    texts = [f"p:{i}" for i in range(BATCHES_REMEMBERED + 2)]
+    scene.cluster.network.cut |= {(leader.name, follower.name), (follower.name, leader.name)}
+    for i, text in enumerate(texts):
+        assert scene.send(leader.broker_id, text, timeout_ms=200, producer=(77, i)) == ErrorCode.REQUEST_TIMED_OUT
+    code = scene.send(leader.broker_id, texts[0], timeout_ms=200, producer=(77, 0))
+    if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):  # clients count both as success
+        history.acked("t", 0, texts[0].encode())
+    leader.kill()
+    scene.until_leads(follower.broker_id)
+    scene.cluster.network.cut.clear()
+    for i, text in enumerate(texts):
+        if text.encode() not in history.acknowledged["t", 0]:
+            assert scene.send(follower.broker_id, text, acks=1, producer=(77, i)) == ErrorCode.NONE
+    leader.start()
+    found = scene.end()
+    history.judge(scene.cluster)
+    assert found == texts
+    assert code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "producers retry it"
+    assert scene.send(follower.broker_id, texts[0], producer=(77, 0)) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+
+
+def test_fetches_before_a_reset_of_the_replica_do_not_count(seed: int) -> None:
     scene = Scene(seed)
     written = [f"r{i}" for i in range(12)]
     scene.write(*written)
     leader, follower = scene.pair()
-    scene.cluster.network.cut.add((leader.name, follower.name))  # answers; the leader goes on hearing its fetches
+    scene.cluster.network.cut.add((leader.name, follower.name))  # responses only, not fetches
     scene.cluster.want(DesiredReset(scene.topic_id, 0, follower.broker_id, "reset"))
     scene.cluster.until(lambda: follower.broker.partitions.hosted[scene.tp].log.end_offset == 0, 5, "an empty copy")
     scene.pass_ms(1_500)
-    assert scene.state.isr_ids == (leader.broker_id,), "an empty copy is in the ISR"
+    assert scene.state.isr_ids == (leader.broker_id,), "an empty replica is in the ISR"
     scene.cluster.network.cut.clear()
     assert scene.end() == written
 
 
-def test_a_replica_moved_away_and_back_is_in_sync_only_by_what_it_holds_since(seed: int) -> None:
+def test_a_replica_moved_away_and_back_is_in_sync_only_with_its_new_log(seed: int) -> None:
     scene = Scene(seed, brokers=3)
     written = [f"r{i}" for i in range(6)]
     scene.write(*written)
     there = scene.state.replicas
     behind = scene.cluster.brokers[next(b for b in there if b != scene.state.leader)]
     rest = tuple(b for b in there if b != behind.broker_id)
-    seat = Seat(behind.broker_id, behind.broker.membership.incarnation)
-    behind.store.cut()  # it hears nothing of what follows, and fetches on
+    isr_member = ReplicaIncarnation(behind.broker_id, behind.broker.membership.broker_epoch)
+    behind.store.cut()  # the broker gets no metadata from now on and continues to fetch
     for replicas in (rest, there):
         generation = scene.state.assignment_generation
         scene.cluster.want(DesiredAssignment(scene.topic_id, 0, replicas, generation, f"to {replicas}"))
         scene.cluster.until(lambda n=len(replicas): len(scene.state.replicas) == n, 2, f"replicas {replicas}")  # type: ignore[misc]
     scene.pass_ms(800)
-    assert seat not in scene.state.isr, "in sync by a copy that it will throw away once it hears of its removal"
+    assert isr_member not in scene.state.isr, "in sync by a replica that it deletes when it reads of its removal"
     behind.store.heal()
     assert scene.end() == written
 
 
-def test_a_wish_for_an_isr_outlives_the_session_of_an_earlier_life(seed: int) -> None:
+def test_an_isr_proposal_survives_the_session_of_an_earlier_incarnation(seed: int) -> None:
     scene = Scene(seed, settings=HASTY)
     scene.write("both")
     leader, follower = scene.pair()
@@ -197,13 +223,13 @@ def test_a_wish_for_an_isr_outlives_the_session_of_an_earlier_life(seed: int) ->
     controller.freeze()
     scene.cluster.network.cut.clear()
     machine = leader.broker.partitions.hosted[scene.tp].core
-    scene.cluster.until(lambda: machine.proposal is not None, 10, "the leader's wish to take it in")
+    scene.cluster.until(lambda: machine.proposal is not None, 10, "the leader's ISR proposal with the follower")
     scene.cluster.until(lambda: first not in scene.cluster.ensemble.sessions, 10, "the end of the first life's session")
     controller.thaw()
     assert scene.end() == ["both"]
 
 
-def test_after_an_io_error_no_tail_is_taken_for_intact(seed: int) -> None:
+def test_after_an_io_error_no_tail_is_trusted(seed: int) -> None:
     scene = Scene(seed, settings=HASTY)
     written = [f"r{i}" for i in range(6)]
     scene.write(*written)
@@ -214,11 +240,11 @@ def test_after_an_io_error_no_tail_is_taken_for_intact(seed: int) -> None:
     scene.pass_ms(100)
     failing.kill()
     failing.start()
-    assert not failing.broker.identity.tail_intact, "the kernel is the same, but it may have dropped what it had taken"
+    assert not failing.broker.identity.tail_intact, "the kernel is the same, but it may have dropped accepted writes"
     assert scene.end() == [*written, "more"]
 
 
-def test_a_new_session_of_the_same_process_does_not_settle_an_io_error(seed: int) -> None:
+def test_a_new_session_of_the_same_process_does_not_clear_an_io_error(seed: int) -> None:
     scene = Scene(seed, settings=HASTY)
     scene.write("both")
     _, failing = scene.pair()
@@ -226,9 +252,9 @@ def test_a_new_session_of_the_same_process_does_not_settle_an_io_error(seed: int
     scene.write("more")
     scene.cluster.until(lambda: failing.broker.identity.losses > 0, 10, "the error")
     scene.cluster.ensemble.expire(failing.store.zk_session)
-    first = failing.broker.membership.incarnation
-    seated = lambda: scene.cluster.image.incarnation(failing.broker_id) not in (None, first)  # noqa: E731
-    scene.cluster.until(seated, 10, "its next seat")
+    first = failing.broker.membership.broker_epoch
+    registered_again = lambda: scene.cluster.image.broker_epoch(failing.broker_id) not in (None, first)  # noqa: E731
+    scene.cluster.until(registered_again, 10, "its next registration")
     scene.pass_ms(1_000)
     failing.kill()
     failing.start()
@@ -236,22 +262,22 @@ def test_a_new_session_of_the_same_process_does_not_settle_an_io_error(seed: int
     assert scene.end() == ["both", "more"]
 
 
-def test_an_io_error_is_written_down_where_it_is_met_first(seed: int) -> None:
+def test_an_io_error_is_recorded_at_its_first_occurrence(seed: int) -> None:
     scene = Scene(seed, settings=HASTY)
     scene.write("both")
     _, failing = scene.pair()
-    scene.cluster.want_topic("another", 1, 1)  # so that there is something new to note
+    scene.cluster.want_topic("another", 1, 1)  # causes a new write
     scene.pass_ms(500)
     failing.disk_fails(2, DiskFailed("Input/output error"))
     failing.enter(failing.broker._note_metadata)
-    assert failing.broker.identity.losses == 1
+    scene.cluster.until(lambda: failing.broker.identity.losses == 1, 1, "the error")
     failing.kill()
     failing.start()
     assert not failing.broker.identity.tail_intact
     assert scene.end() == ["both"]
 
 
-def test_an_io_error_that_ends_the_process_is_written_down(seed: int) -> None:
+def test_an_io_error_that_ends_the_process_is_recorded(seed: int) -> None:
     scene = Scene(seed, settings=HASTY)
     scene.write("both")
     _, failing = scene.pair()
@@ -266,7 +292,7 @@ def test_an_io_error_that_ends_the_process_is_written_down(seed: int) -> None:
     assert scene.end() == ["both"]
 
 
-def test_an_io_error_is_written_down_on_a_full_disk_too(seed: int) -> None:
+def test_an_io_error_is_recorded_on_a_full_disk_too(seed: int) -> None:
     scene = Scene(seed, settings=HASTY)
     scene.write("both")
     _, failing = scene.pair()
@@ -300,7 +326,7 @@ def test_a_full_disk_ends_no_broker(seed: int) -> None:
     assert scene.end() == ["both", "one alone", "room again"]
 
 
-def test_one_lost_tail_is_survived_by_the_one_that_was_merely_away(seed: int) -> None:
+def test_a_lost_tail_is_recovered_from_a_replica_that_was_only_down(seed: int) -> None:
     scene = Scene(seed, min_insync=2, settings=HASTY)
     written = [f"w{i}" for i in range(6)]
     scene.write(*written)

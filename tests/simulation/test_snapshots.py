@@ -1,4 +1,4 @@
-"""The metadata log begins at a snapshot: what a broker holds must survive that, in virtual time on whole brokers and controllers."""
+"""The metadata log starts at a snapshot: a broker's replicas must survive that, in virtual time on complete brokers and controllers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ def cluster(seed: int) -> Cluster:
     made.want_topic("old", 1, 3)
     made.until(made.settled, 30, "the beginning")
     bounce(made, 6)
-    assert f"{LOG}/{1:020d}" not in made.ensemble.znodes, "the log was not cut: nothing is shown"
+    assert f"{LOG}/{1:020d}" not in made.ensemble.znodes, (
+        "the metadata log was not truncated: the scenario did not happen"
+    )
     return made
 
 
 def bounce(made: Cluster, times: int) -> None:
-    """Away for longer than a session: entries for the log."""
+    """Down for longer than a session: this adds entries to the log."""
     for _ in range(times):
         made.brokers[2].kill()
         made.world.run(made.world.now_us + 5 * S)
@@ -35,7 +37,7 @@ def bounce(made: Cluster, times: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
-def test_a_topic_younger_than_the_snapshot_keeps_its_copy_over_a_restart(seed: int) -> None:
+def test_a_topic_newer_than_the_snapshot_keeps_its_replica_over_a_restart(seed: int) -> None:
     made = cluster(seed)
     for controller in made.controllers:
         if controller.controller._snapshots is not None:
@@ -56,7 +58,7 @@ def test_a_topic_younger_than_the_snapshot_keeps_its_copy_over_a_restart(seed: i
     node.kill()
     node.start()
     made.until(lambda: tp in node.broker.partitions.hosted, 20, "the copy, opened again")
-    assert node.broker.partitions.hosted[tp].log.end_offset == held, "the copy was set aside"
+    assert node.broker.partitions.hosted[tp].log.end_offset == held, "the replica was set aside"
     made.world.run(made.world.now_us + 500 * MS)
     made.until(made.settled, 30, "everything in step")
     machine = node.broker.partitions.hosted[tp].core
@@ -65,6 +67,39 @@ def test_a_topic_younger_than_the_snapshot_keeps_its_copy_over_a_restart(seed: i
     )
     logs_agree(made)
     history.judge(made)
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_a_topic_deleted_below_the_snapshot_ends_no_broker_that_has_it_open(seed: int) -> None:
+    """A broker is isolated from ZooKeeper and reconnects when the log no longer contains the deletion."""
+    made = cluster(seed)
+    made.want_topic("again", 1, 3, min_insync_replicas="2")
+    made.until(made.settled, 30, "the topic")
+    producer = Producer(made, History(), "p", "again", 0)
+    made.world.run(made.world.now_us + 2 * S)
+    producer.stopped = True
+    # A batch in flight would be written to the next topic of this name.
+    made.until(lambda: producer.idle, 20, "its last acknowledgement")
+    node = made.brokers[1]
+    life, seq = node.life, node.broker.partitions.image.seq
+    node.store.cut()
+    made.delete_topic("again")
+    made.until(lambda: made.image.topic_named("again") is None, 20, "its end")
+    second = made.want_topic("again", 1, 3, min_insync_replicas="2")
+    made.until(lambda: made.image.topic_named("again") is not None, 20, "another one of its name")
+    for _ in range(6):
+        made.brokers[2].kill()
+        made.world.run(made.world.now_us + 5 * S)
+        made.brokers[2].start()
+        made.world.run(made.world.now_us + 5 * S)
+    assert f"{LOG}/{seq + 1:020d}" not in made.ensemble.znodes, (
+        "the log still contains the deletion: the scenario did not happen"
+    )
+    node.store.heal()
+    made.until(made.settled, 30, "everything in step")
+    assert (node.life, node.broker.identity.losses) == (life, 0), "it ended itself, as after an I/O error"
+    assert node.broker.partitions.hosted[TopicPartition(second, 0)].log.end_offset == 0
+    logs_agree(made)
 
 
 def test_two_snapshots_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""One list of promises, kept by the real ZooKeeper (over kazoo) and by the simulated one alike: what a simulation shows is worth that much."""
+"""One list of guarantees for the real ZooKeeper (over kazoo) and the simulated one: a simulation is only as good as their agreement."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from brokerd.access import zookeeper_settings
 from brokerd.cluster.protection import OPEN, Protection
 from brokerd.cluster.store import Check, Code, Create, Delete, Result, SessionState, Set, Store
 from brokerd.cluster.zookeeper import ZooKeeperStore, hand_over
-from controlplane.house import zookeeper
+from brokerd.config import zookeeper_client
+from controlplane.devcluster import zookeeper
 from tests.cluster.local import free_port, wait_for
 from tests.pki import Authority
 from tests.simulation.ensemble import Ensemble
@@ -31,7 +31,7 @@ PASSWORD = "among us"
 
 
 class Ground(ABC):
-    """Where stores live: connects them and lets time pass."""
+    """The environment of the stores: connects them and lets time pass."""
 
     @abstractmethod
     def connect(self) -> Store: ...
@@ -41,7 +41,7 @@ class Ground(ABC):
 
     @abstractmethod
     def die(self, store: Store) -> None:
-        """The client falls silent without a word."""
+        """The client stops without closing its session."""
 
     def ask(self, call: Callable[[Callable[[Result], None]], None]) -> Result:
         out: list[Result] = []
@@ -75,7 +75,7 @@ class Real(Ground):
                 store.pump()
 
     def die(self, store: Any) -> None:
-        # kazoo's connection is cut under its feet and kept from coming back: nothing is closed, nothing is said.
+        # kazoo's connection is cut and cannot be opened again: no session is closed.
         store._client._stopped.set()
         store._client._connection._socket.close()
         self.stores.remove(store)
@@ -103,12 +103,12 @@ class Simulated(Ground):
 
 
 @contextmanager
-def running(folder: Path, guard: zookeeper.Guard | None = None) -> Iterator[int]:
+def running(folder: Path, zookeeper_security: zookeeper.ZooKeeperSecurity | None = None) -> Iterator[int]:
     port = free_port()
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(zookeeper.prepare(folder, port, guard), stdout=log, stderr=log)
+        process = subprocess.Popen(zookeeper.prepare(folder, port, zookeeper_security), stdout=log, stderr=log)
         try:
-            wait_for(lambda: zookeeper.ready(port, guard), "ZooKeeper")
+            wait_for(lambda: zookeeper.ready(port, zookeeper_security), "ZooKeeper")
             yield port
         finally:
             process.send_signal(signal.SIGKILL)
@@ -123,22 +123,24 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
-    """A server that speaks TLS alone and wants to know who it speaks with."""
+    """A server that accepts only TLS with an authenticated client."""
     folder = tmp_path_factory.mktemp("guarded")
     authority = Authority(folder / "pki")
-    guard = zookeeper.Guard(authority.issue("zookeeper"), authority.ca, "weir", PASSWORD)
-    with running(folder, guard) as port:
+    zookeeper_security = zookeeper.ZooKeeperSecurity(authority.issue("zookeeper"), authority.ca, "weir", PASSWORD)
+    with running(folder, zookeeper_security) as port:
         yield port, authority.ca
 
 
 def protected(ca: Path, *, password: str = PASSWORD, owned: bool = True) -> Protection:
     lines = {
-        "zookeeper.ssl.client.enable": "true", "zookeeper.ssl.truststore.location": str(ca), "zookeeper.set.acl": str(owned).lower(),
+        "zookeeper.ssl.client.enable": "true",
+        "zookeeper.ssl.truststore.location": str(ca),
+        "zookeeper.set.acl": str(owned).lower(),
         "zookeeper.sasl.jaas.config": f'x required username="weir" password="{password}";',
-    }  # fmt: skip
+    }
     file = ca.with_name("zookeeper.properties")
     file.write_text("".join(f"{k}={v}\n" for k, v in lines.items()))
-    return zookeeper_settings.load(file)
+    return zookeeper_client.load(file)
 
 
 @pytest.fixture(params=["real", "protected", "simulated"])
@@ -157,7 +159,7 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
 
 @pytest.fixture
 def root(ground: Ground, request: pytest.FixtureRequest) -> str:
-    """A folder of this test's own: the real server outlives it."""
+    """A node of this test: the real server is shared by the tests."""
     path = "/" + request.node.name.replace("[", "-").replace("]", "")
     store = ground.joined()
     assert ground.ask(lambda d: store.create(path, b"", d)).ok
@@ -185,8 +187,8 @@ def test_versions_guard_every_change(ground: Ground, root: str) -> None:
     assert ask(lambda d: store.exists(path, d)).code is Code.NO_NODE
 
 
-def test_a_node_made_again_has_another_number(ground: Ground, root: str) -> None:
-    store, path = ground.joined(), f"{root}/seat"
+def test_a_recreated_znode_has_another_czxid(ground: Ground, root: str) -> None:
+    store, path = ground.joined(), f"{root}/member"
     numbers = []
     for _ in range(2):
         assert ground.ask(lambda d: store.create(path, b"", d, ephemeral=True)).ok
@@ -197,7 +199,7 @@ def test_a_node_made_again_has_another_number(ground: Ground, root: str) -> None
     assert numbers[0] < numbers[1]
 
 
-def test_children_are_named_in_order_and_alone(ground: Ground, root: str) -> None:
+def test_children_are_listed_by_name_in_order(ground: Ground, root: str) -> None:
     store = ground.joined()
     for name in ("b", "a", "c"):
         assert ground.ask(lambda d, name=name: store.create(f"{root}/{name}", b"", d)).ok  # type: ignore[misc]
@@ -206,7 +208,7 @@ def test_children_are_named_in_order_and_alone(ground: Ground, root: str) -> Non
     assert ground.ask(lambda d: store.children(f"{root}/none", d)).code is Code.NO_NODE
 
 
-def test_a_multi_happens_whole_or_not_at_all_and_names_the_culprit(ground: Ground, root: str) -> None:
+def test_a_multi_is_atomic_and_names_the_failed_operation(ground: Ground, root: str) -> None:
     store = ground.joined()
     ask = ground.ask
     assert ask(lambda d: store.multi([Create(f"{root}/x", b"1"), Create(f"{root}/x/y", b"2"), Check(root, 0)], d)).ok
@@ -215,10 +217,21 @@ def test_a_multi_happens_whole_or_not_at_all_and_names_the_culprit(ground: Groun
     assert refused.codes[1] is Code.BAD_VERSION
     assert all(c in (Code.OK, Code.ROLLED_BACK) for i, c in enumerate(refused.codes) if i != 1)
     assert ask(lambda d: store.get(f"{root}/x", d)).data == b"1"
-    # A seat taken over in one step: away and made anew.
+    # A registration taken over in one step: deleted and created again.
     assert ask(lambda d: store.multi([Delete(f"{root}/x/y", 0), Create(f"{root}/x/y", b"mine", ephemeral=True)], d)).ok
     taken = ask(lambda d: store.get(f"{root}/x/y", d))
     assert (taken.data, taken.stat.owner, taken.stat.version) == (b"mine", store.zk_session, 0)
+
+
+def test_responses_arrive_in_the_order_of_the_requests(ground: Ground, root: str) -> None:
+    """The reader of the metadata log requests many entries at once and applies them in the order of the responses."""
+    store = ground.joined()
+    order: list[int] = []
+    for i in range(200):
+        path = f"{root}/none" if i % 3 else root
+        store.get(path, lambda r, i=i: order.append(i))  # type: ignore[misc]
+    ground.until(lambda: len(order) == 200)
+    assert order == [*range(200)]
 
 
 def test_a_watch_fires_once_for_what_it_watches(ground: Ground, root: str) -> None:
@@ -240,9 +253,10 @@ def test_a_watch_fires_once_for_what_it_watches(ground: Ground, root: str) -> No
     assert sorted(fired) == ["child", "gone", "made", "set"]
 
 
-def test_looking_again_and_again_is_heard_once(ground: Ground, root: str) -> None:
-    """A controller looks every second regardless. Each look used to add a call, so the first change after a quiet hour was answered with
-    thousands of looks, and the election waited for them."""
+def test_repeated_watches_fire_once(ground: Ground, root: str) -> None:
+    """A controller reads every second even without a change. Each read used to add a watch, so that the first change after an idle hour caused thousands
+    of reads, and the election waited for them.
+    """
     store, other = ground.joined(), ground.joined()
     heard: list[str] = []
     ask = ground.ask
@@ -257,12 +271,12 @@ def test_looking_again_and_again_is_heard_once(ground: Ground, root: str) -> Non
     ground.until(lambda: len(heard) >= 2)
     assert ask(lambda d: store.sync("/", d)).ok
     assert sorted(heard) == ["children", "data"]
-    assert ask(lambda d: store.get(f"{root}/n", d, lambda p: heard.append("anew"))).ok
+    assert ask(lambda d: store.get(f"{root}/n", d, lambda p: heard.append("again"))).ok
     assert ask(lambda d: other.set(f"{root}/n", b"4", -1, d)).ok
-    ground.until(lambda: "anew" in heard)
+    ground.until(lambda: "again" in heard)
 
 
-def test_a_watch_is_heard_before_an_answer_that_shows_the_change(ground: Ground, root: str) -> None:
+def test_a_watch_fires_before_a_response_with_the_change(ground: Ground, root: str) -> None:
     store, other = ground.joined(), ground.joined()
     order: list[str] = []
     assert ground.ask(lambda d: store.create(f"{root}/n", b"1", d)).ok
@@ -274,9 +288,7 @@ def test_a_watch_is_heard_before_an_answer_that_shows_the_change(ground: Ground,
     assert order == ["watch", "2"]
 
 
-def test_a_silent_client_loses_its_ephemerals_after_its_time_and_a_closed_one_at_once(
-    ground: Ground, root: str
-) -> None:
+def test_ephemeral_nodes_end_with_the_session_time_out_or_at_once_with_a_close(ground: Ground, root: str) -> None:
     store, silent, polite = ground.joined(), ground.joined(), ground.joined()
     assert ground.ask(lambda d: silent.create(f"{root}/silent", b"", d, ephemeral=True)).ok
     assert ground.ask(lambda d: polite.create(f"{root}/polite", b"", d, ephemeral=True)).ok
@@ -297,16 +309,18 @@ def test_a_silent_client_loses_its_ephemerals_after_its_time_and_a_closed_one_at
 
 
 # -- a server that is protected ----------------------------------------------------------------------------------------
-def test_who_cannot_prove_who_he_is_gets_no_answer_and_is_let_in_once_he_can(guarded: tuple[int, Path], caplog: pytest.LogCaptureFixture) -> None:  # fmt: skip
+def test_a_client_is_served_only_after_authentication(
+    guarded: tuple[int, Path], caplog: pytest.LogCaptureFixture
+) -> None:
     port, ca = guarded
-    stranger = Real(port, protected(ca, password="guess"))
-    store: Any = stranger.connect()
-    told: list[SessionState] = []
-    store.on_session = told.append
-    # Again and again: a server that ends in the middle of a proof looks the same, and nobody else would try again.
-    stranger.until(lambda: told.count(SessionState.SUSPENDED) >= 3, 60)
-    assert stranger.ask(lambda d: store.exists("/", d)).code is Code.CONNECTION_LOSS
-    assert "does not take us for weir" in caplog.text and "guess" not in caplog.text
+    unauthenticated = Real(port, protected(ca, password="guess"))
+    store: Any = unauthenticated.connect()
+    reported: list[SessionState] = []
+    store.on_session = reported.append
+    # Retried: a server that ends during authentication looks the same, and no other process would retry.
+    unauthenticated.until(lambda: reported.count(SessionState.SUSPENDED) >= 3, 60)
+    assert unauthenticated.ask(lambda d: store.exists("/", d)).code is Code.CONNECTION_LOSS
+    assert "SASL authentication failed host=127.0.0.1 user=weir" in caplog.text and "guess" not in caplog.text
     store._client._connection.sasl_options["password"] = PASSWORD
     out: list[Result] = []
 
@@ -315,11 +329,11 @@ def test_who_cannot_prove_who_he_is_gets_no_answer_and_is_let_in_once_he_can(gua
             store.exists("/", out.append)
         return bool(out) and out[-1].ok
 
-    stranger.until(answered, 60)
-    stranger.close()
+    unauthenticated.until(answered, 60)
+    unauthenticated.close()
 
 
-def test_nodes_are_their_users_alone_until_they_are_handed_over(guarded: tuple[int, Path]) -> None:
+def test_only_the_owner_accesses_nodes_until_they_are_opened(guarded: tuple[int, Path]) -> None:
     port, ca = guarded
     real = Real(port, protected(ca))
     store = real.joined()
@@ -328,7 +342,7 @@ def test_nodes_are_their_users_alone_until_they_are_handed_over(guarded: tuple[i
     assert real.ask(lambda d: store.multi([Create("/owned/multi", b"")], d)).ok
 
     def acls() -> set[str]:
-        # By the server's own word: the only other user of this server is nobody.
+        # By the server's own ACL: the only other user of this server is anonymous.
         return {
             acl.id.scheme
             for path in ("/owned", "/owned/below", "/owned/multi")

@@ -1,10 +1,10 @@
-"""Clients of transactions in a world, and what must be true of what they did.
+"""Transactional clients in a world, and the invariants of their transactions.
 
-A `Transactor` writes numbered transactions over two partitions and ends them either way; now and then its process begins anew under the
-same id while the old one goes on, unaware (a zombie). A `Carrier` reads one partition with read_committed and writes each record to
-another one, with its offset in the same transaction. `judge`: committed is seen whole and once, aborted never, unknown whole or not at
-all; every source record is carried exactly once, in order; no reader was shown anything undecided.
-Not looked at: order between transactions of different producers (there is none).
+A `Transactor` writes numbered transactions over two partitions and commits or aborts them; sometimes its process restarts with the same id while the old
+one continues, unaware (a zombie). A `Carrier` reads one partition with read_committed and writes each record to another one, with its offset in the same
+transaction. `judge`: committed transactions are visible completely and one time, aborted ones never, unknown ones completely or not at all; every
+source record is carried exactly one time, in order; no reader saw an undecided record. Does not check the order between different producers
+(there is none).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from brokerd.cluster.model import TopicPartition
-from brokerd.wire import records
+from brokerd.wire import end_transaction_marker, records
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import (
@@ -39,31 +39,41 @@ LEDGER, SOURCE, COPY = "ledger", "source", "copy"
 GROUP, TRANSACTIONS = 0, 1
 RETRY_MS = 60
 TRIES_MAX = 60
-"""After this many attempts at one step a producer gives its transaction up and begins anew."""
+"""After this many attempts at one step a producer gives its transaction up and starts again."""
 E = ErrorCode
 AGAIN = {
-    E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS_AFTER_APPEND, E.NOT_LEADER_OR_FOLLOWER, E.REQUEST_TIMED_OUT, E.UNKNOWN_TOPIC_OR_PARTITION,
-    E.CONCURRENT_TRANSACTIONS, E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR, E.KAFKA_STORAGE_ERROR,
-    E.LEADER_NOT_AVAILABLE, E.NETWORK_EXCEPTION, E.UNSTABLE_OFFSET_COMMIT,
-}  # fmt: skip
+    E.NOT_ENOUGH_REPLICAS,
+    E.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    E.NOT_LEADER_OR_FOLLOWER,
+    E.REQUEST_TIMED_OUT,
+    E.UNKNOWN_TOPIC_OR_PARTITION,
+    E.CONCURRENT_TRANSACTIONS,
+    E.COORDINATOR_LOAD_IN_PROGRESS,
+    E.COORDINATOR_NOT_AVAILABLE,
+    E.NOT_COORDINATOR,
+    E.KAFKA_STORAGE_ERROR,
+    E.LEADER_NOT_AVAILABLE,
+    E.NETWORK_EXCEPTION,
+    E.UNSTABLE_OFFSET_COMMIT,
+}
 
 
 @dataclass
 class Deed:
-    """One transaction as its author knows it. `outcome`: True committed, False aborted, None unknown."""
+    """One transaction as its producer knows it. `outcome`: True committed, False aborted, None unknown."""
 
     values: dict[Place, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     commit_asked: bool = False
     outcome: bool | None = None
 
     @property
-    def told(self) -> bool | None:
+    def reported(self) -> bool | None:
         return self.outcome if self.outcome is not None or self.commit_asked else False
 
 
 @dataclass
 class Ledger:
-    """What all transactors know, and what readers saw: {place: {offset: value}}."""
+    """What all transactors know, and what readers read: {partition: {offset: value}}."""
 
     deeds: list[Deed] = field(default_factory=list)
     seen: dict[Place, dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))
@@ -74,12 +84,12 @@ class Ledger:
 
 
 class Transactional(Client):
-    """One transactional id at work: `step` by step, each asked again until it is answered."""
+    """A producer with one transactional id: step by step, each request retried until it is answered."""
 
     def __init__(self, cluster: Cluster, ledger: Ledger, name: str, transactional_id: str, kind: int) -> None:
         super().__init__(cluster, name)
         self.ledger, self.transactional_id, self.kind = ledger, transactional_id, kind
-        # Of the first kind all transactions of a producer have one epoch: an end that comes late ends the next one (KAFKA-17754).
+        # With transactions v1 all transactions of a producer have one epoch: a late end request ends the next transaction (KAFKA-17754).
         self.abortive = kind < 2
         self.producer_id = self.epoch = -1
         self.sequences: dict[Place, int] = {}
@@ -91,12 +101,18 @@ class Transactional(Client):
         self.idle = False
         self.enter(self.begin_anew)
 
-    # -- asking until answered -------------------------------------------------------------------------------------------
+    # -- requests with retries -------------------------------------------------------------------------------------------
     def persist(
-        self, where: Callable[[], int | None], key: int, version: int, body: Callable[[], Any],
-        error_of: Callable[[Any], int], done: Callable[[Any, int], None], tries: int = 0,
-    ) -> None:  # fmt: skip
-        """Ask `where()` until the answer is none of those that pass by themselves; `done(body, error)`."""
+        self,
+        where: Callable[[], int | None],
+        key: int,
+        version: int,
+        body: Callable[[], Any],
+        error_of: Callable[[Any], int],
+        done: Callable[[Any, int], None],
+        tries: int = 0,
+    ) -> None:
+        """Sends the request to `where()` until the response has no retriable error; then `done(body, error)`."""
         life = self.life_number
 
         def again() -> None:
@@ -129,12 +145,12 @@ class Transactional(Client):
         known = self.coordinators.get((kind, key))
         if known is None:
 
-            def told(answer: Any) -> None:
+            def reported(answer: Any) -> None:
                 if answer is not None and not answer.coordinators[0].error_code:
                     self.coordinators[kind, key] = answer.coordinators[0].node_id
 
             body = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
-            self.ask(self.world.rng.choice(list(self.cluster.brokers)), ApiKey.FIND_COORDINATOR, 4, body, told)
+            self.ask(self.world.rng.choice(list(self.cluster.brokers)), ApiKey.FIND_COORDINATOR, 4, body, reported)
         return known
 
     def mine(self) -> int | None:
@@ -142,14 +158,14 @@ class Transactional(Client):
 
     # -- the protocol ------------------------------------------------------------------------------------------------------
     def begin_anew(self) -> None:
-        """As a process that starts: whatever was under way is left to the coordinator."""
+        """Starts like a new process: the coordinator aborts an open transaction."""
         self.life_number += 1
         self.deed = None
         body = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=4_000)
 
         def done(answer: Any, error: int) -> None:
             if error:
-                raise Violation(f"{self.name}: InitProducerId is refused with {E(error).name}")
+                raise Violation(f"{self.name}: InitProducerId failed with {E(error).name}")
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
             self.sequences.clear()
             self.next()
@@ -163,15 +179,19 @@ class Transactional(Client):
         raise NotImplementedError
 
     def refused(self, what: str, error: int) -> None:
-        """For good: fenced by a newer one, by time, or the transaction is to be aborted."""
+        """A fatal error: fenced by a newer producer, or timed out, or the transaction must be aborted."""
         self.ledger.fenced += 1
         self.world.reached["transaction refused"] += 1
         self.deed = None
         if error not in (
-            E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED, E.INVALID_TXN_STATE, E.TRANSACTION_ABORTABLE, E.INVALID_PRODUCER_ID_MAPPING,
+            E.INVALID_PRODUCER_EPOCH,
+            E.PRODUCER_FENCED,
+            E.INVALID_TXN_STATE,
+            E.TRANSACTION_ABORTABLE,
+            E.INVALID_PRODUCER_ID_MAPPING,
             E.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ):  # fmt: skip
-            raise Violation(f"{self.name}: {what} is refused with {E(error).name}")
+        ):
+            raise Violation(f"{self.name}: {what} failed with {E(error).name}")
         if self.stopped:
             self.idle = True
         else:
@@ -193,9 +213,11 @@ class Transactional(Client):
 
         topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=place[0], partitions=[place[1]])
         body = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.transactional_id, v3_and_below_producer_id=self.producer_id,
-            v3_and_below_producer_epoch=self.epoch, v3_and_below_topics=[topic],
-        )  # fmt: skip
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=[topic],
+        )
 
         def error_of(a: Any) -> int:
             return int(a.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
@@ -206,10 +228,13 @@ class Transactional(Client):
         sequence = self.sequences.get(place, 0)
         data = bytes(
             records.build(
-                [Record(i, self.clock().wall_ms, v, v) for i, v in enumerate(values)], producer_id=self.producer_id,
-                producer_epoch=self.epoch, base_sequence=sequence, transactional=True,
+                [Record(i, self.clock().wall_ms, v, v) for i, v in enumerate(values)],
+                producer_id=self.producer_id,
+                producer_epoch=self.epoch,
+                base_sequence=sequence,
+                transactional=True,
             )
-        )  # fmt: skip
+        )
 
         def body() -> ProduceRequest:
             part = ProduceRequest.PartitionProduceData(index=place[1], records=data)
@@ -224,9 +249,13 @@ class Transactional(Client):
             then()
 
         self.persist(
-            lambda: self.leader_of(place), ApiKey.PRODUCE, 12 if self.kind >= 2 else 9, body,
-            lambda a: int(a.responses[0].partition_responses[0].error_code), done,
-        )  # fmt: skip
+            lambda: self.leader_of(place),
+            ApiKey.PRODUCE,
+            12 if self.kind >= 2 else 9,
+            body,
+            lambda a: int(a.responses[0].partition_responses[0].error_code),
+            done,
+        )
 
     def leader_of(self, place: Place) -> int | None:
         known = self.leaders.get(place)
@@ -239,9 +268,11 @@ class Transactional(Client):
         assert deed is not None
         deed.commit_asked = deed.commit_asked or commit
         body = EndTxnRequest(
-            transactional_id=self.transactional_id, producer_id=self.producer_id, producer_epoch=self.epoch,
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
             committed=commit,
-        )  # fmt: skip
+        )
 
         def done(answer: Any, error: int) -> None:
             if error:
@@ -272,14 +303,14 @@ class Transactional(Client):
 class Transactor(Transactional):
     number = 0
     zombies = 0
-    """Seed 3079 of tails with transactions: two of them after the same transaction wrote the same value, and one was committed."""
+    """Seed 3079 of tails with transactions: two zombies of the same transaction wrote the same value, and one was committed."""
 
     def next(self) -> None:
         if self.stopped:
             self.idle = True
             return
         if self.world.chance(0.04):
-            # The process ends, or only seems to: its successor begins, and this one goes on with what it has.
+            # The process ends, or only seems to: its successor starts, and this one continues with its state.
             self.world.reached["zombie producer"] += 1
             self.zombies += 1
             Zombie(self)
@@ -306,7 +337,7 @@ class Transactor(Transactional):
 
 
 class Zombie(Transactional):
-    """Goes on where its elder was, once, after a while: with the old epoch. It must be fenced, or come to nothing."""
+    """Continues one transaction of its predecessor after a while with the old epoch. It must be fenced or have no effect."""
 
     def __init__(self, elder: Transactor) -> None:
         self._elder = elder
@@ -339,7 +370,7 @@ class Zombie(Transactional):
 
 
 class Carrier(Transactional):
-    """Read, write, commit the offset: all in one transaction."""
+    """Reads, writes and commits the offset in one transaction."""
 
     offset = 0
 
@@ -363,7 +394,7 @@ class Carrier(Transactional):
 
         def done(answer: Any, error: int) -> None:
             if error:
-                raise Violation(f"{self.name}: OffsetFetch is refused with {E(error).name}")
+                raise Violation(f"{self.name}: OffsetFetch failed with {E(error).name}")
             self.offset = max(0, answer.groups[0].topics[0].partitions[0].committed_offset)
             self._read()
 
@@ -399,9 +430,11 @@ class Carrier(Transactional):
             self._commit_offset(found)
             return
         body = AddOffsetsToTxnRequest(
-            transactional_id=self.transactional_id, producer_id=self.producer_id, producer_epoch=self.epoch,
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
             group_id="carriers",
-        )  # fmt: skip
+        )
 
         def done(answer: Any, error: int) -> None:
             if error:
@@ -416,10 +449,12 @@ class Carrier(Transactional):
             partition_index=0, committed_offset=found[-1].offset + 1, committed_metadata=None
         )
         body = TxnOffsetCommitRequest(
-            transactional_id=self.transactional_id, group_id="carriers", producer_id=self.producer_id,
+            transactional_id=self.transactional_id,
+            group_id="carriers",
+            producer_id=self.producer_id,
             producer_epoch=self.epoch,
             topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=SOURCE, partitions=[part])],
-        )  # fmt: skip
+        )
 
         def done(answer: Any, error: int) -> None:
             if error:
@@ -428,9 +463,13 @@ class Carrier(Transactional):
                 self.end(self.world.chance(0.8))
 
         self.persist(
-            lambda: self.coordinator(GROUP, "carriers"), ApiKey.TXN_OFFSET_COMMIT, 5 if self.kind >= 2 else 3,
-            lambda: body, lambda a: int(a.topics[0].partitions[0].error_code), done,
-        )  # fmt: skip
+            lambda: self.coordinator(GROUP, "carriers"),
+            ApiKey.TXN_OFFSET_COMMIT,
+            5 if self.kind >= 2 else 3,
+            lambda: body,
+            lambda a: int(a.topics[0].partitions[0].error_code),
+            done,
+        )
 
     def ended(self, commit: bool) -> None:
         self.ledger.carried += commit
@@ -438,13 +477,13 @@ class Carrier(Transactional):
 
 
 class CommittedReader(Client):
-    """Reads one partition with read_committed, skipping what it is told was aborted, as Kafka's own clients do."""
+    """Reads one partition with read_committed and skips records of aborted transactions, like Kafka's own clients."""
 
     def __init__(self, cluster: Cluster, ledger: Ledger, name: str, place: Place) -> None:
         super().__init__(cluster, name)
         self.ledger, self.place, self.offset = ledger, place, 0
         self.skipped: set[int] = set()
-        """Offsets that were let go before it came there."""
+        """Offsets that were deleted before it reached them."""
         self.enter(self._fetch)
 
     def _fetch(self) -> None:
@@ -463,7 +502,7 @@ class CommittedReader(Client):
         if (
             part is not None
             and part.error_code == E.OFFSET_OUT_OF_RANGE
-            and (upto := self.let_go(self.place, part, self.offset))
+            and (upto := self.next_offset(self.place, part, self.offset))
         ):
             self.skipped.update(range(self.offset, upto))
             self.offset = upto
@@ -476,12 +515,12 @@ class CommittedReader(Client):
             known = self.ledger.seen[self.place].setdefault(record.offset, record.value or b"")
             if known != record.value:
                 raise Violation(
-                    f"{self.place}: offset {record.offset} was {known!r} and is {record.value!r} to a reader"
+                    f"{self.place}: offset {record.offset} was {known!r} and is {record.value!r} for a reader"
                 )
         for _, header in records.batches(data):
             if header.next_offset > part.last_stable_offset:
                 raise Violation(
-                    f"{self.place}: a batch up to {header.last_offset} beyond what is stable, {part.last_stable_offset}"
+                    f"{self.place}: a batch up to {header.last_offset} above the last stable offset {part.last_stable_offset}"
                 )
             self.offset = max(self.offset, header.next_offset)
         self.later(self._fetch, self.world.between(1, 60))
@@ -489,24 +528,33 @@ class CommittedReader(Client):
 
 def committed_fetch(place: Place, offset: int, epoch: int) -> FetchRequest:
     part = FetchRequest.FetchPartition(
-        partition=place[1], current_leader_epoch=epoch, fetch_offset=offset, last_fetched_epoch=-1,
+        partition=place[1],
+        current_leader_epoch=epoch,
+        fetch_offset=offset,
+        last_fetched_epoch=-1,
         partition_max_bytes=4096,
-    )  # fmt: skip
+    )
     return FetchRequest(
-        replica_id=-1, max_wait_ms=300, min_bytes=1, max_bytes=1 << 20, session_id=0, session_epoch=-1,
-        isolation_level=1, topics=[FetchRequest.FetchTopic(topic=place[0], partitions=[part])],
-    )  # fmt: skip
+        replica_id=-1,
+        max_wait_ms=300,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_id=0,
+        session_epoch=-1,
+        isolation_level=1,
+        topics=[FetchRequest.FetchTopic(topic=place[0], partitions=[part])],
+    )
 
 
 def visible(part: Any, offset: int) -> list[Record]:
-    """What a read_committed client makes of an answer, from `offset` on."""
+    """The records that a read_committed client takes from a response, from `offset` on."""
     aborted = sorted(part.aborted_transactions or (), key=lambda a: a.first_offset)
     data, skipping, out = bytes(part.records or b""), set[int](), list[Record]()
     for at, header in records.batches(data):
         while aborted and aborted[0].first_offset <= header.last_offset:
             skipping.add(aborted.pop(0).producer_id)
         if header.is_control:
-            said = records.marker_of(data, at, header)
+            said = end_transaction_marker.marker_of(data, at, header)
             if said is not None and not said.commit:
                 skipping.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in skipping):
@@ -515,8 +563,8 @@ def visible(part: Any, offset: int) -> list[Record]:
 
 
 # -- judgement -------------------------------------------------------------------------------------------------------------
-def standing(cluster: Cluster, place: Place) -> tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]]:
-    """([(offset, value)] committed, the same of what was aborted) by the markers in the leader's log, in the simplest way."""
+def decided_records(cluster: Cluster, place: Place) -> tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]]:
+    """([(offset, value)] committed, the same for aborted) by the markers in the leader's log, computed in the simplest way."""
     topic = cluster.image.topic_named(place[0])
     assert topic is not None
     state, tp = topic.partitions[place[1]], TopicPartition(topic.topic_id, place[1])
@@ -530,7 +578,7 @@ def standing(cluster: Cluster, place: Place) -> tuple[list[tuple[int, bytes]], l
     aborted: list[tuple[int, bytes]] = []
     for at, header in records.batches(data):
         if header.is_control:
-            said = records.marker_of(data, at, header)
+            said = end_transaction_marker.marker_of(data, at, header)
             (committed if said is not None and said.commit else aborted).extend(open_.pop(header.producer_id, []))
             continue
         found = [(r.offset, r.value or b"") for r in records.records_of(data, at, header)]
@@ -546,31 +594,31 @@ def standing(cluster: Cluster, place: Place) -> tuple[list[tuple[int, bytes]], l
 def judge(cluster: Cluster, ledger: Ledger, readers: Sequence[CommittedReader]) -> None:
     stands: dict[Place, set[bytes]] = {}
     for place in ((LEDGER, 0), (LEDGER, 1), (COPY, 0), (SOURCE, 0)):
-        committed, _ = standing(cluster, place)
+        committed, _ = decided_records(cluster, place)
         values = [v for _, v in committed]
         if len(set(values)) != len(values):
-            raise Violation(f"{place}: committed twice: {[v for v in values if values.count(v) > 1][:4]}")
+            raise Violation(f"{place}: committed more than once: {[v for v in values if values.count(v) > 1][:4]}")
         stands[place] = set(values)
         seen_by = [r for r in readers if r.place == place]
         committed = [c for c in committed if not all(c[0] in r.skipped for r in seen_by)]
         if ledger.seen[place] != dict(committed):
             extra = sorted(set(ledger.seen[place].items()) - set(committed))[:3]
             missed = sorted(set(committed) - set(ledger.seen[place].items()))[:3]
-            raise Violation(f"{place}: readers saw {extra} which is not committed, and not {missed} which is")
+            raise Violation(f"{place}: readers saw {extra} which is not committed, and did not see {missed}")
     for deed in ledger.deeds:
         if (COPY, 0) in deed.values:
-            continue  # a record that was not carried is carried again by the next: judged below
+            continue  # a record that was not carried is carried by a later transaction: checked below
         shown = {v: v in stands[place] for place, values in deed.values.items() for v in values}
         if len(set(shown.values())) > 1:
-            raise Violation(f"a transaction is seen in part: {shown}")
-        if shown and deed.told is not None and set(shown.values()) != {deed.told}:
+            raise Violation(f"a transaction is visible in part: {shown}")
+        if shown and deed.reported is not None and set(shown.values()) != {deed.reported}:
             raise Violation(
-                f"a transaction that was {'committed' if deed.told else 'aborted'} is told otherwise: {shown}"
+                f"a transaction that was {'committed' if deed.reported else 'aborted'} has another outcome in the log: {shown}"
             )
-    source = [v for _, v in standing(cluster, (SOURCE, 0))[0]]
-    copied = [v for _, v in standing(cluster, (COPY, 0))[0]]
+    source = [v for _, v in decided_records(cluster, (SOURCE, 0))[0]]
+    copied = [v for _, v in decided_records(cluster, (COPY, 0))[0]]
     if copied != source[: len(copied)]:
         at = next(i for i, (a, b) in enumerate(zip(copied, [*source, b""], strict=False)) if a != b)
         raise Violation(
-            f"not carried exactly once and in order: at {at} {copied[at : at + 3]}, not {source[at : at + 3]}"
+            f"records were not carried exactly once and in order: at {at} {copied[at : at + 3]}, not {source[at : at + 3]}"
         )

@@ -1,7 +1,7 @@
-"""What goes wrong in a world: faults drawn from the seed, one after another and on top of each other. Every one ends by `peace`.
+"""The faults of a world: drawn from the seed, one after another and overlapping. `peace` ends them all.
 
-Law: a world that promises is never asked for more than replication gives: one machine's memory or copies may be lost at a time
-(`_may_lose`). Called by `run`. Must not come in: what must be true (checkers).
+Invariant: a world with guarantees has no faults beyond those that replication tolerates: the memory or the replicas of one machine may be lost at a
+time (`_may_lose`). Does not contain the checks (checkers).
 """
 
 from __future__ import annotations
@@ -12,36 +12,80 @@ from dataclasses import dataclass, fields
 from brokerd.cluster.znodes import CONTROLLER
 from brokerd.storage.disk import DiskFailed
 from controlplane.controller.events import DesiredAssignment, DesiredReset
+from tests.simulation.byid import key_of
 from tests.simulation.checkers import History
 from tests.simulation.cluster import BrokerNode, Cluster, ControllerNode
 from tests.simulation.world import MS, S, World
 
+NOTHING_PROMISED = ("loose", "brittle")
+"""Topics with min.insync.replicas=1: one machine may have the only replica of a record."""
+AGAIN, KEYED = "again", "keyed"
+"""The topic that is deleted and created again; the topic that is sometimes compacted."""
+CHANGES: dict[str, tuple[dict[str, str], ...]] = {
+    "strict": (
+        {"min_insync_replicas": "3"},
+        {"min_insync_replicas": "2"},
+        {"segment_bytes": "8192"},
+        {"flush_ms": "800"},
+        {"index_interval_bytes": "256"},
+    ),
+    "pair": ({"segment_bytes": "4096"}, {"segment_bytes": "1048576"}, {"flush_messages": "20"}),
+    "loose": ({"segment_bytes": "4096"}, {"min_insync_replicas": "2"}, {"min_insync_replicas": "1"}),
+    KEYED: (
+        {"cleanup_policy": "compact"},
+        {"cleanup_policy": "compact"},
+        {"cleanup_policy": "delete"},
+        {"cleanup_policy": "compact,delete"},
+        {"segment_bytes": "2048"},
+        {"segment_bytes": "65536"},
+        {"min_cleanable_dirty_ratio": "0.05"},
+    ),
+}
+"""Configs that operators change during the run, by topic."""
 PAUSE_MS = (300, 4_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """Which faults a world knows besides the common ones, drawn from its seed."""
+    """The kinds of faults of a world besides the common ones, drawn from its seed."""
 
     power: bool
-    """Machines lose power, or the last member of an ISR does."""
+    """Machines lose power, or the last ISR member does."""
     disks: bool
     """Disks are full for a while, or fail."""
+    slow: bool
+    """For a while each flush takes seconds."""
     stale: bool
     """ZooKeeper followers lag: a session reads older states until it syncs."""
     groups: bool
-    """A consumer group is at work beside."""
+    """A consumer group runs in addition."""
+    changes: bool
+    """Operators change topic configs, and delete a topic and create it again under its name."""
+    unclean: bool
+    """One topic allows unclean elections."""
+    racks: bool
+    """Brokers are in two racks, and some consumers read from the closest replica."""
 
     @classmethod
-    def draw(cls, world: World) -> Weather:
-        return cls(power=world.chance(0.5), disks=world.chance(0.3), stale=world.chance(0.4), groups=world.chance(0.4))
+    def draw(cls, world: World, *, wide: bool = False) -> Weather:
+        """`wide`: for a world with topics and clients for changes, unclean elections and racks."""
+        return cls(
+            power=world.chance(0.5),
+            disks=world.chance(0.3),
+            slow=world.chance(0.3),
+            stale=world.chance(0.4),
+            groups=world.chance(0.4),
+            changes=wide and world.chance(0.5),
+            unclean=wide and world.chance(0.3),
+            racks=wide and world.chance(0.4),
+        )
 
     def __str__(self) -> str:
         return ", ".join(f.name for f in fields(self) if getattr(self, f.name)) or "fair"
 
 
 class Trouble:
-    """`faults_max` ends the trouble early: with the same seed everything is the same up to there."""
+    """`faults_max` ends the faults early: with the same seed everything is the same up to that fault."""
 
     def __init__(self, cluster: Cluster, history: History, weather: Weather, faults_max: int | None = None) -> None:
         self.cluster, self.world, self.history = cluster, cluster.world, history
@@ -51,12 +95,29 @@ class Trouble:
         self._losing_until_us = 0
         self._orders = 0
         common = [
-            self._kill, self._kill, self._freeze, self._freeze, self._cut_store, self._split, self._controller, self._freeze_controller,
-            self._ensemble, self._stop, self._expire, self._unseat, self._move, self._reset, self._wall_clock, self._blip, self._blip,
-        ]  # fmt: skip
+            self._kill,
+            self._kill,
+            self._freeze,
+            self._freeze,
+            self._cut_store,
+            self._split,
+            self._controller,
+            self._freeze_controller,
+            self._ensemble,
+            self._stop,
+            self._expire,
+            self._unseat,
+            self._move,
+            self._reset,
+            self._wall_clock,
+            self._blip,
+            self._blip,
+        ]
         power = [self._power, self._power, self._power, self._last_one] if weather.power else []
         disks = [self._disk_full, self._disk_full, self._disk_fails, self._disk_fails] if weather.disks else []
-        self._kinds = [*common, *power, *disks]
+        slow = [self._disk_slow, self._disk_slow] if weather.slow else []
+        changes = [self._change, self._change, self._create_again] if weather.changes else []
+        self._kinds = [*common, *power, *disks, *slow, *changes]
         self.world.after(self._pause(), self._next)
 
     def _pause(self) -> int:
@@ -125,21 +186,21 @@ class Trouble:
 
     # -- machines and disks --------------------------------------------------------------------------------------------
     def _may_lose(self) -> bool:
-        """Only what one machine held may be lost at a time: replication promises no more."""
+        """Only one machine's data may be lost at a time: replication guarantees no more."""
         image = self.cluster.image
         states = [(t.name, s) for t, _, s in image.each_partition()]
         if self._losing is not None:
-            seat = self._losing.broker.membership.incarnation
+            isr_member = self._losing.broker.membership.broker_epoch
             held = [s for _, s in states if self._losing.broker_id in s.replicas]
             if (
                 self.world.now_us < self._losing_until_us
-                or not self._losing.alive  # its seat of before may still stand in the log
+                or not self._losing.alive  # its earlier incarnation may still be in the metadata log
                 or self._losing.limps
-                or not all((self._losing.broker_id, seat) in s.isr for s in held)
+                or not all((self._losing.broker_id, isr_member) in s.isr for s in held)
             ):
                 return False
             self._losing = None
-        return all(len({*s.isr_ids, *s.elr}) >= 2 for name, s in states if name != "loose")
+        return all(len({*s.isr_ids, *s.elr}) >= 2 for name, s in states if name not in NOTHING_PROMISED)
 
     def _lose(self, node: BrokerNode) -> None:
         self._losing, self._losing_until_us = node, self.world.now_us + 5 * S
@@ -150,12 +211,12 @@ class Trouble:
 
     def _power_cut(self, node: BrokerNode) -> None:
         self._lose(node)
-        self.history.unpromised.add("loose")
+        self.history.unpromised.update(NOTHING_PROMISED)
         node.power_cut()
         self._later(0.05, 6, node.start)
 
     def _last_one(self) -> None:
-        """The others are away until one is left in the ISR of "loose", and then that one loses power."""
+        """All others are stopped until one is left in the ISR of "loose", which then loses power."""
         topic = self.cluster.image.topic_named("loose")
         if topic is None:
             return
@@ -186,12 +247,17 @@ class Trouble:
         node.disk_room(room)
         self._later(0.2, 6, node.disk_whole)
 
+    def _disk_slow(self) -> None:
+        node = self._broker()
+        self.world.tell(f"the disk of {node.name} is slow")
+        node.slow_until_us = self.world.now_us + self.world.between(1 * S, 8 * S)
+
     def _disk_fails(self) -> None:
-        """An I/O error, once, somewhere in what the broker does next; somebody starts it again some time later."""
+        """One I/O error in one of the broker's next operations; it is restarted some time later."""
         node = self._broker()
         if self._may_lose() and node.alive:
             self._lose(node)
-            self.history.unpromised.add("loose")
+            self.history.unpromised.update(NOTHING_PROMISED)
             self.world.tell(f"the disk of {node.name} is going to fail")
             node.disk_fails(self.world.between(1, 60), DiskFailed("Input/output error"))
             self._later(2, 8, lambda: self._replaced(node))
@@ -227,8 +293,8 @@ class Trouble:
             self._later(0.1, 5, self.cluster.ensemble.come_up)
 
     def _blip(self) -> None:
-        """A connection lost while a controller's write is under way: nobody knows whether it happened. The session lives on."""
-        self._move()  # so that there is something to write
+        """A connection is lost while a controller's write is in flight: its result is unknown. The session stays open."""
+        self._move()  # causes a write
         node = self._controller_node()
         until_us = self.world.now_us + 5 * S
 
@@ -250,7 +316,7 @@ class Trouble:
 
     # -- operators -----------------------------------------------------------------------------------------------------
     def _reset(self) -> None:
-        """An operator has one copy thrown away and fetched anew."""
+        """An operator resets one replica, which is fetched again."""
         if self._may_lose() and self.cluster.acting is not None:
             topic, index, state = self.world.rng.choice(list(self.cluster.image.each_partition()))
             node = self.cluster.brokers[self.world.rng.choice(state.replicas)]
@@ -260,7 +326,7 @@ class Trouble:
             self.cluster.want(DesiredReset(topic.topic_id, index, node.broker_id, f"reset-{self._orders}"))
 
     def _move(self) -> None:
-        """An operator wants a partition elsewhere, or its replicas in another order."""
+        """An operator reassigns a partition, or changes the order of its replicas."""
         if self.cluster.acting is not None:
             topic, index, state = self.world.rng.choice(list(self.cluster.image.each_partition()))
             replicas = tuple(self.world.rng.sample(sorted(self.cluster.brokers), len(state.target)))
@@ -270,8 +336,31 @@ class Trouble:
                 DesiredAssignment(topic.topic_id, index, replicas, state.assignment_generation, f"move-{self._orders}")
             )
 
+    def _change(self) -> None:
+        """An operator changes a config of a topic."""
+        names = [n for n in self.cluster.topics if n in CHANGES]
+        if names:
+            name = self.world.rng.choice(names)
+            configs = self.world.rng.choice(CHANGES[name])
+            self.world.tell(f"an operator changes {name}: {configs}")
+            self.world.reached["config changed"] += 1
+            self.cluster.change_topic(name, **configs)
+
+    def _create_again(self) -> None:
+        """A topic is deleted. At once, or a while later, another topic of the same name is created."""
+        if AGAIN in self.cluster.topics:
+            self.world.tell(f"an operator deletes {AGAIN}")
+            self.cluster.delete_topic(AGAIN)
+            self.world.after(self.world.between(0, 3 * S), self.create_again)
+
+    def create_again(self) -> None:
+        if AGAIN not in self.cluster.topics:
+            topic_id = self.cluster.want_topic(AGAIN, 1, 3, min_insync_replicas="2")
+            self.history.named_by_id.add(key_of(topic_id))
+            self.world.reached["topic created again"] += 1
+
     def _unseat(self) -> None:
-        """The old way to have a controller elected anew; the one that acted lives on, session and all."""
+        """The old way to force a controller election; the acting controller and its session stay alive."""
         if self.cluster.ensemble.up:
             self.cluster.ensemble.remove(CONTROLLER)
 
@@ -280,6 +369,8 @@ class Trouble:
         self.over = True
         self.world.tell("peace")
         cluster = self.cluster
+        if cluster.deleted:
+            self.create_again()
         cluster.network.cut.clear()
         if not cluster.ensemble.up:
             cluster.ensemble.come_up()
@@ -287,6 +378,7 @@ class Trouble:
             node.thaw()
             if isinstance(node, BrokerNode):
                 node.disk_whole()
+                node.slow_until_us = 0
                 if node.limps:
                     node.kill()
             node.start()

@@ -1,7 +1,8 @@
-"""One seed, one queue of events, one virtual clock: nothing here happens by itself or by chance.
+"""One seed, one queue of events, one virtual clock: everything is deterministic.
 
-A node is a process: it can be killed, frozen and thawed, and its clocks can differ. What reaches a frozen node waits, and is met in the order
-of an epoll turn: first what arrived, then the timers. Called by the ensemble, the network and the nodes. Must not come in: Kafka, ZooKeeper.
+A node is a process: it can be killed, frozen and thawed, and its clocks can differ. An iteration of its event loop may cost time (`World.spend`): the
+process is busy until then. Events for a frozen or busy node wait and are handled in the order of an epoll iteration: first what arrived, then timers. Does
+not contain Kafka or ZooKeeper.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable
 
 from brokerd.cluster.model import Now
 from brokerd.net.loop import Loop, Timer
+from brokerd.net.turns import Turns
 
 MS = 1_000
 S = 1_000_000
@@ -22,7 +24,7 @@ Event = Callable[[], None]
 
 
 class World:
-    """Time is in microseconds since the beginning. `trace` is the story; its hash tells whether two runs were the same."""
+    """Time is in microseconds since the start. `story` is the trace; equal hashes of it mean equal runs."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -39,12 +41,24 @@ class World:
         """Checkers, called after every event."""
         self.current = ""
         """Name of the node that acted last."""
+        self.spent_us = 0
+        """Cost of the current loop iteration so far: its messages leave that much later, and its process is busy until then."""
+        self.turning = False
         self.touched: set[str] = set()
-        """Names of the nodes that did something in this event."""
+        """Names of the nodes that were active in this event."""
 
     def after(self, delay_us: int, event: Event) -> None:
         self._number += 1
         heapq.heappush(self._queue, (self.now_us + max(0, delay_us), self._number, event))
+
+    @property
+    def moment_us(self) -> int:
+        """The current time within a loop iteration."""
+        return self.now_us + self.spent_us
+
+    def spend(self, us: int) -> None:
+        if self.turning:
+            self.spent_us += us
 
     def tell(self, what: str) -> None:
         line = f"{self.now_us / S:10.6f} {what}"
@@ -56,14 +70,14 @@ class World:
         return self._hash.hexdigest()
 
     def run(self, until_us: int, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Let time pass; True when `stop` said so before the time was up."""
+        """Runs events until the time is reached. True if `stop` returned true before."""
         while self._queue and self._queue[0][0] <= until_us:
             at, _, event = heapq.heappop(self._queue)
             if at - self._busy_since_us > MS:
                 self._busy_since_us, self._busy = at, 0
             self._busy += 1
             if self._busy > 20_000:
-                raise RuntimeError(f"time stands still at {at / S} s: something is done over and over without a pause")
+                raise RuntimeError(f"time stands still at {at / S} s: an event repeats without a pause")
             self.now_us = at
             self.events += 1
             self.touched.clear()
@@ -83,7 +97,7 @@ class World:
 
 
 class Node:
-    """A process on a machine of its own."""
+    """A process on its own machine."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
@@ -94,34 +108,84 @@ class Node:
         self.on_death: list[Event] = []
         self._arrived: deque[tuple[int, Event]] = deque()
         self._due: deque[tuple[int, Event]] = deque()
+        self._turn: deque[tuple[int, Event]] = deque()
+        """The rest of the current loop iteration: what had arrived at its start, then the timers that were due."""
+        self.busy_until_us = 0
+        self._resumes = False
         self.loop = SimLoop(self)
 
     def clock(self) -> Now:
         ms = self.world.now_us // MS
         return Now(1_000_000 + ms, WALL_MS + ms + self.wall_skew_ms)
 
-    # -- what happens to it ------------------------------------------------------------------------------------------------
+    # -- faults and events ------------------------------------------------------------------------------------------------
     def post(self, delay_us: int, event: Event, *, timer: bool = False) -> None:
-        """Let `event` happen in this process, unless it has died by then."""
+        """Runs `event` in this process, unless it has died by then."""
         life = self.life
 
         def due() -> None:
             if life != self.life:
                 return
-            if self.frozen:
+            # Also when others wait for an iteration that starts at this moment: the order of arrival is the order of a connection.
+            if self.frozen or self._turn or self._arrived or self._due or self.world.now_us < self.busy_until_us:
                 (self._due if timer else self._arrived).append((life, event))
+                self._resume_later()
             else:
                 self.enter(event)
 
         self.world.after(delay_us, due)
 
+    def request_us(self, size: int) -> int:
+        """The cost of a request of this size for the process, before the cost of its handler."""
+        return 0
+
+    def _resume_later(self) -> None:
+        if not self._resumes and not self.frozen:
+            self._resumes = True
+            life = self.life
+            self.world.after(
+                self.busy_until_us - self.world.now_us, lambda: self._resume() if life == self.life else None
+            )
+
+    def _resume(self) -> None:
+        self._resumes = False
+        while not self.frozen:
+            if not self._turn:
+                self._turn += self._arrived
+                self._turn += self._due
+                self._arrived.clear()
+                self._due.clear()
+                if not self._turn:
+                    return
+            if self.world.now_us < self.busy_until_us:
+                self._resume_later()
+                return
+            life, event = self._turn.popleft()
+            if life == self.life:
+                self.enter(event)
+
     def enter(self, event: Event) -> None:
         self.world.current = self.name
         self.world.touched.add(self.name)
-        self.loop.wake(self.clock())
-        event()
-        for hook in self.loop.after_turn:
-            hook()
+        world, outer = self.world, (self.world.turning, self.world.spent_us)
+        world.turning, world.spent_us = True, 0
+        try:
+            self.loop.wake(self.clock())
+            event()
+            self.loop.turns.run()
+            if self.loop.turns.pending:
+                self.post(0, lambda: None)  # the next iteration
+            for hook in self.loop.after_turn:
+                hook()
+        finally:
+            spent_us = world.spent_us
+            self.busy_until_us = max(self.busy_until_us, world.now_us) + spent_us
+            world.turning, world.spent_us = outer
+        if spent_us:
+            self.turned(spent_us)
+
+    def turned(self, spent_us: int) -> None:
+        """Called after each loop iteration with its cost."""
 
     def freeze(self) -> None:
         if self.alive and not self.frozen:
@@ -133,11 +197,7 @@ class Node:
             return
         self.frozen = False
         self.world.tell(f"{self.name} thawed")
-        for waiting in (self._arrived, self._due):
-            while waiting:
-                life, event = waiting.popleft()
-                if life == self.life:
-                    self.enter(event)
+        self._resume()
 
     def die(self) -> None:
         """kill -9."""
@@ -145,6 +205,9 @@ class Node:
         self.alive = self.frozen = False
         self._arrived.clear()
         self._due.clear()
+        self._turn.clear()
+        self._resumes = False
+        self.busy_until_us = 0
         self.world.tell(f"{self.name} killed")
         for hook in self.on_death:
             hook()
@@ -157,14 +220,15 @@ class Node:
 
 
 class SimLoop(Loop):
-    """The loop's timers in virtual time. Descriptors mean nothing here."""
+    """The event loop's timers in virtual time. File descriptors are ignored."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self.turns = Turns(lambda: node.world.moment_us / S)
+        self._callbacks_done = 0
         self.now = node.clock()
         self.after_turn = []
-        self.gap_ms_max = 1 << 62
-        self.stood_still = lambda gap_ms: None
+        self.watch_gaps(1 << 62, lambda gap_ms: None)
 
     def register(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
         pass

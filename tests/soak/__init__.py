@@ -1,5 +1,5 @@
-"""`make soak`: clients of several makes at once, brokers restarted in turn and coordinators killed under them, for minutes; nothing lost, nothing doubled.
+"""`make soak`: several client libraries at once for minutes, while brokers restart in turn and coordinators are killed. No record is lost or duplicated.
 
-`clients` are the programs, one process each, that say what they were told; `ledger` holds their words against each other and against the logs; `__main__`
-runs and judges. Law: what a client says of itself is never the proof, but what another read and what lies in the logs.
+`clients` are the programs, one process each, that report confirmed results; `ledger` compares the reports with each other and with the logs; `__main__` runs
+and judges. Invariant: a client's own report is never the proof; another client's reads and the logs are.
 """

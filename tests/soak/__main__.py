@@ -1,9 +1,9 @@
-"""`make soak MINUTES=5`: producers, groups of both protocols and copiers in transactions, of three makes, while brokers are restarted in turn and killed.
+"""`make soak MINUTES=5`: producers, groups of both protocols and transactional copiers of three libraries, while brokers are restarted and killed.
 
-A round is one fault (drawn from SEED): a broker stopped and started again, in turn; the coordinator of a group killed; any broker killed. After each, every
-group has 90 s to read all that was acknowledged until then, else the round failed and the story of its members is told. In the end: nothing acknowledged is
-missing in the log or in a group, nothing lies in a log twice, each copy holds each value once, and every client ends when it is told to. Does not check:
-rates, memory, what a client logs.
+A round is one fault (drawn from SEED): a broker stopped and restarted, in turn; a group's coordinator killed; any broker killed. Afterwards every group has
+90 s to read all records acknowledged so far; otherwise the round failed and the reports of its members are printed. At the end no acknowledged record is
+missing in the log or in a group, no record is in a log twice, each copy has each value once, and every client ends on request. Does not check rates,
+memory or what a client logs.
 """
 
 from __future__ import annotations
@@ -40,19 +40,24 @@ COOPERATIVE: dict[str, Any] = {"partition.assignment.strategy": "cooperative-sti
 RANGE: dict[str, Any] = {"partition.assignment.strategy": "range", "session.timeout.ms": 10_000}
 PRODUCERS = ("confluent", "aiokafka", "kafka_python")
 GROUPS: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("new", "confluent", NEW), ("cooperative", "confluent", COOPERATIVE), ("range", "confluent", RANGE), ("aio", "aiokafka", {}),
+    ("new", "confluent", NEW),
+    ("cooperative", "confluent", COOPERATIVE),
+    ("range", "confluent", RANGE),
+    ("aio", "aiokafka", {}),
     ("python", "kafka_python", {}),
-)  # fmt: skip
-"""Group, make, settings."""
+)
+"""Group, library, settings."""
 COPIES: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
-    ("copied", "confluent", 2, {}), ("copied-new", "confluent", 2, NEW), ("copied-aio", "aiokafka", 1, {}),
-)  # fmt: skip
-"""Topic and group, make, members, settings."""
+    ("copied", "confluent", 2, {}),
+    ("copied-new", "confluent", 2, NEW),
+    ("copied-aio", "aiokafka", 1, {}),
+)
+"""Topic and group, library, members, settings."""
 
 
 @dataclass(slots=True)
 class Client:
-    """A program and the last it said."""
+    """A program and its latest reports."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -81,8 +86,11 @@ class Soak:
         errors = self.cluster.folder / f"{name}.stderr"
         with errors.open("wb") as sink:
             process = subprocess.Popen(
-                [sys.executable, "-m", "tests.soak.clients", role, json.dumps(given)], stdout=subprocess.PIPE, stderr=sink, cwd=ROOT
-            )  # fmt: skip
+                [sys.executable, "-m", "tests.soak.clients", role, json.dumps(given)],
+                stdout=subprocess.PIPE,
+                stderr=sink,
+                cwd=ROOT,
+            )
         client = Client(name, process, errors)
         self.clients.append(client)
         threading.Thread(target=self._listen, args=(client, group), daemon=True).start()
@@ -114,7 +122,7 @@ class Soak:
                 self.start(f"{make}_copier", f"{out}-{i}", out, out=out, more={**more, **debug})
 
     def end(self, clients: list[Client]) -> list[str]:
-        """Tell them to end; the names of those that do not, or end otherwise than well."""
+        """Ends the clients. Returns the names of those that do not end, or end with an error."""
         for c in clients:
             if c.process.poll() is None:
                 c.process.send_signal(signal.SIGTERM)
@@ -128,7 +136,7 @@ class Soak:
             if code:
                 bad.append(f"{c.name} ended with {code}: {c.errors.read_text(errors='replace')[-600:]}")
             elif code is None:
-                bad.append(f"{c.name} did not end within {END_SECONDS} s of being told to")
+                bad.append(f"{c.name} did not end within {END_SECONDS} s of SIGTERM")
         return bad
 
     # -- faults --------------------------------------------------------------------------------------------------------------
@@ -148,7 +156,7 @@ class Soak:
 
     def _killed(self, broker_id: int) -> int:
         self.cluster.kill(f"broker-{broker_id}")
-        time.sleep(self.random.choice((0, 1, 5)))  # back before or after its session's end
+        time.sleep(self.random.choice((0, 1, 5)))  # restarted before or after its session expires
         self.cluster.start_broker(broker_id)
         return broker_id
 
@@ -156,13 +164,13 @@ class Soak:
     def one(self, faults: list[Callable[[], str]]) -> str:
         time.sleep(self.random.uniform(0, 2))
         fault = self.random.choice(faults)
-        told = fault()
+        reported = fault()
         self.done[fault.__name__] += 1
         recovered(self.cluster)
         with self.lock:
             before = set(self.ledger.acked)
         self.all_read(before)
-        return told
+        return reported
 
     def all_read(self, wanted: set[str], seconds: float = CATCH_UP_SECONDS) -> None:
         deadline = time.monotonic() + seconds
@@ -181,7 +189,7 @@ class Soak:
                 time.sleep(0.1)
 
     def log_of(self, topic: str) -> dict[int, list[str]]:
-        """Read with read_committed by a client that has nothing to do with the rest."""
+        """Read with read_committed by an independent client."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.cluster.bootstrap,
@@ -237,12 +245,12 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rate", type=float, default=100, help="values per second of each producer")
-    parser.add_argument("--members", type=int, default=2, help="of each group")
-    parser.add_argument("--faults", default="restart,coordinator,kill", help="of these is drawn")
+    parser.add_argument("--members", type=int, default=2, help="number of members of each group")
+    parser.add_argument("--faults", default="restart,coordinator,kill", help="kinds of faults to draw from")
     parser.add_argument(
         "--debug", default="", help="librdkafka's debug contexts of the groups' members, into their .stderr"
     )
-    parser.add_argument("--keep", type=Path, help="a folder for everybody's files")
+    parser.add_argument("--keep", type=Path, help="a directory for the files of all processes")
     arguments = parser.parse_args()
     began, failures = time.monotonic(), list[str]()
     with tempfile.TemporaryDirectory(prefix="weir-soak-") as temporary:
@@ -288,7 +296,7 @@ def main() -> int:
     for out, found in copies.items():
         print(f"copy {out}: lost {found.lost}, doubled {found.doubled}")
     print("groups: " + ", ".join(f"{g} read {n}, {again} of them again" for g, (n, again) in reads.items()))
-    print("errors told by clients: " + (", ".join(f"{n} {c}" for n, c in sorted(soak.errors.items())) or "none"))
+    print("errors reported by clients: " + (", ".join(f"{n} {c}" for n, c in sorted(soak.errors.items())) or "none"))
     for f in failures:
         print(f"FAILED: {f}")
     well = log.well and all(c.lost == c.doubled == 0 for c in copies.values()) and not gave_up

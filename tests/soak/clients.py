@@ -1,7 +1,7 @@
-"""One client as a process: `python -m tests.soak.clients ROLE SETTINGS`. Says in lines of JSON what it was told: `acked`, `failed`, `read`, `error`.
+"""One client as a process: `python -m tests.soak.clients ROLE SETTINGS`. Reports results as lines of JSON: `acked`, `failed`, `read`, `error`.
 
-A role is one make of client doing one thing until SIGTERM: writing numbered values (`name:0`, `name:1`, ...), reading a topic in a group with a commit
-after each batch, or copying a topic to another in transactions. Law: nothing is said before the broker has confirmed it.
+A role is one library with one task until SIGTERM: writing numbered values (`name:0`, `name:1`, ...), reading a topic in a group with a commit after each batch,
+or copying a topic to another in transactions. Invariant: a result is reported only after the broker has confirmed it.
 """
 
 from __future__ import annotations
@@ -45,13 +45,19 @@ def confluent_producer(s: dict[str, Any]) -> None:
     from confluent_kafka import Producer
 
     producer = Producer(
-        {"bootstrap.servers": s["bootstrap"], "enable.idempotence": True, "linger.ms": 20, "message.timeout.ms": 120_000, "log_level": 0}
-    )  # fmt: skip
-    told: list[str] = []
+        {
+            "bootstrap.servers": s["bootstrap"],
+            "enable.idempotence": True,
+            "linger.ms": 20,
+            "message.timeout.ms": 120_000,
+            "log_level": 0,
+        }
+    )
+    reported: list[str] = []
 
     def delivered(error: Any, message: Any) -> None:
         if error is None:
-            told.append(message.value().decode())
+            reported.append(message.value().decode())
         else:
             say(failed=[message.value().decode()], why=str(error))
 
@@ -60,20 +66,26 @@ def confluent_producer(s: dict[str, Any]) -> None:
         for n in pace.due() if going() else ():
             producer.produce(s["topic"], f"{s['name']}:{n}", on_delivery=delivered)
         producer.poll(0.05)
-        if told:
-            say(acked=told)
-            told.clear()
-    if told:
-        say(acked=told)
+        if reported:
+            say(acked=reported)
+            reported.clear()
+    if reported:
+        say(acked=reported)
 
 
 def confluent_consumer(s: dict[str, Any]) -> None:
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     consumer = Consumer(
-        {"bootstrap.servers": s["bootstrap"], "group.id": s["group"], "auto.offset.reset": "earliest", "enable.auto.commit": False,
-         "isolation.level": "read_committed", **s.get("more", {})}
-    )  # fmt: skip
+        {
+            "bootstrap.servers": s["bootstrap"],
+            "group.id": s["group"],
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            **s.get("more", {}),
+        }
+    )
 
     def heard(sign: str) -> Callable[[Any, Any], None]:
         return lambda _, partitions: say(**{sign: sorted(tp.partition for tp in partitions)})
@@ -93,43 +105,57 @@ def confluent_consumer(s: dict[str, Any]) -> None:
         say(read=values)
         try:
             consumer.commit(offsets=[TopicPartition(s["topic"], p, o) for p, o in ends.items()], asynchronous=False)
-        except KafkaException as e:  # somebody else has the partition by now, or nobody coordinates: it is read again
+        except (
+            KafkaException
+        ) as e:  # another member owns the partition now, or there is no coordinator: the records are read again
             say(error=f"commit: {e}")
     consumer.close()
 
 
 class Copier:
-    """Copies in transactions; whatever is given up in the middle is aborted and read again from the committed offsets."""
+    """Copies in transactions. Records of an aborted transaction are read again from the committed offsets."""
 
     def __init__(self, s: dict[str, Any]) -> None:
         from confluent_kafka import Consumer, Producer
 
         self.s = s
         self.producer = Producer(
-            {"bootstrap.servers": s["bootstrap"], "transactional.id": s["name"], "transaction.timeout.ms": 30_000, "log_level": 0}
-        )  # fmt: skip
+            {
+                "bootstrap.servers": s["bootstrap"],
+                "transactional.id": s["name"],
+                "transaction.timeout.ms": 30_000,
+                "log_level": 0,
+            }
+        )
         self.producer.init_transactions(CLOSE_SECONDS)
         self.consumer = Consumer(
-            {"bootstrap.servers": s["bootstrap"], "group.id": s["group"], "auto.offset.reset": "earliest", "enable.auto.commit": False,
-             "isolation.level": "read_committed", "log_level": 0, **s.get("more", {})}
-        )  # fmt: skip
+            {
+                "bootstrap.servers": s["bootstrap"],
+                "group.id": s["group"],
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "log_level": 0,
+                **s.get("more", {}),
+            }
+        )
         self.ends: dict[int, int] = {}
-        """Of the transaction that is open."""
+        """Records of the open transaction."""
         self.astray = False
-        """What was aborted had been read already: also of partitions that stay, where the group hands over some only."""
-        self.consumer.subscribe([s["topic"]], on_revoke=self._given_up, on_lost=self._given_up)
+        """True after an abort: its records were read already, also of partitions that stay assigned after an incremental revocation."""
+        self.consumer.subscribe([s["topic"]], on_revoke=self._revoked, on_lost=self._revoked)
 
-    def _given_up(self, consumer: Any, partitions: Any) -> None:
+    def _revoked(self, consumer: Any, partitions: Any) -> None:
         if self.ends:
             self._abort()
             self.astray = True
 
     def _abort(self) -> None:
         self.ends.clear()
-        self._patiently(self.producer.abort_transaction)
+        self._with_retries(self.producer.abort_transaction)
 
-    def _patiently(self, call: Callable[..., None], *given: Any) -> None:
-        """The same call again, as librdkafka wants it, as long as its error says so."""
+    def _with_retries(self, call: Callable[..., None], *given: Any) -> None:
+        """Retries a call while librdkafka marks its error as retriable."""
         from confluent_kafka import KafkaException
 
         deadline = time.monotonic() + CLOSE_SECONDS
@@ -148,9 +174,7 @@ class Copier:
         try:
             for tp in self.consumer.committed(mine, CLOSE_SECONDS) if mine else ():
                 self.consumer.seek(TopicPartition(tp.topic, tp.partition, max(tp.offset, 0)))
-        except (
-            KafkaException
-        ) as e:  # not fetched from yet, or nobody coordinates: before anything else is read it is tried again
+        except KafkaException as e:  # no fetch yet, or no coordinator: retried before the next read
             say(error=f"rewind: {e}")
             self.astray = True
 
@@ -180,7 +204,7 @@ class Copier:
 
         upto = time.monotonic() + 0.3
         while (left := upto - time.monotonic()) > 0:
-            m = self.consumer.poll(left)  # one at a time: what is given up in mid-batch is aborted before the next
+            m = self.consumer.poll(left)  # one at a time: a revocation aborts the batch before the next record
             if self.astray:
                 self._rewind()
                 continue
@@ -196,10 +220,10 @@ class Copier:
         if not self.ends:
             return
         offsets = [TopicPartition(self.s["topic"], p, o) for p, o in self.ends.items()]
-        self._patiently(
+        self._with_retries(
             self.producer.send_offsets_to_transaction, offsets, self.consumer.consumer_group_metadata(), CLOSE_SECONDS
         )
-        self._patiently(self.producer.commit_transaction, CLOSE_SECONDS)
+        self._with_retries(self.producer.commit_transaction, CLOSE_SECONDS)
         self.ends.clear()
         say(committed=len(offsets))
 
@@ -225,10 +249,10 @@ def aiokafka_producer(s: dict[str, Any]) -> None:
                 await asyncio.sleep(0.05)
                 continue
             done, _ = await asyncio.wait(waiting, timeout=0.05)
-            told = {waiting.pop(f): f.exception() for f in done}
-            if acked := [value for value, error in told.items() if error is None]:
+            reported = {waiting.pop(f): f.exception() for f in done}
+            if acked := [value for value, error in reported.items() if error is None]:
                 say(acked=acked)
-            for value, error in told.items():
+            for value, error in reported.items():
                 if error is not None:
                     say(failed=[value], why=repr(error))
         await producer.stop()
@@ -242,9 +266,14 @@ def aiokafka_consumer(s: dict[str, Any]) -> None:
 
     async def run() -> None:
         consumer = aiokafka.AIOKafkaConsumer(
-            s["topic"], bootstrap_servers=s["bootstrap"], group_id=s["group"], auto_offset_reset="earliest",
-            enable_auto_commit=False, isolation_level="read_committed", **s.get("more", {}),
-        )  # fmt: skip
+            s["topic"],
+            bootstrap_servers=s["bootstrap"],
+            group_id=s["group"],
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            **s.get("more", {}),
+        )
         await consumer.start()
         while going():
             found = await consumer.getmany(timeout_ms=200)
@@ -262,18 +291,25 @@ def aiokafka_consumer(s: dict[str, Any]) -> None:
 
 
 def aiokafka_copier(s: dict[str, Any]) -> None:
-    """Alone in its group: aiokafka sends offsets without the group's generation, so that two of one group could copy twice."""
+    """The only member of its group: aiokafka sends offsets without the group's generation, so that two members could copy twice."""
     import aiokafka
     from aiokafka.errors import KafkaError
 
     async def run() -> None:
         producer = aiokafka.AIOKafkaProducer(
-            bootstrap_servers=s["bootstrap"], transactional_id=s["name"], transaction_timeout_ms=30_000, request_timeout_ms=120_000
-        )  # fmt: skip
+            bootstrap_servers=s["bootstrap"],
+            transactional_id=s["name"],
+            transaction_timeout_ms=30_000,
+            request_timeout_ms=120_000,
+        )
         consumer = aiokafka.AIOKafkaConsumer(
-            s["topic"], bootstrap_servers=s["bootstrap"], group_id=s["group"], auto_offset_reset="earliest",
-            enable_auto_commit=False, isolation_level="read_committed",
-        )  # fmt: skip
+            s["topic"],
+            bootstrap_servers=s["bootstrap"],
+            group_id=s["group"],
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+        )
         await producer.start()
         await consumer.start()
         while going():
@@ -294,7 +330,7 @@ def aiokafka_copier(s: dict[str, Any]) -> None:
         await consumer.stop()
         await producer.stop()
 
-    while going():  # an error ends the transaction and what was read for it: it begins anew from the committed offsets
+    while going():  # an error aborts the transaction: the copy starts again from the committed offsets
         asyncio.run(run())
 
 
@@ -305,24 +341,24 @@ def kafka_python_producer(s: dict[str, Any]) -> None:
     producer = kafka.KafkaProducer(
         bootstrap_servers=s["bootstrap"].split(","), acks="all", linger_ms=20, delivery_timeout_ms=120_000
     )
-    told: list[str] = []
+    reported: list[str] = []
     pace = Pace(s["rate"])
 
     def send(value: str) -> None:
         future = producer.send(s["topic"], value.encode())
-        future.add_callback(lambda _: told.append(value))
+        future.add_callback(lambda _: reported.append(value))
         future.add_errback(lambda error: say(failed=[value], why=repr(error)))
 
     while going():
         for n in pace.due():
             send(f"{s['name']}:{n}")
         time.sleep(0.05)
-        if told:
-            heard = told[:]  # another thread appends meanwhile
-            del told[: len(heard)]
+        if reported:
+            heard = reported[:]  # another thread appends meanwhile
+            del reported[: len(heard)]
             say(acked=heard)
     producer.flush(CLOSE_SECONDS)
-    say(acked=told)
+    say(acked=reported)
     producer.close(CLOSE_SECONDS)
 
 
@@ -332,10 +368,14 @@ def kafka_python_consumer(s: dict[str, Any]) -> None:
     from kafka.structs import OffsetAndMetadata
 
     consumer = kafka.KafkaConsumer(
-        bootstrap_servers=s["bootstrap"].split(","), group_id=s["group"], auto_offset_reset="earliest", enable_auto_commit=False,
-        isolation_level="read_committed", **s.get("more", {}),
-    )  # fmt: skip
-    consumer.partitions_for_topic(s["topic"])  # known before it joins: see tests/foreign/notes.md
+        bootstrap_servers=s["bootstrap"].split(","),
+        group_id=s["group"],
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+        **s.get("more", {}),
+    )
+    consumer.partitions_for_topic(s["topic"])  # metadata is loaded before the join: see tests/foreign/notes.md
     consumer.subscribe([s["topic"]])
     while going():
         found = consumer.poll(200)
@@ -353,10 +393,16 @@ def kafka_python_consumer(s: dict[str, Any]) -> None:
 ROLES: dict[str, Callable[[dict[str, Any]], None]] = {
     f.__name__: f
     for f in (
-        confluent_producer, confluent_consumer, confluent_copier, aiokafka_producer, aiokafka_consumer, aiokafka_copier,
-        kafka_python_producer, kafka_python_consumer,
+        confluent_producer,
+        confluent_consumer,
+        confluent_copier,
+        aiokafka_producer,
+        aiokafka_consumer,
+        aiokafka_copier,
+        kafka_python_producer,
+        kafka_python_consumer,
     )
-}  # fmt: skip
+}
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda number, frame: STOPPING.append(number))

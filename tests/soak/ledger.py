@@ -1,7 +1,7 @@
-"""What was acknowledged, read and copied, and what that comes to. Pure: values are `producer:number`, logs are lists of them.
+"""The acknowledged, read and copied values, and their comparison. Pure: values are `producer:number`, logs are lists of them.
 
-Laws: what a group must have read is what was acknowledged; a value may be read twice (a commit that failed), but lie twice in a log never; of one producer
-a partition holds rising numbers. Called by `__main__`.
+Invariants: a group must read every acknowledged value; a value may be read twice (after a failed commit) but is never in a log twice; the numbers of
+one producer rise within a partition.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import pairwise
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Of one log, read with read_committed."""
+    """The result for one log, read with read_committed."""
 
     lost: int
     doubled: int
@@ -29,23 +29,23 @@ class Found:
 class Ledger:
     acked: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
-    """Value -> why its producer gave it up."""
+    """{value: why its producer gave it up}."""
     seen: dict[str, Counter[str]] = field(default_factory=dict)
-    """Group -> how often it read each value."""
+    """{group: {value: number of reads}}."""
 
     def read(self, group: str, values: Iterable[str]) -> None:
         self.seen.setdefault(group, Counter()).update(values)
 
     def missing(self, group: str, wanted: Iterable[str] | None = None) -> set[str]:
-        """What was acknowledged (of `wanted`) and not read yet."""
+        """Acknowledged values (of `wanted`) that were not read yet."""
         return set(self.acked if wanted is None else wanted) - self.seen.get(group, Counter()).keys()
 
     def again(self, group: str) -> int:
-        """Readings of what had been read: at least once is what a group promises."""
+        """Number of repeated reads: a group guarantees at-least-once."""
         return sum(n - 1 for n in self.seen.get(group, Counter()).values())
 
     def judged(self, partitions: Mapping[int, Sequence[str]], ordered: bool = True) -> Found:
-        """A log against what was acknowledged. `ordered`: producers wrote it themselves, each its numbers in their order."""
+        """Compares a log with the acknowledgements. `ordered`: producers wrote it directly, each its numbers in order."""
         every = [value for values in partitions.values() for value in values]
         disordered = 0
         for values in partitions.values() if ordered else ():

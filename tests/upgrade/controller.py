@@ -1,4 +1,4 @@
-"""A controller with rows in memory as a process of its own, of whatever tree PYTHONPATH names: `controller.py NAME ZOOKEEPER OFFSETS_TOPIC_ID`."""
+"""A controller with rows in memory in its own process, with the code of PYTHONPATH: `controller.py NAME ZOOKEEPER OFFSETS_TOPIC_ID`."""
 
 from __future__ import annotations
 

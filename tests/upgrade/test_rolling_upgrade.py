@@ -1,6 +1,6 @@
-"""A house of two programs: the one from before there were levels beside this one, one process after the other, under load, there and back.
+"""A cluster with two versions of the program: one without metadata levels and this one. Processes are upgraded, downgraded and upgraded under load.
 
-The old program is a commit of this repository, unpacked; a clone without it fails here with a sentence.
+The old version is a commit of this repository; a clone without it fails with a message.
 """
 
 from __future__ import annotations
@@ -33,19 +33,23 @@ from controlplane.disaster.metalog import read_log
 from tests.cluster.local import ROOT, LocalCluster, wait_for
 from tests.cluster.test_failover import PARTITIONS, Verifier
 from tests.faults.raw import Raw
-from tests.faults.scene import all_in_sync, seated
+from tests.faults.scene import all_in_sync, is_registered
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 OLD = "e4e53bbfd40aa2477ba74934c2c501f1a34f7e8f"
-"""The last commit of main whose brokers and controllers know no levels."""
+"""The last commit of main whose brokers and controllers have no metadata levels."""
 MIN_INSYNC = 2
 
 
 @pytest.fixture(scope="session")
 def old_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("old")
-    done = subprocess.run(["git", "archive", OLD, "brokerd", "controlplane", "tests/__init__.py", "tests/cluster"],
-                          cwd=ROOT, capture_output=True, check=False)  # fmt: skip
+    done = subprocess.run(
+        ["git", "archive", OLD, "brokerd", "controlplane", "tests/__init__.py", "tests/cluster"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
     assert done.returncode == 0, (
         f"commit {OLD[:12]}, the program that is upgraded from, is not in this clone ({done.stderr.decode().strip()}): "
         "a shallow one wants `git fetch --unshallow`"
@@ -55,11 +59,11 @@ def old_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class MixedHouse(LocalCluster):
-    """Each process is of one of two trees. The controller is a process here, and what is known of the log is read from ZooKeeper."""
+class MixedCluster(LocalCluster):
+    """Each process runs one of two versions. The controller is a process here, and the image is read from ZooKeeper."""
 
     internal_topics = ("__consumer_offsets",)
-    """All that the old program's controller makes."""
+    """The topics that the old version's controller creates."""
 
     def __init__(self, folder: Path, old: Path) -> None:
         super().__init__(folder, 3)
@@ -93,16 +97,16 @@ class MixedHouse(LocalCluster):
             return read_log(zk).image
 
     def runs(self, name: str) -> str:
-        """Of which tree a running process is."""
+        """The version of a running process."""
         folder = os.readlink(f"/proc/{self.processes[name].pid}/cwd")
         return next(n for n, tree in self.trees.items() if Path(folder) == tree)
 
 
 class Watch:
-    """Reads the whole log of a house while it is upgraded: the fewest in sync of each partition that was led."""
+    """Reads the whole metadata log during the upgrade: the smallest ISR of each partition with a leader."""
 
-    def __init__(self, house: MixedHouse) -> None:
-        self._house, self._stop = house, threading.Event()
+    def __init__(self, devcluster: MixedCluster) -> None:
+        self._house, self._stop = devcluster, threading.Event()
         self.least: dict[str, int] = {}
         self.looks = 0
         self._thread = threading.Thread(target=self._run)
@@ -123,47 +127,61 @@ class Watch:
 
 
 @pytest.fixture
-def house(tmp_path: Path, old_tree: Path) -> Iterator[MixedHouse]:
-    with MixedHouse(tmp_path, old_tree) as running:
+def devcluster(tmp_path: Path, old_tree: Path) -> Iterator[MixedCluster]:
+    with MixedCluster(tmp_path, old_tree) as running:
         yield running
 
 
-def one_after_the_other(house: MixedHouse, tree: str, verifier: Verifier, brokers: Sequence[int] = (1, 2, 3)) -> None:
-    """The documented order: each broker stopped cleanly and back in every ISR before the next, the controller last."""
-    house.tree = tree
+def controller_terms(devcluster: MixedCluster) -> int:
+    """Log lines about a won election, in the words of the old and the new version."""
+    text = devcluster.log("controller")
+    return text.count("acts as controller") + text.count("controller elected")
+
+
+def upgrade_in_order(
+    devcluster: MixedCluster, tree: str, verifier: Verifier, brokers: Sequence[int] = (1, 2, 3)
+) -> None:
+    """The documented order: each broker is stopped cleanly and back in every ISR before the next; the controller is last."""
+    devcluster.tree = tree
     for broker_id in brokers:
-        assert house.kill(f"broker-{broker_id}", signal.SIGTERM) == 0
-        house.start_broker(broker_id)
-        wait_for(lambda i=broker_id: house.listening(i) and seated(house, i), f"broker {broker_id} back")  # type: ignore[misc]
-        wait_for(lambda: all_in_sync(house), f"full ISR after broker {broker_id}")
-        assert house.runs(f"broker-{broker_id}") == tree
+        assert devcluster.kill(f"broker-{broker_id}", signal.SIGTERM) == 0
+        devcluster.start_broker(broker_id)
+        wait_for(
+            lambda i=broker_id: devcluster.listening(i) and is_registered(devcluster, i), f"broker {broker_id} back"
+        )  # type: ignore[misc]
+        wait_for(lambda: all_in_sync(devcluster), f"full ISR after broker {broker_id}")
+        assert devcluster.runs(f"broker-{broker_id}") == tree
         verifier.progress(f"with broker {broker_id} of the {tree} program", 500)
-    asked_through_each(house)
-    house.stop_controller()
-    terms = house.log("controller").count("acts as controller")
-    house.start_controller()
-    wait_for(lambda: house.log("controller").count("acts as controller") > terms, f"the {tree} controller")
+    create_through_each(devcluster)
+    devcluster.stop_controller()
+    terms = controller_terms(devcluster)
+    devcluster.start_controller()
+    wait_for(lambda: controller_terms(devcluster) > terms, f"the {tree} controller")
     verifier.progress(f"with the {tree} controller", 500)
 
 
-def asked_through_each(house: MixedHouse) -> None:
-    """A broker of either program forwards to a controller of the other."""
-    for port in house.ports.values():
+def create_through_each(devcluster: MixedCluster) -> None:
+    """A broker of either version forwards to a controller of the other."""
+    for port in devcluster.ports.values():
         admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
-        topic = f"made-{len(house.read_image().topics)}"
+        topic = f"made-{len(devcluster.read_image().topics)}"
         admin.create_topics([NewTopic(topic, 1, 3)])[topic].result(30)
-        wait_for(lambda t=topic: house.read_image().topic_named(t), f"{topic} in the log")  # type: ignore[misc]
+        wait_for(lambda t=topic: devcluster.read_image().topic_named(t), f"{topic} in the log")  # type: ignore[misc]
 
 
-def raise_level(house: MixedHouse) -> subprocess.CompletedProcess[str]:
+def raise_level(devcluster: MixedCluster) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "manage.py", "upgrade_metadata", "--zookeeper", house.hosts],
-        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        [sys.executable, "manage.py", "upgrade_metadata", "--zookeeper", devcluster.hosts],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
-def finalised(house: MixedHouse, broker_id: int) -> list[tuple[str, int]]:
-    raw = Raw(house, broker_id)
+def finalised(devcluster: MixedCluster, broker_id: int) -> list[tuple[str, int]]:
+    raw = Raw(devcluster, broker_id)
     try:
         raw.send(ApiKey.API_VERSIONS, 3, ApiVersionsRequest(client_software_name="t", client_software_version="1"))
         answer = raw.receive(ApiKey.API_VERSIONS, 3)
@@ -173,68 +191,75 @@ def finalised(house: MixedHouse, broker_id: int) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("tried", [(1,), pytest.param((1, 2, 3), marks=pytest.mark.long)], ids=["one", "all"])
-def test_a_house_is_upgraded_and_taken_back_and_upgraded_under_load_and_its_level_is_raised_last(
-    house: MixedHouse, tried: tuple[int, ...]
+def test_a_cluster_is_upgraded_and_downgraded_and_upgraded_under_load_and_its_level_is_raised_last(
+    devcluster: MixedCluster, tried: tuple[int, ...]
 ) -> None:
-    """`tried`: the brokers that see the new program, and go back, before all are upgraded."""
-    assert {house.runs(p) for p in house.processes if p != "zookeeper"} == {"old"}
-    admin = AdminClient({"bootstrap.servers": house.bootstrap})
+    """`tried`: the brokers that are upgraded and downgraded before all are upgraded."""
+    assert {devcluster.runs(p) for p in devcluster.processes if p != "zookeeper"} == {"old"}
+    admin = AdminClient({"bootstrap.servers": devcluster.bootstrap})
     admin.create_topics([NewTopic("verified", PARTITIONS, 3, config={"min.insync.replicas": str(MIN_INSYNC)})])[
         "verified"
     ].result(30)
-    wait_for(lambda: all_in_sync(house), "full ISR")
-    verifier, watch = Verifier(house, "verified", 2_000), Watch(house)
+    wait_for(lambda: all_in_sync(devcluster), "full ISR")
+    verifier, watch = Verifier(devcluster, "verified", 2_000), Watch(devcluster)
     try:
-        there_and_back(house, verifier, watch, tried)
+        upgrade_and_downgrade(devcluster, verifier, watch, tried)
     finally:
         watch.end()
         verifier.stop()
     verifier.finish()
 
 
-def there_and_back(house: MixedHouse, verifier: Verifier, watch: Watch, tried: tuple[int, ...]) -> None:
-    verifier.progress("before anything happens", 500)
+def upgrade_and_downgrade(devcluster: MixedCluster, verifier: Verifier, watch: Watch, tried: tuple[int, ...]) -> None:
+    verifier.progress("before the upgrade", 500)
 
-    one_after_the_other(house, "new", verifier, tried)
-    if len(tried) < len(house.ports):
-        refused = raise_level(house)
+    upgrade_in_order(devcluster, "new", verifier, tried)
+    if len(tried) < len(devcluster.ports):
+        refused = raise_level(devcluster)
         assert refused.returncode != 0 and "brokers [2, 3]" in refused.stderr, refused.stderr
-        assert house.read_image().metadata_version == 1
-    one_after_the_other(house, "old", verifier, tried)  # back, while the level has not been raised
+        assert devcluster.read_image().metadata_version == 1
+    upgrade_in_order(devcluster, "old", verifier, tried)  # a downgrade, before the level is raised
 
-    one_after_the_other(house, "new", verifier)
-    done = raise_level(house)
+    upgrade_in_order(devcluster, "new", verifier)
+    done = raise_level(devcluster)
     assert done.returncode == 0 and f"level {LEVEL_MAX}" in done.stdout, done.stderr
-    for broker_id in house.ports:
-        wait_for(lambda i=broker_id: finalised(house, i) == [(FEATURE, LEVEL_MAX)], f"the level at broker {broker_id}")  # type: ignore[misc]
+    for broker_id in devcluster.ports:
+        wait_for(
+            lambda i=broker_id: finalised(devcluster, i) == [(FEATURE, LEVEL_MAX)], f"the level at broker {broker_id}"
+        )  # type: ignore[misc]
     verifier.progress("at the new level", 500)
     watch.end()
     assert watch.looks > 20 and min(watch.least.values()) >= MIN_INSYNC, watch.least
 
-    # Too late to go back: an old program refuses itself, harms nothing, and the new one takes its place again.
-    house.tree = "old"
-    assert house.kill("broker-3", signal.SIGTERM) == 0
-    said = len(house.log("broker-3"))
-    house.start_broker(3)
+    # After the level is raised, a downgrade is rejected: the old version stops itself without damage, and the new version replaces it.
+    devcluster.tree = "old"
+    assert devcluster.kill("broker-3", signal.SIGTERM) == 0
+    said = len(devcluster.log("broker-3"))
+    devcluster.start_broker(3)
     wait_for(
-        lambda: "MetadataLevelRaised" in house.log("broker-3")[said:], "the old program to say what it cannot read"
+        lambda: "MetadataLevelRaised" in devcluster.log("broker-3")[said:], "the old version to log the unknown record"
     )
-    assert not house.listening(3)
+    assert not devcluster.listening(3)
     verifier.progress("beside an old broker that stays out", 500)
-    house.kill("broker-3")
-    house.tree = "new"
-    house.start_broker(3)
-    wait_for(lambda: seated(house, 3) and all_in_sync(house), "broker 3 back with the new program")
+    devcluster.kill("broker-3")
+    devcluster.tree = "new"
+    devcluster.start_broker(3)
+    wait_for(lambda: is_registered(devcluster, 3) and all_in_sync(devcluster), "broker 3 back with the new program")
 
 
-def test_a_controller_that_cannot_read_the_log_leaves_the_seat_to_one_that_can(tmp_path: Path) -> None:
-    """What a candidate does that was forgotten in the upgrade. (This program's, before a record of a later one.)"""
+def test_a_controller_that_cannot_read_the_log_releases_its_role(tmp_path: Path) -> None:
+    """A controller that was not upgraded. (Here: this version, with a record of a later one.)"""
     with LocalCluster(tmp_path, 1) as cluster:
         assert cluster.controller is not None
         with connected(ZooKeeperStore(cluster.hosts, 6000)) as zk:
             read = read_log(zk)
-            later = {"seq": read.image.seq + 1, "epoch": read.image.controller_epoch, "batch": "later",
-                     "previous": read.image.chain_hash, "records": [{"type": "OfALaterProgram", "version": 1}]}  # fmt: skip
+            later = {
+                "seq": read.image.seq + 1,
+                "epoch": read.image.controller_epoch,
+                "batch": "later",
+                "previous": read.image.chain_hash,
+                "records": [{"type": "OfALaterProgram", "version": 1}],
+            }
             head = zk.get(znodes.HEAD)
             assert head.stat is not None
             zk.in_pieces(
@@ -244,8 +269,8 @@ def test_a_controller_that_cannot_read_the_log_leaves_the_seat_to_one_that_can(t
                 ]
             )
             wait_for(lambda: cluster.controller and cluster.controller.tailer.halted, "the controller to halt")
-            wait_for(lambda: not zk.get(znodes.CONTROLLER).ok, "the seat to be given back")
+            wait_for(lambda: not zk.get(znodes.CONTROLLER).ok, "the controller node to be released")
             epoch = zk.get(znodes.CONTROLLER_EPOCH).data
-            time.sleep(3)  # three looks of a candidate
+            time.sleep(3)  # three polls of a candidate
             assert zk.get(znodes.CONTROLLER_EPOCH).data == epoch and not zk.get(znodes.CONTROLLER).ok
-            wait_for(lambda: "OfALaterProgram" in cluster.log("broker-1"), "the broker to say what it cannot read")
+            wait_for(lambda: "OfALaterProgram" in cluster.log("broker-1"), "the broker to log the unknown record")

@@ -1,8 +1,6 @@
-"""Every message, under Kafka's name; the files describe them. Law: descriptions only, no behaviour (that is `schema`'s)."""
+"""Every message, with Kafka's name. Descriptions only; `schema` contains the behaviour."""
 
 from brokerd.wire.messages.admin import (
-    AlterConfigsRequest,
-    AlterConfigsResponse,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     AlterReplicaLogDirsRequest,
@@ -13,14 +11,10 @@ from brokerd.wire.messages.admin import (
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
@@ -37,6 +31,14 @@ from brokerd.wire.messages.cluster import (
     MetadataResponse,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
+)
+from brokerd.wire.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 from brokerd.wire.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,

@@ -1,4 +1,5 @@
-"""Topics, partitions, configs and log folders. Descriptions only; names, types and versions are Kafka's message definitions' (up to 4.3)."""
+"""Messages for topics, partitions and log directories. Descriptions only; names, types and versions are from Kafka's message
+definitions (up to 4.3)."""
 
 from __future__ import annotations
 
@@ -129,126 +130,6 @@ class CreatePartitionsResponse(Struct):
 
 
 @dataclass(slots=True)
-class DescribeConfigsRequest(Struct):
-    FLEXIBLE = 4
-
-    @dataclass(slots=True)
-    class DescribeConfigsResource(Struct):
-        resource_type: int = f("int8")
-        resource_name: str = f("string")
-        configuration_keys: list[str] | None = f(array("string"), nullable="0+")
-
-    resources: list[DescribeConfigsRequest.DescribeConfigsResource] = f(array("DescribeConfigsResource"))
-    include_synonyms: bool = f("bool", "1+")
-    include_documentation: bool = f("bool", "3+")
-
-
-@dataclass(slots=True)
-class DescribeConfigsResponse(Struct):
-    FLEXIBLE = 4
-
-    @dataclass(slots=True)
-    class DescribeConfigsSynonym(Struct):
-        name: str = f("string", "1+")
-        value: str | None = f("string", "1+", nullable="0+")
-        source: int = f("int8", "1+")
-
-    @dataclass(slots=True)
-    class DescribeConfigsResourceResult(Struct):
-        name: str = f("string")
-        value: str | None = f("string", nullable="0+")
-        read_only: bool = f("bool")
-        config_source: int = f("int8", "1+", default=-1)
-        is_default: bool = f("bool", "0")
-        is_sensitive: bool = f("bool")
-        synonyms: list[DescribeConfigsResponse.DescribeConfigsSynonym] = f(array("DescribeConfigsSynonym"), "1+")
-        config_type: int = f("int8", "3+")
-        documentation: str | None = f("string", "3+", nullable="0+")
-
-    @dataclass(slots=True)
-    class DescribeConfigsResult(Struct):
-        error_code: int = f("int16")
-        error_message: str | None = f("string", nullable="0+")
-        resource_type: int = f("int8")
-        resource_name: str = f("string")
-        configs: list[DescribeConfigsResponse.DescribeConfigsResourceResult] = f(array("DescribeConfigsResourceResult"))
-
-    throttle_time_ms: int = f("int32")
-    results: list[DescribeConfigsResponse.DescribeConfigsResult] = f(array("DescribeConfigsResult"))
-
-
-@dataclass(slots=True)
-class AlterConfigsRequest(Struct):
-    FLEXIBLE = 2
-
-    @dataclass(slots=True)
-    class AlterableConfig(Struct):
-        name: str = f("string")
-        value: str | None = f("string", nullable="0+")
-
-    @dataclass(slots=True)
-    class AlterConfigsResource(Struct):
-        resource_type: int = f("int8")
-        resource_name: str = f("string")
-        configs: list[AlterConfigsRequest.AlterableConfig] = f(array("AlterableConfig"))
-
-    resources: list[AlterConfigsRequest.AlterConfigsResource] = f(array("AlterConfigsResource"))
-    validate_only: bool = f("bool")
-
-
-@dataclass(slots=True)
-class AlterConfigsResponse(Struct):
-    FLEXIBLE = 2
-
-    @dataclass(slots=True)
-    class AlterConfigsResourceResponse(Struct):
-        error_code: int = f("int16")
-        error_message: str | None = f("string", nullable="0+")
-        resource_type: int = f("int8")
-        resource_name: str = f("string")
-
-    throttle_time_ms: int = f("int32")
-    responses: list[AlterConfigsResponse.AlterConfigsResourceResponse] = f(array("AlterConfigsResourceResponse"))
-
-
-@dataclass(slots=True)
-class IncrementalAlterConfigsRequest(Struct):
-    FLEXIBLE = 1
-
-    @dataclass(slots=True)
-    class AlterableConfig(Struct):
-        name: str = f("string")
-        config_operation: int = f("int8")
-        value: str | None = f("string", nullable="0+")
-
-    @dataclass(slots=True)
-    class AlterConfigsResource(Struct):
-        resource_type: int = f("int8")
-        resource_name: str = f("string")
-        configs: list[IncrementalAlterConfigsRequest.AlterableConfig] = f(array("AlterableConfig"))
-
-    resources: list[IncrementalAlterConfigsRequest.AlterConfigsResource] = f(array("AlterConfigsResource"))
-    validate_only: bool = f("bool")
-
-
-@dataclass(slots=True)
-class IncrementalAlterConfigsResponse(Struct):
-    FLEXIBLE = 1
-
-    @dataclass(slots=True)
-    class AlterConfigsResourceResponse(Struct):
-        error_code: int = f("int16")
-        error_message: str | None = f("string", nullable="0+")
-        resource_type: int = f("int8")
-        resource_name: str = f("string")
-
-    throttle_time_ms: int = f("int32")
-    responses: list[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse] = f(
-        array("AlterConfigsResourceResponse")
-    )
-
-
-@dataclass(slots=True)
 class AlterReplicaLogDirsRequest(Struct):
     FLEXIBLE = 2
 
@@ -297,8 +178,10 @@ class DescribeLogDirsRequest(Struct):
     topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None = f(
         array("DescribableLogDirTopic"), nullable="0+"
     )
-    # Ours: the answer is to say what is counted of copies that are out of sync, too.
+    # A tag of Weir: the response must also contain the leader's figures for replicas out of sync.
     lagging: bool = f("bool", "2+", tag=10_001, tagged="2+")
+    # A tag of Weir: the response must also contain the present use of client quotas.
+    quota_use: bool = f("bool", "2+", tag=10_002, tagged="2+")
 
 
 @dataclass(slots=True)
@@ -334,13 +217,21 @@ class DescribeLogDirsResponse(Struct):
         log_end: int = f("int64")
         log_start: int = f("int64")
 
+    @dataclass(slots=True)
+    class QuotaUse(Struct):
+        entity: str = f("string")
+        quota: str = f("string")
+        per_second: float = f("float64")
+
     throttle_time_ms: int = f("int32")
     error_code: int = f("int16", "3+")
     results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = f(array("DescribeLogDirsResult"))
-    # Ours, far from Kafka's own tags: who does not know it steps over it. `brokerd.produce_times`.
+    # A tag of Weir, far above Kafka's own. Clients that do not know it skip it. `brokerd.replication.produce_latency`.
     produce_times: list[int] = f(array("int64"), "2+", tag=10_000, tagged="2+")
-    # Of copies that are out of sync, what their leader counts. `brokerd.apis.logdirs`.
+    # The leader's figures for replicas out of sync. `brokerd.apis.log_dirs`.
     lagging: list[DescribeLogDirsResponse.LaggingCopy] = f(array("LaggingCopy"), "2+", tag=10_001, tagged="2+")
+    # The present use of client quotas. `brokerd.authz.quotas`.
+    quota_use: list[DescribeLogDirsResponse.QuotaUse] = f(array("QuotaUse"), "2+", tag=10_002, tagged="2+")
 
 
 @dataclass(slots=True)

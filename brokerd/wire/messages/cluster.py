@@ -1,4 +1,4 @@
-"""What there is and where: versions, metadata, brokers. Descriptions only; names, types and versions are Kafka's message definitions' (up to 4.3)."""
+"""Messages for versions, metadata and brokers. Descriptions only; names, types and versions are from Kafka's message definitions (up to 4.3)."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ class UpdateFeaturesResponse(Struct):
 
 @dataclass(slots=True)
 class ListConfigResourcesRequest(Struct):
-    """Version 0 was ListClientMetricsResources."""
+    """Version 0 was named ListClientMetricsResources."""
 
     FLEXIBLE = 0
 

@@ -1,4 +1,4 @@
-"""Consumer groups of the new protocol (KIP-848). Descriptions only; names, types and versions are Kafka's message definitions' (up to 4.3)."""
+"""Messages of the consumer protocol (KIP-848). Descriptions only; names, types and versions are from Kafka's message definitions (up to 4.3)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
-"""Records on their way: produce, fetch, offsets. Descriptions only; names, types and versions are Kafka's message definitions' (up to 4.3),
-but for what our brokers tell each other of seeds (`unseeded`, `seed`) and of archives (`held`): tagged fields that everybody else passes over."""
+"""Messages for records: produce, fetch, offsets. Descriptions only; names, types and versions are from Kafka's message definitions (up to 4.3).
+
+Exceptions are tagged fields that only Weir uses: `unseeded` and `seed` for bootstrap, `history_read` for history reads (`history`), `held` for
+history reads of brokers of the previous version, and `key_lookup` for look-ups by key of the control plane (`key_lookups`). Other programs skip these
+fields.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,10 @@ from uuid import UUID
 from brokerd.wire.schema import Struct, array, f
 
 SEED_TAG = 10_000
-"""Far above Kafka's own."""
+"""Far above Kafka's tags."""
 HELD_TAG = 10_001
+HISTORY_READ_TAG = 10_002
+KEY_LOOKUP_TAG = 10_003
 
 
 @dataclass(slots=True)
@@ -99,6 +105,8 @@ class FetchRequest(Struct):
         high_watermark: int = f("int64", "18+", default=9223372036854775807, tag=1, tagged="18+")
         unseeded: bool = f("bool", "12+", tag=SEED_TAG, tagged="12+")
         held: bytes = f("bytes", "12+", tag=HELD_TAG, tagged="12+")
+        history_read: bytes = f("bytes", "12+", tag=HISTORY_READ_TAG, tagged="12+")
+        key_lookup: bytes = f("bytes", "12+", tag=KEY_LOOKUP_TAG, tagged="12+")
 
     @dataclass(slots=True)
     class FetchTopic(Struct):
@@ -162,6 +170,8 @@ class FetchResponse(Struct):
         snapshot_id: FetchResponse.SnapshotId | None = f("SnapshotId", "12+", tag=2, tagged="12+")
         seed: bytes = f("bytes", "12+", tag=SEED_TAG, tagged="12+")
         held: bytes = f("bytes", "12+", tag=HELD_TAG, tagged="12+")
+        history_read: bytes = f("bytes", "12+", tag=HISTORY_READ_TAG, tagged="12+")
+        key_lookup: bytes = f("bytes", "12+", tag=KEY_LOOKUP_TAG, tagged="12+")
         aborted_transactions: list[FetchResponse.AbortedTransaction] | None = f(
             array("AbortedTransaction"), "4+", nullable="4+"
         )

@@ -1,4 +1,5 @@
-"""Consumer groups, the classic protocol, and their offsets. Descriptions only; names, types and versions are Kafka's message definitions' (up to 4.3)."""
+"""Messages of the classic group protocol and of committed offsets. Descriptions only; names, types and versions are from Kafka's message
+definitions (up to 4.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is who and who may what: SASL, ACLs, credentials, quotas. Descriptions only; names, types and versions are Kafka's message definitions' (up to 4.3)."""
+"""Messages for SASL, ACLs, credentials and quotas. Descriptions only; names, types and versions are from Kafka's message definitions (up to 4.3)."""
 
 from __future__ import annotations
 

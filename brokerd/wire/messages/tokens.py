@@ -1,4 +1,4 @@
-"""Delegation tokens (KIP-48). Descriptions only; names, types and versions are Kafka's message definitions' (up to 4.3)."""
+"""Messages for delegation tokens (KIP-48). Descriptions only; names, types and versions are from Kafka's message definitions (up to 4.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Producer ids and transactions. Descriptions only; names, types and versions are Kafka's message definitions' (up to 4.3)."""
+"""Messages for producer ids and transactions. Descriptions only; names, types and versions are from Kafka's message definitions (up to 4.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py controller --id N`: a controller candidate, until SIGTERM. Law: exits 0 after giving its seat up."""
+"""`manage.py controller --id N`: a controller candidate, until SIGTERM. Exits with 0 after it has resigned."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
-from controlplane.client import zookeeper_store
+from controlplane.clients.settings import zookeeper_store
+from controlplane.devcluster.layout import SESSION_MS
 
 
 class Command(BaseCommand):
-    help = "Run a controller candidate. The one that holds /controller acts, the others tail the log and stand by."
-    # A locked or missing database must not keep a controller from starting: elections need none.
+    help = "Run a controller candidate. The owner of the znode /controller is active, the others tail the metadata log."
+    # A controller must start without a database, because elections need none.
     requires_migrations_checks = False
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--id", type=int, required=True, help="number of this candidate, unique in the house")
-        parser.add_argument("--session-timeout-ms", type=int, default=3000, help="ZooKeeper session (production: 6000)")
+        parser.add_argument("--id", type=int, required=True, help="number of this candidate, unique in the cluster")
+        parser.add_argument(
+            "--session-timeout-ms", type=int, default=SESSION_MS, help="ZooKeeper session (production: 18000)"
+        )
         parser.add_argument("--offsets-partitions", type=int, default=50, help="partitions of __consumer_offsets")
         parser.add_argument("--transactions-partitions", type=int, default=50, help="partitions of __transaction_state")
 
@@ -30,11 +33,11 @@ class Command(BaseCommand):
 
         logging.getLogger("kazoo").setLevel(logging.WARNING)
         database = DatabaseThread(
-            brokers_expected=settings.HOUSE.brokers,
+            brokers_expected=settings.LOCAL_CLUSTER.brokers,
             offsets_partitions=options["offsets_partitions"],
             transactions_partitions=options["transactions_partitions"],
         )
-        store = zookeeper_store(settings.HOUSE.zookeeper, options["session_timeout_ms"])
+        store = zookeeper_store(settings.WEIR.zookeeper, options["session_timeout_ms"])
         controller = WatchedController(store, f"controller-{options['id']}", database)
         database.image = controller.tailer.image
         controller.watch(max(3.0, options["session_timeout_ms"] / 1000))

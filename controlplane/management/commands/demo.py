@@ -1,4 +1,4 @@
-"""`manage.py demo`: replay the flights into this house until SIGTERM. Law: a thin door to `house.demo`."""
+"""`manage.py demo`: replay the flights into the local cluster until SIGTERM. See `devcluster.demo`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
-from controlplane.client import librdkafka
-from controlplane.house.demo import Replay
+from controlplane.clients.settings import librdkafka
+from controlplane.devcluster.demo import FlightsReplay
+from controlplane.devcluster.layout import BROKERS_DEFAULT, read_facts
 
 
 class Command(BaseCommand):
@@ -18,12 +19,15 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--speed", type=int, default=2000, help="records per second")
-        parser.add_argument("--once", action="store_true", help="end after the last row instead of beginning again")
+        parser.add_argument("--once", action="store_true", help="stop after the last row instead of starting again")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        folder = settings.DATA_DIR / "demo"
+        folder = settings.WEIR.data_dir / "demo"
         folder.mkdir(parents=True, exist_ok=True)
-        replay = Replay(librdkafka(), max(1, options["speed"]), folder, loop=not options["once"])
+        brokers = int(read_facts(settings.WEIR.data_dir).get("brokers", BROKERS_DEFAULT))
+        replay = FlightsReplay(
+            librdkafka(), max(1, options["speed"]), folder, brokers=brokers, loop=not options["once"]
+        )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: replay.stopping.set())
         replay.run()

@@ -1,4 +1,4 @@
-"""`manage.py down`: stop the house cleanly. Law: ends only what its supervisor started."""
+"""`manage.py down`: stop the local cluster cleanly. Ends only processes that its supervisor started."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from controlplane.house import processes
+from controlplane.clients import supervisor as supervisor_client
+from controlplane.devcluster import processes
 
 STOP_SECONDS_MAX = 90
-"""Seconds for all processes to end in order; past it `down` says which have not, rather than wait for ever."""
+"""Seconds for all processes to stop in order; then `down` fails."""
 
 
 class Command(BaseCommand):
-    help = "Stop every process of the house: brokers hand over their leaders first, ZooKeeper ends last."
+    help = "Stop every process of the local cluster. Brokers hand over their leaders; ZooKeeper stops last."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -25,15 +26,19 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         folder: Path = options["data_dir"].resolve()
-        supervisor = processes.read_state(folder)["supervisor"]
+        supervisor = supervisor_client.read_state(folder)["supervisor"]
         if supervisor is None:
-            raise CommandError(f"No house was ever started in {folder}; give its folder with --data-dir.")
+            raise CommandError(
+                f"No local cluster has been started in {folder}; give its data directory with --data-dir."
+            )
         if supervisor["pid"] is not None:
             os.kill(supervisor["pid"], signal.SIGTERM)
             deadline = time.monotonic() + STOP_SECONDS_MAX
-            while processes.started_at(supervisor["pid"]) == supervisor["started"]:
+            while supervisor_client.started_at(supervisor["pid"]) == supervisor["started"]:
                 if time.monotonic() > deadline:
-                    raise CommandError(f"The supervisor (pid {supervisor['pid']}) did not end in {STOP_SECONDS_MAX} s.")
+                    raise CommandError(
+                        f"The supervisor (pid {supervisor['pid']}) did not stop in {STOP_SECONDS_MAX} s."
+                    )
                 time.sleep(0.1)
         leftovers = processes.end_leftovers(folder)
         self.stdout.write("stopped" + (f" (without a supervisor: {', '.join(leftovers)})" if leftovers else ""))

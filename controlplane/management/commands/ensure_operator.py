@@ -1,4 +1,4 @@
-"""`manage.py ensure_operator`: an operator's login and API token, made or brought up to date. Law: idempotent; called by `up`."""
+"""`manage.py ensure_operator`: create or update an operator's login and API token. Idempotent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--username", required=True)
-        parser.add_argument("--password", help="or in the environment as WEIR_PASSWORD, which no process list shows")
+        parser.add_argument(
+            "--password", help="or the environment variable WEIR_PASSWORD, which the process list does not show"
+        )
         parser.add_argument("--token-out", help="file (mode 600) to write the token to; otherwise it is printed")
 
     def handle(self, *args: Any, **options: Any) -> None:

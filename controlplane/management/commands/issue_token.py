@@ -1,4 +1,4 @@
-"""`manage.py issue_token USER`: a new API token for a user, the old one void at once. Law: prints the token and nothing else."""
+"""`manage.py issue_token USER`: replace a user's API token. The old one is revoked at once. Prints only the token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rest_framework.authtoken.models import Token
 
 
 class Command(BaseCommand):
-    help = "Issue a new API token for a user and void the old one."
+    help = "Issue a new API token for a user and revoke the old one."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username")
@@ -19,7 +19,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         user = get_user_model().objects.filter(username=options["username"]).first()
         if user is None:
-            raise CommandError(f"There is no user {options['username']!r}; make one with ensure_operator.")
+            raise CommandError(f"There is no user {options['username']!r}; create one with ensure_operator.")
         with transaction.atomic():
             Token.objects.filter(user=user).delete()
             token = Token.objects.create(user=user)

@@ -1,6 +1,6 @@
-"""`manage.py process stop|start|kill NAME`: hold one process of a running house down, or let it run again. For drills and tests.
+"""`manage.py process stop|start|kill NAME`: stop one process of a running local cluster, or start it again. For drills and tests.
 
-Law: speaks to the supervisor through the files in `held/`; ends only what that supervisor started.
+Uses the files in `stopped/`, which the supervisor reads. Ends only processes that the supervisor started.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from controlplane.house import processes
+from controlplane.clients import supervisor as supervisor_client
+from controlplane.clients.supervisor import ProcessState, SupervisedProcess
 
 WAIT_SECONDS_MAX = 40
-"""Seconds for one process to be in the state that was asked for; a broker that reads its logs needs some."""
+"""Seconds until the process must be in the requested state. A broker needs time to recover its logs."""
 
 
 class Command(BaseCommand):
-    help = "Stop (and hold down), start, or kill -9 (and hold down) one process of the house."
+    help = (
+        "Stop, start or kill (SIGKILL) one process of the local cluster. A stopped or killed process is not restarted."
+    )
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -32,15 +35,15 @@ class Command(BaseCommand):
         folder: Path = options["data_dir"].resolve()
         name, verb = options["name"], options["verb"]
         row = self._row(folder, name)
-        held = folder / "held" / name
+        stopped = folder / "stopped" / name
         if verb == "start":
-            held.unlink(missing_ok=True)
+            supervisor_client.request_start(folder, name)
         else:
-            held.touch()
+            stopped.touch()
             if verb == "kill" and row["pid"] is not None:
                 os.kill(row["pid"], signal.SIGKILL)
         deadline = time.monotonic() + WAIT_SECONDS_MAX
-        while (self._row(folder, name)["state"] == "running") != (verb == "start"):
+        while (self._row(folder, name)["state"] == ProcessState.RUNNING) != (verb == "start"):
             if time.monotonic() > deadline:
                 raise CommandError(f"{name} did not {verb} within {WAIT_SECONDS_MAX} s.")
             time.sleep(0.1)
@@ -48,13 +51,12 @@ class Command(BaseCommand):
         self.stdout.write(f"{name} {row['state']}" + (f" (pid {row['pid']})" if row["pid"] else ""))
 
     @staticmethod
-    def _row(folder: Path, name: str) -> dict[str, Any]:
-        state = processes.read_state(folder)
+    def _row(folder: Path, name: str) -> SupervisedProcess:
+        state = supervisor_client.read_state(folder)
         if state["supervisor"] is None or state["supervisor"]["pid"] is None:
-            raise CommandError(f"No house is running in {folder}; give its folder with --data-dir.")
+            raise CommandError(f"No local cluster is running in {folder}; give its data directory with --data-dir.")
         for row in state["processes"]:
             if row["name"] == name:
-                found: dict[str, Any] = row
-                return found
+                return row
         names = ", ".join(r["name"] for r in state["processes"])
-        raise CommandError(f"There is no process {name!r}; there are {names}.")
+        raise CommandError(f"There is no process {name!r}; the processes are {names}.")

@@ -1,6 +1,6 @@
-"""`manage.py rebuild`: ZooKeeper's data is lost; the metadata log begins anew from the database and the brokers' disks.
+"""`manage.py rebuild`: after the loss of ZooKeeper's data, rebuild the metadata log from the database and the brokers' disks.
 
-Law: nothing is written before everything was read and agrees. docs/how-to/disaster.md.
+Invariant: nothing is written before all input is read and consistent. docs/how-to/disaster.md.
 """
 
 from __future__ import annotations
@@ -16,20 +16,23 @@ from brokerd.cluster.levels import LEVEL_MAX, LEVELS
 from brokerd.cluster.metadata import MetadataError
 from controlplane.disaster import metalog, reach, rows
 from controlplane.disaster.rebuilt import CannotRebuild, cluster_of, rebuild
-from controlplane.house.zookeeper import JavaMissing
+from weir_common.java import JavaMissing
 
 
 class Command(BaseCommand):
-    help = "Write the metadata log anew from the database and the disks of all brokers, which must be stopped."
+    help = "Rebuild the metadata log from the database and the disks of all brokers. All brokers must be stopped."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         reach.add_arguments(parser)
         parser.add_argument(
-            "--level", type=int, choices=list(LEVELS), default=LEVEL_MAX,
-            help="of the new metadata log; lower only if brokers of an older program are to come back (default: the highest)",
-        )  # fmt: skip
-        parser.add_argument("--force", action="store_true", help="ZooKeeper holds a metadata log; it is removed first")
+            "--level",
+            type=int,
+            choices=list(LEVELS),
+            default=LEVEL_MAX,
+            help="metadata level of the new log; lower only for brokers of an older version (default: the highest)",
+        )
+        parser.add_argument("--force", action="store_true", help="delete an existing metadata log first")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -39,25 +42,30 @@ class Command(BaseCommand):
 
     def _rebuild(self, options: dict[str, Any]) -> None:
         folder = options["data_dir"].resolve()
-        with reach.house_at_rest(folder), reach.reached(folder, options["zookeeper"]) as zk:
-            reach.alone(zk)
+        with reach.cluster_lock(folder), reach.zookeeper_connection(folder, options["zookeeper"]) as zk:
+            reach.require_stopped(zk)
             there = metalog.read_log(zk).image
             if there.seq and not options["force"]:
                 raise CannotRebuild(
-                    f"ZooKeeper holds the metadata log of cluster {there.cluster_id}, up to entry {there.seq}; if it is that of a new, "
-                    "empty cluster that was begun after the loss, say --force, and it is removed"
+                    f"ZooKeeper contains the metadata log of cluster {there.cluster_id}, up to entry {there.seq}; if this is a new, "
+                    "empty cluster that was created after the loss, use --force to delete it"
                 )
             call_command("migrate", verbosity=0, interactive=False)
-            found = reach.surveys(folder, options["survey"])
+            found = reach.inspections(folder, options["inspection"])
             known = rows.known_image(cluster_of(found, ""), [s.broker_id for s in found])
             known.metadata_version = options["level"]
             new = rebuild(
-                known, found, chain_hash=uuid4().hex * 2, without=frozenset(options["without"]),
-                epochs_seen=there.controller_epoch, seq_seen=there.seq,
-            )  # fmt: skip
+                known,
+                found,
+                chain_hash=uuid4().hex * 2,
+                without=frozenset(options["without"]),
+                older=frozenset(options["older"]),
+                epochs_seen=there.controller_epoch,
+                seq_seen=there.seq,
+            )
             if there.seq:
                 metalog.clear(zk)
-            notes = [*new.notes, *rows.begin_anew(new.image)]
+            notes = [*new.notes, *rows.reset_rows(new.image)]
             metalog.write_log(zk, new.image)
         for note in notes:
             self.stdout.write(f"note: {note}")

@@ -1,4 +1,4 @@
-"""`manage.py set_password USER`: the credentials by which a Kafka user proves who he is. The password comes by standard input and is not kept."""
+"""`manage.py set_password USER`: set a Kafka user's SCRAM credentials. The password is read from standard input and not stored."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from brokerd.access.scram import ALGORITHMS
-from controlplane.services import Refused
+from brokerd.security.scram import ALGORITHMS
+from controlplane.services import Rejected
 from controlplane.services.access import set_password
 
 
@@ -25,7 +25,7 @@ class Command(BaseCommand):
         try:
             with transaction.atomic():
                 for mechanism in ALGORITHMS:
-                    set_password(options["user"], password, mechanism=mechanism, who="set_password")
-        except Refused as e:
+                    set_password(options["user"], password, mechanism=mechanism, actor="set_password")
+        except Rejected as e:
             raise CommandError(e.reason) from e
-        self.stdout.write(f"{options['user']} can prove who it is within a second.")
+        self.stdout.write(f"{options['user']} can authenticate with the new password within a second.")

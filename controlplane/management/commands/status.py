@@ -1,4 +1,4 @@
-"""`manage.py status`: every process with its state and pid. Law: asks the kernel, not memory."""
+"""`manage.py status`: every process with its state and pid, checked against the running processes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from controlplane.house import processes
+from controlplane.clients import supervisor as supervisor_client
 
 
 class Command(BaseCommand):
-    help = "List the processes of the house."
+    help = "List the processes of the local cluster."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -20,12 +20,15 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        rows = processes.read_state(options["data_dir"].resolve())["processes"]
-        shown = [{"name": r["name"], "pid": r["pid"], "state": r["state"]} for r in rows]
+        rows = supervisor_client.read_state(options["data_dir"].resolve())["processes"]
+        shown = [
+            {"name": r["name"], "pid": r["pid"], "state": r["state"], "exit_code": r.get("exit_code")} for r in rows
+        ]
         if options["json"]:
             self.stdout.write(json.dumps({"processes": shown}))
             return
         if not shown:
-            self.stdout.write("nothing was started here; `manage.py up` starts a house")
+            self.stdout.write("no local cluster has been started here; `manage.py up` starts one")
         for r in shown:
-            self.stdout.write(f"{r['name']:<14} {r['state']:<12} {r['pid'] or '-'}")
+            state = r["state"] if r["exit_code"] is None else f"{r['state']} ({r['exit_code']})"
+            self.stdout.write(f"{r['name']:<14} {state:<12} {r['pid'] or '-'}")

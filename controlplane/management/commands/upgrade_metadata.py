@@ -1,6 +1,6 @@
-"""`manage.py upgrade_metadata`: raise the level of the metadata log once every broker and controller runs the new program.
+"""`manage.py upgrade_metadata`: raise the metadata level after every broker and controller runs the new version.
 
-Law: the acting controller decides; a refusal says who has to be upgraded first. There is no way back but a backup.
+The acting controller decides. A rejection names the brokers to upgrade first. Only a backup restores an earlier level.
 """
 
 from __future__ import annotations
@@ -16,23 +16,27 @@ from brokerd.cluster import znodes
 from brokerd.cluster.blocking import BlockingStore, Unreachable, connected
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import MetadataError, RequestAnswered
-from controlplane.client import zookeeper_store
+from brokerd.cluster.requests import UNKNOWN_BROKER, ForwardedRequest, LevelResult, RaiseMetadataLevel
+from brokerd.cluster.typed_json import decode
+from controlplane.clients.settings import zookeeper_store
 from controlplane.disaster.metalog import read_log
 
 WAIT_SECONDS = 30.0
 
 
 class Command(BaseCommand):
-    help = "Raise the metadata log's level (docs/how-to/upgrade.md). Brokers of older programs cannot come back afterwards."
+    help = "Raise the metadata level (docs/how-to/upgrade.md). Brokers of older versions cannot register afterwards."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--level", type=int, help="default: the highest that the acting controller writes")
+        parser.add_argument("--level", type=int, help="default: the highest that the acting controller supports")
         parser.add_argument(
-            "--show", action="store_true", help="say the level in force and who reads what; change nothing"
+            "--show",
+            action="store_true",
+            help="print the current level and the levels that each broker supports; change nothing",
         )
-        parser.add_argument("--data-dir", help="the house's folder (default: data)")
-        parser.add_argument("--zookeeper", default=settings.HOUSE.zookeeper, help="host:port[,host:port..]")
+        parser.add_argument("--data-dir", help="data directory of the local cluster (default: data)")
+        parser.add_argument("--zookeeper", default=settings.WEIR.zookeeper, help="host:port[,host:port..]")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -50,20 +54,21 @@ class Command(BaseCommand):
             node = zk.get(znodes.broker(int(name)))
             if node.ok:
                 low, high = znodes.Registration.decode(node.data, 0).metadata_levels
-                self.stdout.write(f"broker {name} reads {low} to {high}")
+                self.stdout.write(f"broker {name} supports {low} to {high}")
 
     def _raise(self, zk: BlockingStore, level: int | None) -> None:
         before = read_log(zk).image.seq
         request_id = f"level-{uuid4().hex}"
-        payload: dict[str, Any] = {"principal": "manage.py"} | ({} if level is None else {"level": level})
-        request = znodes.ForwardedRequest(request_id, -1, -1, znodes.RAISE_LEVEL, payload)
+        payload = RaiseMetadataLevel(principal="manage.py", level=level)
+        request = ForwardedRequest(request_id, UNKNOWN_BROKER, UNKNOWN_BROKER, payload)
         zk.create(znodes.request(request_id), request.encode(), ephemeral=True)
         answer, image = self._answer(zk, request_id, before)
         if answer.error:
             raise CommandError(f"Not raised: {answer.message}.")
-        self.stdout.write(f"The metadata log is at level {answer.result['level']}.")
+        result: LevelResult = decode(LevelResult, answer.result)
+        self.stdout.write(f"The cluster is at metadata level {result.level}.")
         if away := sorted(b.broker_id for b in image.brokers.values() if not b.alive):
-            self.stdout.write(f"Brokers {away} are away; they need the new program before they can come back.")
+            self.stdout.write(f"Brokers {away} are not running; they need the new version before they can register.")
 
     def _answer(self, zk: BlockingStore, request_id: str, after: int) -> tuple[RequestAnswered, Image]:
         deadline = time.monotonic() + WAIT_SECONDS
@@ -74,5 +79,5 @@ class Command(BaseCommand):
                     return record, read.image
             time.sleep(0.2)
         raise CommandError(
-            f"No controller answered in {WAIT_SECONDS:.0f} s; nothing may have changed. `--show` says what is in force."
+            f"No controller answered in {WAIT_SECONDS:.0f} s; the level may have changed. `--show` prints the current level."
         )

@@ -1,4 +1,4 @@
-"""`manage.py verify_audit`: is the record of changes what was written? Law: reads, and changes nothing. Exit 1 when it is not."""
+"""`manage.py verify_audit`: verify the hash chain of the audit log. Reads only. Exits with 1 if the chain is broken."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 
 class Command(BaseCommand):
-    help = "Walk the chain over the record of changes; prints its head, which is worth noting elsewhere."
+    help = "Verify the hash chain of the audit log and print its head. Store the head elsewhere for later checks."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--head", metavar="NUMBER:DIGEST", help="a head noted earlier: must be a link of the chain")
+        parser.add_argument(
+            "--head", metavar="NUMBER:DIGEST", help="an earlier head, which must be a link of the chain"
+        )
         parser.add_argument("--json", action="store_true", help="one line of JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -34,5 +36,5 @@ def _noted(text: str | None) -> tuple[int, str] | None:
         return None
     number, colon, digest = text.partition(":")
     if not (colon and number.isdigit()):
-        raise CommandError(f"{text!r} is no head; it looks like 812:6f0c...")
+        raise CommandError(f"{text!r} is not a head; the format is NUMBER:DIGEST, for example 812:6f0c...")
     return int(number), digest

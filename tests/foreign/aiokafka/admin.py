@@ -138,31 +138,31 @@ async def cluster(_: str) -> None:
         equal(found["controller_id"] in (1, 2, 3) and bool(found["cluster_id"]), True)
 
 
-async def come_and_go(name: str, door: Settings) -> None:
-    async with producing(**door) as made:
+async def apply_registrations(name: str, client_options: Settings) -> None:
+    async with producing(**client_options) as made:
         await send(made, name, numbers(100))
-    async with consuming(name, group_id=name, **door) as reader:
+    async with consuming(name, group_id=name, **client_options) as reader:
         equal(values(await some(reader, 100)), numbers(100))
 
 
-async def turned_away(door: Settings, reason: str) -> None:
+async def turned_away(client_options: Settings, reason: str) -> None:
     """It tries every broker; the reason is in its log alone."""
-    told: list[str] = []
+    reported: list[str] = []
     handler = logging.Handler()
-    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+    handler.emit = lambda record: reported.append(record.getMessage())  # type: ignore[method-assign]
     logging.getLogger("aiokafka").addHandler(handler)
 
     async def connect() -> None:
-        async with producing(**door):
+        async with producing(**client_options):
             pass
 
     await refused(KafkaConnectionError, connect())
-    equal(any(reason in line for line in told), True)
+    equal(any(reason in line for line in reported), True)
 
 
 @feature
 async def scram_tls(name: str) -> None:
-    await come_and_go(name, secured("alice"))
+    await apply_registrations(name, secured("alice"))
 
 
 @feature
@@ -172,12 +172,12 @@ async def wrong_password(_: str) -> None:
 
 @feature
 async def oauth(name: str) -> None:
-    await come_and_go(name, bearer())
+    await apply_registrations(name, bearer())
     await turned_away(bearer(FORGED), "Unable to request metadata")
 
 
 @feature
 async def mutual_tls(name: str) -> None:
-    await come_and_go(name, certified("alice"))
+    await apply_registrations(name, certified("alice"))
     async with producing(**certified("bob")) as bob:
         await refused(TopicAuthorizationFailedError, send(bob, name, ["no"]))

@@ -23,9 +23,13 @@ PLAIN: Settings = {"bootstrap_servers": BOOTSTRAP}
 
 def secured(user: str, password: str = PASSWORD) -> Settings:
     return {
-        "bootstrap_servers": SECURED, "security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": user, "sasl_plain_password": password, "ssl_context": ssl.create_default_context(cafile=CA),
-    }  # fmt: skip
+        "bootstrap_servers": SECURED,
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": user,
+        "sasl_plain_password": password,
+        "ssl_context": ssl.create_default_context(cafile=CA),
+    }
 
 
 class Given(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc]
@@ -38,9 +42,12 @@ class Given(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc]
 
 def bearer(token: str = TOKEN) -> Settings:
     return {
-        "bootstrap_servers": SECURED, "security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER",
-        "sasl_oauth_token_provider": Given(token), "ssl_context": ssl.create_default_context(cafile=CA),
-    }  # fmt: skip
+        "bootstrap_servers": SECURED,
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauth_token_provider": Given(token),
+        "ssl_context": ssl.create_default_context(cafile=CA),
+    }
 
 
 def certified(user: str) -> Settings:

@@ -170,25 +170,25 @@ def scram(_: str) -> None:
 
 
 # -- security --------------------------------------------------------------------------------------------------------------
-def come_and_go(name: str, door: Settings) -> None:
-    send(Producer(door), name, numbers(100))
-    reader = Consumer({**door, "group.id": name, "auto.offset.reset": "earliest"})
+def apply_registrations(name: str, client_options: Settings) -> None:
+    send(Producer(client_options), name, numbers(100))
+    reader = Consumer({**client_options, "group.id": name, "auto.offset.reset": "earliest"})
     reader.subscribe([name])
     equal(values(some(reader, 100)), numbers(100))
     reader.close()
 
 
-def turned_away(door: Settings) -> None:
-    told: list[KafkaError] = []
-    producer = Producer({**door, "error_cb": told.append})
+def turned_away(client_options: Settings) -> None:
+    reported: list[KafkaError] = []
+    producer = Producer({**client_options, "error_cb": reported.append})
     until(
-        lambda: producer.poll(0.1) or any(e.code() == KafkaError._AUTHENTICATION for e in told),
+        lambda: producer.poll(0.1) or any(e.code() == KafkaError._AUTHENTICATION for e in reported),
         "an authentication error",
     )
 
 
 def scram_tls(name: str) -> None:
-    come_and_go(name, secured("alice"))
+    apply_registrations(name, secured("alice"))
 
 
 def wrong_password(_: str) -> None:
@@ -196,12 +196,12 @@ def wrong_password(_: str) -> None:
 
 
 def oauth(name: str) -> None:
-    come_and_go(name, bearer())
+    apply_registrations(name, bearer())
     turned_away(bearer("/forged"))
 
 
 def mutual_tls(name: str) -> None:
-    come_and_go(name, certified("alice"))
+    apply_registrations(name, certified("alice"))
     equal(refusal(lambda: send(Producer(certified("bob")), name, ["no"])), KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 

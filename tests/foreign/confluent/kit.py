@@ -21,37 +21,52 @@ PLAIN: Settings = {"bootstrap.servers": BOOTSTRAP, "log_level": 0}
 
 def secured(user: str, password: str = PASSWORD) -> Settings:
     return {
-        "bootstrap.servers": SECURED, "security.protocol": "SASL_SSL", "sasl.mechanisms": "SCRAM-SHA-512", "log_level": 0,
-        "sasl.username": user, "sasl.password": password, "ssl.ca.location": CA,
-    }  # fmt: skip
+        "bootstrap.servers": SECURED,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "SCRAM-SHA-512",
+        "log_level": 0,
+        "sasl.username": user,
+        "sasl.password": password,
+        "ssl.ca.location": CA,
+    }
 
 
 def bearer(path: str = "/token") -> Settings:
     """A token that librdkafka fetches itself, as from an identity provider (OIDC)."""
     return {
-        "bootstrap.servers": SECURED, "security.protocol": "SASL_SSL", "sasl.mechanisms": "OAUTHBEARER", "ssl.ca.location": CA, "log_level": 0,
-        "sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.client.id": "alice", "sasl.oauthbearer.client.secret": PASSWORD,
+        "bootstrap.servers": SECURED,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "OAUTHBEARER",
+        "ssl.ca.location": CA,
+        "log_level": 0,
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": "alice",
+        "sasl.oauthbearer.client.secret": PASSWORD,
         "sasl.oauthbearer.token.endpoint.url": ISSUER + path,
-    }  # fmt: skip
+    }
 
 
 def certified(user: str) -> Settings:
     return {
-        "bootstrap.servers": MUTUAL, "security.protocol": "SSL", "ssl.ca.location": CA, "log_level": 0,
-        "ssl.certificate.location": PEM[user], "ssl.key.location": PEM[user],
-    }  # fmt: skip
+        "bootstrap.servers": MUTUAL,
+        "security.protocol": "SSL",
+        "ssl.ca.location": CA,
+        "log_level": 0,
+        "ssl.certificate.location": PEM[user],
+        "ssl.key.location": PEM[user],
+    }
 
 
 def send(
-    producer: Producer, name: str, values: Iterable[bytes | str], told: Callable[[str], None] | None = None
+    producer: Producer, name: str, values: Iterable[bytes | str], reported: Callable[[str], None] | None = None
 ) -> None:
     errors: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, message: Any) -> None:
         if error:
             errors.append(error)
-        elif told:
-            told(message.value().decode())
+        elif reported:
+            reported(message.value().decode())
 
     for value in values:
         producer.produce(name, value, partition=0, on_delivery=delivered)
@@ -102,8 +117,15 @@ def numbers(n: int) -> list[str]:
 
 
 def grouped(group: str, **settings: Any) -> Consumer:
-    return Consumer({**PLAIN, "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest",
-                     **{k.replace("_", "."): v for k, v in settings.items()}})  # fmt: skip
+    return Consumer(
+        {
+            **PLAIN,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            **{k.replace("_", "."): v for k, v in settings.items()},
+        }
+    )
 
 
 def some(consumer: Consumer, count: int) -> list[Any]:

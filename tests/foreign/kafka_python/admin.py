@@ -140,7 +140,7 @@ def transactions_admin(name: str) -> None:
     made.init_transactions()
     made.begin_transaction()
     send(made, name, ["open"])
-    equal(name in {t.transactional_id for told in client.list_transactions().values() for t in told}, True)
+    equal(name in {t.transactional_id for reported in client.list_transactions().values() for t in reported}, True)
     found = client.describe_transactions([name])[name]
     equal((str(getattr(found.state, "value", found.state)), found.topic_partitions), ("Ongoing", {partition}))
     producers = client.describe_producers([partition])[partition].active_producers
@@ -182,25 +182,25 @@ def scram(name: str) -> None:
     until(lambda: described() == [], "the credential to go")
 
 
-def come_and_go(name: str, door: Settings) -> None:
-    send(producer(**door), name, numbers(100))
-    reader = consumer(name, group_id=name, **door)
+def apply_registrations(name: str, client_options: Settings) -> None:
+    send(producer(**client_options), name, numbers(100))
+    reader = consumer(name, group_id=name, **client_options)
     equal(values(some(reader, 100)), numbers(100))
     reader.close()
 
 
-def turned_away(door: Settings) -> None:
+def turned_away(client_options: Settings) -> None:
     """It tries until its time is up; the reason is in its log alone."""
-    told: list[str] = []
+    reported: list[str] = []
     handler = logging.Handler()
-    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+    handler.emit = lambda record: reported.append(record.getMessage())  # type: ignore[method-assign]
     logging.getLogger("kafka").addHandler(handler)
-    refused(KafkaTimeoutError, lambda: admin(bootstrap_timeout_ms=5_000, **door))
-    equal(any("SaslAuthenticationFailed" in line for line in told), True)
+    refused(KafkaTimeoutError, lambda: admin(bootstrap_timeout_ms=5_000, **client_options))
+    equal(any("SaslAuthenticationFailed" in line for line in reported), True)
 
 
 def scram_tls(name: str) -> None:
-    come_and_go(name, secured("alice"))
+    apply_registrations(name, secured("alice"))
 
 
 def wrong_password(_: str) -> None:
@@ -208,12 +208,12 @@ def wrong_password(_: str) -> None:
 
 
 def oauth(name: str) -> None:
-    come_and_go(name, bearer())
+    apply_registrations(name, bearer())
     turned_away(bearer(FORGED))
 
 
 def mutual_tls(name: str) -> None:
-    come_and_go(name, certified("alice"))
+    apply_registrations(name, certified("alice"))
     bob = producer(**certified("bob"))
     refused((TopicAuthorizationFailedError, GroupAuthorizationFailedError), lambda: send(bob, name, ["no"]))
 

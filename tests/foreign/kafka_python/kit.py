@@ -18,9 +18,13 @@ PLAIN: Settings = {"bootstrap_servers": BOOTSTRAP.split(",")}
 
 def secured(user: str, password: str = PASSWORD) -> Settings:
     return {
-        "bootstrap_servers": SECURED.split(","), "security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": user, "sasl_plain_password": password, "ssl_cafile": CA,
-    }  # fmt: skip
+        "bootstrap_servers": SECURED.split(","),
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": user,
+        "sasl_plain_password": password,
+        "ssl_cafile": CA,
+    }
 
 
 class Given(AbstractTokenProvider):  # type: ignore[misc]
@@ -34,15 +38,21 @@ class Given(AbstractTokenProvider):  # type: ignore[misc]
 
 def bearer(token: str = TOKEN) -> Settings:
     return {
-        "bootstrap_servers": SECURED.split(","), "security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER",
-        "sasl_oauth_token_provider": Given(token), "ssl_cafile": CA,
-    }  # fmt: skip
+        "bootstrap_servers": SECURED.split(","),
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauth_token_provider": Given(token),
+        "ssl_cafile": CA,
+    }
 
 
 def certified(user: str) -> Settings:
     return {
-        "bootstrap_servers": MUTUAL.split(","), "security_protocol": "SSL", "ssl_cafile": CA, "ssl_certfile": PEM[user],
-    }  # fmt: skip
+        "bootstrap_servers": MUTUAL.split(","),
+        "security_protocol": "SSL",
+        "ssl_cafile": CA,
+        "ssl_certfile": PEM[user],
+    }
 
 
 def producer(**settings: Any) -> KafkaProducer:

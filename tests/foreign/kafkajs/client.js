@@ -36,16 +36,16 @@ CompressionCodecs[CompressionTypes.ZSTD] = () => ({
 
 const retry = { initialRetryTime: 100, maxRetryTime: 1000, retries: 60 };
 const plain = new Kafka({ brokers: env.SCENE_BOOTSTRAP.split(","), logLevel: logLevel.NOTHING, retry });
-const door = (brokers, ssl, sasl) =>
+const clientOptions = (brokers, ssl, sasl) =>
   new Kafka({
     brokers: brokers.split(","), logLevel: logLevel.NOTHING, retry: { ...retry, retries: 3 },
     ssl: { ca: [fs.readFileSync(env.SCENE_CA, "utf8")], ...ssl }, ...(sasl && { sasl }),
   });
-const secured = (username, password) => door(env.SCENE_SECURED, {}, { mechanism: "scram-sha-512", username, password });
-const bearer = (value) => door(env.SCENE_SECURED, {}, { mechanism: "oauthbearer", oauthBearerProvider: async () => ({ value }) });
+const secured = (username, password) => clientOptions(env.SCENE_SECURED, {}, { mechanism: "scram-sha-512", username, password });
+const bearer = (value) => clientOptions(env.SCENE_SECURED, {}, { mechanism: "oauthbearer", oauthBearerProvider: async () => ({ value }) });
 const certified = (user) => {
   const pem = fs.readFileSync(env[`SCENE_${user.toUpperCase()}`], "utf8");
-  return door(env.SCENE_MUTUAL, { key: pem, cert: pem });
+  return clientOptions(env.SCENE_MUTUAL, { key: pem, cert: pem });
 };
 
 async function producing(settings, use, kafka = plain) {

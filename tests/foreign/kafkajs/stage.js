@@ -1,4 +1,4 @@
-// What the programs in JavaScript share: one feature after the other, told line by line (tests/foreign/stage.py says how).
+// What the programs in JavaScript share: one feature after the other, with one output line each (tests/foreign/stage.py says how).
 "use strict";
 const assert = require("node:assert/strict");
 const env = process.env;

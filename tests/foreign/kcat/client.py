@@ -31,30 +31,49 @@ LACKS = {
     "new-protocol": "its librdkafka is older than KIP-848",
     "oauth": "kcat cannot be given a token, and Debian builds its librdkafka without the libcurl that would fetch one",
     **dict.fromkeys(
-        ("topics", "configs", "groups", "group-offsets", "list-offsets", "delete-records", "log-dirs", "transactions-admin", "scram", "quotas",
-         "reassign", "elect", "acls"), NO_ADMIN),
+        (
+            "topics",
+            "configs",
+            "groups",
+            "group-offsets",
+            "list-offsets",
+            "delete-records",
+            "log-dirs",
+            "transactions-admin",
+            "scram",
+            "quotas",
+            "reassign",
+            "elect",
+            "acls",
+        ),
+        NO_ADMIN,
+    ),
     "streams": "Java only",
-}  # fmt: skip
-DOOR = ("-b", BOOTSTRAP)
+}
+CLIENT_OPTIONS = ("-b", BOOTSTRAP)
 
 
-def door(at: str, protocol: str, options: Mapping[str, str]) -> Sequence[str]:
+def client_options(at: str, protocol: str, options: Mapping[str, str]) -> Sequence[str]:
     every = {"security.protocol": protocol, "ssl.ca.location": CA, **options}
     return ("-b", at, *(x for k, v in every.items() for x in ("-X", f"{k}={v}")))
 
 
 def secured(password: str = PASSWORD) -> Sequence[str]:
-    return door(
+    return client_options(
         SECURED, "SASL_SSL", {"sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "alice", "sasl.password": password}
     )
 
 
 def certified(user: str) -> Sequence[str]:
-    return door(MUTUAL, "SSL", {"ssl.certificate.location": PEM[user], "ssl.key.location": PEM[user]})
+    return client_options(MUTUAL, "SSL", {"ssl.certificate.location": PEM[user], "ssl.key.location": PEM[user]})
 
 
-def kcat(*arguments: str, given: bytes = b"", door: Sequence[str] = DOOR, fine: bool = True) -> bytes:
-    done = subprocess.run(["kcat", *door, *arguments], input=given, capture_output=True, timeout=60, check=False)
+def kcat(
+    *arguments: str, given: bytes = b"", client_options: Sequence[str] = CLIENT_OPTIONS, fine: bool = True
+) -> bytes:
+    done = subprocess.run(
+        ["kcat", *client_options, *arguments], input=given, capture_output=True, timeout=60, check=False
+    )
     sys.stderr.write(done.stderr.decode(errors="replace"))
     if fine:
         equal(done.returncode, 0)
@@ -65,8 +84,8 @@ def numbers(n: int) -> list[str]:
     return [str(i) for i in range(n)]
 
 
-def send(name: str, values: Sequence[str], *more: str, door: Sequence[str] = DOOR) -> None:
-    kcat("-P", "-t", name, "-p", "0", *more, given="\n".join(values).encode(), door=door)
+def send(name: str, values: Sequence[str], *more: str, client_options: Sequence[str] = CLIENT_OPTIONS) -> None:
+    kcat("-P", "-t", name, "-p", "0", *more, given="\n".join(values).encode(), client_options=client_options)
 
 
 def read(name: str, *more: str) -> list[str]:
@@ -112,8 +131,8 @@ def big(name: str) -> None:
 
 
 def too_large(name: str) -> None:
-    told = kcat("-P", "-t", name, "-p", "0", given=b"x" * 500_000, fine=False)
-    equal(b"Message size too large" in told, True)
+    reported = kcat("-P", "-t", name, "-p", "0", given=b"x" * 500_000, fine=False)
+    equal(b"Message size too large" in reported, True)
     send(name, ["small"])
     equal(read(name), ["small"])
 
@@ -125,7 +144,7 @@ def idempotent(name: str) -> None:
 def transactions(name: str) -> None:
     send(name, ["a1", "a2"], "-X", f"transactional.id={name}")
     open_one = subprocess.Popen(
-        ["kcat", *DOOR, "-P", "-t", name, "-p", "0", "-X", f"transactional.id={name}", "-X", "linger.ms=0"],
+        ["kcat", *CLIENT_OPTIONS, "-P", "-t", name, "-p", "0", "-X", f"transactional.id={name}", "-X", "linger.ms=0"],
         stdin=subprocess.PIPE,
     )
     assert open_one.stdin is not None
@@ -143,7 +162,7 @@ def transactions(name: str) -> None:
 def leader_killed(name: str) -> None:
     """kcat tells nothing of single records: what it was given counts as acknowledged once it has ended well."""
     process = subprocess.Popen(
-        ["kcat", *DOOR, "-P", "-t", name, "-p", "0", "-X", "enable.idempotence=true", "-X", "linger.ms=0"],
+        ["kcat", *CLIENT_OPTIONS, "-P", "-t", name, "-p", "0", "-X", "enable.idempotence=true", "-X", "linger.ms=0"],
         stdin=subprocess.PIPE,
     )
     assert process.stdin is not None
@@ -171,11 +190,24 @@ class Member:
 
     def __init__(self, group: str, name: str, *more: str) -> None:
         self.process = subprocess.Popen(
-            ["kcat", *DOOR, "-G", group, "-X", "auto.offset.reset=earliest", *more, "-f", "%p %s\\n", "-u", name],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            [
+                "kcat",
+                *CLIENT_OPTIONS,
+                "-G",
+                group,
+                "-X",
+                "auto.offset.reset=earliest",
+                *more,
+                "-f",
+                "%p %s\\n",
+                "-u",
+                name,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         self.seen: set[str] = set()
-        self.told = b""
+        self.reported = b""
         for stream in (self.process.stdout, self.process.stderr):
             assert stream is not None
             import os
@@ -190,12 +222,12 @@ class Member:
             for line in (self.process.stdout.read() or b"").splitlines()
             if len(line.split()) == 2
         )
-        self.told += self.process.stderr.read() or b""
+        self.reported += self.process.stderr.read() or b""
 
     def owned(self) -> int:
         """How many partitions, by what it last said."""
         self.listen()
-        last = [line for line in self.told.split(b"\n") if b"assigned:" in line or b"revoked:" in line]
+        last = [line for line in self.reported.split(b"\n") if b"assigned:" in line or b"revoked:" in line]
         return last[-1].count(b"[") if last and b"assigned:" in last[-1] else 0
 
     def leave(self) -> None:
@@ -226,9 +258,9 @@ def cooperated(name: str) -> None:
     """kcat tells of incremental assignments one by one."""
     options = ("-X", "partition.assignment.strategy=cooperative-sticky")
     one = Member(name, name, *options)
-    until(lambda: one.listen() or one.told.count(b"[") >= 4, "one member to own all")
+    until(lambda: one.listen() or one.reported.count(b"[") >= 4, "one member to own all")
     two = Member(name, name, *options)
-    until(lambda: one.listen() or two.listen() or two.told.count(b"[") >= 2, "two members to share")
+    until(lambda: one.listen() or two.listen() or two.reported.count(b"[") >= 2, "two members to share")
     until(lambda: one.listen() or two.listen() or len(one.seen | two.seen) == 400, "all records")
     two.leave()
     one.leave()
@@ -243,11 +275,11 @@ def static(name: str) -> None:
     until(lambda: one.owned() == 4, "one member to own all")
     two = Member(name, name, *options, "group.instance.id=two")
     until(lambda: (one.owned(), two.owned()) == (2, 2), "two members to share")
-    before = one.told
+    before = one.reported
     two.leave()
     again = Member(name, name, *options, "group.instance.id=two")
     until(lambda: again.owned() == 2, "the second member to have its partitions again")
-    equal((one.listen(), one.told), (None, before))
+    equal((one.listen(), one.reported), (None, before))
     again.leave()
     one.leave()
 
@@ -292,23 +324,23 @@ def pattern(name: str) -> None:
 
 
 def cluster(_: str) -> None:
-    told = json.loads(kcat("-L", "-J"))
-    equal(sorted(b["id"] for b in told["brokers"]), [1, 2, 3])
-    equal(told["controllerid"] in (1, 2, 3), True)
+    reported = json.loads(kcat("-L", "-J"))
+    equal(sorted(b["id"] for b in reported["brokers"]), [1, 2, 3])
+    equal(reported["controllerid"] in (1, 2, 3), True)
 
 
-def come_and_go(name: str, by: Sequence[str]) -> None:
-    send(name, numbers(100), door=by)
-    found = kcat("-G", name, "-X", "auto.offset.reset=earliest", "-q", "-c", "100", name, door=by)
+def apply_registrations(name: str, by: Sequence[str]) -> None:
+    send(name, numbers(100), client_options=by)
+    found = kcat("-G", name, "-X", "auto.offset.reset=earliest", "-q", "-c", "100", name, client_options=by)
     equal(found.decode().split(), numbers(100))
 
 
 def turned_away(by: Sequence[str]) -> None:
-    equal(b"authentication" in kcat("-L", "-m", "10", door=by, fine=False).lower(), True)
+    equal(b"authentication" in kcat("-L", "-m", "10", client_options=by, fine=False).lower(), True)
 
 
 def scram_tls(name: str) -> None:
-    come_and_go(name, secured())
+    apply_registrations(name, secured())
 
 
 def wrong_password(_: str) -> None:
@@ -316,9 +348,9 @@ def wrong_password(_: str) -> None:
 
 
 def mutual_tls(name: str) -> None:
-    come_and_go(name, certified("alice"))
-    told = kcat("-P", "-t", name, "-p", "0", given=b"no", door=certified("bob"), fine=False)
-    equal(b"authorization failed" in told.lower(), True)
+    apply_registrations(name, certified("alice"))
+    reported = kcat("-P", "-t", name, "-p", "0", given=b"no", client_options=certified("bob"), fine=False)
+    equal(b"authorization failed" in reported.lower(), True)
 
 
 if __name__ == "__main__":

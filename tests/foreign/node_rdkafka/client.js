@@ -51,20 +51,20 @@ async function connected(client) {
 
 async function producer(settings = {}, onReport = () => undefined) {
   const made = await connected(client(Kafka.Producer, { ...plain, dr_msg_cb: true, ...settings }));
-  made.told = [];
+  made.reports = [];
   made.setPollInterval(20);
   made.on("delivery-report", (error, report) => {
-    made.told.push(error);
+    made.reports.push(error);
     onReport(error, report);
   });
   return made;
 }
 
 async function send(made, topic, values) {
-  const wanted = made.told.length + values.length;
+  const wanted = made.reports.length + values.length;
   for (const value of values) made.produce(topic, 0, value === null ? null : Buffer.from(value));
-  await until(() => made.told.length >= wanted, "the reports");
-  const failed = made.told.find((e) => e);
+  await until(() => made.reports.length >= wanted, "the reports");
+  const failed = made.reports.find((e) => e);
   if (failed) throw failed;
 }
 
@@ -99,21 +99,21 @@ async function read(topic, count, isolation = "read_uncommitted") {
   return out;
 }
 
-async function comeAndGo(topic, door) {
-  await produced(topic, numbers(100), door);
-  const reader = await consumer({ ...door, "group.id": topic }, [topic]);
+async function comeAndGo(topic, clientOptions) {
+  await produced(topic, numbers(100), clientOptions);
+  const reader = await consumer({ ...clientOptions, "group.id": topic }, [topic]);
   equal(texts(await some(reader, 100)), numbers(100));
   await call(reader, "disconnect");
 }
 
-/** Events come when they are polled for. setPollInterval() begins at `ready`, which whoever is turned away never is: poll by hand, from the start. */
-async function turnedAway(door) {
-  const made = client(Kafka.Producer, door);
-  const told = [];
-  made.on("event.error", (error) => told.push(error.code));
-  made.connect({ timeout: 10000 }, (error) => error && told.push(error.code));
+/** Events come when they are polled for. setPollInterval() begins at `ready`, which a rejected client never reaches: poll explicitly from the start. */
+async function turnedAway(clientOptions) {
+  const made = client(Kafka.Producer, clientOptions);
+  const errors = [];
+  made.on("event.error", (error) => errors.push(error.code));
+  made.connect({ timeout: 10000 }, (error) => error && errors.push(error.code));
   const polling = setInterval(() => made.isConnected() && made.poll(), 20);
-  await until(() => told.includes(ERRORS.ERR__AUTHENTICATION), "an authentication error");
+  await until(() => errors.includes(ERRORS.ERR__AUTHENTICATION), "an authentication error");
   clearInterval(polling);
 }
 
@@ -193,7 +193,7 @@ const features = {
   async headers(topic) {
     const made = await producer();
     made.produce(topic, 0, Buffer.from("v"), null, null, null, [{ a: "1" }, { a: "2" }, { empty: "" }]);
-    await until(() => made.told.length, "the report");
+    await until(() => made.reports.length, "the report");
     await call(made, "disconnect");
     const found = (await read(topic, 1))[0].headers.map((h) => Object.entries(h).map(([k, v]) => `${k}=${v}`)[0]);
     equal(found, ["a=1", "a=2", "empty="]);
@@ -203,7 +203,7 @@ const features = {
     const made = await producer();
     const wanted = [[null, "v"], ["k", null]]; // an empty value is read as null
     for (const [key, value] of wanted) made.produce(topic, 0, value === null ? null : Buffer.from(value), key);
-    await until(() => made.told.length === 2, "the reports");
+    await until(() => made.reports.length === 2, "the reports");
     await call(made, "disconnect");
     equal((await read(topic, 2)).map((m) => [m.key, m.value].map((x) => (x === null || x === undefined ? null : x.toString()))), wanted);
   },
@@ -217,7 +217,7 @@ const features = {
   async "too-large"(topic) {
     const made = await producer();
     await refused((e) => /message size too large/i.test(e.message), () => send(made, topic, ["x".repeat(500_000)]));
-    made.told.length = 0;
+    made.reports.length = 0;
     await send(made, topic, ["small"]);
     await call(made, "disconnect");
     equal(texts(await read(topic, 1)), ["small"]);
@@ -275,8 +275,8 @@ const features = {
       made.produce(topic, 0, Buffer.from(value));
       await sleep(5);
     }
-    await until(() => made.told.length === 600, "the reports");
-    equal(made.told.filter((e) => e).length, 0);
+    await until(() => made.reports.length === 600, "the reports");
+    equal(made.reports.filter((e) => e).length, 0);
     await call(made, "disconnect");
   },
 

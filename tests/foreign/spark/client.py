@@ -16,10 +16,14 @@ from tests.foreign.stage import BOOTSTRAP, CA, FIRST_MS, PASSWORD, SECURED, equa
 
 PLAIN = {"kafka.bootstrap.servers": BOOTSTRAP}
 LOGIN = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="{PASSWORD}";'
-DOOR = {
-    "kafka.bootstrap.servers": SECURED, "kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "SCRAM-SHA-512",
-    "kafka.sasl.jaas.config": LOGIN, "kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": CA,
-}  # fmt: skip
+CLIENT_OPTIONS = {
+    "kafka.bootstrap.servers": SECURED,
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "SCRAM-SHA-512",
+    "kafka.sasl.jaas.config": LOGIN,
+    "kafka.ssl.truststore.type": "PEM",
+    "kafka.ssl.truststore.location": CA,
+}
 _session: list[SparkSession] = []
 
 
@@ -38,9 +42,9 @@ def spark() -> SparkSession:
     return _session[0]
 
 
-def rows(topic: str, door: dict[str, str] = PLAIN, **options: Any) -> list[Any]:
+def rows(topic: str, client_options: dict[str, str] = PLAIN, **options: Any) -> list[Any]:
     settings = {
-        **door,
+        **client_options,
         "subscribe": topic,
         **{k.replace("kafka_isolation_level", "kafka.isolation.level"): str(v) for k, v in options.items()},
     }
@@ -51,9 +55,9 @@ def values(found: list[Any]) -> list[str]:
     return [bytes(r.value).decode() for r in found]
 
 
-def written(topic: str, records: list[tuple[str | None, str | None]], door: dict[str, str] = PLAIN) -> None:
+def written(topic: str, records: list[tuple[str | None, str | None]], client_options: dict[str, str] = PLAIN) -> None:
     frame = spark().createDataFrame(records, "key string, value string").coalesce(1)
-    frame.write.format("kafka").options(**door, topic=topic).save()
+    frame.write.format("kafka").options(**client_options, topic=topic).save()
 
 
 def spark_read(topic: str) -> None:
@@ -149,8 +153,8 @@ def spark_committed(topic: str) -> None:
 
 
 def spark_tls(topic: str) -> None:
-    written(topic, [("k", str(i)) for i in range(100)], DOOR)
-    equal(values(rows(topic, DOOR)), [str(i) for i in range(100)])
+    written(topic, [("k", str(i)) for i in range(100)], CLIENT_OPTIONS)
+    equal(values(rows(topic, CLIENT_OPTIONS)), [str(i) for i in range(100)])
 
 
 if __name__ == "__main__":

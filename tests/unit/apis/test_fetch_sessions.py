@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227), as a client sees them: named is what has changed, in both directions, and nothing is forgotten for it."""
+"""Fetch sessions (KIP-227) from a client's view. Requests and responses contain only changed partitions, and no change is lost."""
 
 from __future__ import annotations
 
@@ -10,35 +10,37 @@ from uuid import UUID
 import pytest
 
 from brokerd.apis.fetch import FetchApi
-from brokerd.apis.fetchsessions import EVICTION_MS, Ask, Sessions
+from brokerd.apis.fetch_sessions import EVICTION_MS, PartitionRequest, Sessions
+from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.cluster.configs import LONG_MAX
-from brokerd.cluster.metadata import BrokerUp, PartitionChanged, Record, TopicCreated, TopicDeleted, TopicReady
-from brokerd.cluster.model import Now, PartitionState, Seat, TopicPartition
-from brokerd.partition_events import LogStartRaised
-from brokerd.replica import Replica
-from brokerd.throttles import Throttles
-from brokerd.waiters import Waiters
+from brokerd.cluster.metadata import BrokerUp, MetadataRecord, PartitionChanged, TopicCreated, TopicDeleted, TopicReady
+from brokerd.cluster.model import Now, PartitionState, ReplicaIncarnation, TopicPartition
+from brokerd.replication.partition_events import LogStartRaised
+from brokerd.replication.purgatory import Purgatory, WaitingFetches
+from brokerd.replication.replica import Replica
+from brokerd.replication.throttles import Throttles
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest, FetchResponse
 from tests.simulation.disk import SimDisk
-from tests.unit.test_relocations import House
+from tests.unit.apis.requests import FakeRequest, immediate_background_work
+from tests.unit.replication.test_relocations import Harness
 
 M = UUID(int=8)
-FOLLOWER = Seat(2, 12)
+FOLLOWER = ReplicaIncarnation(2, 12)
 LAG_MS = 10_000
 
 
 class Client:
-    """Asks a broker that leads the partitions of one topic, alone or with broker 2 as a follower."""
+    """Sends fetches to a broker that leads the partitions of one topic, alone or with broker 2 as a follower."""
 
     def __init__(self, partitions: int = 3, *, followed: bool = False, slots: int = 10) -> None:
-        self.house = House(SimDisk())
+        self.harness = Harness(SimDisk())
         self.throttles = Throttles(
-            1, lambda name: int(self.house.image.broker_configs.get(1, (0, {}))[1].get(name, LONG_MAX))
+            1, lambda name: int(self.harness.image.broker_configs.get(1, (0, {}))[1].get(name, LONG_MAX))
         )
-        seats = (Seat(1, 11), FOLLOWER) if followed else (Seat(1, 11),)
-        state = PartitionState(tuple(s.broker_id for s in seats), seats, 1, 11)
+        isr_members = (ReplicaIncarnation(1, 11), FOLLOWER) if followed else (ReplicaIncarnation(1, 11),)
+        state = PartitionState(tuple(s.broker_id for s in isr_members), isr_members, 1, 11)
         self.applied(
             BrokerUp(2, 12, "v", "h", 2),
             TopicCreated(M, "m", partitions, {}, 1),
@@ -46,39 +48,42 @@ class Client:
             TopicReady(M),
         )
         drawn = iter(range(100, 10_000))
-        self.sessions = Sessions(self.house.partitions.waiters, lambda: next(drawn), slots=slots)
+        self.sessions = Sessions(self.harness.partitions.purgatory, lambda: next(drawn), slots=slots)
         self.api = FetchApi(
-            SimpleNamespace(now=self.house.now),
-            self.house.partitions,
+            SimpleNamespace(now=self.harness.now),
+            self.harness.partitions,
             self.sessions,
             bytes_max=1 << 20,
             throttles=self.throttles,
+            background_work=immediate_background_work(),
+            waiting=WaitingFetches(lambda: 1_000, lambda: 1_000),
+            auth=ALLOW_ALL,
         )  # type: ignore[arg-type]
         self.session_id = self.epoch = 0
 
-    def applied(self, *made: Record) -> None:
+    def applied(self, *made: MetadataRecord) -> None:
         for record in made:
-            self.house.image.apply(record)
-        self.throttles.apply(self.house.image, made, self.house.now.mono_ms)
-        self.house.partitions.apply(self.house.image, made, self.house.now)
+            self.harness.image.apply(record)
+        self.throttles.apply(self.harness.image, made, self.harness.now.mono_ms)
+        self.harness.partitions.apply(self.harness.image, made, self.harness.now)
 
     def replica(self, index: int) -> Replica:
-        return self.house.partitions.hosted[TopicPartition(M, index)]
+        return self.harness.partitions.hosted[TopicPartition(M, index)]
 
     def append(self, index: int, count: int = 1, size: int = 10) -> None:
         replica = self.replica(index)
         for _ in range(count):
             data = bytearray(records.build([records.Record(0, 2_000_000, None, b"v" * size)]))
-            replica.log.append(data, records.check(data), 0, self.house.now)
-            self.house.partitions.appended(replica, self.house.now)
+            replica.log.append(data, records.check(data), 0, self.harness.now)
+            self.harness.partitions.appended(replica, self.harness.now)
 
     def passes(self, ms: int) -> None:
-        """Time, and what waits that long."""
-        self.house.now = Now(self.house.now.mono_ms + ms, self.house.now.wall_ms + ms)
-        self.api._loop.now = self.house.now
-        self.house.partitions.waiters.expire(self.house.now.mono_ms)
+        """Advances the clock and runs the timers that expire."""
+        self.harness.now = Now(self.harness.now.mono_ms + ms, self.harness.now.wall_ms + ms)
+        self.api._loop.now = self.harness.now
+        self.harness.partitions.purgatory.expire(self.harness.now.mono_ms)
         for _ in range(2 * LAG_MS // 100):
-            self.house.partitions.tick(self.house.now)
+            self.harness.partitions.tick(self.harness.now)
 
     def send(
         self,
@@ -86,7 +91,7 @@ class Client:
         *,
         forget: tuple[int, ...] = (),
         session: tuple[int, int] | None = None,
-        follower: Seat | None = None,
+        follower: ReplicaIncarnation | None = None,
         wait_ms: int = 500,
         bytes_max: int = 1 << 20,
         version: int = 15,
@@ -95,7 +100,7 @@ class Client:
         min_bytes: int = 1,
         rack: str = "",
     ) -> list[FetchResponse]:
-        """What was answered; empty while the fetch waits. `named`: {partition: fetch offset}."""
+        """Sends a fetch and returns the responses; the list is empty while the fetch waits. `named`: {partition: fetch offset}."""
         parts = [
             FetchRequest.FetchPartition(
                 partition=i,
@@ -108,12 +113,18 @@ class Client:
         ]
         session_id, epoch = session or (self.session_id, self.epoch)
         body = FetchRequest(
-            replica_state=FetchRequest.ReplicaState(follower.broker_id, follower.incarnation) if follower else None,
-            max_wait_ms=wait_ms, min_bytes=min_bytes, max_bytes=bytes_max, session_id=session_id, session_epoch=epoch,
+            replica_state=FetchRequest.ReplicaState(follower.broker_id, follower.broker_epoch) if follower else None,
+            max_wait_ms=wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=bytes_max,
+            session_id=session_id,
+            session_epoch=epoch,
             topics=[FetchRequest.FetchTopic(topic="m", topic_id=topic, partitions=parts)] if parts else [],
             rack_id=rack,
-            forgotten_topics_data=[FetchRequest.ForgottenTopic(topic="m", topic_id=M, partitions=list(forget))] if forget else [],
-        )  # fmt: skip
+            forgotten_topics_data=[FetchRequest.ForgottenTopic(topic="m", topic_id=M, partitions=list(forget))]
+            if forget
+            else [],
+        )
         answers: list[FetchResponse] = []
 
         def reply(answer: FetchResponse) -> None:
@@ -121,18 +132,17 @@ class Client:
             if session is None and not answer.error_code:
                 self.session_id, self.epoch = answer.session_id, (self.epoch + 1 if answer.session_id else 0)
 
-        header = SimpleNamespace(api_version=version)
-        self.api.handle(SimpleNamespace(body=body, header=header, abandoned=False, reply=reply))  # type: ignore[arg-type]
+        self.api.handle(FakeRequest(body, version, reply))  # type: ignore[arg-type]
         return answers
 
     def asks(self, named: dict[int, int], **more: Any) -> FetchResponse:
-        """Answered at once."""
+        """Sends a fetch that is answered at once."""
         answers = self.send(named, wait_ms=0, **more)
         assert len(answers) == 1
         return answers[0]
 
 
-def told(answer: FetchResponse) -> dict[int, tuple[int, int]]:
+def reported(answer: FetchResponse) -> dict[int, tuple[int, int]]:
     """{partition: (error, bytes of records)}."""
     return {
         p.partition_index: (p.error_code, sum(r.length for r in _regions(p.records)))
@@ -149,32 +159,32 @@ def high(answer: FetchResponse) -> dict[int, int]:
     return {p.partition_index: p.high_watermark for t in answer.responses for p in t.partitions}
 
 
-def test_a_full_fetch_begins_a_session_and_the_next_names_and_hears_nothing_old() -> None:
+def test_a_full_fetch_creates_a_session_and_the_next_fetch_has_changes_only() -> None:
     client = Client()
     first = client.asks({0: 0, 1: 0, 2: 0})
-    assert first.session_id and sorted(told(first)) == [0, 1, 2]
+    assert first.session_id and sorted(reported(first)) == [0, 1, 2]
     waiting = client.send({})
     assert not waiting, "nothing is new"
     client.append(1)
-    assert len(waiting) == 1 and list(told(waiting[0])) == [1] and waiting[0].session_id == first.session_id
+    assert len(waiting) == 1 and list(reported(waiting[0])) == [1] and waiting[0].session_id == first.session_id
     waiting = client.send({1: 1})
     assert not waiting
     client.passes(501)
     assert len(waiting) == 1 and not waiting[0].responses and not waiting[0].error_code
     client.append(2)
-    assert list(told(client.asks({}))) == [2], "what came between two fetches"
+    assert list(reported(client.asks({}))) == [2], "what came between two fetches"
 
 
-def test_what_was_not_taken_is_given_again_and_the_others_have_their_turn() -> None:
+def test_partitions_omitted_by_the_size_limit_are_returned_first_in_the_next_response() -> None:
     client = Client()
     client.asks({0: 0, 1: 0, 2: 0})
     for index in range(3):
         client.append(index, size=1000)
-    seen = [next(i for i, (_, size) in told(client.asks({}, bytes_max=100)).items() if size) for _ in range(6)]
+    seen = [next(i for i, (_, size) in reported(client.asks({}, bytes_max=100)).items() if size) for _ in range(6)]
     assert seen == [0, 1, 2, 0, 1, 2]
 
 
-def test_records_enough_are_counted_over_the_whole_session() -> None:
+def test_min_bytes_counts_all_partitions_of_the_session() -> None:
     client = Client()
     client.asks({0: 0, 1: 0, 2: 0})
     waiting = client.send({}, min_bytes=600)
@@ -182,7 +192,7 @@ def test_records_enough_are_counted_over_the_whole_session() -> None:
     client.append(1, size=150)
     assert not waiting
     client.append(2, size=150)
-    assert sorted(told(waiting[0])) == [0, 1, 2]
+    assert sorted(reported(waiting[0])) == [0, 1, 2]
 
 
 def test_each_error_of_a_session() -> None:
@@ -202,14 +212,14 @@ def test_each_error_of_a_session() -> None:
         assert not client.asks({}, session=(9, 9)).responses, error
 
 
-def test_a_full_fetch_ends_the_session_it_names_and_only_epoch_0_begins_another() -> None:
+def test_a_full_fetch_closes_its_session_and_only_epoch_0_creates_another() -> None:
     client = Client()
     old = client.asks({0: 0}).session_id
     new = client.asks({0: 0}, session=(old, 0)).session_id
     assert new not in (0, old)
     assert client.asks({}, session=(old, 1)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     last = client.asks({0: 0}, session=(new, -1))
-    assert last.session_id == 0 and list(told(last)) == [0] and len(client.sessions) == 0
+    assert last.session_id == 0 and list(reported(last)) == [0] and len(client.sessions) == 0
 
 
 def test_without_a_slot_and_before_version_7_there_is_no_session() -> None:
@@ -218,20 +228,20 @@ def test_without_a_slot_and_before_version_7_there_is_no_session() -> None:
     assert client.asks({0: 0}, session=(0, -1), version=6).session_id == 0 and len(client.sessions) == 0
 
 
-def test_what_is_forgotten_is_told_no_more_and_a_session_of_nothing_ends() -> None:
+def test_a_forgotten_partition_is_not_returned_and_an_empty_session_is_closed() -> None:
     client = Client()
     client.asks({0: 0, 1: 0})
     waiting = client.send({}, forget=(0,))
     client.append(0)
     assert not waiting
     client.append(1)
-    assert list(told(waiting[0])) == [1]
+    assert list(reported(waiting[0])) == [1]
     ended = client.asks({}, forget=(1,))
     assert ended.session_id == 0 and not ended.responses and len(client.sessions) == 0
-    assert not client.house.partitions.waiters._watchers, "watches of what is gone"
+    assert not client.harness.partitions.purgatory._watchers, "watches of what is gone"
 
 
-def test_a_fetch_that_was_overtaken_is_told_so() -> None:
+def test_a_fetch_with_an_old_session_epoch_gets_an_error() -> None:
     client = Client()
     session_id = client.asks({0: 0}).session_id
     waiting = client.send({}, session=(session_id, 1))
@@ -240,51 +250,51 @@ def test_a_fetch_that_was_overtaken_is_told_so() -> None:
     assert waiting[0].error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-def test_an_error_is_told_until_it_has_passed() -> None:
+def test_a_partition_error_is_returned_until_it_is_resolved() -> None:
     client = Client(2)
     later = UUID(int=9)
     first = client.send({0: 0}, topic=later)
-    assert told(first[0]) == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)} and first[0].session_id
-    assert told(client.send({})[0]) == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)}
-    led = PartitionState((1,), (Seat(1, 11),), 1, 11)
+    assert reported(first[0]) == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)} and first[0].session_id
+    assert reported(client.send({})[0]) == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)}
+    led = PartitionState((1,), (ReplicaIncarnation(1, 11),), 1, 11)
     client.applied(TopicCreated(later, "later", 1, {}, 1), PartitionChanged(later, 0, led), TopicReady(later))
-    assert told(client.asks({})) == {0: (ErrorCode.NONE, 0)}
-    assert not client.send({}), "told once"
-    elsewhere = PartitionState((1,), (Seat(1, 11),), 2, 12, 1, 1)
+    assert reported(client.asks({})) == {0: (ErrorCode.NONE, 0)}
+    assert not client.send({}), "reported one time"
+    elsewhere = PartitionState((1,), (ReplicaIncarnation(1, 11),), 2, 12, 1, 1)
     client.applied(PartitionChanged(later, 0, elsewhere))
-    assert told(client.asks({})) == {0: (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)}
+    assert reported(client.asks({})) == {0: (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)}
 
 
-def test_a_deleted_topic_ends_the_wait() -> None:
+def test_the_deletion_of_a_topic_completes_a_waiting_fetch() -> None:
     client = Client(1)
     client.asks({0: 0})
     waiting = client.send({})
     client.applied(TopicDeleted(M, "m", 2))
-    assert waiting and told(waiting[0])[0][0] != ErrorCode.NONE
-    assert told(client.asks({})) == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)}
+    assert waiting and reported(waiting[0])[0][0] != ErrorCode.NONE
+    assert reported(client.asks({})) == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)}
 
 
-def test_an_offset_out_of_range_is_told_again_until_another_is_named() -> None:
+def test_offset_out_of_range_is_returned_until_the_fetch_offset_changes() -> None:
     client = Client(1)
-    assert told(client.asks({0: 5}))[0][0] == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert told(client.send({})[0])[0][0] == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert reported(client.asks({0: 5}))[0][0] == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert reported(client.send({})[0])[0][0] == ErrorCode.OFFSET_OUT_OF_RANGE
     client.append(0)
-    assert told(client.asks({0: 0}))[0] == (ErrorCode.NONE, client.replica(0).log.size_bytes)
+    assert reported(client.asks({0: 0}))[0] == (ErrorCode.NONE, client.replica(0).log.size_bytes)
 
 
-def test_a_new_log_start_is_told() -> None:
+def test_a_changed_log_start_offset_is_returned() -> None:
     client = Client(2)
     client.asks({0: 0, 1: 0})
     client.append(0, 3)
-    assert list(told(client.asks({0: 3}))) == [0], "its watermark"
+    assert list(reported(client.asks({0: 3}))) == [0], "its watermark"
     client.replica(0).log.raise_start(2)
-    client.house.partitions.run(client.replica(0), LogStartRaised(2), client.house.now)
+    client.harness.partitions.run(client.replica(0), LogStartRaised(2), client.harness.now)
     answer = client.asks({})
     assert [p.log_start_offset for t in answer.responses for p in t.partitions] == [2]
 
 
 # -- followers -----------------------------------------------------------------------------------------------------------
-def test_a_high_watermark_that_moved_reaches_a_follower_with_the_next_answer() -> None:
+def test_a_raised_high_watermark_is_in_the_next_response_to_a_follower() -> None:
     client = Client(3, followed=True)
     client.asks({0: 0, 1: 0, 2: 0}, follower=FOLLOWER)
     waiting = client.send({}, follower=FOLLOWER)
@@ -294,14 +304,16 @@ def test_a_high_watermark_that_moved_reaches_a_follower_with_the_next_answer() -
     assert client.replica(1).core.high_watermark == 1 and not waiting, "a watermark alone ends no wait"
     client.passes(501)
     assert high(waiting[0]) == {1: 1}
-    assert not client.asks({}, follower=FOLLOWER).responses, "told once"
+    assert not client.asks({}, follower=FOLLOWER).responses, "reported one time"
 
 
-def test_a_watermark_that_another_follower_raises_later_is_told_too() -> None:
+def test_a_high_watermark_raised_by_another_follower_is_returned_too() -> None:
     client = Client(1, followed=True)
-    third = Seat(3, 14)
+    third = ReplicaIncarnation(3, 14)
     client.applied(BrokerUp(3, 14, "w", "h", 3))
-    client.applied(PartitionChanged(M, 0, PartitionState((1, 2, 3), (Seat(1, 11), FOLLOWER, third), 1, 11, 1, 1)))
+    client.applied(
+        PartitionChanged(M, 0, PartitionState((1, 2, 3), (ReplicaIncarnation(1, 11), FOLLOWER, third), 1, 11, 1, 1))
+    )
     client.append(0)
     client.asks({0: 0}, follower=FOLLOWER)
     assert high(client.asks({0: 1}, follower=FOLLOWER)) == {0: 0}
@@ -312,83 +324,88 @@ def test_a_watermark_that_another_follower_raises_later_is_told_too() -> None:
     assert high(waiting[0]) == {0: 1}
 
 
-def test_who_is_not_named_says_the_same_again_and_stays_in_the_isr() -> None:
+def test_a_follower_with_unchanged_fetch_positions_stays_in_the_isr() -> None:
     client = Client(2, followed=True)
     client.asks({0: 0, 1: 0}, follower=FOLLOWER)
     for _ in range(4):
         client.passes(LAG_MS // 2)
         client.asks({}, follower=FOLLOWER)
-    assert not client.house.partitions.wishes.isrs
+    assert not client.harness.partitions.controller_proposals.isrs
     client.asks({}, forget=(1,), follower=FOLLOWER)
     for _ in range(3):
         client.passes(LAG_MS // 2)
         client.asks({}, follower=FOLLOWER)
-    assert list(client.house.partitions.wishes.isrs) == [TopicPartition(M, 1)], "forgotten is not heard of"
+    assert list(client.harness.partitions.controller_proposals.isrs) == [TopicPartition(M, 1)], (
+        "forgotten is not heard of"
+    )
     client.passes(LAG_MS + 1)
-    assert sorted(tp.partition for tp in client.house.partitions.wishes.isrs) == [0, 1], "nobody asked"
+    assert sorted(tp.partition for tp in client.harness.partitions.controller_proposals.isrs) == [0, 1], "nobody asked"
 
 
-def test_a_follower_that_stays_behind_is_put_out_though_its_session_lives() -> None:
+def test_a_lagging_follower_leaves_the_isr_although_its_session_exists() -> None:
     client = Client(2, followed=True)
     client.asks({0: 0, 1: 0}, follower=FOLLOWER)
     client.append(0)
     for _ in range(3):
         client.passes(LAG_MS // 2)
-        assert told(client.asks({}, follower=FOLLOWER))[0][1] > 0, "the record, again"
-    assert [tp.partition for tp in client.house.partitions.wishes.isrs] == [0]
+        assert reported(client.asks({}, follower=FOLLOWER))[0][1] > 0, "the record, again"
+    assert [tp.partition for tp in client.harness.partitions.controller_proposals.isrs] == [0]
     assert client.replica(0).core.high_watermark == 0
 
 
-def test_a_new_leader_epoch_is_asked_for_anew() -> None:
-    """As after a reset: what the copy had fetched under the old epoch counts for nothing."""
+def test_a_new_leader_epoch_needs_a_new_fetch_position() -> None:
+    """As after a reset: offsets that the follower fetched under the old epoch are not valid any more."""
     client = Client(1, followed=True)
     client.append(0)
     client.asks({0: 1}, follower=FOLLOWER, leader_epoch=0)
     assert client.replica(0).core.followers[2].log_end == 1
     waiting = client.send({}, follower=FOLLOWER)
-    seats = (Seat(1, 11), FOLLOWER)
-    client.applied(PartitionChanged(M, 0, PartitionState((1, 2), seats, 1, 11, 1, 1)))
-    assert told(waiting[0])[0][0] == ErrorCode.FENCED_LEADER_EPOCH
-    assert told(client.asks({}, follower=FOLLOWER))[0][0] == ErrorCode.FENCED_LEADER_EPOCH
+    isr_members = (ReplicaIncarnation(1, 11), FOLLOWER)
+    client.applied(PartitionChanged(M, 0, PartitionState((1, 2), isr_members, 1, 11, 1, 1)))
+    assert reported(waiting[0])[0][0] == ErrorCode.FENCED_LEADER_EPOCH
+    assert reported(client.asks({}, follower=FOLLOWER))[0][0] == ErrorCode.FENCED_LEADER_EPOCH
     assert client.replica(0).core.followers[2].log_end == -1, "believed under another epoch"
-    assert told(client.asks({0: 0}, follower=FOLLOWER, leader_epoch=1))[0][1] > 0
+    assert reported(client.asks({0: 0}, follower=FOLLOWER, leader_epoch=1))[0][1] > 0
     assert client.replica(0).core.followers[2].log_end == 0
 
 
-def test_a_session_that_knows_an_earlier_copy_leaves_the_present_one_alone() -> None:
-    """Deleted and made anew under the same id (moved away and back): the new copy's proposal is not the old one's to withdraw."""
+def test_a_session_of_a_deleted_replica_does_not_affect_the_new_replica() -> None:
+    """The partition is deleted and created again under the same id (moved away and back). The old session must not
+    withdraw the ISR proposal of the new replica."""
     client = Client(1, followed=True)
     tp = TopicPartition(M, 0)
     client.asks({0: 0}, follower=FOLLOWER)
     elsewhere = PartitionState((2,), (FOLLOWER,), 2, 12, 1, 1)
-    both = PartitionState((1, 2), (Seat(1, 11),), 1, 11, 2, 2)
+    both = PartitionState((1, 2), (ReplicaIncarnation(1, 11),), 1, 11, 2, 2)
     old = client.replica(0)
     client.applied(PartitionChanged(M, 0, elsewhere))
     client.applied(PartitionChanged(M, 0, both))
     assert client.replica(0) is not old
     other = client.asks({0: 0}, session=(0, -1), follower=FOLLOWER)
-    assert not other.error_code and tp in client.house.partitions.wishes.isrs, "it is complete, and may enter"
+    assert not other.error_code and tp in client.harness.partitions.controller_proposals.isrs, (
+        "it is complete, and may enter"
+    )
     client.asks({}, forget=(0,), follower=FOLLOWER)
-    assert tp in client.house.partitions.wishes.isrs
+    assert tp in client.harness.partitions.controller_proposals.isrs
 
 
-def test_only_the_present_incarnation_has_a_session() -> None:
+def test_only_the_current_broker_epoch_has_a_session() -> None:
     client = Client(1, followed=True)
     client.asks({0: 0}, follower=FOLLOWER)
     client.applied(BrokerUp(2, 13, "v", "h", 2))
     assert client.asks({}, follower=FOLLOWER).error_code == ErrorCode.STALE_BROKER_EPOCH
-    assert client.asks({}, follower=Seat(2, 13)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert client.asks({}, follower=ReplicaIncarnation(2, 13)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 # -- the cache -----------------------------------------------------------------------------------------------------------
 class Cache:
     def __init__(self, slots: int, draws: Iterable[int] = range(100)) -> None:
         drawn = iter(draws)
-        self.sessions = Sessions(Waiters(), lambda: next(drawn), slots=slots)
+        self.sessions = Sessions(Purgatory(), lambda: next(drawn), slots=slots)
 
-    def begin(self, size: int, now_ms: int, follower: Seat | None = None) -> int:
+    def begin(self, size: int, now_ms: int, follower: ReplicaIncarnation | None = None) -> int:
         wanted = FetchRequest.FetchPartition(partition=0)
-        asks = {("t", i): Ask("t", M, wanted, None, ErrorCode.NONE) for i in range(size)}
+        asks = {("t", i): PartitionRequest("t", M, wanted, None, ErrorCode.NONE) for i in range(size)}
         session = self.sessions.begin(asks, follower, False, now_ms, None)  # type: ignore[arg-type]
         return session.session_id if session is not None else 0
 
@@ -396,20 +413,20 @@ class Cache:
         return session_id in self.sessions._by_id
 
 
-def test_ids_are_never_0_and_never_twice() -> None:
+def test_session_ids_are_unique_and_never_0() -> None:
     cache = Cache(3, [0, 0, 1, 2**31 - 1, 2])
     assert [cache.begin(1, 0) for _ in range(3)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(("age_ms", "gone"), [(EVICTION_MS, False), (EVICTION_MS + 1, True)])
-def test_what_nobody_uses_goes_after_two_minutes(age_ms: int, gone: bool) -> None:
+def test_an_unused_session_is_evicted_after_two_minutes(age_ms: int, gone: bool) -> None:
     cache = Cache(1)
     old = cache.begin(5, 0)
     new = cache.begin(1, age_ms)
     assert (new != 0, cache.lives(old)) == (gone, not gone)
 
 
-def test_of_those_in_use_the_smallest_makes_room_for_a_larger_once_it_is_two_minutes_old() -> None:
+def test_a_larger_session_evicts_the_smallest_session_after_two_minutes() -> None:
     cache = Cache(2)
     small, large = cache.begin(2, 0), cache.begin(9, 0)
     for session in list(cache.sessions._by_id.values()):
@@ -419,7 +436,7 @@ def test_of_those_in_use_the_smallest_makes_room_for_a_larger_once_it_is_two_min
     assert cache.begin(3, EVICTION_MS + 1) and not cache.lives(small) and cache.lives(large)
 
 
-def test_a_follower_takes_a_consumers_place_at_once_and_no_consumer_takes_a_followers() -> None:
+def test_a_followers_session_evicts_a_consumers_session_and_never_the_reverse() -> None:
     cache = Cache(1)
     consumer = cache.begin(9, 0)
     follower = cache.begin(1, 1, FOLLOWER)
@@ -427,17 +444,18 @@ def test_a_follower_takes_a_consumers_place_at_once_and_no_consumer_takes_a_foll
     for session in list(cache.sessions._by_id.values()):
         cache.sessions.used(session, EVICTION_MS)
     assert cache.begin(9, EVICTION_MS + 2) == 0 and cache.lives(follower)
-    assert cache.begin(2, EVICTION_MS + 2, Seat(3, 13)) == 3 and not cache.lives(follower)
+    assert cache.begin(2, EVICTION_MS + 2, ReplicaIncarnation(3, 13)) == 3 and not cache.lives(follower)
 
 
-def test_a_follower_that_the_leader_has_not_read_of_yet_has_to_come_again_and_then_counts() -> None:
-    """It is not heard before, and in its session it would not say it twice: the move of a silent partition stood still for ever."""
+def test_a_follower_counts_only_after_the_leader_has_read_its_registration() -> None:
+    """The leader ignores the fetch until then, and the session would not repeat the position. The move of a partition
+    without writes was blocked for ever."""
     client = Client(1)
     client.append(0)
-    assert told(client.asks({0: 1}, follower=FOLLOWER)) == {0: (ErrorCode.UNKNOWN_LEADER_EPOCH, 0)}
-    state = PartitionState((1, 2), (Seat(1, 11),), 1, 11, partition_epoch=1, adding=(2,))
+    assert reported(client.asks({0: 1}, follower=FOLLOWER)) == {0: (ErrorCode.UNKNOWN_LEADER_EPOCH, 0)}
+    state = PartitionState((1, 2), (ReplicaIncarnation(1, 11),), 1, 11, partition_epoch=1, adding=(2,))
     client.applied(PartitionChanged(M, 0, state))
     tp = TopicPartition(M, 0)
-    assert tp not in client.house.partitions.wishes.isrs
-    assert told(client.asks({0: 1}, follower=FOLLOWER)) == {0: (0, 0)}
-    assert client.house.partitions.wishes.isrs[tp].isr == (Seat(1, 11), FOLLOWER)
+    assert tp not in client.harness.partitions.controller_proposals.isrs
+    assert reported(client.asks({0: 1}, follower=FOLLOWER)) == {0: (0, 0)}
+    assert client.harness.partitions.controller_proposals.isrs[tp].isr == (ReplicaIncarnation(1, 11), FOLLOWER)

@@ -1,4 +1,4 @@
-"""Changes on their way to the controller: every topic is answered once and in order, and no piece is more than its carriers hold."""
+"""Requests that are forwarded to the controller. Each topic is answered one time and in order. No part exceeds the size limits."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from brokerd.apis import forwarding
 from brokerd.apis.forwarding import Forwarding
 from brokerd.cluster.configs import TOPIC_CONFIGS, topic_config_problem
 from brokerd.cluster.metadata import ENTRY_BYTES_MAX, Entry, RequestAnswered, TopicCreated
+from brokerd.cluster.requests import CreateTopics, NewTopic
 from brokerd.wire.errors import ErrorCode
+from tests.unit.stored_requests import recorder
 
 
 class Asked:
-    """The controller's end: keeps what was asked, answers when told to."""
+    """The controller's side: records the requests, answers when the test calls `answer`."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, Any], int, Any]] = []
         self.results: list[Any] = []
-        self.forward = Forwarding(lambda *question: self.asked.append(question))
+        self.forward = Forwarding(recorder(self.asked))
 
-    def send(self, topics: list[dict[str, Any]], **more: Any) -> None:
-        self.forward("User:ann", "create_topics", topics, False, 5_000, self.results.append, **more)
+    def send(self, topics: list[NewTopic], **more: Any) -> None:
+        self.forward(CreateTopics(principal="User:ann", items=tuple(topics)), 5_000, self.results.append, **more)
 
     def answer(self, number: int, error: int = 0) -> None:
         _, payload, _, done = self.asked[number]
@@ -33,25 +35,28 @@ class Asked:
         done(RequestAnswered(str(number), 0, None, {"results": results}))
 
 
-def topics(count: int, size: int = 0) -> list[dict[str, Any]]:
-    return [{"name": f"t{i}", "configs": {"x": "v" * size}} for i in range(count)]
+def topics(count: int, size: int = 0) -> list[NewTopic]:
+    return [NewTopic(f"t{i}", 1, 1, configs={"x": "v" * size}) for i in range(count)]
 
 
-def test_few_topics_go_in_one_piece() -> None:
+HUGE = NewTopic("huge", 1, 1, configs={"x": "v" * forwarding.ITEM_BYTES_MAX})
+
+
+def test_a_request_with_few_topics_is_forwarded_in_one_part() -> None:
     asked = Asked()
     asked.send(topics(20))
     asked.answer(0)
-    assert [r["name"] for r in asked.results[0]] == [f"t{i}" for i in range(20)]
+    assert [r.name for r in asked.results[0]] == [f"t{i}" for i in range(20)]
 
 
-def test_every_piece_says_on_whose_behalf_it_is_asked() -> None:
+def test_each_forwarded_part_has_the_principal() -> None:
     asked = Asked()
     asked.send(topics(200, 300))
     assert len(asked.asked) > 1
     assert {payload["principal"] for _, payload, _, _ in asked.asked} == {"User:ann"}
 
 
-def test_many_topics_go_in_pieces_and_come_back_in_order() -> None:
+def test_a_request_with_many_topics_is_forwarded_in_parts_with_ordered_results() -> None:
     asked = Asked()
     asked.send(topics(500, 300))
     assert len(asked.asked) > 5
@@ -60,75 +65,94 @@ def test_many_topics_go_in_pieces_and_come_back_in_order() -> None:
     order = list(range(len(asked.asked)))
     random.Random(3).shuffle(order)
     for number in order:
-        assert not asked.results, "told before everything was answered"
+        assert not asked.results, "reported before everything was answered"
         asked.answer(number)
-    assert [r["name"] for r in asked.results[0]] == [f"t{i}" for i in range(500)]
+    assert [r.name for r in asked.results[0]] == [f"t{i}" for i in range(500)]
     assert len(asked.results) == 1
 
 
-def test_a_piece_without_an_answer_is_a_time_out_for_its_topics_alone() -> None:
+def test_a_part_without_a_response_is_a_time_out_for_its_topics_only() -> None:
     asked = Asked()
     asked.send(topics(100, 300))
     for number in range(1, len(asked.asked)):
         asked.answer(number)
     asked.asked[0][3](None)
     first = len(asked.asked[0][1]["topics"])
-    errors = [r["error"] for r in asked.results[0]]
+    errors = [r.error for r in asked.results[0]]
     assert errors == [ErrorCode.REQUEST_TIMED_OUT] * first + [0] * (100 - first)
 
 
-def test_one_topic_too_large_to_carry_is_refused_and_the_others_go() -> None:
+def test_a_topic_above_the_size_limit_is_rejected_and_the_others_are_forwarded() -> None:
     asked = Asked()
-    asked.send([*topics(1), {"name": "huge", "x": "v" * forwarding.TOPIC_BYTES_MAX}, *topics(1)])
+    asked.send([*topics(1), HUGE, *topics(1)])
     asked.answer(0)
-    assert [r["error"] for r in asked.results[0]] == [0, ErrorCode.POLICY_VIOLATION, 0]
-    asked.send([{"name": "huge", "x": "v" * forwarding.TOPIC_BYTES_MAX}])
-    assert asked.results[1][0]["error"] == ErrorCode.POLICY_VIOLATION
+    assert [r.error for r in asked.results[0]] == [0, ErrorCode.POLICY_VIOLATION, 0]
+    asked.send([HUGE])
+    assert asked.results[1][0].error == ErrorCode.POLICY_VIOLATION
 
 
 @pytest.mark.parametrize(
     ("count", "partitions"),
-    [(forwarding.TOPICS_PER_REQUEST_MAX + 1, 0), (3, forwarding.PARTITIONS_PER_REQUEST_MAX + 1)],
+    [(forwarding.ITEMS_PER_REQUEST_MAX + 1, 0), (3, forwarding.PARTITIONS_PER_REQUEST_MAX + 1)],
 )
-def test_more_than_a_request_may_ask_for_is_refused_with_a_sentence(count: int, partitions: int) -> None:
+def test_too_many_items_in_one_request_are_rejected_with_a_message(count: int, partitions: int) -> None:
     asked = Asked()
     asked.send(topics(count), partitions=partitions)
     assert not asked.asked
-    assert {r["error"] for r in asked.results[0]} == {ErrorCode.POLICY_VIOLATION}
-    assert "at most" in asked.results[0][0]["message"]
+    assert {r.error for r in asked.results[0]} == {ErrorCode.POLICY_VIOLATION}
+    assert "the limit is" in asked.results[0][0].message
     assert len(asked.results[0]) == count
 
 
-def test_nothing_asked_is_answered() -> None:
+def test_an_empty_request_is_answered() -> None:
     asked = Asked()
     asked.send([])
     assert asked.results == [[]]
 
 
-def test_a_long_sentence_is_cut() -> None:
+def test_a_long_message_is_truncated() -> None:
     asked = Asked()
     asked.send(topics(1))
     asked.asked[0][3](
         RequestAnswered("0", 0, None, {"results": [{"name": "t0", "error": 40, "message": "m" * 40_000}]})
     )
-    assert len(asked.results[0][0]["message"]) < 1_100
+    assert len(asked.results[0][0].message) < 1_100
 
 
-def test_the_answer_to_any_piece_fits_an_entry_of_the_metadata_log() -> None:
-    """Names that do not compress, each refused with the longest sentence."""
+@pytest.mark.parametrize(
+    "result", [{"results": 5}, {"results": [5]}, {"results": [{"error": "x"}]}, {"results": [{"name": 1}]}]
+)
+def test_a_response_that_cannot_be_read_fails_each_item(result: dict[str, Any]) -> None:
+    asked = Asked()
+    asked.send(topics(2))
+    asked.asked[0][3](RequestAnswered("0", 0, None, result))
+    assert [(r.name, r.error) for r in asked.results[0]] == [("t0", -1), ("t1", -1)]
+
+
+def test_results_are_assigned_by_name_if_some_are_missing() -> None:
+    asked = Asked()
+    asked.send(topics(2))
+    results = [{"name": "t1", "error": 40, "message": None, "later": 1}]
+    asked.asked[0][3](RequestAnswered("0", 0, None, {"results": results}))
+    assert [(r.name, r.error) for r in asked.results[0]] == [("t0", -1), ("t1", 40)]
+
+
+def test_the_result_of_each_part_fits_a_metadata_log_entry() -> None:
+    """Names that do not compress, each rejected with the longest message."""
     rng = random.Random(1)
     asked = Asked()
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-    asked.send([{"name": "".join(rng.choices(letters, k=200))} for _ in range(500)])
+    asked.send([NewTopic("".join(rng.choices(letters, k=200)), 1, 1) for _ in range(500)])
     for _, payload, _, _ in asked.asked:
         results = [
-            {"name": t["name"], "error": 42, "message": f"Topic '{t['name']}' " + "and so on " * 50} for t in payload["topics"]
-        ]  # fmt: skip
+            {"name": t["name"], "error": 42, "message": f"Topic '{t['name']}' " + "and so on " * 50}
+            for t in payload["topics"]
+        ]
         entry = Entry(1, 1, "b", "p", (RequestAnswered("0", 0, None, {"results": results}),))
         assert len(entry.encode()) < ENTRY_BYTES_MAX
 
 
-def test_a_topic_with_the_longest_settings_fits_an_entry() -> None:
+def test_a_topic_with_the_longest_configs_fits_a_metadata_log_entry() -> None:
     rng = random.Random(2)
     settings = {}
     for name, definition in TOPIC_CONFIGS.items():
@@ -146,6 +170,6 @@ def test_a_topic_with_the_longest_settings_fits_an_entry() -> None:
 
 
 @pytest.mark.parametrize("value", ["1_000", "\u0661\u0662", "0" * 41, "9" * 9_000])
-def test_numbers_that_only_python_reads_are_no_numbers(value: str) -> None:
+def test_numbers_that_only_python_accepts_are_rejected(value: str) -> None:
     assert topic_config_problem("retention.ms", value) is not None
     assert topic_config_problem("retention.ms", " 1000 ") is None, "Kafka trims"

@@ -1,4 +1,4 @@
-"""Metadata and DescribeCluster: who is named, above all by a broker that nobody has heard of yet."""
+"""Metadata and DescribeCluster: the listed brokers, also in responses of a broker that is not in the metadata log yet."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from brokerd.apis.metadata import MetadataApi
+from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import BrokerState, Endpoint
+from brokerd.wire import framing
+from brokerd.wire.apis import ApiKey
 from brokerd.wire.messages import DescribeClusterRequest, MetadataRequest
 
 OWN = (Endpoint("CLIENTS", "here", 9093), Endpoint("BROKERS", "inside", 9094))
@@ -19,13 +22,13 @@ class Config(dict[str, Any]):
     broker_id = 2
 
 
-def seated(broker_id: int, *, alive: bool = True) -> BrokerState:
+def broker_state(broker_id: int, *, alive: bool = True) -> BrokerState:
     return BrokerState(broker_id, 10 + broker_id, "u", "there", 9092, alive=alive)
 
 
-def told(image: Image, listener: str, *, cluster: bool) -> Any:
+def reported(image: Image, listener: str, *, cluster: bool) -> Any:
     answers: list[Any] = []
-    api = MetadataApi(SimpleNamespace(), Config({"broker.rack": "r1"}), OWN, lambda: image, lambda *_: None)  # type: ignore[arg-type]
+    api = MetadataApi(SimpleNamespace(), Config({"broker.rack": "r1"}), OWN, lambda: image, lambda *_: None, ALLOW_ALL)  # type: ignore[arg-type]
     version = 1 if cluster else 9
     body = DescribeClusterRequest(endpoint_type=1) if cluster else MetadataRequest(topics=[])
     request: Any = SimpleNamespace(
@@ -36,21 +39,50 @@ def told(image: Image, listener: str, *, cluster: bool) -> Any:
 
 
 @pytest.mark.parametrize("cluster", [True, False])
-@pytest.mark.parametrize("others", [[], [seated(1), seated(3)], [seated(1), seated(2, alive=False), seated(3)]])
-def test_whoever_answers_is_named_among_the_brokers_and_as_the_controller(
+@pytest.mark.parametrize(
+    "others", [[], [broker_state(1), broker_state(3)], [broker_state(1), broker_state(2, alive=False), broker_state(3)]]
+)
+def test_the_responding_broker_is_in_the_broker_list_and_is_the_controller(
     cluster: bool, others: list[BrokerState]
 ) -> None:
-    """Its door is open before it has a seat. A controller that is not among the brokers keeps librdkafka waiting for five minutes."""
+    """A broker's listener is open before the broker is registered. librdkafka waits five minutes if the controller is
+    not among the listed brokers."""
     image = Image(cluster_id="c", brokers={b.broker_id: b for b in others})
     for listener, address in (("CLIENTS", ("here", 9093)), ("BROKERS", ("inside", 9094))):
-        answer = told(image, listener, cluster=cluster)
+        answer = reported(image, listener, cluster=cluster)
         named = {b.broker_id if cluster else b.node_id: (b.host, b.port, b.rack) for b in answer.brokers}
         assert named.pop(answer.controller_id) == (*address, "r1")
         assert named == {b.broker_id: ("there", 9092, None) for b in others if b.alive}
 
 
 @pytest.mark.parametrize("cluster", [True, False])
-def test_once_it_has_a_seat_it_is_named_once_as_the_log_knows_it(cluster: bool) -> None:
-    image = Image(cluster_id="c", brokers={2: seated(2), 1: seated(1)})
-    answer = told(image, "CLIENTS", cluster=cluster)
+def test_a_registered_broker_is_listed_once_as_in_the_metadata_log(cluster: bool) -> None:
+    image = Image(cluster_id="c", brokers={2: broker_state(2), 1: broker_state(1)})
+    answer = reported(image, "CLIENTS", cluster=cluster)
     assert [(b.broker_id if cluster else b.node_id, b.host) for b in answer.brokers] == [(1, "there"), (2, "there")]
+
+
+def described(image: Image, version: int, include: bool) -> dict[int, bool]:
+    """Whether each broker of the response of this version is fenced, as a client decodes it."""
+    answers: list[Any] = []
+    api = MetadataApi(SimpleNamespace(), Config({"broker.rack": "r1"}), OWN, lambda: image, lambda *_: None, ALLOW_ALL)  # type: ignore[arg-type]
+    sent = DescribeClusterRequest(endpoint_type=1, include_fenced_brokers=include and version >= 2)
+    frame = framing.encode_request(ApiKey.DESCRIBE_CLUSTER, version, 1, None, sent)
+    _, body = framing.decode_request(memoryview(frame)[4:])
+    request: Any = SimpleNamespace(
+        body=body, listener="CLIENTS", header=SimpleNamespace(api_version=version), reply=answers.append
+    )
+    api.describe_cluster(request)
+    parts = framing.encode_response(ApiKey.DESCRIBE_CLUSTER, version, 1, answers[0])
+    _, found = framing.decode_response(ApiKey.DESCRIBE_CLUSTER, version, memoryview(b"".join(map(bytes, parts)))[4:])  # type: ignore[arg-type]
+    return {b.broker_id: b.is_fenced for b in found.brokers}
+
+
+def test_brokers_that_are_down_are_listed_as_fenced_where_they_are_requested() -> None:
+    """KIP-1073. The broker that answers is never fenced, also before its registration is in the log."""
+    image = Image(
+        cluster_id="c", brokers={1: broker_state(1), 2: broker_state(2, alive=False), 3: broker_state(3, alive=False)}
+    )
+    assert described(image, 2, include=True) == {1: False, 2: False, 3: True}
+    for version in (0, 1, 2):
+        assert described(image, version, include=False) == {1: False, 2: False}

@@ -1,4 +1,5 @@
-"""AlterPartitionReassignments and ListPartitionReassignments: shapes, and what is forwarded. What comes of it: tests/unit/controlplane/test_reassignments.py."""
+"""AlterPartitionReassignments and ListPartitionReassignments: shapes and forwarded requests. Their effect is tested
+in tests/unit/controlplane/services/test_reassignments.py."""
 
 from __future__ import annotations
 
@@ -7,9 +8,12 @@ from typing import Any
 from uuid import UUID
 
 from brokerd.apis.reassignments import ReassignmentsApi
+from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import PartitionChanged, RequestAnswered, TopicCreated, TopicReady
-from brokerd.cluster.model import PartitionState, Seat
+from brokerd.cluster.model import PartitionState, ReplicaIncarnation
+from brokerd.cluster.requests import AnyPayload
+from brokerd.cluster.typed_json import encode
 from brokerd.wire.messages import AlterPartitionReassignmentsRequest as Alter
 from brokerd.wire.messages import ListPartitionReassignmentsRequest as List
 
@@ -18,28 +22,38 @@ T = UUID(int=3)
 
 def image() -> Image:
     image = Image()
-    still = PartitionState((1, 2), (Seat(1, 11), Seat(2, 12)), 1, 11)
-    moving = PartitionState((3, 2, 1), (Seat(1, 11), Seat(2, 12)), 1, 11, 1, 1, adding=(3,), removing=(1,))
+    still = PartitionState((1, 2), (ReplicaIncarnation(1, 11), ReplicaIncarnation(2, 12)), 1, 11)
+    moving = PartitionState(
+        (3, 2, 1), (ReplicaIncarnation(1, 11), ReplicaIncarnation(2, 12)), 1, 11, 1, 1, adding=(3,), removing=(1,)
+    )
     for record in (
-        TopicCreated(T, "t", 1, {}, 2), PartitionChanged(T, 0, still), PartitionChanged(T, 1, moving), TopicReady(T),
-    ):  # fmt: skip
+        TopicCreated(T, "t", 1, {}, 2),
+        PartitionChanged(T, 0, still),
+        PartitionChanged(T, 1, moving),
+        TopicReady(T),
+    ):
         image.apply(record)
     return image
 
 
 class Asked:
-    """What the controller was asked, and its answer: no to partition 1."""
+    """The request to the controller, and its response: an error for partition 1."""
 
     def __init__(self) -> None:
         self.payloads: list[Any] = []
-        self.api = ReassignmentsApi(image, self.ask)
+        self.api = ReassignmentsApi(image, self.ask, ALLOW_ALL)
 
-    def ask(self, kind: str, payload: Any, timeout_ms: int, done: Any) -> None:
-        self.payloads.append((kind, payload["topics"], timeout_ms))
+    def ask(self, request: AnyPayload, timeout_ms: int, done: Any) -> None:
+        payload = encode(request)
+        self.payloads.append((request.KIND, payload["topics"], timeout_ms))
         results = [
-            {"name": t["name"], "error": 60 if t["partition"] == 1 else 0, "message": "busy" if t["partition"] == 1 else None}
+            {
+                "name": t["name"],
+                "error": 60 if t["partition"] == 1 else 0,
+                "message": "busy" if t["partition"] == 1 else None,
+            }
             for t in payload["topics"]
-        ]  # fmt: skip
+        ]
         done(RequestAnswered("r", 0, None, {"results": results}))
 
     def reply(self, handler: Any, body: Any) -> Any:
@@ -49,7 +63,7 @@ class Asked:
         return answer
 
 
-def test_each_partition_is_forwarded_and_answered_and_null_stays_null() -> None:
+def test_each_reassignment_is_forwarded_and_answered_and_null_cancels() -> None:
     asked = Asked()
     part = Alter.ReassignablePartition
     body = Alter(
@@ -59,8 +73,9 @@ def test_each_partition_is_forwarded_and_answered_and_null_stays_null() -> None:
     ((kind, items, timeout),) = asked.payloads
     assert (kind, timeout) == ("alter_reassignments", 9_000)
     assert [(i["name"], i["topic"], i["partition"], i["replicas"]) for i in items] == [
-        ("t-0", "t", 0, [2, 3]), ("t-1", "t", 1, None),
-    ]  # fmt: skip
+        ("t-0", "t", 0, [2, 3]),
+        ("t-1", "t", 1, None),
+    ]
     (topic,) = answer.responses
     assert [(p.partition_index, p.error_code, p.error_message) for p in topic.partitions] == [
         (0, 0, None),
@@ -68,7 +83,7 @@ def test_each_partition_is_forwarded_and_answered_and_null_stays_null() -> None:
     ]
 
 
-def test_a_change_of_the_number_of_replicas_may_be_forbidden() -> None:
+def test_a_change_of_the_replication_factor_can_be_disallowed() -> None:
     asked = Asked()
     part = Alter.ReassignablePartition
     topics = [Alter.ReassignableTopic(name="t", partitions=[part(0, [2]), part(1, [3, 1])])]
@@ -77,7 +92,7 @@ def test_a_change_of_the_number_of_replicas_may_be_forbidden() -> None:
     assert [i["name"] for i in asked.payloads[0][1]] == ["t-1"]
 
 
-def test_what_is_under_way_is_listed_of_all_topics_or_of_those_named() -> None:
+def test_reassignments_in_progress_are_listed_for_all_or_for_given_topics() -> None:
     asked = Asked()
     (topic,) = asked.reply(asked.api.list, List(topics=None)).topics
     (moving,) = topic.partitions

@@ -1,11 +1,11 @@
-"""A leader under a replication throttle: copies wait, what is in sync and what consumers read does not."""
+"""A leader under a replication throttle: replicas that are catching up wait, in-sync replicas and consumers do not."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from brokerd.cluster.metadata import BrokerConfigChanged, PartitionChanged, TopicConfigChanged
-from brokerd.cluster.model import PartitionState, Seat
+from brokerd.cluster.model import PartitionState, ReplicaIncarnation
 from tests.unit.apis.test_fetch_sessions import FOLLOWER, Client, M
 
 LEADERS, RATE = "leader.replication.throttled.replicas", "leader.replication.throttled.rate"
@@ -13,11 +13,11 @@ BATCH = 10_000
 
 
 class Copied(Client):
-    """Partition 0 is being copied to broker 2, partition 1 has it in sync; each holds ten batches."""
+    """Partition 0 is being copied to broker 2; for partition 1 broker 2 is in sync. Each partition contains ten batches."""
 
     def __init__(self, rate: int = 20_000) -> None:
         super().__init__(2, followed=True)
-        copied = PartitionState((1, 2), (Seat(1, 11),), 1, 11, 1, 1, adding=(2,))
+        copied = PartitionState((1, 2), (ReplicaIncarnation(1, 11),), 1, 11, 1, 1, adding=(2,))
         self.applied(PartitionChanged(M, 0, copied))
         self.throttled("0:1", rate)
         self.passes(5_000)
@@ -25,12 +25,12 @@ class Copied(Client):
             self.append(i, 10, BATCH)
 
     def throttled(self, replicas: str, rate: int | None) -> None:
-        generation = self.house.image.topics[M].generation + 1
+        generation = self.harness.image.topics[M].generation + 1
         self.applied(TopicConfigChanged(M, generation, {LEADERS: replicas} if replicas else {}))
         self.applied(BrokerConfigChanged(1, generation, {} if rate is None else {RATE: str(rate)}))
 
     def copies(self, offset: int = 0, **more: Any) -> int:
-        """Bytes that a copying follower gets at once."""
+        """Bytes that a follower which is catching up receives at once."""
         self.session_id = self.epoch = 0
         return size(self.asks({0: offset}, follower=FOLLOWER, **more), 0)
 
@@ -41,11 +41,11 @@ def size(answer: Any, partition: int) -> int:
     return sum(len(r) for r in records) if isinstance(records, list) else len(records or b"")
 
 
-def test_a_copy_gets_its_rate_and_whole_batches() -> None:
+def test_a_throttled_replica_gets_whole_batches_at_its_rate() -> None:
     client = Copied()
     first = client.copies()
     assert BATCH <= first <= 2 * BATCH
-    rest = client.copies(1)  # what is left of the burst lets one more batch go, and makes a debt
+    rest = client.copies(1)  # the rest of the burst permits one more batch and leaves a debt
     assert rest > 0
     assert client.copies(2) == 0
     client.passes(500)
@@ -53,7 +53,7 @@ def test_a_copy_gets_its_rate_and_whole_batches() -> None:
     assert client.copies(2) > 0
 
 
-def test_over_a_minute_the_rate_is_kept() -> None:
+def test_the_throttle_rate_is_exact_over_a_minute() -> None:
     client = Copied(rate=15_000)
     total = offset = 0
     for _ in range(120):
@@ -64,7 +64,7 @@ def test_over_a_minute_the_rate_is_kept() -> None:
     assert 0.9 * 15_000 * 60 <= total <= 15_000 * 61 + 2 * BATCH
 
 
-def test_a_replica_in_sync_and_a_consumer_are_never_held_back() -> None:
+def test_in_sync_replicas_and_consumers_are_never_throttled() -> None:
     client = Copied(rate=1_000)
     client.throttled("*", 1_000)
     while client.copies():
@@ -75,7 +75,7 @@ def test_a_replica_in_sync_and_a_consumer_are_never_held_back() -> None:
     assert size(client.asks({0: 0}), 0) > 9 * BATCH
 
 
-def test_an_exhausted_copy_waits_instead_of_asking_in_circles() -> None:
+def test_a_replica_with_an_exhausted_quota_waits_in_purgatory() -> None:
     client = Copied(rate=1_000)
     while client.copies():
         pass
@@ -86,7 +86,7 @@ def test_an_exhausted_copy_waits_instead_of_asking_in_circles() -> None:
     assert len(answers) == 1
 
 
-def test_raised_or_taken_off_it_is_felt_at_once() -> None:
+def test_a_raised_or_removed_throttle_applies_immediately() -> None:
     client = Copied(rate=1_000)
     while client.copies():
         pass

@@ -1,4 +1,4 @@
-"""A ratio means the same in every row: above one, Weir is ahead. And what is missing is told, not guessed."""
+"""Every ratio has the same meaning: above one, Weir is ahead. Missing values are reported as missing, not estimated."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def row(**values: list[float]) -> Row:
     return Row("backlog", "RF 1", "rate", "MB/s", True, {k.replace("_", "-"): v for k, v in values.items()})
 
 
-def test_more_is_better_for_rates_and_less_for_seconds() -> None:
+def test_a_higher_rate_and_a_shorter_time_are_better() -> None:
     assert row(weir=[20.0, 30.0], kafka=[10.0, 60.0]).advantage("kafka") == [2.0, 0.5]
     seconds = Row("start", "", "until", "s", False, {"weir": [2.0], "kafka": [10.0]})
     assert seconds.advantage("kafka") == [5.0]
 
 
-def test_what_the_clock_does_not_resolve_gives_no_ratio() -> None:
+def test_values_below_the_clock_resolution_have_no_ratio() -> None:
     assert row(weir=[0.0, 4.0], kafka=[1.0, 2.0]).advantage("kafka") == [2.0]
 
 
-def test_the_spread_stands_beside_the_median_and_behind_is_bold() -> None:
+def test_the_table_has_median_and_spread_and_marks_slower_results_in_bold() -> None:
     rows = [row(weir=[1.0, 2.0, 9.0], kafka=[4.0, 4.0, 3.0])]
     assert "**0.5 (0.25 to 3)**" in report.as_markdown(CONDITIONS, rows)
     assert json.loads(report.as_json(CONDITIONS, rows))["rows"][0]["advantage"]["kafka"] == {
@@ -49,7 +49,7 @@ def test_without_a_peer_the_table_has_no_column_and_the_page_no_dot() -> None:
     assert "<circle" in report.as_page(CONDITIONS, [row(weir=[1.0], kafka=[2.0])])
 
 
-def test_maven_that_fetches_nothing_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_maven_download_is_reported_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "CACHE", tmp_path)
     monkeypatch.setattr(fetch.shutil, "which", lambda name: None)
     with pytest.raises(fetch.Absent, match="not installed"):
@@ -62,7 +62,7 @@ def test_maven_that_fetches_nothing_says_why(tmp_path: Path, monkeypatch: pytest
     assert not (tmp_path / "kafka-4.3.1" / "complete").exists()
 
 
-def test_percentiles_are_values_that_were_seen() -> None:
+def test_percentiles_are_measured_values() -> None:
     ordered = [float(i) for i in range(1, 1001)]
     assert [percentile(ordered, p) for p in (50, 99, 99.9)] == [500.0, 990.0, 999.0]
     assert percentile([7.0], 99.9) == 7.0

@@ -1,4 +1,4 @@
-"""The writer of the metadata log, with a store that answers by hand."""
+"""The appender of the metadata log, with a store whose calls the test completes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from uuid import UUID
 
 from brokerd.cluster.appender import Appender
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import ClusterCreated, Record, TopicDeleted
+from brokerd.cluster.metadata import ClusterCreated, MetadataRecord, TopicDeleted
 from brokerd.cluster.store import Code, Result, Stat
 
 Done = Callable[[Result], None]
 
 
 class Store:
-    """Connected; what is asked waits in `asked` until the test answers."""
+    """A connected store. Calls wait in `asked` until the test completes them."""
 
     zk_session = 1
 
@@ -35,7 +35,7 @@ class Store:
         self.asked.append(("multi", operations, done))
 
     def answer(self, what: str, result: Result) -> Done:
-        """Answer the oldest question, which must be `what`."""
+        """Complete the oldest call, which must be `what`."""
         kind, _, done = self.asked.pop(0)
         assert kind == what
         done(result)
@@ -48,17 +48,17 @@ OK = Result(Code.OK, codes=(Code.OK,) * 3)
 RECORD = ClusterCreated("c")
 
 
-def appender(store: Any) -> tuple[Appender, list[tuple[Record, ...]]]:
-    applied: list[tuple[Record, ...]] = []
+def appender(store: Any) -> tuple[Appender, list[tuple[MetadataRecord, ...]]]:
+    applied: list[tuple[MetadataRecord, ...]] = []
     return Appender(store, Image(), 1, 0, applied=applied.append, deposed=lambda why: None), applied
 
 
-def test_a_loss_that_is_told_after_the_connection_is_back_is_still_settled() -> None:
-    """Nobody else comes back to it: the controller kept its seat and never wrote again."""
+def test_a_connection_loss_reported_after_the_reconnect_is_resolved() -> None:
+    """Without the tick the controller remained active but wrote nothing any more."""
     store = Store()
     writer, applied = appender(store)
     writer.submit([RECORD])
-    writer.reconnected()  # the connection went and came; the question's loss is told only now
+    writer.reconnected()  # the connection was lost and restored; the loss of the call is reported after that
     store.answer("exists", LOST)
     assert not store.asked
     writer.tick()
@@ -69,7 +69,7 @@ def test_a_loss_that_is_told_after_the_connection_is_back_is_still_settled() -> 
     assert applied == [(RECORD,)] and writer.idle
 
 
-def test_an_answer_to_an_earlier_attempt_is_void() -> None:
+def test_results_of_an_earlier_attempt_are_ignored() -> None:
     store = Store()
     writer, applied = appender(store)
     writer.submit([RECORD])
@@ -79,14 +79,14 @@ def test_an_answer_to_an_earlier_attempt_is_void() -> None:
     writer.tick()
     store.answer("sync", Result(Code.OK))
     late(Result(Code.OK))
-    assert [what for what, _, _ in store.asked] == ["get"], "settled twice at once"
+    assert [what for what, _, _ in store.asked] == ["get"], "the outcome is checked twice"
     store.answer("get", NEW)
     store.answer("exists", NEW)
     written = store.answer("multi", OK)
     second = TopicDeleted(UUID(int=1), "t", 1)
     writer.submit([second])
     written(OK)
-    assert applied == [(RECORD,)], "an old answer was taken for that to the next write"
+    assert applied == [(RECORD,)], "a stale result was taken for the result of the next write"
     store.answer("exists", Result(Code.OK, stat=Stat(version=0, czxid=1, owner=0)))
     store.answer("multi", OK)
     assert applied == [(RECORD,), (second,)]

@@ -1,22 +1,23 @@
-"""Who may lead, and who is remembered: every case of safety.md section 3, and what must hold whatever happens."""
+"""Leader election: every case of safety.md section 3, and its invariants under random failures."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from brokerd.cluster.election import elected, seated_anew, with_isr, without
-from brokerd.cluster.model import NO_LEADER, PartitionState, Seat
+from brokerd.cluster.election import elected, with_isr, with_new_broker_epoch, without, without_needless_elr
+from brokerd.cluster.model import NO_LEADER, PartitionState, ReplicaIncarnation
 
 
-def seats(*ids: int, incarnation: int = 10) -> tuple[Seat, ...]:
-    return tuple(Seat(i, incarnation + i) for i in ids)
+def isr_members(*ids: int, broker_epoch: int = 10) -> tuple[ReplicaIncarnation, ...]:
+    return tuple(ReplicaIncarnation(i, broker_epoch + i) for i in ids)
 
 
 def state(isr: tuple[int, ...] = (1, 2, 3), leader: int = 1, **more: object) -> PartitionState:
     base = PartitionState(
-        (1, 2, 3), seats(*isr), leader, 10 + leader if leader >= 0 else -1, leader_epoch=5, partition_epoch=9
+        (1, 2, 3), isr_members(*isr), leader, 10 + leader if leader >= 0 else -1, leader_epoch=5, partition_epoch=9
     )
     return PartitionState(**{**{s: getattr(base, s) for s in base.__slots__}, **more})  # type: ignore[arg-type]
 
@@ -25,29 +26,29 @@ def alive(*ids: int) -> dict[int, int]:
     return {i: 10 + i for i in ids}
 
 
-def test_the_first_of_the_replicas_that_is_in_sync_and_alive_leads() -> None:
+def test_the_first_live_in_sync_replica_is_elected() -> None:
     now = without(state(), (1,), (), alive(2, 3).get, min_insync=2, unclean=False)
     assert now is not None
-    assert (now.leader, now.leader_incarnation, now.leader_epoch, now.partition_epoch) == (2, 12, 6, 10)
+    assert (now.leader, now.leader_broker_epoch, now.leader_epoch, now.partition_epoch) == (2, 12, 6, 10)
     assert (now.isr_ids, now.elr, now.last_isr) == ((2, 3), (), ())
 
 
-def test_a_follower_leaves_without_an_election() -> None:
+def test_a_follower_leaves_the_isr_without_an_election() -> None:
     now = without(state(), (3,), (), alive(1, 2).get, min_insync=2, unclean=False)
     assert now is not None
     assert (now.leader, now.leader_epoch, now.isr_ids) == (1, 5, (1, 2))
 
 
-def test_who_leaves_below_min_insync_stays_electable() -> None:
+def test_a_member_that_leaves_below_min_insync_joins_the_elr() -> None:
     now = without(state((1, 2)), (2,), (), alive(1).get, min_insync=2, unclean=False)
     assert now is not None
     assert (now.isr_ids, now.elr, now.leader) == ((1,), (2,), 1)
     later = without(now, (1,), (), alive(2).get, min_insync=2, unclean=False)
     assert later is not None
-    assert (later.leader, later.isr_ids) == (2, (2,)), "the one remembered leads once the last of the ISR is gone"
+    assert (later.leader, later.isr_ids) == (2, (2,)), "the ELR member is elected after the last ISR member has failed"
 
 
-def test_a_lost_tail_is_electable_nowhere() -> None:
+def test_a_replica_with_a_lost_tail_is_not_electable() -> None:
     now = without(state((1, 2)), (), (2,), alive(1, 2).get, min_insync=2, unclean=False)
     assert now is not None
     assert (now.isr_ids, now.elr) == ((1,), ())
@@ -57,17 +58,17 @@ def test_a_lost_tail_is_electable_nowhere() -> None:
     assert now.elr == ()
 
 
-def test_the_last_member_keeps_its_seat_while_it_is_away() -> None:
+def test_the_last_isr_member_stays_in_the_isr_while_it_is_offline() -> None:
     now = without(state((1,)), (1,), (), alive(2, 3).get, min_insync=1, unclean=False)
     assert now is not None
-    assert (now.leader, now.isr_ids) == (NO_LEADER, (1,)), "2 and 3 are alive and know less"
+    assert (now.leader, now.isr_ids) == (NO_LEADER, (1,)), "2 and 3 are alive and may lack records"
     assert elected(now, alive(2, 3).get, min_insync=1) is None
     back = elected(now, alive(1, 2, 3).get, min_insync=1)
     assert back is not None
     assert (back.leader, back.leader_epoch) == (1, 6)
 
 
-def test_the_last_member_with_its_tail_lost_is_remembered_and_leads_again_only_itself() -> None:
+def test_the_last_member_with_a_lost_tail_is_stored_in_last_isr_and_can_be_elected() -> None:
     now = without(state((1,)), (), (1,), alive(1, 2, 3).get, min_insync=1, unclean=False)
     assert now is not None
     assert now.leader == 1
@@ -76,7 +77,7 @@ def test_the_last_member_with_its_tail_lost_is_remembered_and_leads_again_only_i
     assert (gone.leader, gone.isr, gone.last_isr) == (NO_LEADER, (), (1,))
 
 
-def test_unclean_elections_happen_only_where_allowed() -> None:
+def test_unclean_elections_only_if_enabled() -> None:
     offline = state((1,), leader=NO_LEADER)
     assert elected(offline, alive(2, 3).get, min_insync=1) is None
     now = elected(offline, alive(2, 3).get, min_insync=1, unclean=True)
@@ -84,22 +85,22 @@ def test_unclean_elections_happen_only_where_allowed() -> None:
     assert (now.leader, now.isr_ids) == (2, (2,))
 
 
-def test_an_earlier_life_counts_for_nothing() -> None:
+def test_an_isr_member_with_an_old_broker_epoch_is_not_elected() -> None:
     bounced = {1: 99, 2: 12, 3: 13}
     now = elected(state(leader=NO_LEADER), bounced.get, min_insync=2)
     assert now is not None
-    assert now.leader == 2, "broker 1 sits in the ISR with another incarnation than it has now"
-    anew = seated_anew(state(), Seat(1, 99))
-    assert anew is not None
-    assert (anew.leader, anew.leader_incarnation, anew.leader_epoch) == (1, 99, 6), (
-        "the epoch moves though the leader stays"
+    assert now.leader == 2, "broker 1 is in the ISR with an old broker epoch"
+    restarted = with_new_broker_epoch(state(), ReplicaIncarnation(1, 99))
+    assert restarted is not None
+    assert (restarted.leader, restarted.leader_broker_epoch, restarted.leader_epoch) == (1, 99, 6), (
+        "the leader epoch increases although the leader stays"
     )
 
 
-def test_a_proposed_isr_remembers_who_left_below_min_insync() -> None:
-    now = with_isr(state(), seats(1), min_insync=2)
+def test_members_that_leave_a_proposed_isr_below_min_insync_join_the_elr() -> None:
+    now = with_isr(state(), isr_members(1), min_insync=2)
     assert (now.isr_ids, now.elr) == ((1,), (2, 3))
-    assert with_isr(now, seats(1, 2), min_insync=2).elr == ()
+    assert with_isr(now, isr_members(1, 2), min_insync=2).elr == ()
 
 
 @given(
@@ -111,7 +112,7 @@ def test_a_proposed_isr_remembers_who_left_below_min_insync() -> None:
     min_insync=st.integers(1, 3),
 )
 @settings(max_examples=600, deadline=None)
-def test_without_unclean_elections_a_leader_was_trusted_before(
+def test_without_unclean_elections_a_new_leader_is_from_isr_elr_or_last_isr(
     isr: set[int], elr: set[int], living: set[int], victim: int, lost: bool, min_insync: int
 ) -> None:
     before = state(tuple(sorted(isr)), leader=min(isr), elr=tuple(sorted(elr - isr)))
@@ -128,12 +129,12 @@ def test_without_unclean_elections_a_leader_was_trusted_before(
         return
     assert after.partition_epoch == before.partition_epoch + 1
     assert after.leader_epoch in (before.leader_epoch, before.leader_epoch + 1)
-    if after.leader != NO_LEADER and after.leader != before.leader:
+    if after.leader not in (NO_LEADER, before.leader):
         assert after.leader in isr | elr
         assert after.leader in living
         assert after.leader_epoch == before.leader_epoch + 1
         assert not (lost and after.leader == victim and isr != {victim})
-    assert after.isr or after.elr or after.last_isr, "nobody is left who could prove to hold the data"
+    assert after.isr or after.elr or after.last_isr, "no electable replica is left"
     assert after.leader == NO_LEADER or after.leader in after.isr_ids
 
 
@@ -141,10 +142,10 @@ def test_without_unclean_elections_a_leader_was_trusted_before(
     members=st.permutations([1, 2, 3]), whole=st.sets(st.integers(1, 3)), min_insync=st.integers(1, 3), data=st.data()
 )
 @settings(max_examples=300, deadline=None)
-def test_when_all_have_been_away_whoever_returns_in_whatever_state_somebody_leads(
+def test_after_all_brokers_have_returned_the_partition_has_a_leader(
     members: list[int], whole: set[int], min_insync: int, data: st.DataObject
 ) -> None:
-    """A power cut of the whole cluster: all go, all come back, some with their tails lost."""
+    """A power failure of the whole cluster: all brokers stop and return, some of them with lost tails."""
     now = state()
     living: set[int] = set()
     for broker_id in members:
@@ -156,11 +157,11 @@ def test_when_all_have_been_away_whoever_returns_in_whatever_state_somebody_lead
             now = without(now, (), (broker_id,), alive(*living).get, min_insync=min_insync, unclean=False) or now
         if now.leader == NO_LEADER:
             now = elected(now, alive(*living).get, min_insync=min_insync) or now
-        assert now.isr or now.elr or now.last_isr, "nobody is left who could prove to hold the data"
+        assert now.isr or now.elr or now.last_isr, "no electable replica is left"
     assert now.leader != NO_LEADER
 
 
-def test_who_leaves_the_isr_for_one_of_the_elr_stays_electable() -> None:
+def test_members_that_leave_the_isr_for_an_elr_member_stay_electable() -> None:
     alone = without(state(isr=(1, 2)), (2,), (), alive(1).get, min_insync=2, unclean=False)
     assert alone is not None and (alone.isr_ids, alone.elr) == ((1,), (2,))
     second = without(alone, (1,), (), alive(2).get, min_insync=2, unclean=False)
@@ -169,7 +170,7 @@ def test_who_leaves_the_isr_for_one_of_the_elr_stays_electable() -> None:
     assert back is not None and (back.leader, back.isr_ids, back.elr) == (1, (1,), ())
 
 
-def test_those_who_die_at_one_moment_are_all_electable() -> None:
+def test_members_that_fail_together_stay_electable() -> None:
     nobody = alive().get
     for least in (1, 2, 3):
         now = without(state(), (1, 2, 3), (), nobody, min_insync=least, unclean=False)
@@ -179,36 +180,37 @@ def test_those_who_die_at_one_moment_are_all_electable() -> None:
             "once dead, nothing changes"
         )
         for first in (1, 2, 3):
-            anew = seated_anew(now, Seat(first, 99))
-            assert anew is not None
-            back = elected(anew, {first: 99}.get, min_insync=least)
+            restarted = with_new_broker_epoch(now, ReplicaIncarnation(first, 99))
+            assert restarted is not None
+            back = elected(restarted, {first: 99}.get, min_insync=least)
             assert back is not None
             others = tuple(b for b in (1, 2, 3) if b != first) if least > 1 else ()
-            assert (back.leader, back.isr, back.elr) == (first, (Seat(first, 99),), others)
+            assert (back.leader, back.isr, back.elr) == (first, (ReplicaIncarnation(first, 99),), others)
 
 
-def test_two_of_three_that_die_at_one_moment_stay_electable_below_min_insync_only() -> None:
+def test_two_of_three_that_fail_together_join_the_elr_only_below_min_insync() -> None:
     now = without(state(), (2, 3), (), alive(1).get, min_insync=2, unclean=False)
     assert now is not None
     assert (now.leader, now.isr_ids, now.elr) == (1, (1,), (2, 3))
     now = without(state(), (2, 3), (), alive(1).get, min_insync=1, unclean=False)
     assert now is not None
-    assert (now.leader, now.isr_ids, now.elr) == (1, (1,), ()), "broker 1 acknowledges alone from now on"
+    assert (now.leader, now.isr_ids, now.elr) == (1, (1,), ()), "broker 1 now acknowledges alone"
     alone = without(now, (1,), (), alive().get, min_insync=1, unclean=False)
     assert alone is not None
     assert alone.isr_ids == (1,)
     assert elected(alone, alive(2, 3).get, min_insync=1) is None
 
 
-def test_who_lost_its_tail_leads_nothing_while_others_of_the_same_isr_are_away() -> None:
-    """A machine is back from a power cut before its peers, which are away and whole. Taken one after the other it was left alone in the ISR and led."""
+def test_a_replica_with_a_lost_tail_is_not_elected_while_complete_members_are_offline() -> None:
+    """A machine returns from a power failure before its peers, which are complete. When failures were processed one by one, it stayed alone in the
+    ISR and became leader."""
     for least in (1, 2):
         now = without(state(), (2, 3), (1,), alive(1).get, min_insync=least, unclean=False)
         assert now is not None
         assert (now.leader, now.isr_ids, now.elr, now.last_isr) == (NO_LEADER, (2, 3), (), ())
 
 
-def test_of_tails_lost_at_one_moment_the_leaders_is_believed() -> None:
+def test_if_all_tails_are_lost_the_leader_is_stored_in_last_isr() -> None:
     now = without(state(leader=2), (), (1, 2, 3), alive(1, 3).get, min_insync=2, unclean=False)
     assert now is not None
     assert (now.leader, now.isr, now.last_isr) == (NO_LEADER, (), (2,))
@@ -217,7 +219,7 @@ def test_of_tails_lost_at_one_moment_the_leaders_is_believed() -> None:
     assert (now.leader, now.isr_ids) == (2, (2,))
 
 
-def test_a_limit_that_was_lowered_meanwhile_leaves_nobody_electable_beside_the_leader() -> None:
+def test_a_lowered_minimum_empties_the_elr() -> None:
     now = state((1,), leader=NO_LEADER, elr=(2, 3))
     led = elected(now, alive(2).get, min_insync=1)
     assert led is not None
@@ -225,8 +227,8 @@ def test_a_limit_that_was_lowered_meanwhile_leaves_nobody_electable_beside_the_l
 
 
 class Replicas(RuleBasedStateMachine):
-    """Three copies of one partition, each a number of records, and the log's word on them: whoever is elected from ISR or ELR holds all that was
-    acknowledged, whatever dies with whom, in which order it is found, and what comes back."""
+    """Three replicas of one partition, each with a number of records, and the partition state. A leader elected from ISR or ELR has all
+    acknowledged records, for every combination and order of failures, detections and restarts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -240,19 +242,19 @@ class Replicas(RuleBasedStateMachine):
     def draw(self, least: int) -> None:
         self.least = least
 
-    def incarnation(self, broker_id: int) -> int | None:
+    def broker_epoch(self, broker_id: int) -> int | None:
         return self.lives[broker_id] if broker_id in self.seen else None
 
     def decide(self, after: PartitionState | None) -> None:
-        """What one look of the controller makes of it, an election at its end."""
+        """One pass of the controller, with an election at its end."""
         self.state = after or self.state
         before = self.state
         if before.leader == NO_LEADER:
-            self.state = elected(before, self.incarnation, min_insync=self.least) or before
+            self.state = elected(before, self.broker_epoch, min_insync=self.least) or before
 
     @rule()
     def write(self) -> None:
-        """The leader takes a record; it is acknowledged with acks=all if the whole ISR lives and is large enough."""
+        """The leader appends a record. It is acknowledged with acks=all if all ISR members are alive and the ISR is large enough."""
         leader, isr = self.state.leader, self.state.isr_ids
         if leader in self.running:
             self.log[leader] += 1
@@ -266,7 +268,9 @@ class Replicas(RuleBasedStateMachine):
         leader = self.state.leader
         if {leader, who} <= self.running & self.seen and who not in self.state.isr_ids:
             self.log[who] = self.log[leader]
-            self.state = with_isr(self.state, (*self.state.isr, Seat(who, self.lives[who])), min_insync=self.least)
+            self.state = with_isr(
+                self.state, (*self.state.isr, ReplicaIncarnation(who, self.lives[who])), min_insync=self.least
+            )
 
     @rule(who=st.sets(st.integers(1, 3), min_size=1))
     def die(self, who: set[int]) -> None:
@@ -274,15 +278,15 @@ class Replicas(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def find(self, data: st.DataObject) -> None:
-        """Some of the dead, or all, in one look."""
+        """The controller detects some or all of the failed brokers in one pass."""
         if dead := self.seen - self.running:
             found = data.draw(st.sets(st.sampled_from(sorted(dead)), min_size=1))
             self.seen -= found
-            self.decide(without(self.state, found, (), self.incarnation, min_insync=self.least, unclean=False))
+            self.decide(without(self.state, found, (), self.broker_epoch, min_insync=self.least, unclean=False))
 
     @rule(data=st.data(), whole=st.sets(st.integers(1, 3)), short=st.integers(0, 3))
     def return_(self, data: st.DataObject, whole: set[int], short: int) -> None:
-        """Some are back, `whole` or short of records; others whose death nobody had seen are found by the same look."""
+        """Some brokers return, complete (`whole`) or without some records. Undetected failures of others are detected in the same pass."""
         if away := {1, 2, 3} - self.running:
             back = data.draw(st.sets(st.sampled_from(sorted(away)), min_size=1))
             found = (self.seen - self.running) - back
@@ -295,17 +299,18 @@ class Replicas(RuleBasedStateMachine):
             self.seen = (self.seen | back) - found
             proven = {*self.state.isr_ids, *self.state.elr} - lost
             self.state = (
-                without(self.state, found, lost, self.incarnation, min_insync=self.least, unclean=False) or self.state
+                without(self.state, found, lost, self.broker_epoch, min_insync=self.least, unclean=False) or self.state
             )
             for b in sorted(back - lost):
-                self.state = seated_anew(self.state, Seat(b, self.lives[b])) or self.state
+                self.state = with_new_broker_epoch(self.state, ReplicaIncarnation(b, self.lives[b])) or self.state
             self.decide(None)
             if not proven and self.state.leader != NO_LEADER:
-                # The last one of an ISR, back with less: all that replication can say, and a new beginning.
+                # The last member of an ISR returns with fewer records. Replication guarantees no more, so the expected
+                # records start again from here.
                 self.acknowledged = min(self.acknowledged, self.log[self.state.leader])
 
     @invariant()
-    def a_leader_holds_all_that_was_acknowledged(self) -> None:
+    def the_leader_has_all_acknowledged_records(self) -> None:
         if self.state.leader in self.running:
             assert self.log[self.state.leader] >= self.acknowledged
         assert self.state.isr or self.state.elr or self.state.last_isr
@@ -313,3 +318,31 @@ class Replicas(RuleBasedStateMachine):
 
 TestReplicas = Replicas.TestCase
 TestReplicas.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
+
+
+@pytest.mark.parametrize(
+    ("configured", "replicas", "adding", "removing", "effective"),
+    [
+        (1, (1, 2, 3), (), (), 1),
+        (2, (1, 2, 3), (), (), 2),
+        (2, (1,), (), (), 1),
+        (5, (1, 2, 3), (), (), 3),
+        (2, (2, 3, 1), (2, 3), (1,), 1),
+        (2, (1, 2, 3), (), (2, 3), 1),
+        (2, (3, 4, 1, 2), (3, 4), (1, 2), 2),
+    ],
+)
+def test_the_effective_minimum_is_at_most_the_number_of_expected_replicas(
+    configured: int, replicas: tuple[int, ...], adding: tuple[int, ...], removing: tuple[int, ...], effective: int
+) -> None:
+    placed = PartitionState(replicas, (ReplicaIncarnation(replicas[0], 11),), adding=adding, removing=removing)
+    assert placed.effective_min_insync(configured) == effective
+
+
+def test_with_a_minimum_above_the_number_of_replicas_a_leaving_member_joins_the_elr() -> None:
+    placed = PartitionState((1, 2), (ReplicaIncarnation(1, 11), ReplicaIncarnation(2, 12)), 1, 11, 5, 7)
+    shrunk = with_isr(placed, (ReplicaIncarnation(1, 11),), min_insync=3)
+    assert shrunk.elr == (2,), "two of two are required"
+    alone = without_needless_elr(shrunk, min_insync=1)
+    assert (alone.isr_ids, alone.elr) == ((1,), ())
+    assert without_needless_elr(shrunk, min_insync=2) is shrunk

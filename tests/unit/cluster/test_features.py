@@ -1,4 +1,4 @@
-"""Features of the whole cluster: finalised by the controller, all of a request or nothing, and told to every client."""
+"""Cluster features: the controller finalises all features of a request or none, and brokers return them in ApiVersions."""
 
 from __future__ import annotations
 
@@ -7,33 +7,35 @@ from typing import Any
 
 import pytest
 
-from brokerd.apis import features as door
+from brokerd.apis import features as features_api
+from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.cluster import features
 from brokerd.cluster.features import SAFE_DOWNGRADE, UPGRADE
 from brokerd.cluster.image import Image
 from brokerd.cluster.levels import FEATURE, LEVEL_MAX
 from brokerd.cluster.metadata import FeatureFinalised, MetadataLevelRaised, RequestAnswered
 from brokerd.cluster.model import Now
-from brokerd.cluster.znodes import UPDATE_FEATURES, ForwardedRequest, Registration
-from brokerd.config import BrokerConfig
+from brokerd.cluster.znodes import Registration
+from brokerd.config.broker import BrokerConfig
 from brokerd.wire.messages import ApiVersionsResponse, UpdateFeaturesRequest
 from controlplane.controller.core import Core
 from controlplane.controller.events import (
-    Appended,
     AppendMetadata,
     BrokersSeen,
     ChangeMade,
     DesiredRead,
     Elected,
+    LogEntryAppended,
     Requested,
 )
+from tests.unit.stored_requests import recorder, stored
 
 NOW = Now(1, 1)
 TV = "transaction.version"
 
 
 class Desk:
-    """An acting controller; every broker reads the log up to `reads`."""
+    """An active controller. Every broker reads the metadata log up to level `reads`."""
 
     def __init__(self, level: int = LEVEL_MAX, reads: int = LEVEL_MAX) -> None:
         self.image = Image(cluster_id="c", metadata_version=level)
@@ -50,19 +52,19 @@ class Desk:
         items = [{"name": n, "level": level, "upgrade_type": kind} for n, level, kind in wanted]
         payload = {"topics": items, "validate_only": validate_only, "principal": "User:ann"}
         self.number += 1
-        request = ForwardedRequest(f"r{self.number}", 1, 11, UPDATE_FEATURES, payload)
+        request = stored(f"r{self.number}", 1, 11, "update_features", payload)
         effects = self.core.handle(Requested(request), NOW)
         (append,) = [e for e in effects if isinstance(e, AppendMetadata)]
         self.records = [r for r in append.records if isinstance(r, FeatureFinalised | MetadataLevelRaised)]
         for record in append.records:
             self.image.apply(record)
-        told = self.core.handle(Appended(append.records), NOW)
-        self.changes += [e for e in told if isinstance(e, ChangeMade)]
+        effects = self.core.handle(LogEntryAppended(append.records), NOW)
+        self.changes += [e for e in effects if isinstance(e, ChangeMade)]
         (answer,) = [r for r in append.records if isinstance(r, RequestAnswered)]
         return {r["name"]: r["error"] for r in answer.result["results"]}
 
 
-def test_a_feature_is_finalised_raised_and_lowered_where_that_is_asked_for() -> None:
+def test_a_feature_is_finalised_upgraded_and_downgraded() -> None:
     desk = Desk()
     assert desk.ask((TV, 2, UPGRADE)) == {TV: 0}
     assert desk.image.features == {TV: 2}
@@ -70,13 +72,13 @@ def test_a_feature_is_finalised_raised_and_lowered_where_that_is_asked_for() -> 
     assert desk.ask((TV, 1, SAFE_DOWNGRADE)) == {TV: 0}
     assert desk.ask((TV, 2, SAFE_DOWNGRADE)) == {TV: 95}
     assert desk.image.features == {TV: 1}
-    assert [(c.who, c.object_name, c.before, c.after) for c in desk.changes] == [
+    assert [(c.actor, c.object_name, c.before, c.after) for c in desk.changes] == [
         ("User:ann at broker 1", TV, {"level": 0}, {"level": 2}),
         ("User:ann at broker 1", TV, {"level": 2}, {"level": 1}),
     ]
 
 
-def test_the_same_level_again_is_done_and_writes_nothing() -> None:
+def test_the_current_level_succeeds_and_writes_nothing() -> None:
     desk = Desk()
     desk.ask((TV, 2, UPGRADE))
     assert desk.ask((TV, 2, UPGRADE)) == {TV: 0}
@@ -84,20 +86,20 @@ def test_the_same_level_again_is_done_and_writes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "level", "said"),
+    ("name", "level", "message"),
     [
-        ("no.such", 1, "there is no feature"),
+        ("no.such", 1, "unknown feature"),
         (TV, 3, "levels 0 to 2"),
         (TV, -1, "levels 0 to 2"),
-        ("metadata.version", 7, "no feature"),
+        ("metadata.version", 7, "unknown feature"),
     ],
 )
-def test_what_nobody_serves_is_refused(name: str, level: int, said: str) -> None:
-    assert said in (features.problem(name, level, UPGRADE, 0, LEVEL_MAX) or "")
+def test_unsupported_features_and_levels_are_rejected(name: str, level: int, message: str) -> None:
+    assert message in (features.problem(name, level, UPGRADE, 0, LEVEL_MAX) or "")
     assert Desk().ask((name, level, UPGRADE)) == {name: 95}
 
 
-def test_all_of_a_request_or_nothing() -> None:
+def test_a_request_is_atomic() -> None:
     desk = Desk()
     assert desk.ask((TV, 2, UPGRADE), ("no.such", 1, UPGRADE)) == {TV: 96, "no.such": 95}
     assert desk.image.features == {}
@@ -109,28 +111,26 @@ def test_validation_changes_nothing() -> None:
     assert desk.image.features == {}
 
 
-def test_a_log_of_an_older_level_says_nothing_of_features_before_it_is_raised_in_the_same_request_at_the_latest() -> (
-    None
-):
+def test_the_level_of_the_log_can_be_raised_in_the_same_request() -> None:
     desk = Desk(level=3)
     assert desk.ask((TV, 2, UPGRADE)) == {TV: 95}
     assert desk.ask((TV, 2, UPGRADE), (FEATURE, 4, UPGRADE)) == {TV: 0, FEATURE: 0}
     assert desk.records == [MetadataLevelRaised(4), FeatureFinalised(TV, 2)], "in this order"
-    assert desk.ask((FEATURE, 3, SAFE_DOWNGRADE)) == {FEATURE: 95}, "a log's level is never lowered"
+    assert desk.ask((FEATURE, 3, SAFE_DOWNGRADE)) == {FEATURE: 95}, "the level of the log is never lowered"
 
 
-def test_a_broker_that_cannot_read_it_keeps_the_level_and_the_feature_back() -> None:
+def test_a_broker_that_cannot_read_the_level_prevents_the_upgrade() -> None:
     desk = Desk(level=3, reads=3)
     assert desk.ask((FEATURE, 4, UPGRADE), (TV, 2, UPGRADE)) == {FEATURE: 95, TV: 96}
 
 
-def test_features_outlive_a_snapshot() -> None:
+def test_features_are_in_snapshots() -> None:
     image = Image(cluster_id="c", metadata_version=LEVEL_MAX)
     image.apply(FeatureFinalised(TV, 2))
     assert Image.from_records(image.records(), 1, "", 1).features == {TV: 2}
 
 
-def test_a_log_that_was_begun_anew_is_told_what_the_database_remembers_and_no_other_log() -> None:
+def test_only_a_recreated_log_gets_the_features_of_the_database() -> None:
     def term(image_features: dict[str, int], remembered: dict[str, int], level: int = LEVEL_MAX) -> Desk:
         desk = Desk(level)
         desk.image.features.update(image_features)
@@ -138,22 +138,22 @@ def test_a_log_that_was_begun_anew_is_told_what_the_database_remembers_and_no_ot
         for append in [e for e in effects if isinstance(e, AppendMetadata)]:
             for record in append.records:
                 desk.image.apply(record)
-            desk.core.handle(Appended(append.records), NOW)
+            desk.core.handle(LogEntryAppended(append.records), NOW)
         return desk
 
     assert term({}, {TV: 2}).image.features == {TV: 2}
     assert term({TV: 1}, {TV: 2}).image.features == {TV: 1}, "an older database"
     assert term({TV: 0}, {TV: 2}).image.features == {TV: 0}, "lowered by name"
-    assert term({}, {"no.such": 1, TV: 9}).image.features == {}, "of a program that knew more"
+    assert term({}, {"no.such": 1, TV: 9}).image.features == {}, "written by a newer program"
     early = term({}, {TV: 2}, level=3)
     assert early.image.features == {}
     early.image.metadata_version = 4
     (append,) = early.core.handle(DesiredRead(), NOW)
     assert isinstance(append, AppendMetadata)
-    assert append.records == (FeatureFinalised(TV, 2),), "once the log is raised"
+    assert append.records == (FeatureFinalised(TV, 2),), "as soon as the level of the log is raised"
 
 
-def test_what_a_client_asks_for_beats_what_the_database_remembers() -> None:
+def test_a_client_request_overrides_the_database() -> None:
     desk = Desk()
     desk.core.in_flight = True
     desk.core.handle(DesiredRead(complete=True, features={TV: 1}), NOW)
@@ -162,16 +162,16 @@ def test_what_a_client_asks_for_beats_what_the_database_remembers() -> None:
     assert desk.image.features == {TV: 2}
 
 
-# -- at a broker's door ----------------------------------------------------------------------------------------------------
+# -- the broker's API ----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("finalised", "in_file", "offered"),
     [(None, "0", 0), (None, "2", 2), (2, "0", 2), (1, "2", 1), (0, "2", 0), (None, "9", 2)],
 )
-def test_a_finalised_level_beats_what_the_brokers_file_says(finalised: int | None, in_file: str, offered: int) -> None:
+def test_a_finalised_level_overrides_the_settings_file(finalised: int | None, in_file: str, offered: int) -> None:
     image = Image(seq=9, metadata_version=LEVEL_MAX, features={} if finalised is None else {TV: finalised})
     config = BrokerConfig.parse({"broker.id": "1", "log.dirs": "/tmp/x", TV: in_file})
     answer = ApiVersionsResponse()
-    door.offer(answer, image, config)
+    features_api.offer(answer, image, config)
     assert {f.name: (f.min_version, f.max_version) for f in answer.supported_features} == {
         FEATURE: (1, LEVEL_MAX),
         TV: (0, 2),
@@ -183,18 +183,20 @@ def test_a_finalised_level_beats_what_the_brokers_file_says(finalised: int | Non
 
 
 @pytest.mark.parametrize(("version", "kind"), [(0, SAFE_DOWNGRADE), (1, 3), (2, 3)])
-def test_each_version_says_in_its_own_way_what_was_asked_and_answered(version: int, kind: int) -> None:
+def test_each_request_version_has_its_own_format(version: int, kind: int) -> None:
     asked: list[Any] = []
-    told: list[Any] = []
+    replies: list[Any] = []
     update = UpdateFeaturesRequest.FeatureUpdateKey(TV, 1, allow_downgrade=True, upgrade_type=3)
     request = SimpleNamespace(
-        body=UpdateFeaturesRequest(5_000, [update]), header=SimpleNamespace(api_version=version), principal="User:ann",
-        reply=told.append,
-    )  # fmt: skip
-    door.FeaturesApi(lambda: Image(), lambda *question: asked.append(question)).update(request)  # type: ignore[arg-type]
+        body=UpdateFeaturesRequest(5_000, [update]),
+        header=SimpleNamespace(api_version=version),
+        principal="User:ann",
+        reply=replies.append,
+    )
+    features_api.FeaturesApi(lambda: Image(), recorder(asked), ALLOW_ALL).update(request)  # type: ignore[arg-type]
     _, payload, _, done = asked[0]
     assert payload["topics"] == [{"name": TV, "level": 1, "upgrade_type": kind}]
     done(RequestAnswered("r", 0, None, {"results": [{"name": TV, "error": 95, "message": "no"}]}))
-    (answer,) = told
+    (answer,) = replies
     assert [(r.feature, r.error_code, r.error_message) for r in answer.results] == [(TV, 95, "no")]
     assert (answer.error_code, answer.error_message) == ((95, "no") if version >= 2 else (0, None))

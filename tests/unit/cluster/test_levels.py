@@ -1,4 +1,4 @@
-"""Versions of the metadata log: nothing that is not known is read as something else, nothing is written before all can read it."""
+"""Levels and versions of the metadata log: unknown content halts the reader, and records are written only if all brokers can read them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import pytest
 
 from brokerd.cluster import levels, metadata
 from brokerd.cluster.image import Image
-from brokerd.cluster.levels import LEVEL_MAX, SPOKEN, UNSAID
+from brokerd.cluster.levels import LEVEL_MAX, LEVELS_BY_DEFAULT, SUPPORTED_LEVELS
 from brokerd.cluster.metadata import (
     BrokerUp,
     ClusterCreated,
     Entry,
     MetadataError,
     MetadataLevelRaised,
+    MetadataRecord,
     PartitionChanged,
-    Record,
     TopicDeleted,
     TopicReady,
     entry_hash,
@@ -30,17 +30,18 @@ from brokerd.cluster.metadata import (
     record_to_json,
     unpack_chunks,
 )
-from brokerd.cluster.model import Now, PartitionState, Seat
-from brokerd.cluster.znodes import RAISE_LEVEL, ForwardedRequest, Registration
+from brokerd.cluster.model import Now, PartitionState, ReplicaIncarnation
+from brokerd.cluster.znodes import Registration
 from controlplane.controller.core import Core
 from controlplane.controller.events import AppendMetadata, BrokersSeen, DesiredRead, Elected, Report, Requested
+from tests.unit.stored_requests import stored
 
 TOPIC = UUID(int=7)
 
 
 @dataclass(frozen=True, slots=True)
-class TopicPaused(Record):
-    """A record of a later program: its version 2 says since when."""
+class TopicPaused(MetadataRecord):
+    """A record of a newer program. Version 2 has a new field."""
 
     VERSION: ClassVar[int] = 2
     LEVEL: ClassVar[int] = 2
@@ -58,7 +59,7 @@ def entry(*records: Mapping[str, Any], **more: object) -> bytes:
     return zlib.compress(json.dumps(body).encode())
 
 
-def said(record: Record, **more: object) -> dict[str, Any]:
+def as_json(record: MetadataRecord, **more: object) -> dict[str, Any]:
     return {**record_to_json(record), **more}
 
 
@@ -66,42 +67,64 @@ def said(record: Record, **more: object) -> dict[str, Any]:
     "data",
     [
         entry({"type": "NeverHeardOf", "version": 1}),
-        entry(said(TopicReady(TOPIC), version=2)),
-        entry(said(TopicReady(TOPIC), hidden=True)),
-        entry(said(TopicReady(TOPIC)), atomic=True),
+        entry(as_json(TopicReady(TOPIC), version=2)),
+        entry(as_json(TopicReady(TOPIC), hidden=True)),
+        entry(as_json(TopicReady(TOPIC)), atomic=True),
         entry({"type": "TopicDeleted", "version": 1, "topic_id": str(TOPIC)}),
-        entry({"type": "PartitionChanged", "version": 1, "topic_id": str(TOPIC), "partition": 0,
-               "state": {"replicas": [1], "isr": [[1, 5]], "witnesses": [2]}}),
+        entry(
+            {
+                "type": "PartitionChanged",
+                "version": 1,
+                "topic_id": str(TOPIC),
+                "partition": 0,
+                "state": {"replicas": [1], "isr": [[1, 5]], "witnesses": [2]},
+            }
+        ),
     ],
     ids=["type", "version", "field", "entry's key", "a field missing", "field of a state"],
-)  # fmt: skip
-def test_what_a_later_program_wrote_halts_the_reader(data: bytes) -> None:
+)
+def test_entries_of_a_newer_program_halt_the_reader(data: bytes) -> None:
     with pytest.raises(MetadataError):
         Entry.decode(data)
 
 
-def test_a_snapshot_with_an_unknown_field_is_not_read_without_it() -> None:
-    chunk = zlib.compress(json.dumps([said(TopicDeleted(TOPIC, "t", 3), kept_until=9)]).encode())
+def test_a_snapshot_with_an_unknown_field_is_rejected() -> None:
+    chunk = zlib.compress(json.dumps([as_json(TopicDeleted(TOPIC, "t", 3), kept_until=9)]).encode())
     with pytest.raises(MetadataError, match="kept_until"):
         list(unpack_chunks([chunk]))
 
 
-def test_bytes_written_at_level_1_are_the_same_as_before_there_were_levels() -> None:
-    state = PartitionState((1, 2), (Seat(1, 5),), leader=1, leader_incarnation=5)
+def test_records_of_level_1_have_the_format_from_before_levels() -> None:
+    state = PartitionState((1, 2), (ReplicaIncarnation(1, 5),), leader=1, leader_broker_epoch=5)
     assert record_to_json(PartitionChanged(TOPIC, 0, state)) == {
-        "type": "PartitionChanged", "version": 1, "topic_id": str(TOPIC), "partition": 0,
+        "type": "PartitionChanged",
+        "version": 1,
+        "topic_id": str(TOPIC),
+        "partition": 0,
         "state": {
-            "replicas": (1, 2), "isr": [[1, 5]], "leader": 1, "leader_incarnation": 5, "leader_epoch": 0, "partition_epoch": 0,
-            "elr": (), "last_isr": (), "adding": (), "removing": (), "assignment_generation": 0,
+            "replicas": (1, 2),
+            "isr": [[1, 5]],
+            "leader": 1,
+            "leader_incarnation": 5,
+            "leader_epoch": 0,
+            "partition_epoch": 0,
+            "elr": (),
+            "last_isr": (),
+            "adding": (),
+            "removing": (),
+            "assignment_generation": 0,
         },
-    }  # fmt: skip
+    }
     assert record_to_json(ClusterCreated("c")) == {
-        "type": "ClusterCreated", "version": 1, "cluster_id": "c", "metadata_version": 1,
-    }  # fmt: skip
+        "type": "ClusterCreated",
+        "version": 1,
+        "cluster_id": "c",
+        "metadata_version": 1,
+    }
     assert [type(r) for r in Image(cluster_id="c", metadata_version=1).records()] == [ClusterCreated]
 
 
-def test_a_record_is_written_in_the_lowest_version_that_holds_it(later: None) -> None:
+def test_a_record_is_written_in_the_lowest_possible_version(later: None) -> None:
     old, new = TopicPaused(TOPIC), TopicPaused(TOPIC, 5)
     assert record_to_json(old) == {"type": "TopicPaused", "version": 1, "topic_id": str(TOPIC)}
     assert record_to_json(new) == {"type": "TopicPaused", "version": 2, "topic_id": str(TOPIC), "since_ms": 5}
@@ -109,17 +132,19 @@ def test_a_record_is_written_in_the_lowest_version_that_holds_it(later: None) ->
     assert (levels.level_of(old), levels.level_of(new)) == (2, 3)
 
 
-def test_nothing_is_written_above_the_logs_level(later: None) -> None:
+def test_records_above_the_level_of_the_log_are_rejected(later: None) -> None:
     ready, paused = TopicReady(TOPIC), TopicPaused(TOPIC)
     assert levels.too_new([ready], 1) is None
     assert levels.too_new([ready, paused], 1) == paused
     assert levels.too_new([paused], 2) is None and levels.too_new([TopicPaused(TOPIC, 5)], 2) is not None
-    assert levels.too_new([MetadataLevelRaised(2), paused], 1) is None, "what raises the level counts at once"
+    assert levels.too_new([MetadataLevelRaised(2), paused], 1) is None, (
+        "a record that raises the level applies immediately"
+    )
 
 
-def test_a_level_beyond_this_programs_halts_it_in_an_entry_and_in_a_snapshot() -> None:
+def test_an_unsupported_level_in_an_entry_or_a_snapshot_halts_the_reader() -> None:
     image = Image()
-    data = entry(said(ClusterCreated("c")), said(MetadataLevelRaised(LEVEL_MAX + 1)))
+    data = entry(as_json(ClusterCreated("c")), as_json(MetadataLevelRaised(LEVEL_MAX + 1)))
     with pytest.raises(MetadataError, match="upgrade"):
         image.apply_entry(Entry.decode(data), entry_hash(data))
     assert image.seq == 0
@@ -128,18 +153,18 @@ def test_a_level_beyond_this_programs_halts_it_in_an_entry_and_in_a_snapshot() -
         Image.from_records(unpack_chunks(chunks), 1, "h", 1)
 
 
-def test_the_level_survives_a_snapshot() -> None:
+def test_the_level_is_in_snapshots() -> None:
     image = Image.from_records([ClusterCreated("c"), MetadataLevelRaised(2)], 5, "h", 1)
     again = Image.from_records(unpack_chunks(pack_chunks(image.records())), 5, "h", 1)
     assert again.metadata_version == 2
 
 
-def test_a_registration_says_what_it_reads_and_one_without_reads_level_1() -> None:
-    r = Registration(1, "u", "h", 1, None, None, True, "c", 9, metadata_levels=SPOKEN)
+def test_a_registration_contains_the_levels_and_the_default_is_level_1() -> None:
+    r = Registration(1, "u", "h", 1, None, None, True, "c", 9, metadata_levels=SUPPORTED_LEVELS)
     assert Registration.decode(r.encode(), 9) == r
     body = json.loads(r.encode())
     del body["metadata_levels"]
-    assert Registration.decode(json.dumps(body).encode(), 9).metadata_levels == UNSAID
+    assert Registration.decode(json.dumps(body).encode(), 9).metadata_levels == LEVELS_BY_DEFAULT
     body["something_newer"] = 1
     Registration.decode(json.dumps(body).encode(), 9)
 
@@ -156,9 +181,9 @@ def controller(image: Image, *spoken: tuple[int, int]) -> Core:
     return core
 
 
-def asked(core: Core, level: int | None) -> tuple[list[Record], Any]:
+def asked(core: Core, level: int | None) -> tuple[list[MetadataRecord], Any]:
     payload = {} if level is None else {"level": level}
-    effects = core.handle(Requested(ForwardedRequest("r", -1, -1, RAISE_LEVEL, payload)), Now(0, 0))
+    effects = core.handle(Requested(stored("r", -1, -1, "raise_metadata_level", payload)), Now(0, 0))
     out = next(e for e in effects if isinstance(e, AppendMetadata)).records
     return [r for r in out if isinstance(r, MetadataLevelRaised)], out[-1]
 
@@ -167,21 +192,21 @@ def at_level(level: int) -> Image:
     return Image(seq=1, cluster_id="c", metadata_version=level)
 
 
-def test_the_level_is_raised_once_every_registered_broker_reads_it() -> None:
-    raised, answer = asked(controller(at_level(1), SPOKEN, UNSAID), LEVEL_MAX)
+def test_the_level_is_raised_when_every_registered_broker_reads_it() -> None:
+    raised, answer = asked(controller(at_level(1), SUPPORTED_LEVELS, LEVELS_BY_DEFAULT), LEVEL_MAX)
     assert raised == [] and answer.error == 95 and "[2]" in answer.message
-    raised, answer = asked(controller(at_level(1), SPOKEN, SPOKEN), None)
+    raised, answer = asked(controller(at_level(1), SUPPORTED_LEVELS, SUPPORTED_LEVELS), None)
     assert raised == [MetadataLevelRaised(LEVEL_MAX)] and answer.error == 0
 
 
-def test_a_level_is_never_lowered_nor_raised_beyond_the_controllers_own() -> None:
-    assert asked(controller(at_level(2), SPOKEN), 1)[1].error == 95
+def test_the_level_is_not_lowered_and_not_raised_above_the_controllers_own() -> None:
+    assert asked(controller(at_level(2), SUPPORTED_LEVELS), 1)[1].error == 95
     assert asked(controller(at_level(2), (1, 99)), LEVEL_MAX + 1)[1].error == 95
-    raised, answer = asked(controller(at_level(2), SPOKEN), 2)
+    raised, answer = asked(controller(at_level(2), SUPPORTED_LEVELS), 2)
     assert raised == [] and answer.error == 0
 
 
-def test_a_new_cluster_begins_at_the_highest_level_that_everybody_reads() -> None:
+def test_a_new_cluster_starts_at_the_highest_level_that_all_brokers_read() -> None:
     def first(*spoken: tuple[int, int]) -> Image:
         core = Core(Image(), "c")
         core.handle(Elected(1), Now(0, 0))
@@ -192,13 +217,15 @@ def test_a_new_cluster_begins_at_the_highest_level_that_everybody_reads() -> Non
         return Image.from_records(effect.records, 1, "h", 1)
 
     assert first().metadata_version == LEVEL_MAX
-    assert first(SPOKEN, SPOKEN).metadata_version == LEVEL_MAX
-    assert first(SPOKEN, UNSAID).metadata_version == 1
+    assert first(SUPPORTED_LEVELS, SUPPORTED_LEVELS).metadata_version == LEVEL_MAX
+    assert first(SUPPORTED_LEVELS, LEVELS_BY_DEFAULT).metadata_version == 1
 
 
-def test_a_broker_that_does_not_read_the_log_is_not_taken_in_and_somebody_hears_of_it() -> None:
-    core = controller(at_level(2), SPOKEN)
-    effects = core.handle(BrokersSeen({1: registration(1, SPOKEN), 2: registration(2, UNSAID)}), Now(0, 0))
+def test_a_broker_that_cannot_read_the_log_is_rejected_and_reported() -> None:
+    core = controller(at_level(2), SUPPORTED_LEVELS)
+    effects = core.handle(
+        BrokersSeen({1: registration(1, SUPPORTED_LEVELS), 2: registration(2, LEVELS_BY_DEFAULT)}), Now(0, 0)
+    )
     up = [r.broker_id for e in effects if isinstance(e, AppendMetadata) for r in e.records if isinstance(r, BrokerUp)]
     assert up == [1]
-    assert [(e.kind, e.subject) for e in effects if isinstance(e, Report)] == [("refused", "broker 2")]
+    assert [(e.kind, str(e.subject)) for e in effects if isinstance(e, Report)] == [("refused", "broker 2")]

@@ -12,12 +12,18 @@ from tests.unit.controlplane.world import World
 
 @pytest.fixture(autouse=True)
 def numbered_from_one(db: None) -> None:
-    """Pages are asked for by number. A rollback takes rows back, and on PostgreSQL not the numbers that they had."""
+    """Tests open pages by id. On PostgreSQL a rollback does not reset the sequences."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT relname FROM pg_class WHERE relkind = 'S' AND relname LIKE 'controlplane_%'")
             for (name,) in cursor.fetchall():
                 cursor.execute(f"ALTER SEQUENCE {connection.ops.quote_name(name)} RESTART")
+
+
+@pytest.fixture(autouse=True)
+def secret_key(settings: Any) -> None:
+    """Without WEIR_SECRET_KEY the server answers no request."""
+    settings.SECRET_KEY_GIVEN = True
 
 
 @pytest.fixture
@@ -44,5 +50,5 @@ def operator(db: None) -> Client:
 
 
 @pytest.fixture
-def onlooker(db: None) -> Client:
+def viewer(db: None) -> Client:
     return _client("bob", staff=False)

@@ -1,5 +1,5 @@
-"""A cluster in the middle of its day, as rows: a topic in trouble, one that moves, groups that keep up and fall behind, jobs, changes. Used by
-the console's unit tests and by the browser tests on seeded rows."""
+"""Seed rows of a running cluster: a topic with problems, a topic that moves, groups with and without lag, jobs,
+changes. For the unit tests of the console and the browser tests on seeded rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from controlplane.domain.progress import Sample
 from controlplane.models import (
     ArchiveBatch,
     ArchiveJob,
@@ -21,20 +22,22 @@ from controlplane.models import (
     ObservedTopic,
     Partition,
     Replica,
-    ReplicaFinding,
+    ReplicaDamageReport,
 )
 from controlplane.services import (
     acls,
-    advancing,
     alerts,
     brokers,
+    move_worker,
     moves,
     plans,
     proposals,
     recovery,
-    restarting,
+    rolling_restart,
     topics,
+    users,
 )
+from controlplane.services.move_planning import parse_scope
 from tests.unit.controlplane.world import World
 
 
@@ -52,37 +55,39 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
     draw = random.Random(7)
     for n in range(extra_topics):
         world.topic(f"app-{n:03d}.events", tuple(draw.sample(range(1, 5), 3)), size=draw.randrange(10**9))
-    group("billing", {("orders", i): (4000 + i, 4000 + i) for i in range(3)}, "OK")
-    group("slow-reader", {("flights", i): (1200 * i, 9000) for i in range(6)}, "WARN")
-    group("nightly", {("payments.audit", 0): (None, 300)}, "STOP", members=0)
-    alice = {"who": "alice"}
+    group("billing", {("orders", i): (4000 + i, 4000 + i) for i in range(3)}, "healthy")
+    group("slow-reader", {("flights", i): (1200 * i, 9000) for i in range(6)}, "falling_behind")
+    group("nightly", {("payments.audit", 0): (None, 300)}, "stopped", members=0)
+    alice = {"actor": "alice"}
     move = moves.plan_move(
-        {"kind": "partitions", "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3, 4]}]},
-        why="broker 1 is full",
+        parse_scope(
+            {"kind": "partitions", "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3, 4]}]}
+        ),
+        comment="broker 1 is full",
         throttle_bytes_per_s=2_000_000,
         **alice,
     )
     moves.start_move(move.pk, **alice)
-    advancing.advance_move(move.pk)
+    move_worker.advance_move(move.pk)
     world.begin_move("flights", 0, (2, 3, 4))
     Replica.objects.filter(partition__topic__name="flights", partition__index=0, broker_id=4).update(
         size_bytes=20_000_000
     )
     Partition.objects.filter(topic__name="flights").update(size_bytes=48_000_000)
-    advancing.advance_move(move.pk)
-    advancing.advance_move(move.pk)
+    move_worker.advance_move(move.pk)
+    move_worker.advance_move(move.pk)
     copied(move.pk)
     against_a_refusal(world)
     kept_plans()
-    recovery.recover_replica("orders", 0, 3, why="bad disk", **alice)
-    brokers.cordon(4, why="disk is old", **alice)
-    restarting.advance_restart(restarting.start_restart(why="new kernel", **alice).pk)
+    recovery.recover_replica("orders", 0, 3, comment="bad disk", **alice)
+    brokers.cordon(4, comment="disk is old", **alice)
+    rolling_restart.advance_restart(rolling_restart.start_restart(comment="new kernel", **alice).pk)
     world.look()
     for kind, text in (
         ("corrupt", "00000000000000000000.log: the batch at position 4096 is damaged"),
         ("lost", "its folder was gone"),
     ):
-        ReplicaFinding.objects.create(
+        ReplicaDamageReport.objects.create(
             topic_id=world.image.topic_ids["orders"],
             topic_name="orders",
             partition=2,
@@ -98,15 +103,16 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
         permission="allow",
         **alice,
     )
+    users.create_user("billing", password="only a seed", **alice)
     topics.create_topic("fresh", partitions=2, replication_factor=3, configs={"retention.ms": "60000"}, **alice)
     try:
         topics.create_topic("orders", **alice)
-    except topics.Refused:
+    except topics.Rejected:
         pass
     job = ArchiveJob.objects.create(
         topics=["flights"],
         state="running",
-        who="alice",
+        actor="alice",
         rows=5200,
         batches=2,
         heartbeat_at=timezone.now(),
@@ -122,31 +128,35 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
             next_offset=(batch + 1) * 2600,
             rows=2600,
         )
-    alerts.look()
+    alerts.evaluate()
     return {"world": world, "move": move.pk, "job": job.pk}
 
 
 def against_a_refusal(world: World) -> None:
-    """A move below min.insync.replicas that waits for a second person."""
+    """A move below min.insync.replicas that waits for the approval of a second person."""
     world.topic("ledger", (1, 2), configs={"min.insync.replicas": "2"}, size=5_000_000)
     to_4 = {"kind": "partitions", "partitions": [{"topic": "ledger", "partition": 0, "replicas": [4]}]}
-    move = moves.plan_move(to_4, who="bea", why="the disks of 1 and 2 are being changed", override=True)
+    move = moves.plan_move(
+        parse_scope(to_4), actor="bea", comment="the disks of 1 and 2 are being changed", override=True
+    )
     proposals.propose(
-        "move.approve", str(move.pk), {"start": True}, who="bea", why="the disks of 1 and 2 are being changed"
+        "move.approve", str(move.pk), {"start": True}, actor="bea", comment="the disks of 1 and 2 are being changed"
     )
 
 
 def kept_plans() -> None:
-    """Two plans that overlap, one of them approved."""
+    """Two plans that overlap; one of them is approved."""
     over = {"kind": "topic", "topic": "orders", "brokers": [1, 3, 4]}
-    spread = plans.save_plan(over, name="orders off broker 2", who="bea", why="its rack is moved")
-    plans.approve_plan(spread.pk, spread.digest, who="alice", why="looked at it")
+    spread = plans.save_plan(parse_scope(over), name="orders off broker 2", actor="bea", comment="its rack is moved")
+    plans.approve_plan(spread.pk, spread.digest, actor="alice", comment="looked at it")
     by_hand = [{"topic": "orders", "partition": i, "replicas": [1, 3, 4]} for i in range(3)]
-    plans.save_plan({"version": 1, "partitions": by_hand}, who="bea", why="orders off broker 2 first")
+    plans.save_plan(
+        parse_scope({"version": 1, "partitions": by_hand}), actor="bea", comment="orders off broker 2 first"
+    )
 
 
 def figures(world: World) -> None:
-    """What the brokers would have answered."""
+    """The responses that the brokers would have sent."""
     now = timezone.now()
     for p in Partition.objects.select_related("topic"):
         end = 9000 if p.topic.name == "flights" else 4000 + p.index
@@ -162,10 +172,11 @@ def figures(world: World) -> None:
 
 
 def copied(move_id: int) -> None:
-    """Two minutes of a copy that is held back, and then faster."""
-    now, done, samples = time.time() - 120, 0, []
+    """Two minutes of samples of a throttled copy that becomes faster."""
+    now, done = time.time() - 120, 0
+    samples: list[Sample] = []
     for i in range(41):
-        samples.append([now + 3 * i, 48_000_000 - done, done])
+        samples.append(Sample(now + 3 * i, 48_000_000 - done, done))
         done += 3 * (150_000 + 20_000 * (i % 5) if i < 25 else 320_000 + 30_000 * (i % 3))
     Move.objects.filter(pk=move_id).update(
         samples=samples, bytes_per_s=345_000.0, ends_in_s_min=62.0, ends_in_s_max=118.0, throttle_bytes_per_s=400_000
@@ -173,17 +184,36 @@ def copied(move_id: int) -> None:
     MovePartition.objects.filter(move_id=move_id).update(bytes_per_s=345_000.0)
 
 
-def group(name: str, places: dict[tuple[str, int], tuple[int | None, int]], verdict: str, members: int = 2) -> None:
+def group(name: str, places: dict[tuple[str, int], tuple[int | None, int]], status: str, members: int = 2) -> None:
     lags = [end - at for at, end in places.values() if at is not None]
     row = ConsumerGroup.objects.create(
-        group_id=name, state="Stable" if members else "Empty", protocol_type="consumer", assignor="range" if members else "",
-        coordinator=2, member_count=members, lag_records=sum(lags) if lags else None, lag_ms_max=sum(lags) if lags else None,
-        partitions_unknown=len(places) - len(lags), verdict=verdict, observed_at=timezone.now() - timedelta(seconds=1),
-        members=[{"member_id": f"{name}-{m}", "client_id": f"{name}-client", "host": "127.0.0.1", "partitions": []} for m in range(members)],
-    )  # fmt: skip
+        group_id=name,
+        state="Stable" if members else "Empty",
+        protocol_type="consumer",
+        assignor="range" if members else "",
+        coordinator=2,
+        member_count=members,
+        lag_records=sum(lags) if lags else None,
+        lag_ms_max=sum(lags) if lags else None,
+        partitions_unknown=len(places) - len(lags),
+        status=status,
+        observed_at=timezone.now() - timedelta(seconds=1),
+        members=[
+            {"member_id": f"{name}-{m}", "client_id": f"{name}-client", "host": "127.0.0.1", "partitions": []}
+            for m in range(members)
+        ],
+    )
     for (topic, index), (at, end) in places.items():
         GroupPartition.objects.create(
-            group=row, topic=topic, index=index, committed=at, end_offset=end, lag_records=None if at is None else end - at,
-            lag_ms=None if at is None else end - at, verdict=verdict, client_id=f"{name}-client" if members else "",
-            host="127.0.0.1" if members else "", observed_at=timezone.now(),
-        )  # fmt: skip
+            group=row,
+            topic=topic,
+            index=index,
+            committed=at,
+            end_offset=end,
+            lag_records=None if at is None else end - at,
+            lag_ms=None if at is None else end - at,
+            status=status,
+            client_id=f"{name}-client" if members else "",
+            host="127.0.0.1" if members else "",
+            observed_at=timezone.now(),
+        )

@@ -1,4 +1,4 @@
-"""What the feed says and what the pages show are one: every live cell of a page is written by some update, and a move is no trouble."""
+"""The live feed updates every live cell of every page, and a reassignment does not count as a problem."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from django.db import DatabaseError
 from django.test import Client
 
 from console import cells
 from console.fragments import duration_text, megabytes
-from controlplane import events
-from controlplane.feed import Feed
-from controlplane.live import Hub
-from controlplane.mirror import Difference
-from controlplane.models import MovePartition, ObservedTopic, Partition
-from controlplane.samples import Book
+from controlplane.models import ArchiveJob, Broker, Move, MovePartition, MoveTransition, ObservedTopic, Partition
+from controlplane.monitoring import live_events
+from controlplane.monitoring.hub import Hub
+from controlplane.monitoring.projection import Difference
+from controlplane.monitoring.publisher import LivePublisher
+from controlplane.monitoring.samples import MetricsCache
 from controlplane.selectors import moves, overview, partitions
+from controlplane.selectors.common import as_dict
 from controlplane.services import moves as moves_service
+from controlplane.services.move_planning import parse_scope
 from tests.unit.console.test_pages import PAGES
 from tests.unit.controlplane.world import World
 
@@ -26,7 +29,7 @@ VOID = {"input", "br", "hr", "img", "link", "meta"}
 
 
 class LiveCells(HTMLParser):
-    """(kinds of the subjects around it, field) of each cell that a page promises to keep live."""
+    """(types of the enclosing subjects, field) of each live cell of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,19 +53,19 @@ class LiveCells(HTMLParser):
             pass
 
 
-def said(world: World) -> list[events.LiveUpdate]:
-    """What the observer says when it sees this world for the first time. Groups come from samples, which no row holds: their shape is written out."""
+def first_updates(world: World) -> list[live_events.LiveUpdate]:
+    """The first updates about this cluster. Groups come from samples that are not in the database, so the test publishes them."""
     hub = Hub()
-    feed = Feed(hub)
+    feed = LivePublisher(hub)
     everything = Difference(
         topics=set(world.image.topics),
         partitions={i: list(t.partitions) for i, t in world.image.topics.items()},
         brokers=True,
     )
-    feed.image(world.image, everything, Book())
+    feed.image(world.image, everything, MetricsCache())
     feed.periodic()
     hub.publish(
-        events.GROUPS,
+        live_events.GROUPS,
         {
             "groups": [
                 {
@@ -71,16 +74,33 @@ def said(world: World) -> list[events.LiveUpdate]:
                     "member_count": 1,
                     "lag_records": 5,
                     "lag_ms_max": 7,
-                    "verdict": "OK",
+                    "lag_at_least": True,
+                    "status": "healthy",
+                    "consumed_per_s": 1200.0,
+                    "produced_per_s": 2000.0,
+                    "lost_records": 0,
+                    "retention_partition": "orders-0",
+                    "retention_in_s": 600.0,
+                    "retention_limit": "retention.ms",
+                    "retention_at_most": False,
                 }
             ]
         },
     )
     place = {
-        "topic": "orders", "index": 0, "committed": 1, "end_offset": 2, "lag_records": 1, "lag_ms": 3, "verdict": "OK",
+        "topic": "orders",
+        "index": 0,
+        "committed": 1,
+        "end_offset": 2,
+        "lag_records": 1,
+        "lag_ms": 3,
+        "lag_at_least": False,
+        "status": "blocked",
+        "block": "no_leader",
+        "retention_in_s": None,
         "client_id": "",
-    }  # fmt: skip
-    hub.publish(events.LAG, {"group_id": "g", "partitions": [place]})
+    }
+    hub.publish(live_events.LAG, {"group_id": "g", "partitions": [place]})
     return hub.since(hub.run, 0) or []
 
 
@@ -89,26 +109,26 @@ class Everything(frozenset):  # type: ignore[type-arg]
         return True
 
 
-def test_every_live_cell_of_every_page_is_written_by_the_feed(seeded: dict[str, Any], operator: Client) -> None:
+def test_every_live_cell_is_updated_by_live_updates(seeded: dict[str, Any], operator: Client) -> None:
     written: dict[str, set[str]] = defaultdict(set)
-    for update in said(seeded["world"]):
-        for subject, field in cells.outcome(update, Everything()).cells:
+    for update in first_updates(seeded["world"]):
+        for subject, field in cells.page_update(update, Everything()).cells:
             written[subject.partition(":")[0]].add(field)
-    silent = []
+    without_update = []
     for address in PAGES:
         parser = LiveCells()
         parser.feed(operator.get(address).content.decode())
-        silent += [
+        without_update += [
             (address, sorted(kinds), field)
             for kinds, field in parser.found
             if not any(field in written[kind] for kind in kinds)
         ]
-    assert not silent
+    assert not without_update
 
 
 @pytest.mark.django_db
-def test_a_move_is_under_way_and_not_in_trouble(world: World) -> None:
-    """A replica that is only joining is not missed, in no count and no colour (KIP-455); one that was there and fell silent is."""
+def test_a_running_move_is_not_shown_as_a_problem(world: World) -> None:
+    """A joining replica is not counted as missing, in any count or colour (KIP-455). A former ISR member that does not respond is counted."""
     world.topic("flights", (1, 2, 3), (2, 3, 1))
     world.begin_move("flights", 0, (2, 3, 4))
     row = partitions.partition_row("flights", 0)
@@ -117,7 +137,7 @@ def test_a_move_is_under_way_and_not_in_trouble(world: World) -> None:
     assert ObservedTopic.objects.get(name="flights").under_replicated == 0
     assert not Partition.objects.filter(in_trouble=True).exists()
     assert partitions.partition_list(only="problems").total == 0
-    assert "replica" not in overview.health().reason.replace("all replicas in sync", "")
+    assert "replica" not in overview.health().reason.replace("all replicas are in sync", "")
     world.put("flights", 0, isr=(1, 2))
     row = partitions.partition_row("flights", 0)
     assert row is not None and row.state == "under_replicated"
@@ -127,15 +147,16 @@ def test_a_move_is_under_way_and_not_in_trouble(world: World) -> None:
 
 
 @pytest.mark.django_db
-def test_a_move_says_a_hundred_per_cent_when_every_part_has_ended_and_not_before(world: World) -> None:
-    """Sizes are samples: parts whose topic was empty when last sampled count by parts, or the first one copied would be the whole move."""
+def test_a_move_shows_100_percent_only_after_every_partition_has_ended(world: World) -> None:
+    """Sizes are samples. Parts whose topic was empty when last sampled are weighed by count; otherwise the first
+    copied part would be the whole move."""
     world.topic("fresh", (1, 2), (1, 2), (1, 2), (1, 2), size=0)
     parts = [{"topic": "fresh", "partition": i, "replicas": [1, 3]} for i in range(4)]
-    pk = moves_service.plan_move({"kind": "partitions", "partitions": parts}, who="alice").pk
+    pk = moves_service.plan_move(parse_scope({"kind": "partitions", "partitions": parts}), actor="alice").pk
     MovePartition.objects.filter(move_id=pk, partition=0).update(state="done", bytes_total=1_000, bytes_done=1_000)
     row = moves.move_row(pk)
     assert row is not None and row.percent == 25
-    MovePartition.objects.filter(move_id=pk).update(bytes_total=1_000, bytes_done=1_000)
+    MovePartition.objects.filter(move_id=pk).update(bytes_total=2_000_000, bytes_done=2_000_000)
     row = moves.move_row(pk)
     assert row is not None and row.percent == 99
     MovePartition.objects.filter(move_id=pk).update(state="done")
@@ -143,9 +164,156 @@ def test_a_move_says_a_hundred_per_cent_when_every_part_has_ended_and_not_before
     assert row is not None and row.percent == 100
 
 
-def test_just_below_a_megabyte_looks_as_just_above_it() -> None:
+@pytest.mark.django_db
+def test_empty_partitions_do_not_count_as_progress_of_a_move(world: World) -> None:
+    """A drain whose 84 empty partitions are copied and whose large ones are not started: 120 kB of 230 MB are not 79 per cent."""
+    world.topic("empty", *[(1, 2)] * 100, size=0)
+    world.topic("flights", *[(1, 2)] * 6, size=38_000_000)
+    pk = moves_service.plan_move(parse_scope({"kind": "drain", "broker": 1}), actor="alice").pk
+    arrived = MovePartition.objects.filter(move_id=pk, topic_name="empty", partition__lt=84)
+    arrived.update(state="done", bytes_total=1_400, bytes_done=1_400)
+    row = moves.move_row(pk)
+    assert row is not None and (row.parts, row.parts_ended) == (106, 84)
+    assert row.percent is not None and 20 < row.percent < 30
+
+
+@pytest.mark.django_db
+def test_large_partitions_are_not_copied_last(world: World) -> None:
+    world.topic("empty", *[(1, 2)] * 20, size=0)
+    world.topic("flights", *[(1, 2)] * 6, size=38_000_000)
+    pk = moves_service.plan_move(parse_scope({"kind": "drain", "broker": 1}), actor="alice").pk
+    order = list(MovePartition.objects.filter(move_id=pk).order_by("id").values_list("topic_name", flat=True))
+    assert order[0] == "flights" and order[1] == "empty"
+    assert order.index("flights") == 0 and len(order) - 1 - order[::-1].index("flights") < 12
+    by_hand = {
+        "kind": "partitions",
+        "partitions": [{"topic": "other", "partition": i, "replicas": [2, 3]} for i in (2, 0, 1)],
+    }
+    world.topic("other", (1, 2), (1, 2), (1, 2), size=1)
+    pk = moves_service.plan_move(parse_scope(by_hand), actor="alice").pk
+    assert list(MovePartition.objects.filter(move_id=pk).order_by("id").values_list("partition", flat=True)) == [
+        2,
+        0,
+        1,
+    ]
+
+
+@pytest.mark.django_db
+def test_a_move_that_was_rolled_back_has_no_full_bar(world: World) -> None:
+    """All partitions were reverted. A full bar and 100 % would mean that the move is complete."""
+    world.topic("flights", (1, 2), (1, 2), size=2_000_000)
+    pk = moves_service.plan_move(parse_scope({"kind": "drain", "broker": 1}), actor="alice").pk
+    MovePartition.objects.filter(move_id=pk).update(state="reverted", bytes_done=2_000_000)
+    Move.objects.filter(pk=pk).update(state="rolled_back")
+    row = moves.move_row(pk)
+    assert row is not None and row.percent is None
+    shown = cells.move(as_dict(row))
+    assert "progress" not in shown["bar"] and "100" not in shown["percent"]
+    MovePartition.objects.filter(move_id=pk, partition=0).update(state="done")
+    Move.objects.filter(pk=pk).update(state="cancelled")
+    row = moves.move_row(pk)
+    assert row is not None and row.percent == 50, "what stays where it was moved to"
+    assert "bar-grey" in cells.move(as_dict(row))["bar"]
+
+
+def test_sizes_around_a_megabyte_have_the_same_format() -> None:
 
     assert [megabytes(n) for n in (900_000, 999_400, 999_999, 1_000_001)] == ["0.900", "0.999", "1.0", "1.0"]
     assert [duration_text(s) for s in (59, 60, 62, 3600, 3660, 7 * 86400)] == [
-        "59 s", "1 min", "1 min 2 s", "1 h", "1 h 1 min", "7 d",
-    ]  # fmt: skip
+        "59 s",
+        "1 min",
+        "1 min 2 s",
+        "1 h",
+        "1 h 1 min",
+        "7 d",
+    ]
+
+
+def kinds_said(hub: Hub, kind: str) -> list[dict[str, Any]]:
+    return [u["data"] for u in hub.since(hub.run, 0) or [] if u["kind"] == kind]
+
+
+@pytest.mark.django_db
+def test_an_unfinished_move_is_published_however_many_moves_are_newer(world: World) -> None:
+    """Only the 50 newest moves were published. The page of an older move never showed the end of its rollback."""
+    world.topic("flights", (1, 2))
+    old = moves_service.plan_move(parse_scope({"kind": "drain", "broker": 1}), actor="alice")
+    Move.objects.bulk_create([Move(mode="copy", actor="alice", state="cancelled") for _ in range(60)])
+    hub = Hub()
+    feed = LivePublisher(hub)
+    feed.periodic()
+    for state in ("rolling_back", "rolled_back"):
+        Move.objects.filter(pk=old.pk).update(state=state, version=old.version + 1 + (state == "rolled_back"))
+        MoveTransition.objects.create(move=old, state_from="done", state_to=state, actor="worker")
+        feed.periodic()
+        last = kinds_said(hub, live_events.MOVES)[-1]["moves"]
+        assert [(m["id"], m["state"]) for m in last] == [(old.pk, state)]
+
+
+@pytest.mark.django_db
+def test_changes_during_a_database_error_are_published_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.topic("flights", (1, 2))
+    pk = moves_service.plan_move(parse_scope({"kind": "drain", "broker": 1}), actor="alice").pk
+    hub = Hub()
+    feed = LivePublisher(hub)
+
+    def locked(ids: list[int]) -> list[Any]:
+        raise DatabaseError("database is locked")
+
+    with monkeypatch.context() as m:
+        m.setattr(moves, "move_rows", locked)
+        with pytest.raises(DatabaseError):
+            feed.periodic()
+    feed.periodic()
+    assert [m["id"] for u in kinds_said(hub, live_events.MOVES) for m in u["moves"]] == [pk]
+
+
+@pytest.mark.django_db
+def test_an_archives_process_and_heartbeat_change_in_place(world: World) -> None:
+    job = ArchiveJob.objects.create(topics=["flights"], actor="alice", state="running")
+    for _ in range(30):
+        ArchiveJob.objects.create(topics=["other"], actor="alice", state="stopped")
+    hub = Hub()
+    feed = LivePublisher(hub)
+    feed.periodic()
+    ArchiveJob.objects.filter(pk=job.pk).update(pid=4711, restarts=2)
+    feed.periodic()
+    (update,) = [u for u in (hub.since(hub.run, 0) or []) if u["kind"] == live_events.ARCHIVES][1:]
+    shown = cells.page_update(update, Everything()).cells
+    assert shown[f"archive:{job.pk}", "process"] == "4711"
+    assert "2" in shown[f"archive:{job.pk}", "restarts"]
+    ArchiveJob.objects.filter(pk=job.pk).update(state="stopped", pid=None)
+    feed.periodic()
+    assert kinds_said(hub, live_events.ARCHIVES)[-1]["jobs"][0]["state"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("free", "total", "text"),
+    [
+        (180 * 10**9, 500 * 10**9, '180,000 <span class="sub">36%</span>'),
+        (49 * 10**9, 500 * 10**9, '49,000 <span class="t-amber">10%</span>'),
+        (14 * 10**9, 500 * 10**9, '14,000 <span class="t-red">3%</span>'),
+        (0, 500 * 10**9, '<span class="zero">0</span> <span class="t-red">0%</span>'),
+    ],
+)
+def test_free_disk_space_has_the_tone_of_its_alert(free: int, total: int, text: str) -> None:
+    assert cells.disk_free(free, total) == text
+
+
+@pytest.mark.parametrize(("free", "total"), [(None, None), (None, 10), (10, None)])
+def test_unknown_disk_space_is_a_dash_with_a_reason(free: int | None, total: int | None) -> None:
+    assert "not reported its disk space" in cells.disk_free(free, total) and "–" in cells.disk_free(free, total)
+
+
+def test_the_brokers_page_shows_free_disk_space_and_updates_it(world: World, operator: Client) -> None:
+    Broker.objects.filter(broker_id=1).update(total_bytes=500 * 10**9, free_bytes=20 * 10**9)
+    page = operator.get("/brokers/").content.decode()
+    assert 'data-f="disk_free">20,000 <span class="t-amber">4%</span>' in page
+    assert "The broker has not reported its disk space yet." in page, "brokers without a sample"
+    metrics = MetricsCache()
+    metrics.space[1] = (500 * 10**9, 10 * 10**9)
+    hub = Hub()
+    LivePublisher(hub).image(world.image, Difference(brokers=True), metrics)
+    (found,) = [u for u in hub.since(hub.run, 0) or () if u["kind"] == live_events.BROKERS]
+    shown = cells.page_update(found, frozenset({"broker:1"}))
+    assert shown.cells["broker:1", "disk_free"] == cells.disk_free(10 * 10**9, 500 * 10**9)

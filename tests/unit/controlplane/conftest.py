@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from tests.unit.controlplane.world import World
+
+
+@pytest.fixture(autouse=True)
+def secret_key(settings: Any) -> None:
+    """Sets WEIR_SECRET_KEY. Without it the server answers no request."""
+    settings.SECRET_KEY_GIVEN = True
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A cluster as the observer would have mirrored it: an image built by hand, written by the real mirror."""
+"""A test cluster as the monitor would project it: an image built by hand, written by the real projection."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from django.utils import timezone
 
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import (
-    NO_INCARNATION,
+    NO_BROKER_EPOCH,
     NO_LEADER,
     BrokerState,
     PartitionState,
-    Seat,
+    ReplicaIncarnation,
     TopicPartition,
     TopicState,
 )
-from controlplane.mirror import Mirror
 from controlplane.models import Cluster, Replica, Topic
+from controlplane.monitoring.projection import MetadataProjection
 from controlplane.selectors.topics import drift_count
 
 
 class World:
-    """`brokers` living brokers with incarnation 100 + id; change the image, then `look()`."""
+    """`brokers` live brokers with incarnation 100 + id. Change the image, then call `look()`."""
 
     def __init__(self, brokers: int = 3) -> None:
         self.image = Image(seq=1, cluster_id="test", controller_epoch=1)
-        self.mirror = Mirror()
+        self.projection = MetadataProjection()
         for b in range(1, brokers + 1):
             self.image.brokers[b] = BrokerState(b, 100 + b, f"uuid-{b}", "127.0.0.1", 9000 + b)
         self.look()
 
     def look(self) -> None:
         self.image.seq += 1
-        self.mirror.write(self.image)
-        self.mirror.touch(self.image, controller_id=1, connected=True, fresh=True, drift=drift_count())
+        self.projection.write(self.image)
+        self.projection.touch(self.image, controller_id=1, connected=True, fresh=True, drift=drift_count())
 
     def topic(
         self,
@@ -48,15 +48,19 @@ class World:
         topic_id = uuid4()
         state = TopicState(topic_id, name, 1, configs or {}, len(replicas), ready=True)
         for i, r in enumerate(replicas):
-            seats = tuple(Seat(b, 100 + b) for b in r)
-            state.partitions[i] = PartitionState(r, seats, r[0], 100 + r[0])
+            isr_members = tuple(ReplicaIncarnation(b, 100 + b) for b in r)
+            state.partitions[i] = PartitionState(r, isr_members, r[0], 100 + r[0])
         self.image.topics[topic_id] = state
         self.image.topic_ids[name] = topic_id
         if row:
             Topic.objects.create(
-                id=topic_id, name=name, partitions=len(replicas), replication_factor=len(replicas[0]), configs=configs or {},
+                id=topic_id,
+                name=name,
+                partitions=len(replicas),
+                replication_factor=len(replicas[0]),
+                configs=configs or {},
                 applied_generation=1,
-            )  # fmt: skip
+            )
         self.look()
         self.sized(name, size)
         return topic_id
@@ -73,16 +77,16 @@ class World:
             rows.filter(broker_id=int(broker[1:])).update(size_bytes=bytes_held)
 
     def apply_rows(self) -> None:
-        """What the controller does with rows that wait: configs of topics and brokers stand in the log, and the rows say so."""
-        from controlplane.controller.forwarded import desired, entry_of
-        from controlplane.services import access, topics
+        """The controller's part for waiting rows: writes configs of topics and brokers to the metadata log and marks the rows as applied."""
+        from controlplane.controller.request_persistence import desired_access, desired_topic
+        from controlplane.services import access, topic_results
 
-        for row in topics.waiting_topics():
+        for row in topic_results.waiting_topics():
             state = self.image.topics[row.id]
-            state.configs, state.generation = dict(desired(row).configs), row.generation
-            topics.mark_applied({row.id: row.generation}, 1)
+            state.configs, state.generation = dict(desired_topic(row).configs), row.generation
+            topic_results.mark_applied({row.id: row.generation}, 1)
         for entry in access.waiting():
-            self.image.broker_configs[int(entry.key)] = (entry.generation, dict(entry_of(entry).value or {}))
+            self.image.broker_configs[int(entry.key)] = (entry.generation, dict(desired_access(entry).value or {}))
             access.mark_applied(entry, 1)
         self.look()
 
@@ -94,36 +98,47 @@ class World:
     def put(self, name: str, index: int, **changes: object) -> None:
         """Change a partition and mirror it. `isr` may be given as broker ids."""
         if "isr" in changes:
-            changes["isr"] = tuple(Seat(b, 100 + b) for b in changes["isr"])  # type: ignore[attr-defined]
+            changes["isr"] = tuple(ReplicaIncarnation(b, 100 + b) for b in changes["isr"])  # type: ignore[attr-defined]
         before = self.state(name, index)
         topic = self.image.topics[self.image.topic_ids[name]]
         topic.partitions[index] = replace(before, partition_epoch=before.partition_epoch + 1, **changes)  # type: ignore[arg-type]
         self.look()
 
     def begin_move(self, name: str, index: int, to: tuple[int, ...]) -> None:
-        """What the controller does with an order."""
+        """The controller's part for a requested assignment."""
         before = self.state(name, index)
         old = tuple(b for b in before.replicas if b not in to)
         self.put(
-            name, index, replicas=(*to, *old), adding=tuple(b for b in to if b not in before.isr_ids), removing=old,
+            name,
+            index,
+            replicas=(*to, *old),
+            adding=tuple(b for b in to if b not in before.isr_ids),
+            removing=old,
             assignment_generation=before.assignment_generation + 1,
-        )  # fmt: skip
+        )
 
     def end_move(self, name: str, index: int) -> None:
-        """All new replicas are in sync: the controller drops the old ones."""
+        """All new replicas are in sync: the controller removes the old ones."""
         before = self.state(name, index)
         to = before.target
         self.put(
-            name, index, replicas=to, isr=to, adding=(), removing=(), leader=to[0], leader_incarnation=100 + to[0],
+            name,
+            index,
+            replicas=to,
+            isr=to,
+            adding=(),
+            removing=(),
+            leader=to[0],
+            leader_broker_epoch=100 + to[0],
             assignment_generation=before.assignment_generation + 1,
-        )  # fmt: skip
+        )
 
     def down(self, broker_id: int) -> None:
         self.image.brokers[broker_id] = replace(self.image.brokers[broker_id], alive=False)
         self.look()
 
     def offline(self, name: str, index: int) -> None:
-        self.put(name, index, isr=(), last_isr=(1,), leader=NO_LEADER, leader_incarnation=NO_INCARNATION)
+        self.put(name, index, isr=(), last_isr=(1,), leader=NO_LEADER, leader_broker_epoch=NO_BROKER_EPOCH)
 
     def aged(self, seconds: float) -> None:
         from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Two topics for groups to read, and the terms on which they do."""
+"""Two topics for group tests, and the group configs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from brokerd.cluster.model import TopicPartition
-from brokerd.coordinator.consumer_events import Terms
+from brokerd.config.groups import GroupConfig
 
-TERMS = Terms(session_ms=10_000, heartbeat_ms=1_000, size_max=6)
+TERMS = GroupConfig(session_ms=10_000, heartbeat_ms=1_000, size_max=6)
 A, B = UUID(int=1), UUID(int=2)
 
 

@@ -1,4 +1,4 @@
-"""Tokens as clients are given them: what brokers would make of them. Does not start a broker."""
+"""Issued tokens, validated as brokers validate them. Does not start a broker."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from brokerd.access.oauth import TokenError, Tokens
-from brokerd.access.settings import SASL_SETTINGS
+from brokerd.config.security import SASL_SETTINGS
+from brokerd.security.oauth import TokenError, Tokens
 from tests.foreign.issuer import AUDIENCE, Issuer
 
 
@@ -30,16 +30,17 @@ def fetched(issuer: Issuer, path: str, login: str) -> str:
         return str(json.load(answer)["access_token"])
 
 
-def test_brokers_believe_the_token_and_not_the_forged_one(issuer: Issuer) -> None:
+def test_brokers_accept_the_issued_token_and_reject_a_forged_one(issuer: Issuer) -> None:
     settings = {s.name: s.default for s in SASL_SETTINGS} | {
-        "sasl.oauthbearer.jwks.endpoint.url": issuer.keys.as_uri(), "sasl.oauthbearer.expected.audience": (AUDIENCE,),
-    }  # fmt: skip
+        "sasl.oauthbearer.jwks.endpoint.url": issuer.keys.as_uri(),
+        "sasl.oauthbearer.expected.audience": (AUDIENCE,),
+    }
     tokens = Tokens(settings)
     assert tokens.check(fetched(issuer, "/token", "alice:se cret"))[0] == "alice"
     with pytest.raises(TokenError):
         tokens.check(fetched(issuer, "/forged", "alice:se cret"))
 
 
-def test_who_does_not_know_the_secret_is_given_none(issuer: Issuer) -> None:
+def test_without_the_secret_no_token_is_issued(issuer: Issuer) -> None:
     with pytest.raises(urllib.error.HTTPError, match="401"):
         fetched(issuer, "/token", "alice:guess")

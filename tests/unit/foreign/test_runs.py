@@ -1,4 +1,4 @@
-"""A program's yes is not believed where the log can be read. Does not start a broker."""
+"""A program's success report is checked against the log where the log can be read. Does not start a broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.foreign.runs import KILL_AFTER, Program, shown
 
 
 class Logs:
-    """A house's logs: one batch per list of values."""
+    """Log directories of a local cluster: one batch per list of values."""
 
     def __init__(self, *batches: list[str], compression: int = 0, producer_id: int = 7) -> None:
         out, offset = bytearray(), 0
@@ -41,18 +41,18 @@ def found(logs: Any, feature: str, acked: list[str] | None = None) -> str:
 NUMBERS = [str(i) for i in range(500)]
 
 
-def test_a_codec_counts_when_every_batch_has_it() -> None:
+def test_a_codec_is_confirmed_when_every_batch_has_it() -> None:
     assert found(Logs(["a"], ["b"], compression=1), "gzip") == ""
     assert "compressions [0]" in found(Logs(["a"]), "gzip")
 
 
-def test_an_idempotent_producer_is_known_by_its_id_and_its_order() -> None:
+def test_an_idempotent_producer_is_detected_by_id_and_sequence() -> None:
     assert found(Logs(NUMBERS), "idempotent") == ""
     assert found(Logs(NUMBERS, producer_id=-1), "idempotent") == "batches without a producer id"
     assert "501 records in the log, 500 different" in found(Logs(NUMBERS, ["499"]), "idempotent")
 
 
-def test_what_was_acknowledged_must_be_in_the_log() -> None:
+def test_acknowledged_records_must_be_in_the_log() -> None:
     enough = NUMBERS[: 2 * KILL_AFTER]
     assert found(Logs(NUMBERS), "leader-killed", enough) == ""
     assert found(Logs(NUMBERS[1:]), "leader-killed", enough) == "1 acknowledged records are lost"
@@ -63,12 +63,12 @@ def test_what_was_acknowledged_must_be_in_the_log() -> None:
     assert "were acknowledged only" in found(Logs(NUMBERS), "leader-killed", enough[:10])
 
 
-def test_a_log_of_one_segment_does_not_show_a_read_over_many() -> None:
+def test_a_log_with_one_segment_does_not_prove_reads_across_segments() -> None:
     assert found(Logs(["a"]), "from-start") == "the log has 1 segments only"
 
 
 @pytest.mark.timeout(60)
-def test_a_program_s_lines_are_heard_and_its_end(tmp_path: Path) -> None:
+def test_the_output_and_the_exit_of_a_program_are_read(tmp_path: Path) -> None:
     program = Program(["sh", "-c", "echo begin x; echo yes x; sleep 60"], {}, tmp_path / "log")
     assert [program.lines.get(timeout=30), program.lines.get(timeout=30)] == ["begin x", "yes x"]
     program.end()

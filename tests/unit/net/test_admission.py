@@ -1,4 +1,4 @@
-"""How many connections a broker takes: the numbers, and a listener that keeps to them."""
+"""Connection limits of a broker: the counters, and a listener that enforces them."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import socket
 
 import pytest
 
-from brokerd.net.admission import WAIT_MS_MAX, Admission, Refusal
+from brokerd.net.admission import WAIT_MS_MAX, Admission, AdmissionRefusal
 from brokerd.net.listener import Listener
 from brokerd.net.loop import Loop
 
 
-def test_an_address_has_its_limit_and_gets_its_room_back() -> None:
+def test_an_address_has_a_connection_limit_and_closed_connections_free_it() -> None:
     it = Admission(5, 2, {"10.0.0.9": 0, "10.0.0.8": 4}, 0)
     assert it.problem("10.0.0.1", 0) is None
     assert it.problem("10.0.0.1", 0) is None
-    assert it.problem("10.0.0.1", 0) == Refusal("max.connections.per.ip (2) reached")
-    assert it.problem("10.0.0.9", 0) == Refusal("max.connections.per.ip (0) reached")
+    assert it.problem("10.0.0.1", 0) == AdmissionRefusal("max.connections.per.ip (2) reached")
+    assert it.problem("10.0.0.9", 0) == AdmissionRefusal("max.connections.per.ip (0) reached")
     for _ in range(3):
         assert it.problem("10.0.0.8", 0) is None
-    assert it.problem("10.0.0.2", 0) == Refusal("max.connections (5) reached")
+    assert it.problem("10.0.0.2", 0) == AdmissionRefusal("max.connections (5) reached")
     it.left("10.0.0.1")
     assert it.problem("10.0.0.1", 0) is None
 
 
-def test_a_rate_lets_a_seconds_worth_in_at_once_and_then_one_by_one() -> None:
+def test_a_connection_rate_allows_a_burst_of_one_second() -> None:
     it = Admission(1 << 30, 1 << 30, {}, 10)
     now = 100_000
     assert [it.delay_ms(now) for _ in range(10)] == [0] * 10
@@ -34,7 +34,7 @@ def test_a_rate_lets_a_seconds_worth_in_at_once_and_then_one_by_one() -> None:
     assert sum(it.delay_ms(now + 100_000) == 0 for _ in range(50)) == 10, "what was not used does not pile up"
 
 
-def test_an_address_has_a_rate_of_its_own_or_that_of_every_other() -> None:
+def test_an_address_has_its_own_rate_or_the_default() -> None:
     it = Admission(1 << 30, 1 << 30, {}, 0)
     it.rates = {"10.0.0.1": 2, None: 0.5}
 
@@ -42,7 +42,7 @@ def test_an_address_has_a_rate_of_its_own_or_that_of_every_other() -> None:
         return sum(it.problem(ip, ms) is None for _ in range(5))
 
     assert (come("10.0.0.1", ms=1_000), come("10.0.0.2", ms=1_000), come("10.0.0.3", ms=1_000)) == (2, 1, 1)
-    assert it.problem("10.0.0.2", 1_000) == Refusal("connection_creation_rate (0.5) reached", 2_000)
+    assert it.problem("10.0.0.2", 1_000) == AdmissionRefusal("connection_creation_rate (0.5) reached", 2_000)
     assert (come("10.0.0.1", ms=1_500), come("10.0.0.2", ms=1_500)) == (1, 0)
     assert come("10.0.0.2", ms=3_500) == 1
     assert come("10.0.0.1", ms=100_000) == 2, "what was not used does not pile up"
@@ -50,23 +50,23 @@ def test_an_address_has_a_rate_of_its_own_or_that_of_every_other() -> None:
     assert come("10.0.0.2", ms=100_000) == 5
 
 
-def test_who_is_over_its_rate_does_not_count_as_open() -> None:
+def test_a_connection_above_the_rate_does_not_count_as_open() -> None:
     it = Admission(2, 1 << 30, {}, 0)
     it.rates = {None: 1}
     assert [it.problem("10.0.0.1", 0) is None for _ in range(5)] == [True] + [False] * 4
     it.rates = {}
     assert it.problem("10.0.0.1", 0) is None
-    assert it.problem("10.0.0.1", 0) == Refusal("max.connections (2) reached")
+    assert it.problem("10.0.0.1", 0) == AdmissionRefusal("max.connections (2) reached")
 
 
-def test_nobody_is_kept_for_longer_than_kafkas_window() -> None:
+def test_the_throttle_time_is_at_most_kafkas_window() -> None:
     it = Admission(1 << 30, 1 << 30, {}, 0)
     it.rates = {None: 0.01}
     assert it.problem("10.0.0.1", 0) is None
-    assert it.problem("10.0.0.1", 0) == Refusal("connection_creation_rate (0.01) reached", WAIT_MS_MAX)
+    assert it.problem("10.0.0.1", 0) == AdmissionRefusal("connection_creation_rate (0.01) reached", WAIT_MS_MAX)
 
 
-def test_who_comes_too_often_is_kept_waiting_and_then_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_above_the_rate_is_delayed_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("brokerd.net.listener.WAITING_MAX", 2)
     loop = Loop()
     admission = Admission(1_000, 1_000, {}, 0)
@@ -91,7 +91,7 @@ def test_who_comes_too_often_is_kept_waiting_and_then_closed(monkeypatch: pytest
                     out.append(i)
             except BlockingIOError:
                 pass
-            except ConnectionResetError:  # closed with what it had sent unread
+            except ConnectionResetError:  # closed before all sent bytes were read
                 out.append(i)
         return out
 
@@ -113,16 +113,16 @@ def test_who_comes_too_often_is_kept_waiting_and_then_closed(monkeypatch: pytest
     loop.close()
 
 
-def test_rates_of_few_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_addresses_with_a_stored_rate_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("brokerd.net.admission.ADDRESSES_MAX", 3)
     it = Admission(1 << 30, 1 << 30, {}, 0)
     it.rates = {None: 1}
     for n in range(50):
         it.problem(f"10.0.0.{n}", 0)
-    assert len(it._rooms) == 3
+    assert len(it._buckets) == 3
 
 
-def test_a_listener_pauses_and_goes_on() -> None:
+def test_a_listener_pauses_and_resumes() -> None:
     loop = Loop()
     listener = Listener(
         loop, "127.0.0.1", 0, lambda c, f: None, frame_bytes_max=1_000, admission=Admission(1_000, 30, {}, 20)

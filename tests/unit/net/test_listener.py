@@ -1,4 +1,4 @@
-"""One connection's bytes, over a socket pair: however they are cut, each request is handed over once, whole and in order."""
+"""One connection over a socket pair: however the bytes are split, each request is dispatched one time, complete and in order."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import random
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 
 from brokerd.net import buffers
-from brokerd.net import connection as listener
+from brokerd.net import connection as limits
 from brokerd.net.admission import Admission
 from brokerd.net.connection import Connection, Slot
 from brokerd.net.listener import Listener
@@ -23,7 +23,7 @@ LIMIT = 1 << 20
 
 
 class Served:
-    """A connection on a real loop, and its client's end."""
+    """A connection on a real loop, and the client's end."""
 
     def __init__(self, on_frame: Callable[[Connection, memoryview], None] | None = None, limit: int = LIMIT) -> None:
         self.loop = Loop()
@@ -37,18 +37,18 @@ class Served:
     def note(self, connection: Connection, frame: memoryview) -> None:
         self.frames.append(bytes(frame))
         if len(frame):
-            frame[0] = 0  # handlers stamp in place: the memory must be writable
+            frame[0] = 0  # handlers write in place: the memory must be writable
 
     def forget(self, connection: Connection) -> None:
         self.forgotten += 1
 
     def turn(self, times: int = 1) -> None:
         for _ in range(times):
-            self.loop.call_later(0, lambda now: None)  # no turn waits for what may not come
+            self.loop.call_later(0, lambda now: None)  # no iteration waits for an event that may not occur
             self.loop.turn()
 
     def send(self, data: bytes) -> None:
-        """All of it, while the loop turns."""
+        """Send all bytes while the loop runs."""
         self.client.setblocking(False)
         view = memoryview(data)
         while view and not self.connection.closed:
@@ -86,9 +86,9 @@ def framed(*bodies: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_frames_cut_anywhere_arrive_whole_and_in_order(served: Served, seed: int) -> None:
+def test_fragmented_frames_arrive_complete_and_in_order(served: Served, seed: int) -> None:
     rng = random.Random(seed)
-    sizes = (0, 1, 3, 4, 200, 5_000, listener.RECEIVE_BYTES - 4, listener.RECEIVE_BYTES, 300_000)
+    sizes = (0, 1, 3, 4, 200, 5_000, limits.RECEIVE_BYTES - 4, limits.RECEIVE_BYTES, 300_000)
     bodies = [rng.randbytes(rng.choice(sizes)) for _ in range(rng.randrange(1, 12))]
     stream = framed(*bodies)
     cuts = sorted(rng.randrange(len(stream) + 1) for _ in range(rng.choice((0, 3, 30))))
@@ -98,7 +98,7 @@ def test_frames_cut_anywhere_arrive_whole_and_in_order(served: Served, seed: int
     assert served.frames == bodies
 
 
-def test_each_byte_alone(served: Served) -> None:
+def test_frames_sent_byte_by_byte(served: Served) -> None:
     bodies = [b"first", b"", b"second"]
     for i in framed(*bodies):
         served.send(bytes([i]))
@@ -106,40 +106,41 @@ def test_each_byte_alone(served: Served) -> None:
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), LIMIT + 1, 2**31 - 1])
-def test_a_length_out_of_bounds_closes_it_and_what_came_before_counts(served: Served, length: int) -> None:
+def test_an_invalid_frame_length_closes_the_connection_after_earlier_requests(served: Served, length: int) -> None:
     served.send(framed(b"good") + length.to_bytes(4, "big", signed=True) + b"more")
     assert served.frames == [b"good"]
     assert (served.connection.closed, served.forgotten) == (True, 1)
 
 
-def test_a_frame_at_the_limit_is_taken(served: Served) -> None:
+def test_a_frame_of_the_maximum_size_is_accepted(served: Served) -> None:
     served.send(framed(b"x" * LIMIT))
     assert [len(f) for f in served.frames] == [LIMIT]
 
 
-def test_an_announcement_takes_no_memory(served: Served) -> None:
+def test_a_frame_length_alone_allocates_no_memory(served: Served) -> None:
     served.send((LIMIT).to_bytes(4, "big") + b"x" * 100)
     partial = served.connection._partial
     assert partial is not None
     assert len(partial) <= buffers.FRAME_BYTES_FIRST
 
 
-def test_a_thousand_requests_at_once_are_handled_in_portions(served: Served) -> None:
+def test_a_thousand_pipelined_requests_are_handled_in_batches(served: Served) -> None:
     bodies = [b"%04d" % i for i in range(1_000)]
+    ticks = count()
+    served.loop.turns.clock = lambda: next(ticks) * 0.0001
     served.client.sendall(framed(*bodies))
     served.turn()
-    # What is left over may be taken up once more in the same turn, after the other sockets.
-    assert len(served.frames) <= 2 * listener.REQUESTS_PER_TURN
-    turns = 2
+    assert len(served.frames) <= limits.REQUESTS_PER_TURN
+    turns = 1
     while len(served.frames) < len(bodies):
         served.turn()
         turns += 1
         assert turns < 100
     assert served.frames == bodies
-    assert turns >= len(bodies) // listener.REQUESTS_PER_TURN
+    assert turns >= len(bodies) // limits.REQUESTS_PER_TURN
 
 
-def test_requests_that_wait_for_answers_hold_the_others_back() -> None:
+def test_unanswered_requests_pause_the_reading_of_others() -> None:
     one = Served()
 
     def wait(connection: Connection, frame: memoryview) -> None:
@@ -149,7 +150,7 @@ def test_requests_that_wait_for_answers_hold_the_others_back() -> None:
     one.connection._on_frame = wait
     one.send(framed(*[b"%04d" % i for i in range(1_000)]))
     one.turn(50)
-    assert len(one.frames) == listener.REQUESTS_IN_FLIGHT_MAX
+    assert len(one.frames) == limits.REQUESTS_IN_FLIGHT_MAX
     answered, got = 0, b""
     while len(one.slots) > answered:
         one.connection.answer(one.slots[answered], [b"%04d" % answered])
@@ -162,7 +163,7 @@ def test_requests_that_wait_for_answers_hold_the_others_back() -> None:
     one.close()
 
 
-def test_answers_that_nobody_reads_hold_questions_back() -> None:
+def test_unread_responses_pause_the_reading_of_requests() -> None:
     one = Served()
     answer = bytes(100_000)
 
@@ -187,7 +188,7 @@ def test_answers_that_nobody_reads_hold_questions_back() -> None:
     one.close()
 
 
-def test_answers_behind_one_that_is_awaited_count_too() -> None:
+def test_responses_queued_behind_a_pending_one_count_too() -> None:
     one = Served()
 
     def reply(connection: Connection, frame: memoryview) -> None:
@@ -200,7 +201,7 @@ def test_answers_behind_one_that_is_awaited_count_too() -> None:
     one.send(framed(*[b"?"] * 200))
     one.turn(20)
     assert len(one.slots) < 30
-    one.connection.answer(one.slots[0], None)  # it wanted no answer
+    one.connection.answer(one.slots[0], None)  # this request has no response
     got = 0
     for _ in range(5_000):
         got += len(one.received())
@@ -209,7 +210,7 @@ def test_answers_behind_one_that_is_awaited_count_too() -> None:
     one.close()
 
 
-def test_answers_leave_in_the_order_of_requests(served: Served) -> None:
+def test_responses_are_sent_in_the_order_of_requests(served: Served) -> None:
     slots = [served.connection.open_slot() for _ in range(4)]
     for i in (3, 1, 0):
         served.connection.answer(slots[i], [b"%d" % i])
@@ -220,7 +221,7 @@ def test_answers_leave_in_the_order_of_requests(served: Served) -> None:
     assert served.received() == b"3"
 
 
-def test_a_file_region_goes_out_between_bytes(served: Served) -> None:
+def test_a_file_region_is_sent_between_buffers(served: Served) -> None:
     with tempfile.TemporaryFile() as file:
         file.write(b"0123456789" * 10_000)
         file.flush()
@@ -242,7 +243,7 @@ def test_a_region_longer_than_its_file_closes_the_connection_only(served: Served
     assert served.connection.closed
 
 
-def test_an_answer_to_a_closed_connection_is_dropped(served: Served) -> None:
+def test_a_response_to_a_closed_connection_is_dropped(served: Served) -> None:
     slot = served.connection.open_slot()
     served.client.close()
     served.turn(2)
@@ -250,9 +251,9 @@ def test_an_answer_to_a_closed_connection_is_dropped(served: Served) -> None:
     served.connection.answer(slot, [b"late"])
 
 
-def test_the_port_is_taken_at_once_and_refuses_until_it_is_opened() -> None:
+def test_the_port_is_bound_immediately_and_refuses_connections_until_it_is_opened() -> None:
     loop = Loop()
-    door = Listener(
+    one = Listener(
         loop,
         "127.0.0.1",
         0,
@@ -262,23 +263,23 @@ def test_the_port_is_taken_at_once_and_refuses_until_it_is_opened() -> None:
     )
     try:
         with socket.socket() as client:
-            assert client.connect_ex(("127.0.0.1", door.port)) == errno.ECONNREFUSED
-        door.open()
-        door.open()
+            assert client.connect_ex(("127.0.0.1", one.port)) == errno.ECONNREFUSED
+        one.open()
+        one.open()
         with socket.socket() as client:
-            assert client.connect_ex(("127.0.0.1", door.port)) == 0
+            assert client.connect_ex(("127.0.0.1", one.port)) == 0
             loop.turn()
-            assert len(door.connections) == 1
+            assert len(one.connections) == 1
     finally:
-        door.stop_accepting()
-        door.close()
+        one.stop_accepting()
+        one.close()
         loop.close()
 
 
-def test_a_muted_connection_is_read_when_the_longest_of_its_pauses_is_over(
+def test_a_muted_connection_is_read_after_the_longest_throttle_time(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener, "MUTED_LOOK_MS", 20)
+    monkeypatch.setattr(limits, "MUTED_LOOK_MS", 20)
     began = served.loop.now.mono_ms
     served.connection.mute(150)
     served.connection.mute(10)
@@ -289,13 +290,132 @@ def test_a_muted_connection_is_read_when_the_longest_of_its_pauses_is_over(
     assert served.loop.now.mono_ms - began >= 150
 
 
-def test_who_goes_away_in_a_long_pause_is_forgotten_at_the_next_look(
+def test_a_disconnect_of_a_muted_connection_is_detected_at_the_next_check(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener, "MUTED_LOOK_MS", 20)
+    monkeypatch.setattr(limits, "MUTED_LOOK_MS", 20)
     served.connection.mute(10**9)
     served.connection.close()
     until = read_clocks().mono_ms + 60_000
     while served.loop._timers and read_clocks().mono_ms < until:
         served.loop.turn()
     assert not served.loop._timers, "nothing holds the connection"
+
+
+def test_pipelined_slow_requests_take_several_turns() -> None:
+    """Each request of the first connection costs more than a time slice. The second connection is served after one of them, not after all."""
+    one = Served()
+    two_client, two_server = socket.socketpair()
+    two_server.setblocking(False)
+    order: list[str] = []
+    clock_s = [0.0]
+    one.loop.turns.clock = lambda: clock_s[0]
+
+    def slow(connection: Connection, frame: memoryview) -> None:
+        order.append("slow")
+        clock_s[0] += 1.0
+        connection.answer(connection.open_slot(), [b"x"])
+
+    def quick(connection: Connection, frame: memoryview) -> None:
+        order.append("quick")
+        connection.answer(connection.open_slot(), [b"y"])
+
+    one.connection._on_frame = slow
+    one.connection.owner = "hostile"
+    two = Connection(one.loop, two_server, "quiet:1", quick, lambda c: None, LIMIT)
+    one.client.sendall(framed(*[b"?"] * 6))
+    two_client.sendall(framed(b"?"))
+    one.turn()
+    assert order.count("quick") == 1
+    assert order.count("slow") == 1
+    one.turn(5)
+    assert order.count("slow") == 6, "buffered requests are served without new bytes"
+    assert one.received() == b"x" * 6
+    two.close()
+    two_client.close()
+    one.close()
+
+
+def test_connections_of_one_principal_are_served_in_turn() -> None:
+    one = Served()
+    pairs = [socket.socketpair() for _ in range(5)]
+    order: list[str] = []
+    clock_s = [0.0]
+    one.loop.turns.clock = lambda: clock_s[0]
+
+    def slow(connection: Connection, frame: memoryview) -> None:
+        order.append(connection.peer)
+        clock_s[0] += 1.0
+        connection.answer(connection.open_slot(), None)
+
+    connections = []
+    for i, (client, server) in enumerate(pairs):
+        server.setblocking(False)
+        connections.append(Connection(one.loop, server, f"{i}", slow, lambda c: None, LIMIT))
+        connections[-1].owner = "hostile"
+        client.sendall(framed(*[b"?"] * 3))
+    one.turn(20)
+    assert [sorted(order[i : i + 5]) for i in range(0, 15, 5)] == [["0", "1", "2", "3", "4"]] * 3
+    for connection, (client, _) in zip(connections, pairs, strict=True):
+        connection.close()
+        client.close()
+    one.close()
+
+
+def test_a_blocking_request_delays_later_ones_and_keeps_their_order() -> None:
+    one = Served()
+
+    def note(connection: Connection, frame: memoryview) -> None:
+        one.frames.append(bytes(frame))
+        slot = connection.open_slot()
+        one.slots.append(slot)
+        if frame[0:1] == b"w":
+            connection.block(slot, needs_client=True)
+        else:
+            connection.answer(slot, [bytes(frame)])
+
+    one.connection._on_frame = note
+    one.send(framed(b"a", b"w1", b"b", b"w2", b"c"))
+    one.turn(3)
+    assert one.frames == [b"a", b"w1"]
+    one.send(framed(b"d"))
+    assert one.frames == [b"a", b"w1"]
+    one.connection.answer(one.slots[1], [b"w1"])
+    one.turn(3)
+    assert one.frames == [b"a", b"w1", b"b", b"w2"]
+    one.connection.answer(one.slots[3], [b"w2"])
+    one.turn(3)
+    assert one.received() == b"aw1bw2cd"
+    one.close()
+
+
+def test_a_disconnect_during_a_blocking_request_is_detected() -> None:
+    one = Served()
+    one.connection._on_frame = lambda connection, frame: connection.block(connection.open_slot(), needs_client=True)
+    one.send(framed(b"w"))
+    one.client.close()
+    one.turn(3)
+    assert one.connection.closed
+
+
+def test_requests_received_before_a_disconnect_are_handled() -> None:
+    one = Served()
+
+    def note(connection: Connection, frame: memoryview) -> None:
+        one.frames.append(bytes(frame))
+        one.slots.append(connection.open_slot())
+        if frame[0:1] == b"w":
+            connection.block(one.slots[-1], needs_client=True)
+        else:
+            connection.answer(one.slots[-1], None)
+
+    one.connection._on_frame = note
+    one.send(framed(b"w"))
+    one.client.sendall(framed(b"last words"))
+    one.client.shutdown(socket.SHUT_WR)
+    one.turn(5)
+    assert (one.frames, one.connection.closed) == ([b"w"], False)
+    one.connection.answer(one.slots[0], [b"w"])
+    one.turn(5)
+    assert (one.frames, one.connection.closed) == ([b"w", b"last words"], True)
+    one.close()

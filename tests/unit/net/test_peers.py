@@ -1,4 +1,5 @@
-"""One connection to another broker, over a real socket: however the answers are cut, each question hears its own, once, in order."""
+"""One connection to another broker, over a real socket: however the responses are split, each request gets its own
+response, one time and in order."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ LIMIT = 2 * SPARE_BYTES_MAX
 
 
 class Asked:
-    """A peer on a real loop, and the other broker's end of its connection."""
+    """A peer on a real loop, and the other broker's end of the connection."""
 
     def __init__(self, *, abortive: bool = False) -> None:
         self.loop = Loop()
@@ -39,11 +40,11 @@ class Asked:
 
     def turn(self, times: int = 1) -> None:
         for _ in range(times):
-            self.loop.call_later(1, lambda now: None)  # no turn waits for what may not come
+            self.loop.call_later(1, lambda now: None)  # no iteration waits for an event that may not occur
             self.loop.turn()
 
     def answer(self, data: bytes) -> None:
-        """All of it, while the loop turns."""
+        """Send all bytes while the loop runs."""
         assert self.other is not None
         self.other.setblocking(False)
         view = memoryview(data)
@@ -82,7 +83,7 @@ def wait_for(asked: Asked, count: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_answers_cut_anywhere_arrive_whole_and_in_order(asked: Asked, seed: int) -> None:
+def test_fragmented_responses_arrive_complete_and_in_order(asked: Asked, seed: int) -> None:
     chance = random.Random(seed)
     sizes = [1, 3, 64 * 1024 - 4, 64 * 1024 - 3, 300_000, 2, 70_000, SPARE_BYTES_MAX + 5, 9]
     chance.shuffle(sizes)
@@ -96,7 +97,7 @@ def test_answers_cut_anywhere_arrive_whole_and_in_order(asked: Asked, seed: int)
     assert asked.heard == bodies
 
 
-def test_a_buffer_grown_for_a_large_answer_does_not_stay(asked: Asked) -> None:
+def test_the_buffer_of_a_large_response_is_released(asked: Asked) -> None:
     asked.ask(2)
     asked.answer(frame(bytes(SPARE_BYTES_MAX + 1)))
     wait_for(asked, 1)
@@ -108,7 +109,9 @@ def test_a_buffer_grown_for_a_large_answer_does_not_stay(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("announced", [0, -1, LIMIT + 1])
-def test_a_wrong_length_ends_the_connection_and_the_next_question_opens_another(asked: Asked, announced: int) -> None:
+def test_an_invalid_length_closes_the_connection_and_the_next_request_opens_another(
+    asked: Asked, announced: int
+) -> None:
     asked.ask(2)
     asked.answer(announced.to_bytes(4, "big", signed=True) + b"xx")
     wait_for(asked, 2)
@@ -120,7 +123,7 @@ def test_a_wrong_length_ends_the_connection_and_the_next_question_opens_another(
     assert asked.heard[2] == b"well"
 
 
-def test_an_answer_nobody_asked_for_ends_the_connection(asked: Asked) -> None:
+def test_an_unexpected_response_closes_the_connection(asked: Asked) -> None:
     asked.ask()
     asked.answer(frame(b"one") + frame(b"two"))
     wait_for(asked, 1)
@@ -128,7 +131,7 @@ def test_an_answer_nobody_asked_for_ends_the_connection(asked: Asked) -> None:
     assert asked.peer._sock is None
 
 
-def test_closed_by_whom_it_answers_the_rest_of_what_came_is_not_read(asked: Asked) -> None:
+def test_after_a_close_by_a_response_handler_no_further_response_is_read(asked: Asked) -> None:
     def close(answer: memoryview | None) -> None:
         asked.note(answer)
         asked.peer.close()
@@ -147,7 +150,7 @@ def test_closed_by_whom_it_answers_the_rest_of_what_came_is_not_read(asked: Aske
 
 @pytest.mark.parametrize("abortive", [True, False])
 def test_an_abortive_connection_ends_with_a_reset(abortive: bool) -> None:
-    """After which the kernel sends nothing of what it still had; at the end of an ordinary one it goes on until all is delivered."""
+    """After a reset the kernel sends no buffered bytes. After an ordinary close it continues until all are delivered."""
     asked = Asked(abortive=abortive)
     asked.ask()
     asked.peer.close()

@@ -1,4 +1,5 @@
-"""TLS on the loop: every byte arrives once and in order, however requests and answers are cut; strangers cost a bounded time and memory."""
+"""TLS on the loop: every byte arrives one time and in order, however requests and responses are split.
+Unauthenticated clients cost bounded time and memory."""
 
 from __future__ import annotations
 
@@ -15,16 +16,17 @@ from typing import Any
 
 import pytest
 
-from brokerd.access.certificates import CertificateError, Certificates
-from brokerd.access.principals import distinguished_name, parse_mapping_rules, user_of
-from brokerd.config import BrokerConfig
-from brokerd.dispatch import Dispatch
+from brokerd.cluster.model import Now
+from brokerd.config.broker import BrokerConfig
 from brokerd.net import listener as listeners
 from brokerd.net.admission import Admission
 from brokerd.net.connection import Connection
 from brokerd.net.listener import Listener
 from brokerd.net.loop import Loop
 from brokerd.net.peers import Peer
+from brokerd.security.certificates import CertificateError, Certificates
+from brokerd.security.principals import distinguished_name, parse_mapping_rules, user_of
+from brokerd.server.dispatch import Dispatch
 from brokerd.wire.framing import FileRegion
 from tests.pki import Authority
 
@@ -43,21 +45,27 @@ def server_pem(authority: Authority) -> Path:
 
 def certificates(given: dict[str, str]) -> Certificates:
     config = BrokerConfig.parse({"broker.id": "1", "log.dirs": "/x", "listeners": "SSL://127.0.0.1:0", **given})
-    return Certificates(lambda name: config.of(config.doors[0], name))
+    return Certificates(lambda name: config.of(config.listeners[0], name))
 
 
 class Served:
-    """A listener on a loop that turns while somebody waits: one thread for both ends."""
+    """A listener on a loop that runs while a test waits: one thread for both ends."""
 
     def __init__(self, given: dict[str, str], handle: Callable[[Connection, bytes], None], **more: Any) -> None:
         self.loop = Loop()
         self.certificates = certificates(given)
         self.listener = Listener(
-            self.loop, "127.0.0.1", 0, lambda c, frame: handle(c, bytes(frame)),
-            frame_bytes_max=LIMIT, admission=Admission(1_000, 1 << 30, {}, 0), tls=lambda: self.certificates.server, **more,
-        )  # fmt: skip
+            self.loop,
+            "127.0.0.1",
+            0,
+            lambda c, frame: handle(c, bytes(frame)),
+            frame_bytes_max=LIMIT,
+            admission=Admission(1_000, 1 << 30, {}, 0),
+            tls=lambda: self.certificates.server,
+            **more,
+        )
         self.listener.open()
-        self.loop.every(1, lambda now: None)  # no turn waits for long
+        self.loop.every(1, lambda now: None)  # no iteration waits for long
 
     @property
     def port(self) -> int:
@@ -70,7 +78,7 @@ class Served:
 
 
 class Client:
-    """Of another make: Python's own SSLSocket, not blocking, so that the other end has its turns."""
+    """A client with another TLS implementation: Python's SSLSocket. It is non-blocking, so that the loop of the server can run."""
 
     def __init__(
         self, served: Served, authority: Authority, pem: Path | None = None, version: ssl.TLSVersion | None = None
@@ -99,7 +107,7 @@ class Client:
         out: list[bytes] = []
         view, data, size = memoryview(stream), bytearray(), piece()
         while view or len(out) < count:
-            # OpenSSL wants to see the same bytes again where it could not send them.
+            # OpenSSL requires the same bytes again after a write that could not complete.
             if view and (n := self._try(self.sock.send, view[:size])) is not WAIT:
                 view, size = view[n:], piece()
             if (more := self._try(self.sock.recv, 1 << 20)) is not WAIT:
@@ -124,7 +132,7 @@ def framed(body: bytes) -> bytes:
 
 @pytest.fixture
 def echo(server_pem: Path) -> Iterator[Served]:
-    """Answers each frame with itself: half from memory, half out of a file."""
+    """Echoes each frame: half from memory, half from a file."""
     with tempfile.TemporaryFile() as file:
 
         def handle(connection: Connection, frame: bytes) -> None:
@@ -140,9 +148,7 @@ def echo(server_pem: Path) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_whatever_is_sent_comes_back_whole_and_in_order(
-    echo: Served, authority: Authority, version: ssl.TLSVersion
-) -> None:
+def test_sent_bytes_return_complete_and_in_order(echo: Served, authority: Authority, version: ssl.TLSVersion) -> None:
     rng = random.Random(5)
     bodies = [rng.randbytes(rng.choice((1, 3, 40, 16_384, 70_000, 400_000, 3_000_000))) for _ in range(30)]
     stream = b"".join(map(framed, bodies))
@@ -151,12 +157,12 @@ def test_whatever_is_sent_comes_back_whole_and_in_order(
 
 
 def test_a_slow_reader_gets_everything(echo: Served, authority: Authority) -> None:
-    """Longer than all buffers between: what is sealed waits for the socket, and what waits behind it is not lost."""
+    """Longer than all buffers together: encrypted bytes wait for the socket, and the bytes behind them are not lost."""
     bodies = [bytes([i]) * 2_000_000 for i in range(12)]
     client = Client(echo, authority)
     for body in bodies:
         view = memoryview(framed(body))
-        for _ in range(200):  # nobody reads; at some point the broker does not either
+        for _ in range(200):  # the client does not read; at some point the broker does not either
             if view and (n := client._try(client.sock.send, view)) is not WAIT:
                 view = view[n:]
         if view:
@@ -167,7 +173,7 @@ def test_a_slow_reader_gets_everything(echo: Served, authority: Authority) -> No
     assert client.exchange(rest, len(bodies), lambda: len(rest)) == bodies
 
 
-def test_a_broker_talks_to_another_one_over_tls(echo: Served, authority: Authority) -> None:
+def test_a_broker_connects_to_another_broker_over_tls(echo: Served, authority: Authority) -> None:
     loop = echo.loop
     mine = certificates(
         {"ssl.keystore.location": str(authority.folder / "broker.pem"), "ssl.truststore.location": str(authority.ca)}
@@ -183,7 +189,7 @@ def test_a_broker_talks_to_another_one_over_tls(echo: Served, authority: Authori
     peer.close()
 
 
-def test_a_broker_does_not_talk_to_one_it_does_not_trust(echo: Served, tmp_path: Path) -> None:
+def test_a_broker_rejects_an_untrusted_broker(echo: Served, tmp_path: Path) -> None:
     other = Authority(tmp_path, "somebody else")
     mine = certificates({"ssl.keystore.location": str(other.issue("me")), "ssl.truststore.location": str(other.ca)})
     loop = echo.loop
@@ -203,8 +209,8 @@ def refused(served: Served, authority: Authority, pem: Path | None) -> bool:
         return True
 
 
-# -- who is it -----------------------------------------------------------------------------------------------------------
-def test_a_required_certificate_names_its_client_and_nobody_else_gets_in(
+# -- authentication ------------------------------------------------------------------------------------------------------
+def test_a_required_client_certificate_gives_the_principal_and_others_are_rejected(
     authority: Authority, server_pem: Path, tmp_path: Path
 ) -> None:
     names: list[str | None] = []
@@ -237,7 +243,11 @@ def test_a_required_certificate_names_its_client_and_nobody_else_gets_in(
         ("DEFAULT", "CN=a,O=x", "User:CN=a,O=x"),
         (r"RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/,DEFAULT", "CN=svc,OU=ServiceUsers,O=x", "User:svc"),
         (r"RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/,DEFAULT", "CN=svc,OU=Others", "User:CN=svc,OU=Others"),
-        (r"RULE:^CN=(.*?),OU=(.*?),O=(.*?),L=(.*?),ST=(.*?),C=(.*?)$/$1@$2/L", "CN=Ad,OU=Ad,O=o,L=l,ST=s,C=c", "User:ad@ad"),
+        (
+            r"RULE:^CN=(.*?),OU=(.*?),O=(.*?),L=(.*?),ST=(.*?),C=(.*?)$/$1@$2/L",
+            "CN=Ad,OU=Ad,O=o,L=l,ST=s,C=c",
+            "User:ad@ad",
+        ),
         (r"RULE:^.*[Cc][Nn]=([a-zA-Z0-9.]*).*$/$1/U", "CN=alice,O=x", "User:ALICE"),
         (r"RULE:^CN=(.*),O=a\/b$/$1/L", "CN=Bob,O=a/b", "User:bob"),
         (r"RULE:^CN=(.*),O=a$/$1/", "CN=Bob,O=b", None),
@@ -245,25 +255,34 @@ def test_a_required_certificate_names_its_client_and_nobody_else_gets_in(
         ("", "CN=" + "a" * 1_000, "User:CN=" + "a" * 1_000),
         (r"RULE:^CN=(.*),O=a$/$1/", None, "User:ANONYMOUS"),
     ],
-)  # fmt: skip
-def test_rules_make_the_users_that_kafka_makes(rules: str, name: str | None, user: str | None) -> None:
+)
+def test_mapping_rules_give_the_same_principals_as_kafka(rules: str, name: str | None, user: str | None) -> None:
     assert user_of(name, parse_mapping_rules(rules)) == user
 
 
 @pytest.mark.parametrize(("name", "heard"), [("CN=alice,O=a", True), ("CN=alice,O=b", False), (None, True)])
-def test_a_certificate_that_no_rule_speaks_of_ends_the_connection(name: str | None, heard: bool) -> None:
+def test_a_certificate_without_a_matching_rule_closes_the_connection(name: str | None, heard: bool) -> None:
     config = BrokerConfig.parse(
-        {"broker.id": "1", "log.dirs": "/x", "listeners": "SSL://127.0.0.1:0",
-         "ssl.principal.mapping.rules": "RULE:^CN=(.*),O=a$/$1/"}
-    )  # fmt: skip
-    dispatch = Dispatch(config)
+        {
+            "broker.id": "1",
+            "log.dirs": "/x",
+            "listeners": "SSL://127.0.0.1:0",
+            "ssl.principal.mapping.rules": "RULE:^CN=(.*),O=a$/$1/",
+        }
+    )
+    dispatch = Dispatch(config, lambda: Now(0, 0))
     principals: list[str] = []
     dispatch.handlers = {18: lambda request: principals.append(request.principal)}
     ended: list[bool] = []
     caller: Any = SimpleNamespace(
-        session=None, distinguished_name=name, peer="h:1", open_slot=lambda: 1, close=lambda: ended.append(True)
+        session=None,
+        owner="h",
+        distinguished_name=name,
+        peer="h:1",
+        open_slot=lambda: 1,
+        close=lambda: ended.append(True),
     )
-    dispatch.door(config.doors[0])(caller, memoryview(bytes.fromhex("00120000000000050000")))
+    dispatch.frame_handler(config.listeners[0])(caller, memoryview(bytes.fromhex("00120000000000050000")))
     assert (principals, ended) == (
         [f"User:{'alice' if name else 'ANONYMOUS'}"] if heard else [],
         [] if heard else [True],
@@ -271,30 +290,30 @@ def test_a_certificate_that_no_rule_speaks_of_ends_the_connection(name: str | No
 
 
 @pytest.mark.parametrize("rules", ["RULE:a", "RULE:(/x/", "default", "RULE:a/b/X"])
-def test_rules_that_are_none_are_refused(rules: str) -> None:
+def test_malformed_mapping_rules_are_rejected(rules: str) -> None:
     with pytest.raises(ValueError):
         parse_mapping_rules(rules)
 
 
-def test_a_name_is_written_as_java_writes_it() -> None:
+def test_a_distinguished_name_has_javas_format() -> None:
     subject = ((("countryName", "DE"),), (("emailAddress", "a@b"),), (("commonName", ' #a+b" '),))
     assert distinguished_name(subject) == 'CN=\\ #a\\+b\\"\\ ,1.2.840.113549.1.9.1=#1603614062,C=DE'
 
 
 # -- keys ----------------------------------------------------------------------------------------------------------------
-def test_a_key_may_stand_in_the_settings_and_may_be_encrypted(authority: Authority) -> None:
+def test_a_private_key_may_be_inline_and_encrypted(authority: Authority) -> None:
     authority.issue("inline", encrypted="a pass phrase")
     key, chain = ((authority.folder / f"inline.{x}").read_text().replace("\n", "\\n") for x in ("key", "crt"))
     given = {"ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain}
     assert certificates({**given, "ssl.key.password": "a pass phrase"}).server
-    with pytest.raises(CertificateError, match="cannot be used") as e:
+    with pytest.raises(CertificateError, match="invalid key store") as e:
         certificates({**given, "ssl.key.password": "wrong"})
     assert "wrong" not in str(e.value)
-    with pytest.raises(CertificateError, match=r"ssl\.key\.password is not set"):
+    with pytest.raises(CertificateError, match=r"set ssl\.key\.password"):
         certificates(given)
 
 
-def test_a_new_certificate_is_used_without_a_restart_and_a_broken_one_is_not(
+def test_a_new_certificate_is_used_without_a_restart_and_an_invalid_one_is_ignored(
     authority: Authority, tmp_path: Path, echo: Served
 ) -> None:
     pem = tmp_path / "keystore.pem"
@@ -306,42 +325,48 @@ def test_a_new_certificate_is_used_without_a_restart_and_a_broken_one_is_not(
         return str(certificate["subject"][-1][0][1])
 
     old = Client(echo, authority)
-    assert (shown(), echo.certificates.look()) == ("first", False)
+    assert (shown(), echo.certificates.check_files()) == ("first", False)
     pem.write_text(authority.issue("second").read_text())
-    assert (echo.certificates.look(), shown()) == (True, "second")
+    assert (echo.certificates.check_files(), shown()) == (True, "second")
     pem.write_text("half a fi")
-    assert (echo.certificates.look(), echo.certificates.look(), shown()) == (False, False, "second")
+    assert (echo.certificates.check_files(), echo.certificates.check_files(), shown()) == (False, False, "second")
     assert old.ask(b"still here") == b"still here"
 
 
-def test_other_files_may_be_named_while_the_broker_runs(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+def test_certificate_paths_can_change_at_run_time(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
     """kafka-configs --entity-type brokers --alter --add-config ssl.keystore.location=..."""
     first, second = authority.issue("first"), authority.issue("second")
     config = BrokerConfig.parse(
-        {"broker.id": "1", "log.dirs": "/x", "listeners": "SSL://127.0.0.1:0,OWN://127.0.0.1:0", "inter.broker.listener.name": "SSL",
-         "listener.security.protocol.map": "OWN:SSL", "ssl.keystore.location": str(first),
-         "listener.name.own.ssl.keystore.location": str(first)}
-    )  # fmt: skip
-    every, own = (Certificates(partial(config.of, door)) for door in config.doors)
+        {
+            "broker.id": "1",
+            "log.dirs": "/x",
+            "listeners": "SSL://127.0.0.1:0,OWN://127.0.0.1:0",
+            "inter.broker.listener.name": "SSL",
+            "listener.security.protocol.map": "OWN:SSL",
+            "ssl.keystore.location": str(first),
+            "listener.name.own.ssl.keystore.location": str(first),
+        }
+    )
+    every, own = (Certificates(partial(config.of, listener)) for listener in config.listeners)
     before = every.server
-    assert not every.look()
+    assert not every.check_files()
     config.follow({1: (1, {"ssl.keystore.location": str(second)})})
-    assert every.look() and every.server is not before
-    assert not own.look(), "what the file says of one listener stays"
+    assert every.check_files() and every.server is not before
+    assert not own.check_files(), "what the file says of one listener stays"
     after = every.server
     config.follow({1: (2, {"ssl.keystore.location": "/nowhere.pem"})})
-    assert not every.look() and every.server is after
-    assert "the old ones stay in force" in caplog.text
+    assert not every.check_files() and every.server is after
+    assert "the old certificates stay in use" in caplog.text
     config.follow({1: (3, {})})
-    assert every.look(), "the file's word again"
+    assert every.check_files(), "the file's word again"
 
 
-# -- strangers -----------------------------------------------------------------------------------------------------------
-def test_a_stranger_who_says_nothing_is_sent_away(
+# -- unauthenticated clients ---------------------------------------------------------------------------------------------
+def test_a_silent_unauthenticated_connection_is_closed(
     server_pem: Path, monkeypatch: pytest.MonkeyPatch, authority: Authority
 ) -> None:
-    monkeypatch.setattr(listeners, "UNPROVEN_MS_MAX", 300)
-    monkeypatch.setattr(listeners, "STRANGERS_LOOK_MS", 50)
+    monkeypatch.setattr(listeners, "UNAUTHENTICATED_MS_MAX", 300)
+    monkeypatch.setattr(listeners, "UNAUTHENTICATED_CHECK_MS", 50)
     served = Served({"ssl.keystore.location": str(server_pem)}, lambda c, f: c.answer(c.open_slot(), [framed(f)]))
     try:
         known = Client(served, authority)
@@ -356,10 +381,10 @@ def test_a_stranger_who_says_nothing_is_sent_away(
         served.close()
 
 
-def test_a_crowd_of_strangers_keeps_nobody_out(
+def test_many_unauthenticated_connections_do_not_block_others(
     server_pem: Path, monkeypatch: pytest.MonkeyPatch, authority: Authority
 ) -> None:
-    monkeypatch.setattr(listeners, "UNPROVEN_MAX", 8)
+    monkeypatch.setattr(listeners, "UNAUTHENTICATED_MAX", 8)
     served = Served({"ssl.keystore.location": str(server_pem)}, lambda c, f: c.answer(c.open_slot(), [framed(f)]))
     try:
         crowd = [socket.create_connection(("127.0.0.1", served.port), 60) for _ in range(40)]

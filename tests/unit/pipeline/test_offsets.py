@@ -36,19 +36,19 @@ def test_a_partition_that_was_added_is_read_from_its_first_record() -> None:
     assert [tuple(r) for r in found] == [("flights", 0, 5, 7), ("flights", 1, 3, 9)]
 
 
-def test_a_topic_that_became_shorter_is_a_loss_and_never_read_again_from_its_start() -> None:
+def test_a_shorter_topic_is_a_data_loss_and_is_not_read_from_its_start() -> None:
     start, latest = {"flights": {"0": 100}}, {"flights": {"0": 40}}
     with pytest.raises(Lost, match="flights-0 ends at 40 and was read up to 100"):
         ahead(start, latest, fail_on_loss=True)
     assert ahead(start, latest, fail_on_loss=False) == start
 
 
-def test_a_topic_that_is_gone_is_a_loss() -> None:
-    with pytest.raises(Lost, match="no longer there"):
+def test_a_deleted_topic_is_a_data_loss() -> None:
+    with pytest.raises(Lost, match="no longer exists"):
         ahead({"flights": {"0": 1}}, {}, fail_on_loss=True)
 
 
 @pytest.mark.parametrize("text", ["soonest", "{", '{"flights": 3}', '{"flights": {"zero": 1}}'])
-def test_offsets_that_cannot_be_read_are_refused_with_an_example(text: str) -> None:
+def test_malformed_offsets_are_rejected_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match='"earliest", "latest" or JSON like'):
         parse(text)

@@ -1,4 +1,4 @@
-"""The lake's folder, driven to every crash between staging and manifest. No Spark: the staged files are written here."""
+"""The lake's directory after a crash at every step between staging and manifest. No Spark: the test writes the staged files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.offsets import Range
-from pipeline.tables import Contradiction, JobFolder, Line
+from pipeline.tables import Contradiction, JobFolder
+from weir_common.archive_manifest import ManifestLine
 
 PLANNED = [Range("flights", 0, 0, 10), Range("flights", 1, 5, 8), Range("orders", 0, 0, 4)]
 
@@ -28,7 +29,7 @@ def stage(job: JobFolder, batch: int, planned: list[Range], without: tuple[int, 
 
 
 def stored(folder: Path) -> list[tuple[str, int, int]]:
-    """What a reader of the lake sees, sorted."""
+    """The rows that a reader of the lake gets, sorted."""
     out = []
     for path in folder.glob("topic=*/batch=*/*.parquet"):
         topic = path.parts[-3].removeprefix("topic=")
@@ -53,7 +54,7 @@ class Killed(BaseException):
 
 
 def dying(monkeypatch: pytest.MonkeyPatch, name: str, at: int) -> Callable[[], int]:
-    """Let the `at`-th call of os.<name> be the last thing the process does (before it takes effect)."""
+    """Make the `at`-th call of os.<name> the last action of the process (before the call takes effect)."""
     real, calls = getattr(os, name), 0
 
     def call(*arguments: object, **more: object) -> object:
@@ -68,7 +69,7 @@ def dying(monkeypatch: pytest.MonkeyPatch, name: str, at: int) -> Callable[[], i
 
 
 @pytest.mark.parametrize("name", ["rename", "fsync"])
-def test_a_batch_killed_at_any_step_stands_exactly_once_after_the_next_attempt(
+def test_a_batch_killed_at_any_step_is_written_exactly_once_by_the_retry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     reached = 0
@@ -92,7 +93,7 @@ def test_a_batch_killed_at_any_step_stands_exactly_once_after_the_next_attempt(
     assert reached >= 2
 
 
-def test_a_torn_last_line_of_the_manifest_is_cut_and_written_again(tmp_path: Path) -> None:
+def test_a_torn_last_line_of_the_manifest_is_truncated_and_rewritten(tmp_path: Path) -> None:
     attempt(tmp_path, 0, PLANNED)
     manifest = tmp_path / "job" / "manifest.jsonl"
     whole = manifest.read_bytes()
@@ -101,15 +102,15 @@ def test_a_torn_last_line_of_the_manifest_is_cut_and_written_again(tmp_path: Pat
     assert manifest.read_bytes() == whole
 
 
-def test_offsets_without_records_are_counted_as_what_they_are(tmp_path: Path) -> None:
+def test_offsets_without_records_are_counted_separately(tmp_path: Path) -> None:
     with JobFolder(tmp_path, "job") as job:
         stage(job, 0, PLANNED[:1], without=(3, 9))
-        assert job.publish(0, PLANNED[:1]) == [Line(0, "flights", 0, 0, 10, 8)]
+        assert job.publish(0, PLANNED[:1]) == [ManifestLine(0, "flights", 0, 0, 10, 8)]
 
 
-def test_a_range_of_nothing_but_markers_is_published_without_rows(tmp_path: Path) -> None:
+def test_a_range_with_only_transaction_markers_is_published_without_rows(tmp_path: Path) -> None:
     with JobFolder(tmp_path, "job") as job:
-        assert job.publish(0, [Range("flights", 0, 7, 8)]) == [Line(0, "flights", 0, 7, 8, 0)]
+        assert job.publish(0, [Range("flights", 0, 7, 8)]) == [ManifestLine(0, "flights", 0, 7, 8, 0)]
 
 
 def test_a_written_batch_with_an_offset_outside_its_plan_is_never_published(tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_a_second_driver_on_the_same_folder_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_status_is_replaced_whole(tmp_path: Path) -> None:
+def test_the_status_file_is_replaced_atomically(tmp_path: Path) -> None:
     with JobFolder(tmp_path, "job") as job:
         job.say({"phase": "running"})
         assert json.loads((job.folder / "status.json").read_text()) == {"phase": "running"}

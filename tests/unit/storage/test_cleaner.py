@@ -1,4 +1,4 @@
-"""Compaction: what stays, what goes, when tombstones go, and that no crash leaves a half-truth."""
+"""Compaction: retained records, removed records, the time of removal of tombstones, and a consistent log after every crash."""
 
 from __future__ import annotations
 
@@ -30,9 +30,13 @@ def put(log: Log, *pairs: Pair, epoch: int = 0, compression: int = 0, now: Now =
 
 
 def fill(
-    log: Log, count: int = 60, keys: int = 7, seed: int = 0, tombstones: float = 0.1,
+    log: Log,
+    count: int = 60,
+    keys: int = 7,
+    seed: int = 0,
+    tombstones: float = 0.1,
     codecs: Sequence[int] = tuple(COMPRESSION_NAMES),
-) -> None:  # fmt: skip
+) -> None:
     rng = random.Random(seed)
     for i in range(count):
         pairs: list[Pair] = []
@@ -55,7 +59,7 @@ def closed(log: Log) -> int:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_of_every_key_the_newest_record_stays_where_it_was(seed: int) -> None:
+def test_the_newest_record_of_each_key_keeps_its_offset(seed: int) -> None:
     log = opened(**COMPACT)
     fill(log, seed=seed)
     before, edge = everything(log), closed(log)
@@ -72,7 +76,7 @@ def test_of_every_key_the_newest_record_stays_where_it_was(seed: int) -> None:
         assert not found or set(found) & set(following) or max(found) < at
 
 
-def test_segments_shrink_and_join_and_the_log_opens_again() -> None:
+def test_compacted_segments_are_merged_and_the_log_opens_again() -> None:
     disk = sim()
     log = opened(disk, **COMPACT)
     fill(log)
@@ -93,7 +97,7 @@ def test_segments_shrink_and_join_and_the_log_opens_again() -> None:
         assert deep.cleaned_offset == log.cleaned_offset
 
 
-def test_nothing_at_or_above_the_high_watermark_is_touched() -> None:
+def test_records_from_the_high_watermark_on_are_not_compacted() -> None:
     log = opened(**COMPACT)
     fill(log)
     before = everything(log)
@@ -104,7 +108,7 @@ def test_nothing_at_or_above_the_high_watermark_is_touched() -> None:
     assert [r for r in everything(log) if r.offset >= edge] == [r for r in before if r.offset >= edge]
 
 
-def test_a_tombstone_stays_readable_for_its_time_and_then_goes() -> None:
+def test_a_tombstone_is_removed_after_delete_retention_ms() -> None:
     log = opened(**COMPACT, delete_retention_ms="1000")
     put(log, (b"gone", b"x" * 200), (b"stays", b"y"))
     put(log, (b"gone", None))
@@ -127,7 +131,7 @@ def test_a_tombstone_stays_readable_for_its_time_and_then_goes() -> None:
     assert live(everything(log))[b"stays"] == b"y"
 
 
-def test_a_deleted_key_never_comes_back_however_often_it_is_cleaned() -> None:
+def test_a_deleted_key_does_not_return_after_any_number_of_compactions() -> None:
     for seed in range(8):
         rng = random.Random(seed)
         log = opened(**COMPACT, delete_retention_ms="50")
@@ -145,7 +149,7 @@ def test_a_deleted_key_never_comes_back_however_often_it_is_cleaned() -> None:
             assert live(everything(log)) == state, f"seed {seed} step {i}"
 
 
-def test_sequences_outlive_their_records() -> None:
+def test_producer_sequences_are_kept_after_their_records() -> None:
     disk = sim()
     log = opened(disk, **COMPACT)
     for i in range(6):
@@ -159,7 +163,7 @@ def test_sequences_outlive_their_records() -> None:
     assert again.check_producer(records.peek(sequenced(5)), NOW) == Duplicate(5, 5)
 
 
-def test_records_without_a_key_go() -> None:
+def test_records_without_a_key_are_removed() -> None:
     log = opened(**COMPACT)
     append(log, bytearray(records.build([Record(0, 1, None, b"x" * 300), Record(1, 1, b"k", b"y")])))
     for _ in range(3):
@@ -168,7 +172,7 @@ def test_records_without_a_key_go() -> None:
     assert everything(log)[0].offset == 1
 
 
-def test_a_pass_waits_until_enough_is_dirty_or_the_oldest_is_overdue() -> None:
+def test_a_compaction_waits_for_the_dirty_ratio_or_the_maximum_lag() -> None:
     log = opened(**{**COMPACT, "min_cleanable_dirty_ratio": "0.5", "max_compaction_lag_ms": "5000"})
     fill(log, keys=1_000)
     assert cleaner.clean(log, NOW, log.end_offset, force=True)
@@ -181,14 +185,14 @@ def test_a_pass_waits_until_enough_is_dirty_or_the_oldest_is_overdue() -> None:
     assert cleaner.plan(log, NOW, 1 << 60) is not None
 
 
-def test_young_records_are_left_alone() -> None:
+def test_records_younger_than_the_minimum_lag_are_not_compacted() -> None:
     log = opened(**COMPACT, min_compaction_lag_ms="1000")
     fill(log)
     assert cleaner.plan(log, NOW._replace(wall_ms=NOW.wall_ms + 999), 1 << 60) is None
     assert cleaner.plan(log, NOW._replace(wall_ms=NOW.wall_ms + 1_000), 1 << 60) is not None
 
 
-def test_a_pass_that_the_log_was_cut_under_is_void() -> None:
+def test_a_truncation_invalidates_a_running_compaction() -> None:
     disk = sim()
     log = opened(disk, **COMPACT)
     fill(log)
@@ -197,12 +201,42 @@ def test_a_pass_that_the_log_was_cut_under_is_void() -> None:
     job.run()
     log.truncate_to(log.end_offset // 2)
     expected = everything(log)
-    assert not cleaner.finish(log, job)
+    assert not cleaner.prepare(log, job)
     assert everything(log) == expected
     assert not [n for n in disk.names if n.suffix == ".cleaned"]
 
 
-def test_a_cut_below_what_is_clean_makes_it_dirty_again() -> None:
+def test_a_truncation_during_the_directory_flush_invalidates_the_compaction() -> None:
+    disk = sim()
+    log = opened(disk, **COMPACT)
+    fill(log)
+    job = cleaner.plan(log, NOW, log.end_offset)
+    assert job is not None
+    job.run()
+    assert cleaner.prepare(log, job)
+    log.truncate_to(log.end_offset // 2)
+    expected = everything(log)
+    assert everything(opened(disk.killed(), **COMPACT)) == expected, "a restart at this moment"
+    assert not cleaner.finish(log, job)
+    assert everything(log) == expected
+
+
+def test_records_deleted_during_the_directory_flush_stay_deleted() -> None:
+    disk = sim()
+    log = opened(disk, **COMPACT)
+    fill(log)
+    job = cleaner.plan(log, NOW, log.end_offset)
+    assert job is not None
+    job.run()
+    assert cleaner.prepare(log, job)
+    log.raise_start(log.segments[-1].base_offset)
+    expected = everything(log)
+    assert everything(opened(disk.killed(), **COMPACT)) == expected, "a restart at this moment"
+    assert cleaner.finish(log, job)
+    assert everything(log) == expected and log.cleaned_offset == 0
+
+
+def test_a_truncation_below_the_clean_offset_makes_the_log_dirty_again() -> None:
     disk = sim()
     log = opened(disk, **COMPACT)
     fill(log)
@@ -212,7 +246,7 @@ def test_a_cut_below_what_is_clean_makes_it_dirty_again() -> None:
     assert opened(disk.killed(), **COMPACT).cleaned_offset == 0
 
 
-def test_retention_meanwhile_wins() -> None:
+def test_retention_during_a_compaction_wins() -> None:
     log = opened(**COMPACT)
     fill(log)
     job = cleaner.plan(log, NOW, log.end_offset)
@@ -229,8 +263,8 @@ def test_retention_meanwhile_wins() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_compact_and_delete_together_keep_the_newest_of_what_is_young_enough(seed: int) -> None:
-    """In any order of the two, over several rounds: keys of old segments are gone, the rest is compacted, none comes back."""
+def test_compact_and_delete_keeps_the_newest_records_within_retention(seed: int) -> None:
+    """In any order of the two, over several rounds: keys of old segments are deleted, the rest is compacted, and no deleted key returns."""
     rng = random.Random(seed)
     disk = sim()
     log = opened(disk, **{**COMPACT, "cleanup_policy": "compact,delete"}, retention_ms="10000", delete_retention_ms="0")
@@ -263,7 +297,7 @@ def test_compact_and_delete_together_keep_the_newest_of_what_is_young_enough(see
     assert log.start_offset == log.end_offset == 80 and everything(log) == []
 
 
-def test_what_retention_left_of_a_group_stays_dirty_so_that_its_tombstones_keep_their_victims_away() -> None:
+def test_a_segment_group_cut_by_retention_stays_dirty_so_that_tombstones_stay_effective() -> None:
     log = opened(**{**COMPACT, "segment_bytes": "300", "delete_retention_ms": "100"})
     put(log, (b"pad", bytes(230)))
     put(log, (b"k", bytes(230)))
@@ -284,7 +318,7 @@ def test_what_retention_left_of_a_group_stays_dirty_so_that_its_tombstones_keep_
         assert b"k" not in live(everything(log))
 
 
-def test_more_keys_than_fit_are_cleaned_in_several_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_keys_than_fit_the_map_are_compacted_in_several_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleaner, "KEYS_MAX", 5)
     log = opened(**COMPACT)
     fill(log, keys=40)
@@ -296,7 +330,7 @@ def test_more_keys_than_fit_are_cleaned_in_several_passes(monkeypatch: pytest.Mo
     assert passes > 2 and log.cleaned_offset == closed(log)
 
 
-def test_damage_found_on_the_way_leaves_the_log_as_it_was() -> None:
+def test_damage_found_during_a_compaction_leaves_the_log_unchanged() -> None:
     disk = sim()
     log = opened(disk, **COMPACT)
     fill(log)
@@ -317,7 +351,7 @@ def prepared() -> tuple[SimDisk, Log]:
     return disk, log
 
 
-def test_a_crash_at_any_step_of_a_pass_loses_no_key_and_brings_none_back() -> None:
+def test_a_crash_at_any_step_of_a_compaction_loses_and_restores_no_key() -> None:
     ready, log = prepared()
     expected, config, end = live(everything(log)), log.config, log.end_offset
 
@@ -345,7 +379,7 @@ def test_a_crash_at_any_step_of_a_pass_loses_no_key_and_brings_none_back() -> No
             assert live(everything(again)) == {**expected, b"new": b"1"}
 
 
-def test_a_full_disk_during_a_pass_changes_nothing_and_leaves_nothing() -> None:
+def test_a_full_disk_during_a_compaction_changes_nothing_and_leaves_no_file() -> None:
     disk, log = prepared()
     expected = everything(log)
     disk.bytes_max = disk.used() + 200

@@ -1,12 +1,15 @@
-"""One conformance test for the real disk and the simulated one; and what only the simulated one can do."""
+"""One conformance test for the real and the simulated disk, and the faults of the simulated disk."""
 
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 
 import pytest
 
+from brokerd.storage import disk as disk_module
+from brokerd.storage import pagecache
 from brokerd.storage.disk import Disk, DiskFailed, DiskFull, OsDisk
 from tests.simulation.disk import Crashed, SimDisk
 
@@ -19,7 +22,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, Path]:
     return disk, folder
 
 
-def test_what_is_written_is_read_at_any_position(place: tuple[Disk, Path]) -> None:
+def test_written_bytes_are_read_at_any_position(place: tuple[Disk, Path]) -> None:
     disk, folder = place
     file = disk.open(folder / "a", create=True)
     file.pwrite(b"hello world", 0)
@@ -34,7 +37,7 @@ def test_what_is_written_is_read_at_any_position(place: tuple[Disk, Path]) -> No
     assert disk.read(folder / "a") == b"hello\0\0"
 
 
-def test_what_is_not_there_is_said(place: tuple[Disk, Path]) -> None:
+def test_a_missing_file_is_reported(place: tuple[Disk, Path]) -> None:
     disk, folder = place
     assert disk.read(folder / "x") is None and disk.size(folder / "x") == -1 and not disk.exists(folder / "x")
     disk.unlink(folder / "x")
@@ -49,7 +52,7 @@ def test_what_is_not_there_is_said(place: tuple[Disk, Path]) -> None:
             attempt()
 
 
-def test_names_move_and_go(place: tuple[Disk, Path]) -> None:
+def test_files_are_renamed_and_deleted(place: tuple[Disk, Path]) -> None:
     disk, folder = place
     disk.replace(folder / "a", b"1", durable=True)
     disk.replace(folder / "a", b"22")
@@ -63,7 +66,7 @@ def test_names_move_and_go(place: tuple[Disk, Path]) -> None:
     assert disk.listdir(folder) == []
 
 
-def test_a_file_stays_readable_for_whom_holds_it(place: tuple[Disk, Path]) -> None:
+def test_an_open_file_stays_readable_after_its_deletion(place: tuple[Disk, Path]) -> None:
     disk, folder = place
     disk.replace(folder / "a", b"old")
     held = disk.open(folder / "a")
@@ -74,7 +77,7 @@ def test_a_file_stays_readable_for_whom_holds_it(place: tuple[Disk, Path]) -> No
     assert held.pread(3, 0) == b"new"
 
 
-def test_folders_are_made_moved_and_removed_with_all_they_hold(place: tuple[Disk, Path]) -> None:
+def test_directories_are_created_moved_and_removed_with_their_content(place: tuple[Disk, Path]) -> None:
     disk, folder = place
     disk.mkdir(folder)
     disk.replace(folder / "a", b"1")
@@ -89,7 +92,7 @@ def test_folders_are_made_moved_and_removed_with_all_they_hold(place: tuple[Disk
     assert disk.space(folder.parent).free > 0
 
 
-def test_a_discarded_file_is_unlinked_where_it_was_asked_to_be(tmp_path: Path) -> None:
+def test_a_discarded_file_is_unlinked_on_the_requested_thread(tmp_path: Path) -> None:
     later = []
     disk = OsDisk(background=later.append)
     disk.replace(tmp_path / "a", b"1")
@@ -109,7 +112,7 @@ def sim() -> SimDisk:
     return disk
 
 
-def test_a_power_cut_keeps_what_was_flushed_and_some_prefix_of_the_rest() -> None:
+def test_a_power_cut_keeps_flushed_bytes_and_a_prefix_of_the_others() -> None:
     seen = set()
     for seed in range(200):
         disk = sim()
@@ -124,7 +127,7 @@ def test_a_power_cut_keeps_what_was_flushed_and_some_prefix_of_the_rest() -> Non
     assert {600, 600 + 512, 1200, 1800} <= seen
 
 
-def test_a_power_cut_after_a_flush_of_the_whole_file_system_takes_nothing() -> None:
+def test_a_power_cut_after_a_flush_of_the_file_system_loses_nothing() -> None:
     for seed in range(20):
         disk = SimDisk()
         disk.mkdir(FOLDER)
@@ -137,7 +140,7 @@ def test_a_power_cut_after_a_flush_of_the_whole_file_system_takes_nothing() -> N
         assert {found.size(FOLDER / n) for n in found.listdir(FOLDER)} == {2_000}
 
 
-def test_a_power_cut_may_take_names_that_were_not_flushed_but_never_an_older_before_a_newer() -> None:
+def test_a_power_cut_loses_unflushed_names_in_order() -> None:
     found = set()
     for seed in range(100):
         disk = sim()
@@ -149,13 +152,13 @@ def test_a_power_cut_may_take_names_that_were_not_flushed_but_never_an_older_bef
     assert found == {"a", "ab", "abc"}
 
 
-def test_a_killed_process_leaves_everything_it_wrote() -> None:
+def test_a_killed_process_loses_no_written_byte() -> None:
     disk = sim()
     disk.open(FOLDER / "f", create=True).pwrite(b"x", 0)
     assert disk.killed().read(FOLDER / "f") == b"x"
 
 
-def test_a_full_disk_writes_what_fits_and_says_so() -> None:
+def test_a_full_disk_writes_a_part_and_reports_it() -> None:
     disk = SimDisk(bytes_max=10)
     disk.mkdir(FOLDER)
     file = disk.open(FOLDER / "f", create=True)
@@ -164,10 +167,50 @@ def test_a_full_disk_writes_what_fits_and_says_so() -> None:
     assert file.size() == 10
 
 
-def test_a_crash_comes_at_the_step_it_was_asked_for() -> None:
+def test_a_crash_happens_at_the_requested_step() -> None:
     disk = sim()
     disk.crash_at = 2
     file = disk.open(FOLDER / "f", create=True)
     with pytest.raises(Crashed):
         file.pwrite(b"half", 0)
     assert disk.killed().read(FOLDER / "f") == b"ha"
+
+
+def test_a_file_keeps_its_id_and_no_copy_has_it(place: tuple[Disk, Path]) -> None:
+    disk, folder = place
+    assert disk.file_id(folder / "a") == ""
+    disk.replace(folder / "a", b"1")
+    first = disk.file_id(folder / "a")
+    disk.open(folder / "a").pwrite(b"22", 0)
+    disk.rename(folder / "a", folder / "b")
+    assert first and disk.file_id(folder / "b") == first
+    disk.replace(folder / "a", b"22")
+    disk.unlink(folder / "b")
+    disk.replace(folder / "b", b"22")  # file systems reuse the inode number of a removed file
+    assert len({first, disk.file_id(folder / "a"), disk.file_id(folder / "b")}) == 3
+
+
+def test_pages_that_another_handle_loads_may_still_be_arriving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job of the scrub reads through a separate file handle. cachestat counts pages that are still being read."""
+    asked: list[bool] = []
+    monkeypatch.setattr(pagecache, "resident", lambda fd, position, length, *, arriving: asked.append(arriving) or 0)
+    disk, path = OsDisk(), tmp_path / "segment"
+    file = disk.open(path, create=True)
+    file.pwrite(b"x" * 100, 0)
+    file.resident(0, 100)
+    disk.open(path).pread(10, 0)
+    file.resident(0, 100)
+    monkeypatch.setattr(disk_module.time, "monotonic", lambda now=time.monotonic(): now + disk_module.ARRIVING_S + 1)
+    file.resident(0, 100)
+    assert asked == [False, True, False]
+
+
+def test_expired_loads_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(disk_module, "_arrivals", arrivals := dict[str, float]())
+    monkeypatch.setattr(disk_module.time, "monotonic", lambda: now)
+    for i in range(disk_module.ARRIVALS_MAX):
+        disk_module._arriving_from_now(f"old{i}")
+    now += disk_module.ARRIVING_S
+    disk_module._arriving_from_now("new")
+    assert list(arrivals) == ["new"]

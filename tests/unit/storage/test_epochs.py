@@ -1,4 +1,4 @@
-"""Leader epochs: whose records end where."""
+"""Leader epochs and their end offsets."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ def cache(*entries: tuple[int, int], end: int = 100) -> EpochCache:
     ("asked", "answer"),
     [(0, (0, 0)), (1, (1, 10)), (2, (2, 30)), (3, (2, 30)), (5, (5, 100)), (6, (5, 100)), (-1, (-1, -1))],
 )
-def test_the_largest_known_epoch_not_above_the_asked_one_and_its_end(asked: int, answer: tuple[int, int]) -> None:
+def test_the_end_offset_is_that_of_the_largest_epoch_up_to_the_requested_one(
+    asked: int, answer: tuple[int, int]
+) -> None:
     assert cache((1, 0), (2, 10), (5, 30)).end_offset_for(asked) == answer
 
 
-def test_nothing_known_is_said_so() -> None:
+def test_an_unknown_epoch_has_no_end_offset() -> None:
     assert cache().end_offset_for(3) == (-1, -1)
 
 
-def test_an_epoch_begins_once_and_never_goes_back() -> None:
+def test_an_epoch_starts_once_and_never_decreases() -> None:
     assert cache((1, 0), (1, 5), (3, 7), (2, 9)).entries == [(1, 0), (3, 7)]
 
 
-def test_cutting_the_end_forgets_epochs_that_began_there() -> None:
+def test_a_truncation_removes_later_epochs() -> None:
     c = cache((1, 0), (2, 10), (5, 30))
     c.truncate(30)
     assert (c.entries, c.log_end) == ([(1, 0), (2, 10)], 30)
 
 
-def test_raising_the_start_keeps_the_epoch_that_covers_it() -> None:
+def test_a_raised_log_start_keeps_the_epoch_that_covers_it() -> None:
     c = cache((1, 0), (2, 10), (5, 30))
     c.raise_start(12)
     assert c.entries == [(2, 12), (5, 30)]
@@ -46,7 +48,7 @@ def test_raising_the_start_keeps_the_epoch_that_covers_it() -> None:
     assert c.epoch_at(100) == 5 and c.epoch_at(20) == -1
 
 
-def test_the_text_is_kafkas_and_a_wrong_one_is_refused() -> None:
+def test_the_checkpoint_has_kafkas_format_and_a_malformed_one_is_rejected() -> None:
     c = cache((1, 0), (2, 10))
     assert c.to_text() == "0\n2\n1 0\n2 10\n"
     assert EpochCache.from_text(c.to_text()) == c.entries

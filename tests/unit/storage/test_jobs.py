@@ -1,4 +1,4 @@
-"""Work on another thread: outcomes come back where they belong, and nothing is lost or waited for too long."""
+"""Jobs on another thread: results return to their owner, no result is lost, and waits are bounded."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ def pumped(jobs: Jobs, until: list[object], count: int) -> None:
         jobs.pump()
 
 
-def test_outcomes_come_back_in_order_on_the_callers_thread() -> None:
+def test_results_return_in_order_on_the_callers_thread() -> None:
     jobs = Jobs()
-    told: list[object] = []
+    reported: list[object] = []
     here = threading.get_ident()
     ran: list[int] = []
 
     def done(error: BaseException | None) -> None:
         assert threading.get_ident() == here
-        told.append(error)
+        reported.append(error)
 
     for i in range(5):
         jobs.submit(lambda i=i: ran.append(i), done)
-    pumped(jobs, told, 5)
-    assert ran == [0, 1, 2, 3, 4] and told == [None] * 5
+    pumped(jobs, reported, 5)
+    assert ran == [0, 1, 2, 3, 4] and reported == [None] * 5
     jobs.close()
 
 
-def test_a_failure_is_an_outcome(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_a_result(caplog: pytest.LogCaptureFixture) -> None:
     jobs = Jobs()
-    told: list[object] = []
+    reported: list[object] = []
 
     def fail() -> None:
         raise OSError("disk on fire")
 
     jobs.background(fail)
-    jobs.submit(fail, told.append)
-    pumped(jobs, told, 1)
-    assert isinstance(told[0], OSError)
+    jobs.submit(fail, reported.append)
+    pumped(jobs, reported, 1)
+    assert isinstance(reported[0], OSError)
     assert "disk on fire" in caplog.text
     jobs.close()
 
 
-def test_closing_waits_for_the_job_under_way_and_drops_the_rest() -> None:
+def test_closing_waits_for_the_running_job_and_drops_the_others() -> None:
     jobs = Jobs()
     started, go = threading.Event(), threading.Event()
     ran: list[str] = []
@@ -71,18 +71,18 @@ def test_closing_waits_for_the_job_under_way_and_drops_the_rest() -> None:
     assert ran == ["first"]
 
 
-def test_what_somebody_waits_for_does_not_stand_behind_what_takes_long() -> None:
+def test_urgent_jobs_do_not_wait_behind_long_ones() -> None:
     jobs = Jobs()
-    go, told = threading.Event(), []
-    jobs.submit(lambda: go.wait(60), lambda error: told.append("compacted"))
+    go, reported = threading.Event(), []
+    jobs.submit(lambda: go.wait(60), lambda error: reported.append("compacted"))
     for _ in range(8):
-        jobs.submit(lambda: None, lambda error: told.append("flushed"), urgent=True)
-    pumped(jobs, told, 8)
-    assert told == ["flushed"] * 8
+        jobs.submit(lambda: None, lambda error: reported.append("flushed"), urgent=True)
+    pumped(jobs, reported, 8)
+    assert reported == ["flushed"] * 8
     go.set()
-    pumped(jobs, told, 9)
+    pumped(jobs, reported, 9)
     jobs.close()
 
 
-def test_a_pool_that_was_never_used_closes() -> None:
+def test_an_unused_pool_closes() -> None:
     Jobs().close()

@@ -1,4 +1,4 @@
-"""The log: appending, reading whole batches, rolling, cutting, keeping time."""
+"""The log: append, read of whole batches, roll, truncation, timestamps."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
 from brokerd.storage.disk import DiskFailed, DiskFull, OsDisk
 from brokerd.storage.log import FetchRefused, Log
-from brokerd.storage.producers import ACCEPTED, Duplicate, Refused
+from brokerd.storage.producers import ACCEPTED, Duplicate, ProducerRefused
 from brokerd.wire import records
-from brokerd.wire.compression import LZ4, NONE, ZSTD
+from brokerd.wire.compression import LZ4, NONE
 from brokerd.wire.records import Record
+from brokerd.wire.steps import run_now
 from tests.simulation.disk import SimDisk
 
 NOW = Now(0, 1_000_000)
@@ -63,7 +64,7 @@ def everything(log: Log) -> list[Record]:
 
 
 # -- appending and reading ---------------------------------------------------------------------------------------------
-def test_offsets_and_epoch_are_stamped_and_count_on() -> None:
+def test_appended_batches_get_consecutive_offsets_and_the_leader_epoch() -> None:
     log = opened()
     assert [append(log, batch(3)), append(log, batch(2) + batch(4), epoch=5), append(log)] == [0, 3, 9]
     assert log.end_offset == 10 and log.last_epoch == 5
@@ -71,7 +72,7 @@ def test_offsets_and_epoch_are_stamped_and_count_on() -> None:
     assert [h.partition_leader_epoch for h in log.headers(0)] == [0, 5, 5, 0]
 
 
-def test_a_read_begins_with_the_batch_that_contains_the_offset() -> None:
+def test_a_read_starts_with_the_batch_that_contains_the_offset() -> None:
     log = opened()
     for _ in range(5):
         append(log, batch(10))
@@ -79,7 +80,7 @@ def test_a_read_begins_with_the_batch_that_contains_the_offset() -> None:
     assert offsets(log, 50) == []
 
 
-def test_a_read_never_ends_within_a_batch_nor_passes_its_bound() -> None:
+def test_a_read_ends_at_a_batch_boundary_below_its_limit() -> None:
     log = opened(index_interval_bytes="300")
     sizes = []
     for count in (1, 5, 2, 9, 1, 1, 4):
@@ -97,21 +98,21 @@ def test_a_read_never_ends_within_a_batch_nor_passes_its_bound() -> None:
             assert length == max([s for s in fits if s <= limit and s] or [sizes[first][1]])
 
 
-def test_the_first_batch_goes_out_above_the_limit_only_if_asked() -> None:
+def test_the_first_batch_exceeds_the_limit_only_on_request() -> None:
     log = opened()
     append(log, batch(1, size=5_000))
     assert log.read(0, 10, EVERYTHING).size > 5_000
     assert log.read(0, 10, EVERYTHING, at_least_one=False).size == 0
 
 
-def test_a_batch_that_reaches_over_the_bound_is_not_shown() -> None:
+def test_a_batch_that_crosses_the_upper_offset_is_not_returned() -> None:
     log = opened()
     append(log, batch(10))
     assert offsets(log, 0, upto=9) == []
     assert offsets(log, 0, upto=10) == list(range(10))
 
 
-def test_reading_goes_on_over_segments() -> None:
+def test_a_read_continues_in_the_next_segment() -> None:
     log = opened(segment_bytes="400")
     for _ in range(20):
         append(log, batch(2))
@@ -121,7 +122,7 @@ def test_reading_goes_on_over_segments() -> None:
         assert offsets(log, at, bytes_max=1)[-1] in (at, at + 1)
 
 
-def test_a_follower_takes_offsets_epochs_and_gaps_as_they_are() -> None:
+def test_a_follower_keeps_offsets_epochs_and_gaps() -> None:
     leader, follower = opened(), opened()
     append(leader, batch(3), epoch=1)
     append(leader, batch(3), epoch=4)
@@ -137,7 +138,7 @@ def test_a_follower_takes_offsets_epochs_and_gaps_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("what", ["offset", "epoch", "crc"])
-def test_a_fetched_batch_that_does_not_fit_is_refused_and_nothing_is_written(what: str) -> None:
+def test_a_fetched_batch_with_a_wrong_offset_is_rejected_and_not_written(what: str) -> None:
     log = opened()
     append(log, batch(3), epoch=3)
     data = batch(1)
@@ -149,8 +150,8 @@ def test_a_fetched_batch_that_does_not_fit_is_refused_and_nothing_is_written(wha
     assert log.end_offset == 3
 
 
-def test_a_copy_that_begins_within_a_batch_begins_with_that_batch() -> None:
-    """The leader's log was begun there by DeleteRecords: what it sends holds older records, too."""
+def test_a_replica_that_starts_within_a_batch_starts_with_that_batch() -> None:
+    """DeleteRecords set the log start offset within a batch. The leader sends the whole batch, with older records."""
     leader, follower = opened(), opened()
     append(leader, batch(5))
     append(leader, batch(5))
@@ -161,10 +162,10 @@ def test_a_copy_that_begins_within_a_batch_begins_with_that_batch() -> None:
     follower.raise_start(7)
     assert (follower.start_offset, follower.end_offset) == (7, 10)
     with pytest.raises(FetchRefused):
-        follower.append_fetched(data, NOW)  # what it has it does not take again
+        follower.append_fetched(data, NOW)  # batches that the log has are not appended again
 
 
-def test_a_gap_of_more_than_31_bits_begins_a_segment() -> None:
+def test_a_gap_of_more_than_31_bits_starts_a_new_segment() -> None:
     log = opened()
     append(log)
     far = batch()
@@ -178,19 +179,11 @@ def test_log_append_time_is_stamped() -> None:
     log = opened(message_timestamp_type="LogAppendTime")
     append(log, batch(2, timestamp=5), now=Now(0, 777))
     assert {r.timestamp for r in everything(log)} == {777}
-    assert log.max_timestamp() == (0, 777)
-
-
-def test_a_topics_own_compression_packs_anew() -> None:
-    log = opened(compression_type="zstd")
-    append(log, batch(5))
-    append(log, batch(5, compression=ZSTD))
-    assert [h.compression for h in log.headers(0)] == [ZSTD] * 2
-    assert [r.offset for r in everything(log)] == list(range(10))
+    assert run_now(log.max_timestamp()) == (0, 777)
 
 
 # -- rolling -----------------------------------------------------------------------------------------------------------
-def test_segments_are_named_by_their_first_offset_and_indexes_written_when_they_close() -> None:
+def test_segments_are_named_by_their_base_offset_and_indexes_are_written_at_the_roll() -> None:
     disk = sim()
     log = opened(disk, segment_bytes="400")
     for _ in range(6):
@@ -201,7 +194,7 @@ def test_segments_are_named_by_their_first_offset_and_indexes_written_when_they_
     assert f"{0:020d}.index" in names and f"{0:020d}.timeindex" in names
 
 
-def test_a_segment_is_closed_by_the_records_own_time() -> None:
+def test_a_segment_is_rolled_by_record_timestamps() -> None:
     log = opened(segment_ms="1000")
     append(log, batch(timestamp=5_000))
     append(log, batch(timestamp=6_000))
@@ -210,7 +203,7 @@ def test_a_segment_is_closed_by_the_records_own_time() -> None:
     assert [s.base_offset for s in log.segments] == [0, 2]
 
 
-def test_jitter_rolls_earlier_and_the_same_segment_always_at_the_same_time() -> None:
+def test_segment_jitter_rolls_earlier_and_deterministically() -> None:
     ends = set()
     for _ in range(2):
         log = opened(segment_ms="1000", segment_jitter_ms="900")
@@ -222,14 +215,14 @@ def test_jitter_rolls_earlier_and_the_same_segment_always_at_the_same_time() -> 
     assert len(ends) == 1 and ends.pop() <= 1_020
 
 
-def test_a_full_index_closes_a_segment() -> None:
+def test_a_full_index_rolls_the_segment() -> None:
     log = opened(index_interval_bytes="0", segment_index_bytes="32")
     for _ in range(9):
         append(log)
     assert [s.base_offset for s in log.segments] == [0, 4, 8]
 
 
-def test_a_closed_and_unread_segment_holds_neither_file_nor_index() -> None:
+def test_a_closed_unread_segment_has_no_open_file_and_no_index_in_memory() -> None:
     log = opened(segment_bytes="400")
     for _ in range(20):
         append(log, batch(2))
@@ -240,9 +233,9 @@ def test_a_closed_and_unread_segment_holds_neither_file_nor_index() -> None:
     assert [r.offset for r in everything(log)] == list(range(40))
 
 
-# -- cutting -----------------------------------------------------------------------------------------------------------
+# -- truncation --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("point", range(41))
-def test_truncation_cuts_at_a_batch_edge_and_appending_goes_on(point: int) -> None:
+def test_a_truncation_ends_at_a_batch_boundary_and_appends_continue(point: int) -> None:
     log = opened(segment_bytes="500", index_interval_bytes="0")
     for i in range(10):
         append(log, batch(4), epoch=i // 3)
@@ -257,12 +250,12 @@ def test_truncation_cuts_at_a_batch_edge_and_appending_goes_on(point: int) -> No
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_list_of_epochs_from_before_a_truncation_says_nothing_about_what_comes_after(clean: bool) -> None:
+def test_an_epoch_checkpoint_from_before_a_truncation_is_not_used_for_later_records(clean: bool) -> None:
     disk = sim()
     log = opened(disk)
     append(log, epoch=0)
     append(log, epoch=1)
-    log.close()  # the list on disk now holds epoch 1 at offset 1
+    log.close()  # the checkpoint on disk now contains epoch 1 at offset 1
     log = opened(disk)
     log.truncate_to(0)
     if clean:
@@ -273,7 +266,7 @@ def test_a_list_of_epochs_from_before_a_truncation_says_nothing_about_what_comes
     assert (log.epochs.epoch_at(0), log.epochs.end_offset_for(1)) == (1, (1, 1))
 
 
-def test_resetting_begins_anew_elsewhere() -> None:
+def test_a_reset_log_starts_at_the_new_offset() -> None:
     log = opened(segment_bytes="400")
     for _ in range(9):
         append(log, batch(2))
@@ -283,7 +276,7 @@ def test_resetting_begins_anew_elsewhere() -> None:
     assert offsets(log, 500) == [500]
 
 
-def test_raising_the_start_lets_whole_segments_go_and_survives_a_restart() -> None:
+def test_a_raised_log_start_deletes_whole_segments_and_survives_a_restart() -> None:
     disk = sim()
     log = opened(disk, segment_bytes="400")
     for i in range(10):
@@ -296,7 +289,7 @@ def test_raising_the_start_lets_whole_segments_go_and_survives_a_restart() -> No
     assert (again.start_offset, again.end_offset) == (9, 20)
 
 
-def test_a_region_under_way_outlives_its_segments_deletion(tmp_path: Path) -> None:
+def test_a_file_region_in_flight_stays_readable_after_the_deletion_of_its_segment(tmp_path: Path) -> None:
     log = Log.open(tmp_path, config(segment_bytes="400"), OsDisk(), NOW)
     for _ in range(10):
         append(log, batch(2))
@@ -308,7 +301,7 @@ def test_a_region_under_way_outlives_its_segments_deletion(tmp_path: Path) -> No
 
 
 # -- retention ---------------------------------------------------------------------------------------------------------
-def test_retention_by_size_keeps_at_least_what_is_asked() -> None:
+def test_retention_by_size_keeps_at_least_the_configured_size() -> None:
     log = opened(segment_bytes="400", retention_bytes="1000")
     for _ in range(20):
         append(log, batch(2))
@@ -329,7 +322,7 @@ def test_retention_never_passes_the_high_watermark() -> None:
     assert log.last_epoch == 0, "the epoch outlives its records"
 
 
-def test_retention_by_time_looks_at_a_segments_newest_record() -> None:
+def test_retention_by_time_uses_the_newest_record_of_a_segment() -> None:
     log = opened(segment_bytes="400", retention_ms="1000")
     for t in (100, 2_000, 100, 100, 100, 100, 100, 5_000):
         append(log, batch(3, timestamp=t))
@@ -338,7 +331,7 @@ def test_retention_by_time_looks_at_a_segments_newest_record() -> None:
     assert all(s.max_timestamp >= 2_001 or s is not log.segments[0] for s in log.segments)
 
 
-def test_a_time_index_that_lies_deletes_nothing() -> None:
+def test_a_wrong_time_index_causes_no_deletion() -> None:
     disk = sim()
     log = opened(disk, segment_bytes="400")
     for _ in range(4):
@@ -351,21 +344,21 @@ def test_a_time_index_that_lies_deletes_nothing() -> None:
     assert again.start_offset == 0
 
 
-def test_what_another_copy_has_let_go_goes_within_a_segment_too_where_its_records_are_old_enough() -> None:
+def test_records_deleted_by_another_replica_are_deleted_within_a_segment_if_old_enough() -> None:
     log = opened(retention_ms="1000")
     for t in (100, 900, 100, 5_000, 100):
         append(log, batch(3, timestamp=t))
     now = Now(0, 2_000)
     log.retain(now, log.end_offset)
     assert log.start_offset == 0, "its one segment has a young record"
-    assert not log.retain_as(12, now, log.end_offset), "the young one lies below"
+    assert not log.retain_as(12, now, log.end_offset), "the recent record has a lower offset"
     assert not log.retain_as(9, Now(0, 1_900), log.end_offset), "not old enough yet"
     assert not log.retain_as(9, now, 8), "not committed"
     assert log.retain_as(9, now, log.end_offset) and log.start_offset == 9
     assert not log.retain_as(6, now, log.end_offset), "it has gone already"
 
 
-def test_what_another_copy_has_let_go_goes_by_size_if_what_stays_is_enough() -> None:
+def test_records_deleted_by_another_replica_are_deleted_by_size_if_enough_remain() -> None:
     log = opened(segment_bytes="400", retention_bytes="600")
     for _ in range(6):
         append(log, batch(2))
@@ -376,16 +369,29 @@ def test_what_another_copy_has_let_go_goes_by_size_if_what_stays_is_enough() -> 
 
 
 @pytest.mark.parametrize(
-    "more", [{}, {"cleanup_policy": "compact", "retention_ms": "1"}], ids=["kept for ever", "compacted"]
+    "more",
+    [{}, {"cleanup_policy": "compact", "retention_ms": "1"}, {"cleanup_policy": "", "retention_ms": "1"}],
+    ids=["kept for ever", "compacted", "no policy"],
 )
-def test_what_another_copy_has_let_go_stays_where_nothing_is_let_go(more: dict[str, str]) -> None:
+def test_records_deleted_by_another_replica_are_kept_without_retention(more: dict[str, str]) -> None:
     log = opened(**{"retention_ms": "-1", **more})
     append(log, batch(3, timestamp=1))
     append(log, batch(3, timestamp=1))
     assert not log.retain_as(3, Now(0, 10_000_000), log.end_offset)
 
 
-# -- time --------------------------------------------------------------------------------------------------------------
+def test_without_a_cleanup_policy_nothing_is_deleted_or_compacted() -> None:
+    log = opened(
+        cleanup_policy="", retention_ms="1", retention_bytes="1", segment_bytes="200", max_compaction_lag_ms="1"
+    )
+    for _ in range(6):
+        append(log, batch(3, timestamp=1))
+    assert not (log.config.deletes or log.config.compacts)
+    assert log.retain(Now(0, 10_000_000), log.end_offset) == []
+    assert log.start_offset == 0 and len(log.segments) > 1
+
+
+# -- timestamps --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("codec", [NONE, LZ4])
 def test_the_first_record_at_or_after_a_time_is_found(codec: int) -> None:
     log = opened(segment_bytes="900", index_interval_bytes="200")
@@ -395,21 +401,21 @@ def test_the_first_record_at_or_after_a_time_is_found(codec: int) -> None:
         append(log, bytearray(data), epoch=i)
     for wanted in range(130):
         expected = next(((i, t) for i, t in enumerate(times) if t >= wanted), None)
-        found = log.offset_for_timestamp(wanted, EVERYTHING)
+        found = run_now(log.offset_for_timestamp(wanted, EVERYTHING))
         assert (found and found[:2]) == expected
         if found:
             assert found[2] == found[0] // 2 * 2
-    assert log.max_timestamp() == (15, 120)
-    assert log.offset_for_timestamp(100, 12) is None
+    assert run_now(log.max_timestamp()) == (15, 120)
+    assert run_now(log.offset_for_timestamp(100, 12)) is None
 
 
-def test_an_empty_log_knows_no_time() -> None:
+def test_an_empty_log_has_no_offset_for_a_timestamp() -> None:
     log = opened()
-    assert log.max_timestamp() is None and log.offset_for_timestamp(0, EVERYTHING) is None
+    assert run_now(log.max_timestamp()) is None and run_now(log.offset_for_timestamp(0, EVERYTHING)) is None
 
 
-# -- disks that fail ---------------------------------------------------------------------------------------------------
-def test_a_full_disk_takes_the_append_back_and_the_log_goes_on() -> None:
+# -- disk failures -----------------------------------------------------------------------------------------------------
+def test_an_append_on_a_full_disk_is_undone_and_the_log_continues() -> None:
     disk = sim()
     log = opened(disk)
     append(log, batch(3))
@@ -422,7 +428,7 @@ def test_a_full_disk_takes_the_append_back_and_the_log_goes_on() -> None:
     assert [r.offset for r in everything(log)] == list(range(5))
 
 
-def test_a_full_disk_at_a_roll_costs_shortcuts_and_no_record() -> None:
+def test_a_full_disk_at_a_roll_loses_indexes_and_no_record() -> None:
     for room in range(0, 600, 20):
         disk = sim()
         log = opened(disk, segment_bytes="400")
@@ -443,7 +449,7 @@ def test_a_full_disk_at_a_roll_costs_shortcuts_and_no_record() -> None:
         assert [r.offset for r in everything(again)] == list(range(written + 1))
 
 
-def test_a_failing_device_is_told_and_nothing_counts_as_written() -> None:
+def test_a_device_error_is_reported_and_nothing_counts_as_written() -> None:
     disk = sim()
     log = opened(disk)
     append(log)
@@ -456,7 +462,7 @@ def test_a_failing_device_is_told_and_nothing_counts_as_written() -> None:
         log.read(0, 10, 10).bytes()
 
 
-def test_the_real_disk_tells_full_from_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_disk_distinguishes_full_from_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = OsDisk().open(tmp_path / "f", create=True)
     for number, kind in ((errno.ENOSPC, DiskFull), (errno.EIO, DiskFailed)):
 
@@ -473,7 +479,7 @@ def sequenced(sequence: int, count: int = 1, epoch: int = 0, producer_id: int = 
     return batch(count, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
 
 
-def test_a_repeat_is_answered_with_its_first_offset_also_after_a_restart_and_on_a_follower() -> None:
+def test_a_duplicate_batch_returns_its_first_offset_also_after_a_restart_and_on_a_follower() -> None:
     disk = sim()
     log = opened(disk)
     for i in range(4):
@@ -484,10 +490,10 @@ def test_a_repeat_is_answered_with_its_first_offset_also_after_a_restart_and_on_
         repeat = records.peek(sequenced(4, 2))
         assert holder.check_producer(repeat, NOW) == Duplicate(4, 5)
         assert holder.check_producer(records.peek(sequenced(8)), NOW) is ACCEPTED
-        assert isinstance(holder.check_producer(records.peek(sequenced(9)), NOW), Refused)
+        assert isinstance(holder.check_producer(records.peek(sequenced(9)), NOW), ProducerRefused)
 
 
-def test_a_truncated_batch_is_forgotten_by_its_producer() -> None:
+def test_a_truncated_batch_is_removed_from_the_producer_state() -> None:
     log = opened()
     for i in range(8):
         append(log, sequenced(i))
@@ -496,7 +502,7 @@ def test_a_truncated_batch_is_forgotten_by_its_producer() -> None:
     assert log.check_producer(records.peek(sequenced(2)), NOW) is ACCEPTED
 
 
-def test_silent_producers_are_forgotten_by_the_wall_clock() -> None:
+def test_inactive_producers_expire_by_the_wall_clock() -> None:
     log = opened()
     append(log, sequenced(0), now=Now(0, 1_000))
     log.rest(Now(0, 1_000 + log.producer_expiration_ms))
@@ -505,7 +511,7 @@ def test_silent_producers_are_forgotten_by_the_wall_clock() -> None:
     assert 7 not in log.producers.known
 
 
-def test_remembered_edges_are_forgotten_with_what_was_cut() -> None:
+def test_cached_batch_positions_are_dropped_by_a_truncation() -> None:
     log = opened()
     for _ in range(5):
         append(log, batch(2))
@@ -516,16 +522,16 @@ def test_remembered_edges_are_forgotten_with_what_was_cut() -> None:
     assert [offsets(log, at)[0] for at in range(4, 9)] == [4] * 5
 
 
-def test_among_equal_times_the_first_record_is_found() -> None:
+def test_of_equal_timestamps_the_first_record_is_found() -> None:
     log = opened(index_interval_bytes="0")
     for timestamp in (5, 9, 9, 9, 9):
         append(log, batch(timestamp=timestamp))
-    assert log.offset_for_timestamp(9, EVERYTHING) == (1, 9, 0)
-    assert log.max_timestamp() == (1, 9)
+    assert run_now(log.offset_for_timestamp(9, EVERYTHING)) == (1, 9, 0)
+    assert run_now(log.max_timestamp()) == (1, 9)
 
 
-def test_a_batch_that_cannot_be_unpacked_is_answered_with_its_first_offset() -> None:
-    """Whoever sent it sealed it with the right CRC; it must not keep others from looking up what lies around it."""
+def test_a_look_up_in_a_batch_that_cannot_be_decompressed_returns_its_first_offset() -> None:
+    """The producer sent a batch with a correct CRC. It must not prevent lookups in the batches around it."""
     log = opened()
     append(log, batch(2, timestamp=10))
     bad = batch(3, timestamp=20)
@@ -533,19 +539,24 @@ def test_a_batch_that_cannot_be_unpacked_is_answered_with_its_first_offset() -> 
     struct.pack_into(">I", bad, records.CRC_AT, crc32c(bytes(bad[records.CRC_FROM :])))
     append(log, bad)
     append(log, batch(2, timestamp=30))
-    assert [log.offset_for_timestamp(t, EVERYTHING) for t in (5, 15, 25)] == [(0, 10, 0), (2, 20, 0), (5, 30, 0)]
-    struct.pack_into(">q", bad, 35, 40)  # the newest record of all, by its header
+    assert [run_now(log.offset_for_timestamp(t, EVERYTHING)) for t in (5, 15, 25)] == [
+        (0, 10, 0),
+        (2, 20, 0),
+        (5, 30, 0),
+    ]
+    struct.pack_into(">q", bad, 35, 40)  # the newest record of all, according to its header
     struct.pack_into(">I", bad, records.CRC_AT, crc32c(bytes(bad[records.CRC_FROM :])))
     append(log, bad)
-    assert log.max_timestamp() == (7, 40)
+    assert run_now(log.max_timestamp()) == (7, 40)
 
 
-def test_looking_for_times_has_so_much_room_for_one_request_and_answers_earlier_then(monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    monkeypatch.setattr(records, "ROOM_RECORDS", 5)
+def test_look_ups_by_time_have_a_memory_limit_per_request_and_return_an_earlier_offset_above_it() -> None:
     log = opened()
     append(log, bytearray(records.build([Record(i, 10 + i, b"k", b"v") for i in range(4)])))
-    room = records.Room()
-    assert log.offset_for_timestamp(12, EVERYTHING, room) == (2, 12, 0)
-    assert log.offset_for_timestamp(12, EVERYTHING, room) == (0, 13, 0), "of its batch the first: nothing is missed"
-    assert log.max_timestamp(room) == (0, 13)
-    assert log.offset_for_timestamp(12, EVERYTHING, records.Room()) == (2, 12, 0)
+    room = records.UnpackBudget(records_max=5)
+    assert run_now(log.offset_for_timestamp(12, EVERYTHING, room)) == (2, 12, 0)
+    assert run_now(log.offset_for_timestamp(12, EVERYTHING, room)) == (0, 13, 0), (
+        "of its batch the first: nothing is missed"
+    )
+    assert run_now(log.max_timestamp(room)) == (0, 13)
+    assert run_now(log.offset_for_timestamp(12, EVERYTHING, records.UnpackBudget())) == (2, 12, 0)

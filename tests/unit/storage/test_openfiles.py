@@ -1,4 +1,4 @@
-"""Descriptors are bounded whatever the number of logs; nobody who reads or writes notices."""
+"""The number of open file descriptors is bounded for any number of logs. Reads and writes are not affected."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import random
 from pathlib import Path
 
-from brokerd.outside import Outside
+from brokerd.environment import Environment
 from brokerd.storage.disk import OsDisk
 from brokerd.storage.log import Log
 from brokerd.storage.openfiles import OpenFiles
@@ -16,7 +16,7 @@ LIMIT = 20
 
 
 def descriptors(folder: Path) -> int:
-    """Of files below `folder`."""
+    """Open descriptors of files below `folder`."""
     found = 0
     for fd in os.listdir("/proc/self/fd"):
         try:
@@ -26,9 +26,9 @@ def descriptors(folder: Path) -> int:
     return found
 
 
-def test_a_few_hundred_logs_are_written_read_rolled_and_flushed_with_twenty_descriptors(tmp_path: Path) -> None:
+def test_hundreds_of_logs_work_with_twenty_file_descriptors(tmp_path: Path) -> None:
     disk = OsDisk()
-    disk.open_files = OpenFiles(LIMIT)
+    disk.limit_open_files(OpenFiles(LIMIT))
     logs = []
     for i in range(300):
         disk.mkdir(tmp_path / f"t-{i}")
@@ -49,9 +49,9 @@ def test_a_few_hundred_logs_are_written_read_rolled_and_flushed_with_twenty_desc
         assert [r.offset for r in everything(log)] == list(range(count))
 
 
-def test_a_region_under_way_stays_readable_when_its_file_is_let_go_and_deleted(tmp_path: Path) -> None:
+def test_a_file_region_in_flight_stays_readable_after_its_file_is_closed_and_deleted(tmp_path: Path) -> None:
     disk = OsDisk()
-    disk.open_files = OpenFiles(1)
+    disk.limit_open_files(OpenFiles(1))
     for name in "ab":
         disk.mkdir(tmp_path / name)
     one, other = (Log.open(tmp_path / name, config(), disk, NOW) for name in "ab")
@@ -66,7 +66,7 @@ def test_a_region_under_way_stays_readable_when_its_file_is_let_go_and_deleted(t
     assert descriptors(tmp_path) <= 1 + 1
 
 
-def test_what_is_used_stays_open_and_what_is_not_goes() -> None:
+def test_used_files_stay_open_and_unused_ones_are_closed() -> None:
     class Held:
         def __init__(self, used: bool = False) -> None:
             self.used, self.open = used, True
@@ -86,7 +86,7 @@ def test_what_is_used_stays_open_and_what_is_not_goes() -> None:
     assert busy.open and not idle.open and len(files) == 3
 
 
-def test_the_limit_of_the_process_is_raised_to_what_it_may_have() -> None:
+def test_the_soft_limit_of_file_descriptors_is_raised_to_the_hard_limit() -> None:
     import resource
 
-    assert Outside().descriptors_max == resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    assert Environment().descriptors_max == resource.getrlimit(resource.RLIMIT_NOFILE)[1]

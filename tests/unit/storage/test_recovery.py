@@ -1,4 +1,4 @@
-"""Opening a log after kill -9, after a power cut, after a clean stop, and over files that lie."""
+"""Opening a log after kill -9, after a power failure, after a clean stop, and with corrupt files."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from brokerd.storage.log import Log
 from brokerd.storage.producers import Duplicate
 from brokerd.wire import records
 from brokerd.wire.records import BatchHeader
+from brokerd.wire.steps import run_now
 from tests.simulation.disk import Crashed, SimDisk
 from tests.unit.storage.test_log import (
     EVERYTHING,
@@ -29,7 +30,7 @@ LAST = FOLDER / f"{0:020d}.log"
 
 
 def whole(log: Log) -> list[tuple[int, int]]:
-    """(offset, epoch) of every batch, having read every record."""
+    """(offset, epoch) of every batch, after every record was read."""
     everything(log)
     return [(h.base_offset, h.partition_leader_epoch) for h in log.headers(log.start_offset)]
 
@@ -44,14 +45,14 @@ def three_batches() -> tuple[SimDisk, list[int]]:
     return disk.killed(), edges
 
 
-def test_a_killed_process_loses_nothing_it_had_written() -> None:
+def test_a_log_of_a_killed_process_has_every_written_record() -> None:
     disk, _ = three_batches()
     log = opened(disk)
     assert whole(log) == [(0, 0), (2, 1), (4, 2)]
     assert (log.batches_checked, log.bytes_cut, log.epochs.entries) == (3, 0, [(0, 0), (1, 2), (2, 4)])
 
 
-def test_a_torn_tail_is_cut_at_every_byte_of_the_last_two_batches() -> None:
+def test_a_torn_tail_is_truncated_for_every_byte_of_the_last_two_batches() -> None:
     _, edges = three_batches()
     for length in range(edges[1], edges[3] + 1):
         disk, _ = three_batches()
@@ -69,7 +70,7 @@ def test_a_torn_tail_is_cut_at_every_byte_of_the_last_two_batches() -> None:
 
 
 @pytest.mark.parametrize("bit", [0x01, 0x80])
-def test_a_flipped_bit_anywhere_in_a_batch_cuts_the_log_there(bit: int) -> None:
+def test_a_flipped_bit_in_a_batch_truncates_the_log_there(bit: int) -> None:
     _, edges = three_batches()
     for at in range(edges[1], edges[2]):
         disk, _ = three_batches()
@@ -79,14 +80,14 @@ def test_a_flipped_bit_anywhere_in_a_batch_cuts_the_log_there(bit: int) -> None:
         if 8 <= in_batch < 12 and log.end_offset > 2:
             raise AssertionError("a wrong length was believed")
         if 12 <= in_batch < 16 and log.end_offset > 2:
-            # The epoch lies outside the CRC; one that its neighbours allow cannot be told from a true one.
+            # The CRC does not cover the epoch. A wrong epoch between those of its neighbours is not detectable.
             assert [e for _, e in whole(log)] == sorted(e for _, e in whole(log))
             continue
         assert log.end_offset == 2, f"byte {in_batch} of the batch"
         assert whole(log) == [(0, 0)]
 
 
-def test_rubbish_behind_the_last_batch_is_cut() -> None:
+def test_garbage_after_the_last_batch_is_truncated() -> None:
     for rubbish in (b"\0" * 500, b"\xff" * 500, random.Random(1).randbytes(500), bytes(batch())[:-1]):
         disk, edges = three_batches()
         disk.names[LAST].live += rubbish
@@ -94,7 +95,7 @@ def test_rubbish_behind_the_last_batch_is_cut() -> None:
         assert (log.end_offset, disk.size(LAST)) == (6, edges[3])
 
 
-def test_what_follows_a_damaged_segment_is_set_aside() -> None:
+def test_segments_after_a_damaged_one_are_renamed() -> None:
     disk = sim()
     log = opened(disk, segment_bytes="400")
     for _ in range(9):
@@ -110,7 +111,7 @@ def test_what_follows_a_damaged_segment_is_set_aside() -> None:
     append(again)
 
 
-def test_after_a_clean_stop_nothing_is_scanned() -> None:
+def test_after_a_clean_shutdown_no_segment_is_scanned() -> None:
     disk = sim()
     log = opened(disk, segment_bytes="4000", index_interval_bytes="100")
     for i in range(60):
@@ -127,7 +128,7 @@ def test_after_a_clean_stop_nothing_is_scanned() -> None:
     append(again, sequenced(120))
 
 
-def test_after_a_kill_only_what_came_after_the_last_roll_is_checked() -> None:
+def test_after_a_kill_only_records_after_the_last_snapshot_are_scanned() -> None:
     disk = sim()
     log = opened(disk, segment_bytes="2000")
     for _ in range(50):
@@ -138,7 +139,7 @@ def test_after_a_kill_only_what_came_after_the_last_roll_is_checked() -> None:
     assert whole(again) == whole(log)
 
 
-def test_a_large_active_segment_leaves_snapshots_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_active_segment_has_intermediate_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("brokerd.storage.log.SNAPSHOT_BYTES", 2_000)
     disk = sim()
     log = opened(disk, index_interval_bytes="300")
@@ -153,7 +154,7 @@ def test_a_large_active_segment_leaves_snapshots_on_its_way(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_an_index_that_is_missing_cut_or_lies_is_rebuilt(suffix: str) -> None:
+def test_a_missing_truncated_or_wrong_index_is_rebuilt(suffix: str) -> None:
     def filled() -> SimDisk:
         disk = sim()
         log = opened(disk, segment_bytes="2500", index_interval_bytes="200")
@@ -194,15 +195,15 @@ def test_an_index_that_is_missing_cut_or_lies_is_rebuilt(suffix: str) -> None:
         for at in range(0, 80, 7):
             assert offsets(log, at, bytes_max=400)[0] == at - at % 2
         assert [r.offset for r in everything(log)] == list(range(80))
-        assert log.max_timestamp() == (78, 1_039)
+        assert run_now(log.max_timestamp()) == (78, 1_039)
         for wanted in (1_000, 1_011, 1_039):
-            found = log.offset_for_timestamp(wanted, EVERYTHING)
+            found = run_now(log.offset_for_timestamp(wanted, EVERYTHING))
             assert found is not None
             if suffix == ".index":
                 assert found[:2] == ((wanted - 1_000) * 2, wanted)
 
 
-def test_a_snapshot_that_cannot_be_read_is_not_used() -> None:
+def test_an_unreadable_snapshot_is_not_used() -> None:
     disk = sim()
     log = opened(disk, segment_bytes="2000")
     for i in range(30):
@@ -216,7 +217,7 @@ def test_a_snapshot_that_cannot_be_read_is_not_used() -> None:
     assert again.producers.known[7].batches == log.producers.known[7].batches
 
 
-def test_a_snapshot_above_a_cut_never_vouches_for_what_is_written_later() -> None:
+def test_a_snapshot_above_a_truncation_is_not_used_for_later_records() -> None:
     disk = sim()
     log = opened(disk)
     for i in range(10):
@@ -230,7 +231,7 @@ def test_a_snapshot_above_a_cut_never_vouches_for_what_is_written_later() -> Non
     assert again.producers.known[7].batches[-1][1] == 3
 
 
-def test_an_emptied_log_still_knows_its_last_epoch_and_start() -> None:
+def test_an_empty_log_keeps_its_last_epoch_and_log_start() -> None:
     disk = sim()
     log = opened(disk, retention_ms="1")
     append(log, epoch=6)
@@ -240,8 +241,8 @@ def test_an_emptied_log_still_knows_its_last_epoch_and_start() -> None:
         assert (again.start_offset, again.end_offset, again.last_epoch) == (1, 1, 6)
 
 
-# -- power cuts --------------------------------------------------------------------------------------------------------
-def test_what_was_flushed_survives_every_power_cut() -> None:
+# -- power failures ----------------------------------------------------------------------------------------------------
+def test_flushed_records_survive_every_power_cut() -> None:
     for seed in range(150):
         rng = random.Random(seed)
         disk = sim()
@@ -264,8 +265,8 @@ def test_what_was_flushed_survives_every_power_cut() -> None:
         assert again.epochs.entries == [e for e in log.epochs.entries if e[1] < again.end_offset]
 
 
-def test_no_power_cut_mixes_a_cut_tail_into_what_came_after() -> None:
-    """A log is flushed, cut and written on; whatever the disk kept, what is found was once the log, batch for batch."""
+def test_no_power_cut_restores_a_truncated_tail() -> None:
+    """A log is flushed, truncated and appended to. Whatever the disk kept, the recovered log equals an earlier state of the log, batch for batch."""
     for seed in range(300):
         rng = random.Random(seed)
         disk = sim()
@@ -285,8 +286,8 @@ def test_no_power_cut_mixes_a_cut_tail_into_what_came_after() -> None:
         assert {(h.base_offset, h.partition_leader_epoch, h.crc) for h in again.headers(0)} <= ever, f"seed {seed}"
 
 
-def test_what_was_cut_off_does_not_come_back_before_the_next_segment() -> None:
-    """Flushed, cut in the middle of a segment, rolled and flushed again: the cut itself must be on the disk by then."""
+def test_truncated_records_do_not_return_before_the_next_segment() -> None:
+    """Flushed, truncated in the middle of a segment, rolled and flushed again. The truncation must be on the disk by then."""
     for seed in range(20):
         disk = sim()
         log = opened(disk, segment_bytes="1500")
@@ -302,7 +303,7 @@ def test_what_was_cut_off_does_not_come_back_before_the_next_segment() -> None:
         assert list(again.headers(0)) == list(log.headers(0)), f"seed {seed}"
 
 
-def test_a_flush_that_began_before_a_cut_is_void() -> None:
+def test_a_flush_started_before_a_truncation_is_ignored() -> None:
     log = opened()
     for _ in range(4):
         append(log)
@@ -317,7 +318,7 @@ def test_a_flush_that_began_before_a_cut_is_void() -> None:
     assert log.flushing.plan(snapshot=True) is not None
 
 
-def test_a_flush_covers_what_was_there_when_it_was_planned_and_is_not_repeated() -> None:
+def test_a_flush_covers_the_records_at_its_planning_and_is_not_repeated() -> None:
     disk = sim()
     log = opened(disk)
     append(log)
@@ -333,6 +334,10 @@ def test_a_flush_covers_what_was_there_when_it_was_planned_and_is_not_repeated()
 
 def test_flushes_are_due_by_count_and_by_time() -> None:
     log = opened(flush_messages="3", flush_ms="500")
+    assert not log.flushing.due(NOW), "an empty log"
+    append(log, batch(1))
+    assert log.flushing.due(NOW), "a new log, with its topic id"
+    log.flush(NOW)
     append(log, batch(2))
     assert not log.flushing.due(NOW) and log.flushing.due(NOW._replace(mono_ms=500))
     append(log, batch(1))
@@ -341,9 +346,9 @@ def test_flushes_are_due_by_count_and_by_time() -> None:
     assert not log.flushing.due(NOW._replace(mono_ms=900))
 
 
-# -- crashes in the middle of the log's own steps ------------------------------------------------------------------------
+# -- crashes within the log's own steps ----------------------------------------------------------------------------------
 def history(disk: SimDisk) -> list[int]:
-    """Appends, rolls, a cut, retention, a raised start, a reset; the end offsets that were acknowledged."""
+    """Appends, rolls, a truncation, retention, a raised log start offset, a reset. Returns the acknowledged end offsets."""
     acknowledged: list[int] = []
     log = opened(disk, segment_bytes="700", retention_bytes="1500")
     for i in range(12):
@@ -360,7 +365,7 @@ def history(disk: SimDisk) -> list[int]:
     return acknowledged
 
 
-def test_a_crash_at_any_step_leaves_a_log_that_opens_and_goes_on() -> None:
+def test_a_log_opens_and_continues_after_a_crash_at_any_step() -> None:
     clean = sim()
     history(clean)
     for step in range(1, clean.steps + 1):
@@ -375,7 +380,7 @@ def test_a_crash_at_any_step_leaves_a_log_that_opens_and_goes_on() -> None:
         assert [r.offset for r in everything(log)] == list(range(log.start_offset, log.end_offset)), disk.story[-1]
 
 
-def test_a_full_disk_at_any_step_leaves_a_log_that_opens_and_goes_on() -> None:
+def test_a_log_opens_and_continues_after_a_full_disk_at_any_step() -> None:
     clean = sim()
     history(clean)
     for step in range(1, clean.steps + 1):

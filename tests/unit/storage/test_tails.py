@@ -1,4 +1,5 @@
-"""Logs that begin in the middle of another one: what was known there goes with them, whatever a crash, a cut or a power cut does."""
+"""Logs that start in the middle of another log: the transaction and producer state at the start offset survives a
+crash, a truncation and a power failure."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ from brokerd.storage.producers import ACCEPTED, Duplicate
 from brokerd.wire import records
 from brokerd.wire.records import BatchHeader, Record
 from tests.simulation.disk import Crashed, SimDisk
+from tests.unit.storage.test_aborted import end, raw, seen, write
 from tests.unit.storage.test_log import EVERYTHING, NOW, append, batch, config, opened, sim
-from tests.unit.storage.test_transactions import end, raw, seen, write
 
 THEIRS = Path("/data/theirs-0")
 
 
 def leader(disk: SimDisk | None = None) -> Log:
-    """A log with an open transaction (7), one that was aborted (8), an idempotent producer (9), of epochs 0 and 3."""
+    """A log with an open transaction (7), an aborted one (8) and an idempotent producer (9), in epochs 0 and 3."""
     disk = disk or sim()
     disk.mkdir(THEIRS)
     log = Log.open(THEIRS, config(), disk, NOW)
@@ -60,9 +61,9 @@ def follow(theirs: Log, ours: Log) -> None:
         ours.append_fetched(memoryview(data)[at:], NOW)
 
 
-def test_a_log_begins_in_the_middle_and_knows_producers_epochs_and_transactions() -> None:
+def test_a_log_starts_at_an_offset_with_producer_epoch_and_transaction_state() -> None:
     theirs, ours = leader(), opened()
-    append(ours)  # of another time: it goes
+    append(ours)  # of another history: it is removed
     begun = tails.begin(ours, seed_of(theirs), NOW)
     assert (ours.start_offset, ours.end_offset, ours.last_epoch) == (begun, begun, 3) == (4, 4, 3)
     assert ours.producers.open == {7: 1}
@@ -81,7 +82,7 @@ def test_a_log_begins_in_the_middle_and_knows_producers_epochs_and_transactions(
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["killed", "power cut"])
-def test_wherever_a_crash_comes_the_log_has_begun_with_everything_or_has_not_begun(cut: bool) -> None:
+def test_a_crash_at_any_step_leaves_a_complete_initial_state_or_none(cut: bool) -> None:
     seed = seed_of(leader())
     before = sim()
     append(opened(before), idempotent(5, 0))
@@ -103,7 +104,7 @@ def test_wherever_a_crash_comes_the_log_has_begun_with_everything_or_has_not_beg
     assert 3 <= steps < 59, "the crash came at every step, and the beginning has an end"
 
 
-def test_what_a_log_began_with_is_kept_through_flushes_and_cuts_back_to_it() -> None:
+def test_the_initial_state_is_kept_after_flushes_and_truncations_to_it() -> None:
     theirs, disk = leader(), sim()
     ours = opened(disk, segment_bytes="300")
     tails.begin(ours, seed_of(theirs), NOW)
@@ -120,7 +121,7 @@ def test_what_a_log_began_with_is_kept_through_flushes_and_cuts_back_to_it() -> 
     assert ours.producers.open == {7: 1} and ours.producers.known[9].batches[-1][1] == 0
 
 
-def test_a_power_cut_that_takes_the_beginning_is_noticed() -> None:
+def test_a_power_cut_that_loses_the_initial_state_is_detected() -> None:
     theirs, disk = leader(), sim()
     ours = opened(disk)
     tails.begin(ours, seed_of(theirs), NOW)
@@ -133,7 +134,7 @@ def test_a_power_cut_that_takes_the_beginning_is_noticed() -> None:
     assert again.end_offset > 4 and not tails.seeded(again)
 
 
-def test_what_a_log_began_with_outlives_a_power_cut_once_it_was_flushed() -> None:
+def test_the_flushed_initial_state_survives_a_power_cut() -> None:
     theirs, disk = leader(), sim()
     ours = opened(disk)
     tails.begin(ours, seed_of(theirs), NOW)
@@ -142,11 +143,11 @@ def test_what_a_log_began_with_outlives_a_power_cut_once_it_was_flushed() -> Non
     ours.flush()
     again = opened(disk.power_cut(random.Random(1)), deep=True)
     assert again.start_offset == 4 and [e[:2] for e in again.aborted.between(0, EVERYTHING)] == [(7, 1)]
-    again.aborted.find_anew()
+    again.aborted.rebuild()
     assert [e[:2] for e in again.aborted.between(0, EVERYTHING)] == [(7, 1)], "its transaction began below the log"
 
 
-def test_a_leader_keeps_what_others_begin_with_until_its_own_log_has_passed_it() -> None:
+def test_a_leader_keeps_the_initial_state_for_observers_until_its_log_start_passes_it() -> None:
     theirs = leader()
     seed = seed_of(theirs)
     for _ in range(4):
@@ -161,7 +162,7 @@ def test_a_leader_keeps_what_others_begin_with_until_its_own_log_has_passed_it()
 
 
 @pytest.mark.parametrize("seed", [b"", b"no seed", zlib.compress(b"00000000\n{}"), zlib.compress(b"12345678\n{}")])
-def test_what_is_no_seed_changes_nothing(seed: bytes) -> None:
+def test_a_malformed_initial_state_changes_nothing(seed: bytes) -> None:
     log = opened()
     append(log)
     with pytest.raises(ValueError):
@@ -169,8 +170,8 @@ def test_what_is_no_seed_changes_nothing(seed: bytes) -> None:
     assert log.end_offset == 1
 
 
-def test_a_disk_that_refuses_the_beginning_leaves_a_log_that_can_still_be_asked_and_closed() -> None:
-    """Its replica is offline by then; checkpoints and a clean stop ask it all the same, which ended the broker."""
+def test_a_log_stays_readable_and_closable_if_its_initial_state_cannot_be_written() -> None:
+    """The replica is offline by then. Checkpoints and a clean stop still read the log, and that ended the broker."""
     seed = seed_of(leader())
     for step in range(1, 40):
         disk = sim()
@@ -190,7 +191,7 @@ def test_a_disk_that_refuses_the_beginning_leaves_a_log_that_can_still_be_asked_
     raise AssertionError("it never came to an end")
 
 
-def test_a_leader_whose_disk_is_full_offers_no_beginning_and_does_once_there_is_room() -> None:
+def test_a_leader_with_a_full_disk_proposes_a_log_start_when_it_has_space() -> None:
     """Seed 3309 of tails with transactions: the observer's fetch failed with an exception."""
     disk = sim()
     theirs = leader(disk)

@@ -1,4 +1,4 @@
-"""The table of what is served, against what Kafka defines, what the broker has handlers for, and what clients insist on."""
+"""The table of supported APIs, compared with Kafka's definitions, with the broker's handlers, and with the requirements of clients."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Any, cast
 import kio.schema
 import pytest
 
-from brokerd.broker import Broker
 from brokerd.cluster.store import Store
-from brokerd.config import BrokerConfig
+from brokerd.config.broker import BrokerConfig
+from brokerd.runtime.broker import BrokerServer
 from brokerd.wire.apis import APIS, Api, ApiKey, api_versions_response
+from brokerd.wire.errors import ErrorCode
 from tests.protocol.test_messages_oracle import name_of
 
 ALL = list(APIS.values())
 names = [a.name for a in ALL]
 CLIENTS_MAX = {
-    # The highest version that clients without flexible versions speak: a minimum above it would shut them out.
+    # The highest version of clients without flexible versions: a higher minimum would exclude them.
     "aiokafka 0.14": {0: 8, 1: 11, 2: 5, 3: 5, 8: 3, 9: 3, 10: 1, 11: 5, 12: 1, 13: 1, 14: 3, 15: 3, 16: 1, 18: 2, 19: 3,
                       20: 3, 21: 2, 22: 0, 32: 2, 33: 1, 37: 1, 42: 1},
     "kafkajs 2.2": {0: 7, 1: 11, 2: 3, 3: 6, 8: 5, 9: 4, 10: 2, 11: 5, 12: 3, 13: 3, 14: 3, 15: 2, 16: 2, 18: 2, 19: 3, 20: 1,
@@ -30,7 +31,7 @@ CLIENTS_MAX = {
 
 
 @pytest.mark.parametrize("api", ALL, ids=names)
-def test_a_row_stands_under_its_key_and_names_its_own_messages(api: Api) -> None:
+def test_each_api_row_has_its_key_and_messages(api: Api) -> None:
     assert APIS[api.key] is api
     assert (api.request.__name__, api.response.__name__) == (f"{api.name}Request", f"{api.name}Response")
     assert api.request.FLEXIBLE == api.response.FLEXIBLE
@@ -50,10 +51,10 @@ def test_keys_names_and_the_first_flexible_version_are_kafkas(api: Api) -> None:
     assert kio.schema
 
 
-def test_what_is_advertised_has_a_handler_and_the_other_way_round(tmp_path: Path) -> None:
-    """The broker itself is asked for its handlers; it needs no loop for that."""
+def test_every_advertised_api_has_a_handler_and_the_reverse(tmp_path: Path) -> None:
+    """The broker itself returns its handlers; no loop is needed."""
     config = BrokerConfig.parse({"broker.id": "1", "log.dirs": str(tmp_path), "listeners": "127.0.0.1:0"})
-    broker = Broker(config, lambda: cast("Store", Silent()))
+    broker = BrokerServer(config, lambda: cast("Store", Silent()))
     try:
         assert set(broker.dispatch.handlers) == set(APIS)
     finally:
@@ -63,7 +64,7 @@ def test_what_is_advertised_has_a_handler_and_the_other_way_round(tmp_path: Path
 
 
 class Silent:
-    """A store that is never connected."""
+    """A store that never connects."""
 
     zk_session = 0
     on_session: Any = None
@@ -80,7 +81,7 @@ class Silent:
         return lambda *args, **kwargs: None
 
 
-def test_the_advertisement_is_the_table() -> None:
+def test_the_advertised_versions_are_those_of_the_table() -> None:
     rows = {r.api_key: (r.min_version, r.max_version) for r in api_versions_response(3).api_keys}
     assert set(rows) == set(APIS)
     for key, (low, high) in rows.items():
@@ -89,13 +90,13 @@ def test_the_advertisement_is_the_table() -> None:
         assert low == (api.min_version if api.advertised_min is None else api.advertised_min)
 
 
-def test_only_produce_says_more_than_it_serves() -> None:
+def test_only_produce_advertises_versions_that_it_does_not_serve() -> None:
     """librdkafka sends compressed batches uncompressed to a broker that does not offer Produce 0 (KAFKA-18659)."""
     assert [a.key for a in ALL if a.advertised_min is not None] == [ApiKey.PRODUCE]
     assert APIS[ApiKey.PRODUCE].advertised_min == 0
 
 
-def test_what_is_not_built_is_not_offered() -> None:
+def test_an_unimplemented_api_is_not_advertised() -> None:
     between_brokers = {4, 5, 6, 7, 56, 58}
     kraft = {52, 53, 54, 55, 59, 62, 63, 64, 70, 73, 80, 81, 82}
     newer_groups = set(range(76, 80)) | set(range(83, 93))
@@ -103,12 +104,12 @@ def test_what_is_not_built_is_not_offered() -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS_MAX)
-def test_every_client_finds_a_version_it_speaks(client: str) -> None:
+def test_every_client_has_a_common_version(client: str) -> None:
     for key, highest in CLIENTS_MAX[client].items():
         api = APIS[key]
         assert api.min_version <= highest, f"{client} speaks {api.name} up to {highest} only"
 
 
-def test_a_refused_version_of_api_versions_still_lists_the_ranges() -> None:
-    body = api_versions_response(0, error=35)
+def test_an_unsupported_version_of_api_versions_returns_the_ranges() -> None:
+    body = api_versions_response(0, error=ErrorCode.UNSUPPORTED_VERSION)
     assert (body.error_code, len(body.api_keys)) == (35, len(APIS))

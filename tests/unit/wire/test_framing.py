@@ -1,4 +1,4 @@
-"""Bytes that are not what they should be: one error, no more memory than the bytes themselves, for every API and version."""
+"""Malformed bytes: one error type, and memory bounded by the size of the bytes, for every API and version."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def frame_of(api: Api, version: int, seed: int) -> tuple[bytes, Any]:
 
 
 @pytest.mark.parametrize(("api", "version"), CASES, ids=ids)
-def test_what_is_written_is_read_again(api: Api, version: int) -> None:
+def test_a_written_message_is_read_back(api: Api, version: int) -> None:
     for seed in range(5):
         frame, body = frame_of(api, version, seed)
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4
@@ -51,7 +51,7 @@ def test_what_is_written_is_read_again(api: Api, version: int) -> None:
 
 
 @pytest.mark.parametrize(("api", "version"), CASES, ids=ids)
-def test_a_frame_cut_anywhere_is_malformed(api: Api, version: int) -> None:
+def test_a_truncated_frame_is_malformed(api: Api, version: int) -> None:
     frame, _ = frame_of(api, version, 3)
     body = memoryview(frame)[4:]
     rng = random.Random(7)
@@ -65,11 +65,11 @@ def test_a_frame_cut_anywhere_is_malformed(api: Api, version: int) -> None:
 
 
 @pytest.mark.parametrize(("api", "version"), CASES, ids=ids)
-def test_changed_bytes_never_raise_anything_else_nor_take_memory(api: Api, version: int) -> None:
-    """A length read from the wire may not become an allocation: what decodes or fails costs a bounded multiple of the frame."""
+def test_changed_bytes_raise_only_malformed_and_allocate_little_memory(api: Api, version: int) -> None:
+    """A length from the wire must not become an allocation: decoding, successful or not, costs a bounded multiple of the frame."""
     rng = random.Random(api.key * 100 + version)
     frame = bytearray(frame_of(api, version, 1)[0][4:4004])
-    start = 8  # key and version stay, or it is another test
+    start = 8  # API key and version do not change: the test is about the body
     decode_request_safely(frame)
     tracemalloc.start()
     try:
@@ -99,14 +99,14 @@ def decode_request_safely(frame: bytearray) -> None:
 
 @given(st.binary(max_size=400))
 @settings(max_examples=400, deadline=None)
-def test_any_bytes_at_all(data: bytes) -> None:
+def test_random_bytes_raise_only_malformed(data: bytes) -> None:
     decode_request_safely(bytearray(data))
     for key in (0, 1, 3, 11, 18):
         decode_request_safely(bytearray(key.to_bytes(2, "big") + data))
 
 
-def test_a_count_beyond_the_bytes_that_remain_is_refused_before_anything_is_made() -> None:
-    """Kafka's own decoder once took such a count at its word; five bytes made one of the oracles ask for 34 GB."""
+def test_an_array_length_above_the_remaining_bytes_is_rejected_before_allocation() -> None:
+    """Kafka's own decoder used to allocate for such a count: five bytes made a reference decoder request 34 GB."""
     head = bytes.fromhex("0003 000c 00000001 0001 78 00")
     with pytest.raises(MalformedRequest):
         decode_request(memoryview(head + b"\xff\xff\xff\xff\x0f"))
@@ -115,7 +115,7 @@ def test_a_count_beyond_the_bytes_that_remain_is_refused_before_anything_is_made
         decode_request(memoryview(head + b"\x7f\xff\xff\xff"))
 
 
-def test_unknown_keys_and_versions_are_told_apart() -> None:
+def test_unknown_api_keys_and_versions_have_different_errors() -> None:
     with pytest.raises(UnknownApi, match="API key 999"):
         decode_request(memoryview(bytes.fromhex("03e7 0000 00000001 ffff")))
     with pytest.raises(UnsupportedVersion, match="API 18 version 99") as e:
@@ -123,7 +123,7 @@ def test_unknown_keys_and_versions_are_told_apart() -> None:
     assert e.value.header.correlation_id == 7
 
 
-def test_a_missing_client_id_and_trailing_bytes_are_fine() -> None:
+def test_a_missing_client_id_and_trailing_bytes_are_accepted() -> None:
     frame = encode_request(12, 0, 1, None, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
     header, body = decode_request(memoryview(frame + b"more")[4:])
     assert (header.client_id, body.group_id) == (None, "g")
@@ -131,7 +131,7 @@ def test_a_missing_client_id_and_trailing_bytes_are_fine() -> None:
 
 @given(st.lists(st.binary(max_size=50), max_size=8), st.lists(st.integers(0, 60), max_size=20))
 @settings(max_examples=200, deadline=None)
-def test_a_stream_cut_anywhere_gives_the_same_frames(bodies: list[bytes], cuts: list[int]) -> None:
+def test_a_fragmented_stream_gives_the_same_frames(bodies: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(len(b).to_bytes(4, "big") + b for b in bodies)
     framer, got, at = Framer(50), [], 0
     for cut in [*cuts, len(stream)]:
@@ -141,12 +141,12 @@ def test_a_stream_cut_anywhere_gives_the_same_frames(bodies: list[bytes], cuts: 
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 51, 2**31 - 1])
-def test_a_length_out_of_bounds_ends_it(length: int) -> None:
+def test_an_invalid_length_ends_the_stream(length: int) -> None:
     with pytest.raises(FrameTooLarge):
         Framer(50).feed(length.to_bytes(4, "big", signed=True))
 
 
-def test_null_topics_and_none_are_different_questions() -> None:
+def test_null_topics_and_an_empty_list_are_different() -> None:
     for version in (1, 12):
         for topics in (None, []):
             frame = encode_request(3, version, 1, "c", MetadataRequest(topics=topics))

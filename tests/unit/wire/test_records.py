@@ -1,4 +1,4 @@
-"""Record batches: looking, checking, stamping, building, unpacking within bounds."""
+"""Record batches: inspect, validate, stamp, build, decompress within limits."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from brokerd.wire import records
 from brokerd.wire.compression import COMPRESSION_NAMES, GZIP, LZ4, SNAPPY, ZSTD, compress, decompress
 from brokerd.wire.records import CorruptBatch, InvalidBatch, Record
+from brokerd.wire.steps import run_now
 
 CODECS = list(COMPRESSION_NAMES)
 blob = st.none() | st.binary(max_size=60)
@@ -32,7 +33,7 @@ def some(count: int, first: int = 0, size: int = 20) -> list[Record]:
         max_size=8,
     )
 )
-def test_what_was_built_is_read_back(
+def test_a_built_batch_is_read_back(
     codec: int, fields: list[tuple[int, bytes, bytes, list[tuple[str, bytes]]]]
 ) -> None:
     given_records = [Record(70 + i, t, k, v, tuple(h)) for i, (t, k, v, h) in enumerate(fields)]
@@ -44,7 +45,7 @@ def test_what_was_built_is_read_back(
     assert list(records.iterate(batch)) == given_records
 
 
-def test_a_stamp_moves_a_batch_without_touching_its_crc() -> None:
+def test_a_changed_base_offset_keeps_the_crc() -> None:
     batch = bytearray(b"...." + records.build(some(3), producer_id=9, producer_epoch=1, base_sequence=5))
     records.stamp(batch, 4, 1_000_000_007, 42)
     ((_, header),) = records.check(memoryview(batch)[4:])
@@ -52,7 +53,7 @@ def test_a_stamp_moves_a_batch_without_touching_its_crc() -> None:
     assert [r.offset for r in records.iterate(memoryview(batch)[4:])] == [1_000_000_007, 1_000_000_008, 1_000_000_009]
 
 
-def test_log_append_time_shows_in_every_record_and_keeps_the_crc_right() -> None:
+def test_log_append_time_applies_to_every_record_with_a_valid_crc() -> None:
     batch = bytearray(records.build(some(3), compression=ZSTD))
     records.stamp_append_time(batch, 0, records.peek(batch), 77)
     assert records.check(batch)[0][1].max_timestamp == 77
@@ -60,7 +61,7 @@ def test_log_append_time_shows_in_every_record_and_keeps_the_crc_right() -> None
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_flipped_byte_under_the_crc_is_noticed(codec: int) -> None:
+def test_every_flipped_byte_under_the_crc_is_detected(codec: int) -> None:
     batch = records.build(some(4), compression=codec)
     for at in range(16, len(batch)):
         damaged = bytearray(batch)
@@ -69,7 +70,7 @@ def test_every_flipped_byte_under_the_crc_is_noticed(codec: int) -> None:
             records.check(damaged)
 
 
-def test_every_cut_of_a_payload_is_noticed() -> None:
+def test_every_truncation_of_a_payload_is_detected() -> None:
     payload = records.build(some(2)) + records.build(some(3))
     first = len(records.build(some(2)))
     for length in range(1, len(payload)):
@@ -100,13 +101,13 @@ def resealed(batch: bytes, at: int, fmt: str, value: int) -> bytes:
         "producer without epoch",
     ],
 )
-def test_a_whole_batch_that_no_broker_may_accept_is_refused(at: int, fmt: str, value: int) -> None:
+def test_a_complete_but_invalid_batch_is_rejected(at: int, fmt: str, value: int) -> None:
     with pytest.raises(InvalidBatch):
         records.check(resealed(records.build(some(2)), at, fmt, value))
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-def test_a_bomb_is_refused_before_it_fills_memory(codec: int) -> None:
+def test_a_decompression_bomb_is_rejected_before_it_fills_memory(codec: int) -> None:
     bomb = compress(bytes(8_000_000), codec)
     assert decompress(bomb, codec, 8_000_000) == bytes(8_000_000)
     with pytest.raises(CorruptBatch):
@@ -114,7 +115,7 @@ def test_a_bomb_is_refused_before_it_fills_memory(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_garbage_inside_a_batch_with_a_right_crc_raises_nothing_but_corrupt_batch(codec: int) -> None:
+def test_garbage_in_a_batch_with_a_valid_crc_raises_only_corrupt_batch(codec: int) -> None:
     rng = random.Random(7)
     whole = records.build(some(5, size=200), compression=codec)
     for _ in range(300):
@@ -133,22 +134,46 @@ def test_concatenated_gzip_and_old_raw_snappy_are_read() -> None:
     assert decompress(bytes(cramjam.snappy.compress_raw(data)), SNAPPY) == data
 
 
-def test_lz4_blocks_do_not_lean_on_each_other_because_java_clients_refuse_that() -> None:
+def test_lz4_blocks_are_independent_as_java_clients_require() -> None:
     flags = compress(bytes(300_000), LZ4)[4]
     assert flags & 0b0010_0000
 
 
-def test_recompression_changes_the_codec_and_nothing_else() -> None:
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+@pytest.mark.parametrize("size", [10, 3_000_000])
+def test_an_uncompressed_batch_is_compressed_by_every_codec(codec: int, size: int) -> None:
+    """Its records are a view into the request, not bytes."""
+    payload = records.build([Record(0, 1, None, bytes(size))])
+    out = run_now(records.recompressed(memoryview(payload), records.check(payload), codec, records.UnpackBudget()))
+    assert [h.compression for _, h in records.check(out)] == [codec]
+    assert list(records.iterate(out)) == list(records.iterate(payload))
+
+
+def test_recompression_changes_only_the_codec() -> None:
     payload = records.build(some(2), compression=GZIP, producer_id=4, producer_epoch=0, base_sequence=8)
     payload += records.build(some(3, first=2), base_offset=2, compression=LZ4)
-    out = records.recompress(payload, records.check(payload), ZSTD)
+    out = run_now(records.recompressed(payload, records.check(payload), ZSTD, records.UnpackBudget()))
     assert [h.compression for _, h in records.check(out)] == [ZSTD] * 2
     assert list(records.iterate(out)) == list(records.iterate(payload))
     same = [h._replace(batch_length=0, crc=0, attributes=0) for _, h in records.check(out)]
     assert same == [h._replace(batch_length=0, crc=0, attributes=0) for _, h in records.check(payload)]
 
 
-def test_a_packed_batch_keeps_gaps_and_bounds() -> None:
+@pytest.mark.parametrize(("codec", "low", "high"), [(GZIP, 1, 9), (LZ4, 1, 12), (ZSTD, -131_072, 19)])
+def test_a_higher_level_compresses_better(codec: int, low: int, high: int) -> None:
+    words = [b"%d:%d;" % (i * 7919 % 1009, i * i % 77) for i in range(4_000)]
+    payload = records.build([Record(0, 1, None, b"".join(words))])
+
+    def packed(level: int | None) -> bytes:
+        found = run_now(records.recompressed(payload, records.check(payload), codec, records.UnpackBudget(), level))
+        assert list(records.iterate(found)) == list(records.iterate(payload))
+        return bytes(found)
+
+    assert len(packed(high)) < len(packed(low))
+    assert packed(None) in {packed(level) for level in range(1, 10)}
+
+
+def test_a_compressed_batch_keeps_gaps_and_bounds() -> None:
     batch = records.build(some(5, first=10), base_offset=10, base_sequence=3, producer_id=1, producer_epoch=0)
     header = records.peek(batch)
     thinned = records.pack(header, [r for r in records.iterate(batch) if r.offset in (11, 13)])
@@ -159,14 +184,14 @@ def test_a_packed_batch_keeps_gaps_and_bounds() -> None:
     assert list(records.iterate(records.pack(header, []))) == []
 
 
-def test_sequences_wrap_after_the_largest_int() -> None:
+def test_sequences_wrap_after_the_largest_int32() -> None:
     batch = records.build(some(3), producer_id=1, producer_epoch=0, base_sequence=records.SEQUENCE_MAX - 1)
     assert records.peek(batch).last_sequence == 0
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_a_batch_that_says_it_holds_more_records_than_it_could_is_refused(codec: int) -> None:
-    """Offsets are given by what it says: some hundred bytes jumped over 2^31 of them, and their segment could never be closed."""
+def test_a_batch_with_an_impossible_record_count_is_rejected(codec: int) -> None:
+    """Offsets are assigned by the record count. A batch of some hundred bytes skipped 2^31 offsets, and its segment could never be closed."""
     least = [Record(i, 0, None, None) for i in range(3)]
     data = bytearray(records.build(least, compression=codec))
     records.check(data)
@@ -185,21 +210,21 @@ def test_a_batch_that_says_it_holds_more_records_than_it_could_is_refused(codec:
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-def test_one_request_has_room_for_so_much_and_no_more(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request of 65 KB held ten batches that unpack to 200 MiB each: five seconds of the only thread, and more of them more."""
+def test_the_uncompressed_size_of_one_request_is_limited(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request of 65 KB contained ten batches that decompress to 200 MiB each: five seconds of the only thread, and more with more batches."""
     monkeypatch.setattr(records, "ROOM_BYTES", 100_000)
     monkeypatch.setattr(records, "ROOM_RECORDS", 10)
-    data = records.build(some(4, size=8_000), compression=codec)  # 32 KB unpacked
-    room = records.Room()
+    data = records.build(some(4, size=8_000), compression=codec)  # 32 KB decompressed
+    room = records.UnpackBudget()
     for _ in range(2):
         assert len(list(records.iterate(data, room))) == 4
     with pytest.raises(records.TooMuch, match="10 records"):
         list(records.iterate(data, room))
-    room = records.Room()
+    room = records.UnpackBudget()
     large = records.build(some(1, size=60_000), compression=codec)
     assert len(list(records.iterate(large, room))) == 1
     with pytest.raises(CorruptBatch):
-        list(records.iterate(large, room))  # what is left of the room bounds what is tried
+        list(records.iterate(large, room))  # the remaining budget limits decompression
     with pytest.raises(records.TooMuch, match="100000 bytes"):
         list(records.iterate(large, room))
-    assert len(list(records.iterate(large))) == 1, "whoever asks for himself has no such bound"
+    assert len(list(records.iterate(large))) == 1, "a caller without a budget has no such bound"

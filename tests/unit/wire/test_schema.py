@@ -1,4 +1,4 @@
-"""What the compiler makes of descriptions: nulls, tags, lengths that lie, and how much one message may hold."""
+"""The schema compiler: nulls, tagged fields, wrong lengths, and limits for one message."""
 
 from __future__ import annotations
 
@@ -60,21 +60,38 @@ def full() -> Sample:
 # -- plain and flexible bytes by hand ------------------------------------------------------------------------------------
 def test_version_0_bytes() -> None:
     assert packed(full(), 0) == (
-        b"\0\4name" b"\0\5maybe" b"\0\0\0\4data" b"\0\0\0\7records"
-        b"\0\0\0\2" b"\0\0\0\0\0\0\0\1" b"\xff\xff\xff\xff\xff\xff\xff\xff" b"\0\0\0\1" b"\0\0\0\4"
-    )  # fmt: skip
+        b"\0\4name"
+        b"\0\5maybe"
+        b"\0\0\0\4data"
+        b"\0\0\0\7records"
+        b"\0\0\0\2"
+        b"\0\0\0\0\0\0\0\1"
+        b"\xff\xff\xff\xff\xff\xff\xff\xff"
+        b"\0\0\0\1"
+        b"\0\0\0\4"
+    )
 
 
 def test_version_1_bytes() -> None:
     assert packed(full(), 1) == (
-        b"\5name" b"\6maybe" b"\5data" b"\x08records"
-        b"\3" b"\0\0\0\0\0\0\0\1" b"\xff\xff\xff\xff\xff\xff\xff\xff" b"\2" b"\0\0\0\4" b"\1\5\6\6extra"
-        b"\2" b"\0\5\2\0\0\0\x09" b"\1\4\0\0\0\x08"
-    )  # fmt: skip
+        b"\5name"
+        b"\6maybe"
+        b"\5data"
+        b"\x08records"
+        b"\3"
+        b"\0\0\0\0\0\0\0\1"
+        b"\xff\xff\xff\xff\xff\xff\xff\xff"
+        b"\2"
+        b"\0\0\0\4"
+        b"\1\5\6\6extra"
+        b"\2"
+        b"\0\5\2\0\0\0\x09"
+        b"\1\4\0\0\0\x08"
+    )
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_null_and_empty_are_different_and_come_back(version: int) -> None:
+def test_null_and_empty_are_different_and_read_back(version: int) -> None:
     for empty in (Sample(maybe=None, inners=None), Sample(maybe="", records=b"", inners=[])):
         back = unpacked(packed(empty, version), version)
         assert (back.maybe, back.inners) == (empty.maybe, empty.inners)
@@ -87,7 +104,7 @@ def test_null_and_empty_are_different_and_come_back(version: int) -> None:
 
 
 @pytest.mark.parametrize(("at", "field"), [(0, "name"), (2, "data"), (4, "numbers")])
-def test_null_where_none_may_be_is_malformed(at: int, field: str) -> None:
+def test_null_in_a_non_nullable_field_is_malformed(at: int, field: str) -> None:
     flexible = [b"\5name", b"\0", b"\5data", b"\0", b"\1", b"\0", b"\0"]
     plain = [b"\0\4name", b"\xff\xff", b"\0\0\0\4data", b"\xff\xff\xff\xff", b"\0\0\0\0", b"\xff\xff\xff\xff", b""]
     assert unpacked(b"".join(flexible), 1).name == unpacked(b"".join(plain), 0).name == "name"
@@ -107,7 +124,7 @@ BEFORE_TAGS = b"\1\0\1\0\1\1"
     [b"\0", b"\1\x63\3abc", b"\2\x63\0\x64\1x", b"\1\xff\xff\xff\xff\x0f\2ab"],
     ids=["none", "one unknown", "two unknown", "the largest number"],
 )
-def test_unknown_tags_are_passed_over(tags: bytes) -> None:
+def test_unknown_tags_are_skipped(tags: bytes) -> None:
     back = unpacked(BEFORE_TAGS + tags, 1)
     assert (back.tagged_numbers, back.tagged_default) == ([], 7)
 
@@ -117,26 +134,34 @@ def test_unknown_tags_do_not_hide_known_ones() -> None:
     assert (back.tagged_numbers, back.tagged_default) == ([9], 8)
 
 
-def test_a_tag_that_holds_its_default_is_absent() -> None:
+def test_a_tag_with_its_default_is_omitted() -> None:
     assert packed(Sample(inners=[], tagged_default=7), 1).endswith(b"\0")
     assert packed(Sample(inners=[], tagged_default=0), 1).endswith(b"\1\1\4\0\0\0\0")
 
 
 @pytest.mark.parametrize(
     "tags",
-    [b"\1\1\3\0\0\0", b"\1\1\5\0\0\0\0\0", b"\1\1\4\0\0", b"\1\0\5\3\0\0\0\x09", b"\2\1\4\0\0\0\1", b"\x80\x80\x04", b"\1\1\xff\xff\xff\xff\x0f"],
+    [
+        b"\1\1\3\0\0\0",
+        b"\1\1\5\0\0\0\0\0",
+        b"\1\1\4\0\0",
+        b"\1\0\5\3\0\0\0\x09",
+        b"\2\1\4\0\0\0\1",
+        b"\x80\x80\x04",
+        b"\1\1\xff\xff\xff\xff\x0f",
+    ],
     ids=["too short", "too long", "cut off", "count beyond it", "one of two", "count of 65536", "4 GiB long"],
-)  # fmt: skip
-def test_tags_that_lie_are_malformed(tags: bytes) -> None:
+)
+def test_inconsistent_tags_are_malformed(tags: bytes) -> None:
     with pytest.raises((Malformed, IndexError, struct.error)):
         unpacked(BEFORE_TAGS + tags, 1)
 
 
 # -- lengths -------------------------------------------------------------------------------------------------------------
-LIES = [-2, -(2**31), 1, 100, 2**31 - 1]
+WRONG_LENGTHS = [-2, -(2**31), 1, 100, 2**31 - 1]
 
 
-@pytest.mark.parametrize("length", LIES)
+@pytest.mark.parametrize("length", WRONG_LENGTHS)
 def test_an_array_longer_than_its_bytes_is_malformed(length: int) -> None:
     plain = b"\0\0\xff\xff\0\0\0\0\xff\xff\xff\xff" + length.to_bytes(4, "big", signed=True)
     with pytest.raises(Malformed):
@@ -155,15 +180,15 @@ def test_a_varint_beyond_32_bits_is_malformed(data: bytes) -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_a_varint_comes_back(n: int) -> None:
+def test_a_varint_reads_back(n: int) -> None:
     out = bytearray()
     put_uvarint(out, n)
     assert get_uvarint(out, 0) == (n, len(out))
     assert len(out) == max(1, -(-n.bit_length() // 7))
 
 
-def test_a_string_has_kafkas_bound_in_every_version() -> None:
-    """A compact length could say more, and the string would then not fit the places that keep it."""
+def test_a_string_has_kafkas_limit_in_every_version() -> None:
+    """A compact length permits longer strings, which would not fit the formats that store them."""
     longest = "x" * STRING_BYTES_MAX
     for version in (0, 1):
         assert unpacked(packed(Sample(longest, inners=[]), version), version).name == longest
@@ -178,13 +203,13 @@ def test_a_string_has_kafkas_bound_in_every_version() -> None:
 
 
 @pytest.mark.parametrize("name", [b"\xff\xfe", b"\xed\xa0\x80", b"\xc0\x80"])
-def test_a_string_that_is_no_utf8_is_refused(name: bytes) -> None:
+def test_an_invalid_utf8_string_is_rejected(name: bytes) -> None:
     frame = b"\0\x0c\0\3\0\0\0\1\xff\xff" + len(name).to_bytes(2, "big") + name + b"\0\0\0\1\0\1m\xff\xff"
     with pytest.raises(MalformedRequest):
         decode_request(memoryview(frame))
 
 
-# -- how much one message may hold -----------------------------------------------------------------------------------------
+# -- message limits --------------------------------------------------------------------------------------------------------
 def test_elements_are_counted_over_all_arrays_and_levels() -> None:
     value = Sample(numbers=[1] * 6, inners=[Sample.Inner(1)] * 4)
     assert len(unpacked(packed(value, 0), 0, room=10).numbers) == 6
@@ -202,14 +227,14 @@ def crowded(count: int) -> bytes:
     return framing.encode_request(9, 6, 1, "c", OffsetFetchRequest(group_id="g", topics=[topic]))[4:]
 
 
-def test_a_request_may_have_as_many_elements_as_the_bound_and_no_more() -> None:
+def test_a_request_has_a_maximum_number_of_elements() -> None:
     decode_request(memoryview(crowded(ELEMENTS_MAX)))
     with pytest.raises(MalformedRequest, match="elements"):
         decode_request(memoryview(crowded(ELEMENTS_MAX + 1)))
 
 
-def test_twenty_megabytes_of_empty_names_cost_no_time() -> None:
-    """They once cost 30 s, after which the broker's watchdog ended it."""
+def test_twenty_megabytes_of_empty_names_are_rejected_quickly() -> None:
+    """These requests took 30 s; then the broker's watchdog ended the process."""
     count = 10_000_000
     frame = bytearray(b"\0\3\0\x09\0\0\0\1\xff\xff\0")
     put_uvarint(frame, count + 1)
@@ -220,19 +245,19 @@ def test_twenty_megabytes_of_empty_names_cost_no_time() -> None:
     assert time.process_time() - before < 2
 
 
-# -- answers ---------------------------------------------------------------------------------------------------------------
-def test_an_answer_has_the_header_of_its_version() -> None:
+# -- responses -------------------------------------------------------------------------------------------------------------
+def test_a_response_has_the_header_of_its_version() -> None:
     assert b"".join(encode_response(12, 3, 9, HeartbeatResponse())) == b"\0\0\0\x0a\0\0\0\x09\0\0\0\0\0\0"  # type: ignore[arg-type]
     assert b"".join(encode_response(12, 4, 9, HeartbeatResponse())) == b"\0\0\0\x0c\0\0\0\x09\0\0\0\0\0\0\0\0"  # type: ignore[arg-type]
 
 
-def test_null_in_an_answer_where_none_may_be_is_our_fault_and_told() -> None:
+def test_null_in_a_non_nullable_response_field_is_reported_as_an_internal_error() -> None:
     with pytest.raises((TypeError, AttributeError)):
         encode_response(11, 6, 1, JoinGroupResponse(protocol_name=None))
     assert encode_response(11, 7, 1, JoinGroupResponse(protocol_name=None))
 
 
-def test_a_diverging_epoch_that_is_not_there_is_absent_rather_than_zero() -> None:
+def test_a_missing_diverging_epoch_is_omitted_and_not_zero() -> None:
     part = FetchResponse.PartitionData(0, 0, 5, aborted_transactions=None, records=b"")
     with_none = encode_response(
         1, 12, 1, FetchResponse(responses=[FetchResponse.FetchableTopicResponse("t", partitions=[part])])
@@ -241,14 +266,15 @@ def test_a_diverging_epoch_that_is_not_there_is_absent_rather_than_zero() -> Non
     with_zero = encode_response(
         1, 12, 1, FetchResponse(responses=[FetchResponse.FetchableTopicResponse("t", partitions=[part])])
     )
-    assert len(with_zero[0]) == len(with_none[0]) + 1 + 1 + 4 + 8 + 1  # tag, length, two numbers, no tags of its own
+    # Tag, length, two numbers, no tagged fields of its own.
+    assert len(with_zero[0]) == len(with_none[0]) + 1 + 1 + 4 + 8 + 1
 
 
 FLEXIBLE = [(a, v) for a in APIS.values() for v in range(a.min_version, a.max_version + 1) if a.flexible(v)]
 
 
 @pytest.mark.parametrize(("api", "version"), FLEXIBLE, ids=[f"{a.name}-v{v}" for a, v in FLEXIBLE])
-def test_unknown_tags_in_a_header_are_passed_over(api: Api, version: int) -> None:
+def test_unknown_tags_in_a_header_are_skipped(api: Api, version: int) -> None:
     frame = bytearray(framing.encode_request(api.key, version, 3, "c", api.request())[4:])
     assert frame[11] == 0
     frame[11:12] = b"\2\x63\3abc\x64\0"

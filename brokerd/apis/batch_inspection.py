@@ -1,0 +1,117 @@
+"""Inspection of a producer's batches: every record is validated, and recompressed where the topic has its own compression type.
+
+Invariants: a batch is inspected before its first byte is written. Long work runs in steps, during which the partition may change. The result
+is valid for the topic settings under which it was made. Does not contain: offsets, acknowledgements.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from brokerd.cluster.configs import TopicConfig
+from brokerd.storage.batch_validation import COPIED_BYTES_MAX, Refusal, is_valid, rules_of, validated
+from brokerd.wire import records
+from brokerd.wire.record_walks import COMPILED
+from brokerd.wire.records import HEADER_BYTES, BatchHeader, UnpackBudget
+from brokerd.wire.steps import Steps, run_now
+
+SHORT_RECORDS_INTERPRETED = 1_024
+SHORT_RECORDS = 16 * SHORT_RECORDS_INTERPRETED if COMPILED else SHORT_RECORDS_INTERPRETED
+"""Uncompressed records per request that are inspected at once, at most 1 ms. Compressed data may unpack to any size. Batches of more than
+COPIED_BYTES_MAX are always walked by the interpreter."""
+Data = memoryview | bytearray
+Headers = list[tuple[int, BatchHeader]]
+
+
+@dataclass(slots=True)
+class Inspected:
+    """The bytes to write for one partition, or an error."""
+
+    config: TopicConfig
+    data: Data
+    headers: Headers
+    refused: Refusal | None = None
+
+
+_SUMMARY = struct.Struct(">8xi10xB34xi")
+"""Fields of a batch header: length, low byte of the attributes, record count."""
+
+
+def records_of(data: Data) -> int:
+    """The number of records in the batches of one partition, read from the batch headers. If the batches must be inspected in steps, the result
+    is greater than SHORT_RECORDS."""
+    size = len(data)
+    if HEADER_BYTES <= size <= COPIED_BYTES_MAX:
+        length, attributes, count = _SUMMARY.unpack_from(data)
+        if length + records.LENGTH_OVERHEAD == size:  # a single batch, as from every client
+            return SHORT_RECORDS + 1 if attributes & records.COMPRESSION else max(0, count)
+    headers = [h for _, h in records.batches(data)]
+    count = sum(max(0, h.record_count) for h in headers)
+    if any(h.compression for h in headers) or (size > COPIED_BYTES_MAX and count > SHORT_RECORDS_INTERPRETED):
+        return SHORT_RECORDS + 1
+    return count
+
+
+def inspect(data: Data, headers: Headers, config: TopicConfig, room: UnpackBudget, wall_ms: int) -> Steps[Inspected]:
+    """Validate the batches of one partition and recompress them if the topic requires it. `headers` is the result of `records.check(data)`. A
+    wrong maximum timestamp in a batch header is corrected in `data`."""
+    found = Inspected(config, data, headers)
+    rules = rules_of(config, wall_ms)
+    for i, (pos, header) in enumerate(headers):
+        verdict = yield from validated(data, pos, header, rules, room)
+        if isinstance(verdict, Refusal):
+            found.refused = verdict
+            return found
+        if verdict != header.max_timestamp:
+            headers[i] = pos, records.stamp_max_timestamp(data, pos, header, verdict)
+    codec = config.compression
+    if codec is not None and _differs(headers, codec):
+        # The recompression has a separate budget. It decompresses only data that the request's budget has already covered.
+        found.data = yield from records.recompressed(data, headers, codec, UnpackBudget(), config.compression_level)
+        found.headers = list(records.batches(found.data))
+    return found
+
+
+def _differs(headers: Sequence[tuple[int, BatchHeader]], codec: int) -> bool:
+    return any(header.compression != codec for _, header in headers)
+
+
+Verdict = tuple[Refusal | None, Data, Headers]
+"""The error, or the bytes and headers to write."""
+
+
+def inspect_now(
+    data: Data, headers: Headers, config: TopicConfig, wall_ms: int, room: UnpackBudget | None = None
+) -> Verdict:
+    """As `inspect`, but without interruption points. Most requests contain one uncompressed batch per partition. One call of `is_valid` is enough
+    for such a batch (decision 044)."""
+    if not config.compression and len(headers) == 1 and is_valid(data, config, wall_ms):
+        return None, data, headers
+    found = run_now(inspect(data, headers, config, room or UnpackBudget(), wall_ms))
+    return found.refused, found.data, found.headers
+
+
+class Inspections:
+    """The inspection results of one request, by the identity of the partition's bytes. All inspections of the request share one budget."""
+
+    def __init__(self, wall_ms: int) -> None:
+        self.room, self._wall_ms = UnpackBudget(), wall_ms
+        self._found: dict[int, Inspected] = {}
+
+    def steps(self, wanted: Sequence[tuple[Data, TopicConfig]]) -> Steps[None]:
+        for data, config in wanted:
+            try:
+                headers = records.check(data)
+            except (records.CorruptBatch, records.InvalidBatch):
+                continue  # rejected before it is written
+            self._found[id(data)] = yield from inspect(data, headers, config, self.room, self._wall_ms)
+            yield None
+
+    def of(self, data: Data, headers: Headers, config: TopicConfig) -> Verdict:
+        """The inspection result of `data`. Without an earlier result for the same topic settings, the batches are inspected now."""
+        found = self._found.get(id(data))
+        if found is not None and found.config is config:
+            return found.refused, found.data, found.headers
+        return inspect_now(data, headers, config, self._wall_ms, self.room)

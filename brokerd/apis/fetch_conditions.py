@@ -1,0 +1,119 @@
+"""Classification of one partition for one fetch: which kind of result the response will contain. Nothing is read from the log.
+
+Pure. Delayed fetches and responses use the same classification. So a fetch completes exactly when its response would contain something new.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import NamedTuple
+
+from brokerd.apis.fetch_sessions import PartitionRequest
+from brokerd.apis.replica_selector import closest, serves
+from brokerd.cluster.image import Image
+from brokerd.cluster.model import ReplicaIncarnation
+from brokerd.replication.replica import Replica
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import FetchRequest
+
+
+class FetchCondition(Enum):
+    ERROR = auto()
+    """The response has an error code."""
+    BOOTSTRAP = auto()
+    """A new replica requests the bootstrap snapshot for the start of its log."""
+    HISTORY = auto()
+    """The offset is below this replica's local log: another replica has the records."""
+    DIVERGING = auto()
+    """The fetcher's last epoch ends at another offset here (KIP-595)."""
+    PREFERRED_REPLICA = auto()
+    """The consumer reads from a closer replica (KIP-392)."""
+    AT_END = auto()
+    """The fetcher has everything that it may read."""
+    READABLE = auto()
+    """There are records at the offset."""
+
+
+class Classified(NamedTuple):
+    """`error` belongs to ERROR; `diverging` (epoch, end offset) to DIVERGING; `preferred`, a broker id, to PREFERRED_REPLICA."""
+
+    condition: FetchCondition
+    error: ErrorCode = ErrorCode.NONE
+    diverging: tuple[int, int] | None = None
+    preferred: int = -1
+
+
+BOOTSTRAP, HISTORY = Classified(FetchCondition.BOOTSTRAP), Classified(FetchCondition.HISTORY)
+AT_END, READABLE = Classified(FetchCondition.AT_END), Classified(FetchCondition.READABLE)
+OUT_OF_RANGE = Classified(FetchCondition.ERROR, ErrorCode.OFFSET_OUT_OF_RANGE)
+UNKNOWN_FOLLOWER = Classified(FetchCondition.ERROR, ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+
+def classify(
+    ask: PartitionRequest,
+    replica: Replica,
+    limit: int,
+    follower: ReplicaIncarnation | None,
+    *,
+    rack: str | None,
+    image: Image,
+    knows_divergence: bool = True,
+) -> Classified:
+    """The condition of `ask` on `replica`. `limit`: the first offset that this fetcher may not read. `rack`: of a consumer that may be sent to a
+    closer replica; None: it may not. `knows_divergence`: the request's version has DivergingEpoch in its response."""
+    wanted = ask.wanted
+    if error := epoch_error(replica, wanted.current_leader_epoch, from_follower=ask.may_follow):
+        return Classified(FetchCondition.ERROR, error)
+    if is_unknown_follower(replica, follower):
+        return UNKNOWN_FOLLOWER
+    if wanted.unseeded:
+        return BOOTSTRAP
+    offset = wanted.fetch_offset
+    if offset < replica.local_log_start_offset:
+        return HISTORY
+    if knows_divergence and (parted := diverging(replica, wanted)) is not None:
+        return Classified(FetchCondition.DIVERGING, diverging=parted)
+    if offset < replica.log.start_offset or offset > replica.log.end_offset:
+        return OUT_OF_RANGE
+    if rack is not None and ask.may_follow and follower is None and replica.leads:
+        closer = closest(replica, rack, offset, image)
+        if closer is not None:
+            return Classified(FetchCondition.PREFERRED_REPLICA, preferred=closer)
+    return READABLE if offset < limit else AT_END
+
+
+def diverging(replica: Replica, wanted: FetchRequest.FetchPartition) -> tuple[int, int] | None:
+    """(epoch, end offset) when the fetcher's last epoch ends in this log at another offset than its fetch offset."""
+    last = wanted.last_fetched_epoch
+    if last < 0 or (last == replica.log.last_epoch and wanted.fetch_offset <= replica.log.end_offset):
+        return None
+    epoch, end = replica.log.epochs.end_offset_for(last)
+    if epoch == last and wanted.fetch_offset <= end:
+        return None
+    if epoch < 0:
+        if wanted.fetch_offset <= replica.log.start_offset:
+            return None  # older than all that is stored: OFFSET_OUT_OF_RANGE or a read from the start, not a divergence
+        # No epoch here is that old: a leader that was emptied. An epoch of -1 would mean "no divergence" on the wire.
+        return 0, replica.log.start_offset
+    return epoch, end
+
+
+def epoch_error(replica: Replica | None, epoch: int, *, from_follower: bool = False) -> ErrorCode:
+    """The error for a request with leader epoch `epoch` (-1: none). `from_follower`: a replica that follows may answer as well."""
+    if replica is None:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if replica.offline_reason is not None:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if epoch >= 0:
+        if epoch < replica.core.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if epoch > replica.core.leader_epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.NONE if serves(replica, from_follower) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def is_unknown_follower(replica: Replica, follower: ReplicaIncarnation | None) -> bool:
+    """Whether the leader's metadata does not have this follower, not yet or no longer. The follower must retry: its fetch offset would not be
+    stored, and a fetch session does not repeat it (Kafka responds with the same code)."""
+    state = replica.core.state
+    return follower is not None and state is not None and follower.broker_id not in state.hosts

@@ -1,0 +1,266 @@
+"""Reads the data of a fetch: whether enough records are available, and the data of each partition in the response.
+
+Invariants: a consumer sees nothing above the high watermark (of the replica that it reads from), and with read_committed nothing above the
+last stable offset. The first batch is sent whole, even above the byte limits (KIP-74). Responses are file regions, sent by sendfile. Does not
+contain: sessions, waiting, authorization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+
+from brokerd.apis.fetch_conditions import OUT_OF_RANGE, FetchCondition, classify
+from brokerd.apis.fetch_response import FetchRead, regions_of
+from brokerd.apis.fetch_sessions import Key, PartitionRequest
+from brokerd.apis.history_reads import HistoryReader
+from brokerd.cluster.model import ReplicaIncarnation
+from brokerd.net.loop import Loop
+from brokerd.replication.replica import Replica
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.replication.throttles import Bucket, Throttles
+from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
+from brokerd.storage.disk import DiskFailed
+from brokerd.storage.warming import LOOKUPS_MAX, Warming
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.framing import FileRegion
+from brokerd.wire.messages import FetchRequest, FetchResponse
+
+READ_COMMITTED = 1
+MISSING_MAX = 8
+"""Partitions of one response that are read from the disk at the same time."""
+FIRST_WITH_DIVERGENCE = 12
+"""Followers from this version on know diverging epochs."""
+
+
+class FetchReader:
+    def __init__(
+        self,
+        loop: Loop,
+        partitions: ReplicaManager,
+        history: HistoryReader,
+        *,
+        bytes_max: int,
+        throttles: Throttles,
+        by_rack: bool,
+        warming: Warming | None,
+    ) -> None:
+        """`by_rack`: consumers are redirected to a closer replica (KIP-392). `warming`: loads data that is not in the page cache. With None, the
+        event loop reads the data and blocks."""
+        self._loop, self._partitions, self._history = loop, partitions, history
+        self._bytes_max, self._throttles, self._by_rack, self._warming = bytes_max, throttles, by_rack, warming
+
+    @staticmethod
+    def needs(body: FetchRequest, asks: Iterable[PartitionRequest]) -> dict[Hashable, int] | None:
+        """{purgatory key of a partition: log size in bytes}. The fetch cannot complete before one partition has reached its log size, because less
+        than `min_bytes` is available in total. None: any change may complete the fetch."""
+        if body.min_bytes <= 1:
+            return None
+        missing, replicas = body.min_bytes, []
+        for ask in asks:
+            replica, offset = ask.replica, ask.wanted.fetch_offset
+            if replica is None or offset < replica.local_log_start_offset:
+                return None
+            missing -= FetchReader._size(replica, offset, replica.log.end_offset, ask.wanted.partition_max_bytes)
+            replicas.append(replica)
+        if missing <= 0 or not replicas:
+            return None
+        share = -(-missing // len(replicas))  # at least one log must have grown by this number of bytes
+        return {replica.hw_key(): replica.log.written_bytes + share for replica in replicas}
+
+    def enough(self, body: FetchRequest, asks: Iterable[PartitionRequest], follower: ReplicaIncarnation | None) -> bool:
+        """Whether the response can be sent now: enough records, or a partition whose state must be reported."""
+        total, limit_of = 0, self._limit(body, follower)
+        rack, image = self._rack(body), self._partitions.image
+        for ask in asks:
+            replica = ask.replica
+            if ask.error or replica is None or replica.core.leader_epoch != ask.epoch:
+                return True
+            limit = limit_of(replica)
+            condition = classify(ask, replica, limit, follower, rack=rack, image=image).condition
+            if condition is FetchCondition.AT_END:
+                continue
+            if condition is FetchCondition.HISTORY:
+                if self._history.result(replica, ask, limit) is not None:
+                    return True
+                continue
+            if condition is not FetchCondition.READABLE:
+                return True
+            bucket = self._bucket(replica, follower)
+            if bucket is not None and not bucket.available(self._loop.now.mono_ms):
+                continue  # the throttle delays the records at most until the deadline of this fetch
+            if body.min_bytes <= 1:
+                return True
+            total += self._size(replica, ask.wanted.fetch_offset, limit, ask.wanted.partition_max_bytes)
+            if total >= body.min_bytes:
+                return True
+        return False
+
+    def _rack(self, body: FetchRequest) -> str | None:
+        """The rack of a consumer that may be sent to a closer replica."""
+        return body.rack_id if self._by_rack else None
+
+    def _bucket(self, replica: Replica, follower: ReplicaIncarnation | None) -> Bucket | None:
+        """The throttle bucket for responses to this follower. None: not throttled, as in the ISR or proposed for it."""
+        if follower is None or not self._throttles.active:
+            return None
+        bucket = self._throttles.leading(replica.tp)
+        return None if bucket is None or follower in replica.core.maximal_isr() else bucket
+
+    @staticmethod
+    def _limit(body: FetchRequest, follower: ReplicaIncarnation | None) -> Callable[[Replica], int]:
+        """A function that returns the upper bound (exclusive) of the offsets that this follower or consumer may read from a replica."""
+        if follower is not None:
+            return lambda replica: replica.log.end_offset
+        if body.isolation_level == READ_COMMITTED:
+            return Replica.last_stable
+        return lambda replica: replica.core.high_watermark
+
+    @staticmethod
+    def _size(replica: Replica, offset: int, limit: int, bytes_max: int) -> int:
+        return sum(r.length for r in replica.log.read(offset, bytes_max, limit).regions)
+
+    @staticmethod
+    def _aborted(replica: Replica, offset: int, limit: int, last: FileRegion) -> list[FetchResponse.AbortedTransaction]:
+        if not replica.log.aborted.counts:
+            return []
+        upto = min(limit, replica.log.bound_after(offset, last))
+        found = replica.log.aborted.between(offset, upto)
+        return [FetchResponse.AbortedTransaction(producer_id=e.producer_id, first_offset=e.first_offset) for e in found]
+
+    def reading(self, lookups: int) -> AbstractContextManager[None]:
+        warming = self._warming
+        return waiting() if warming is None or warming.blind or lookups >= LOOKUPS_MAX else not_waiting()
+
+    def read(
+        self,
+        body: FetchRequest,
+        asks: Mapping[Key, PartitionRequest],
+        follower: ReplicaIncarnation | None,
+        version: int,
+        again: Callable[[int], object],
+        lookups: int,
+    ) -> list[FetchRead] | None:
+        """The partitions to send. A partition whose index or headers are not in the page cache is read from the disk and left for the next
+        response. None: no other partition has anything to send; `again` is called with the number of lookups when the first is available."""
+        missing: list[NotInPageCache] = []
+        with self.reading(lookups):
+            out = self._read_in_memory(body, asks, follower, version, missing)
+        if not missing or self._warming is None:
+            return out
+        waits = not any(r.served for r in out)
+        for i, cold in enumerate(missing[:MISSING_MAX]):
+            self._warming.look_up(cold, partial(again, lookups + 1) if waits and not i else lambda: None)
+        return None if waits else out
+
+    def _read_in_memory(
+        self,
+        body: FetchRequest,
+        asks: Mapping[Key, PartitionRequest],
+        follower: ReplicaIncarnation | None,
+        version: int,
+        missing: list[NotInPageCache],
+    ) -> list[FetchRead]:
+        left = min(body.max_bytes, self._bytes_max) if follower is None else body.max_bytes
+        nothing_yet, limit_of = True, self._limit(body, follower)
+        committed = body.isolation_level == READ_COMMITTED and follower is None
+        rack, image = self._rack(body), self._partitions.image
+        out: list[FetchRead] = []
+        for key, ask in asks.items():
+            data = FetchResponse.PartitionData(
+                partition_index=ask.wanted.partition,
+                error_code=ask.error,
+                high_watermark=-1,
+                last_stable_offset=-1,
+                log_start_offset=-1,
+                aborted_transactions=[] if committed else None,
+                preferred_read_replica=-1,
+                records=b"",
+            )
+            read = FetchRead(key, ask, data)
+            out.append(read)
+            replica = ask.replica
+            if replica is None:
+                continue
+            limit = limit_of(replica)
+            found = classify(
+                ask, replica, limit, follower, rack=rack, image=image, knows_divergence=version >= FIRST_WITH_DIVERGENCE
+            )
+            condition = found.condition
+            if condition is FetchCondition.ERROR and found is not OUT_OF_RANGE:
+                data.error_code = found.error
+                continue
+            ask.epoch = replica.core.leader_epoch
+            offset = ask.wanted.fetch_offset
+            data.high_watermark = replica.core.high_watermark
+            data.last_stable_offset = replica.last_stable()
+            data.log_start_offset = replica.start_offset
+            if condition is FetchCondition.AT_END:
+                continue
+            if condition is FetchCondition.ERROR:
+                data.error_code = found.error
+                continue
+            if condition is FetchCondition.BOOTSTRAP:
+                with waiting():  # this may roll a segment
+                    self._seed(replica, data, follower)
+                nothing_yet = nothing_yet and not data.seed
+                continue
+            if condition is FetchCondition.HISTORY:
+                with waiting():
+                    left -= self._history.read(replica, read, limit, left, nothing_yet)
+                nothing_yet = nothing_yet and not read.served
+                continue
+            if found.diverging is not None:
+                epoch, end = found.diverging
+                data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end)
+                continue
+            if condition is FetchCondition.PREFERRED_REPLICA:
+                data.preferred_read_replica, read.more = found.preferred, True
+                continue
+            read.more = True
+            if left <= 0 and not nothing_yet:
+                continue
+            bytes_max = min(left, ask.wanted.partition_max_bytes)
+            bucket = self._bucket(replica, follower)
+            if bucket is not None:
+                if not (room := bucket.available(self._loop.now.mono_ms)):
+                    continue
+                bytes_max = min(bytes_max, room)
+            try:
+                # A batch above the remaining bytes puts the bucket into debt. Otherwise it would never be sent.
+                whole = nothing_yet or bucket is not None
+                regions = replica.log.read(offset, bytes_max, limit, at_least_one=whole).regions
+                aborted = self._aborted(replica, offset, limit, regions[-1]) if committed and regions else []
+            except NotInPageCache as cold:
+                missing.append(cold)
+                continue
+            except DiskFailed as e:
+                self._partitions.fail(replica, e)
+                data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                continue
+            if regions:
+                data.records = regions_of(regions)
+                if committed:
+                    data.aborted_transactions = aborted
+                count = sum(r.length for r in regions)
+                left -= count
+                if bucket is not None:
+                    bucket.spend(count, self._loop.now.mono_ms)
+                nothing_yet, read.served = False, True
+        return out
+
+    def _seed(self, replica: Replica, data: FetchResponse.PartitionData, follower: ReplicaIncarnation | None) -> None:
+        """Add the bootstrap snapshot for an observer, as soon as there is one."""
+        state = replica.core.state
+        if follower is None or state is None or follower.broker_id not in state.observers:
+            data.error_code = ErrorCode.INVALID_REQUEST  # it has not yet read that it is no longer an observer
+            return
+        try:
+            data.seed = self._partitions.bootstrap.snapshot_for_observer(replica, self._loop.now) or b""
+        except DiskFailed as e:
+            self._partitions.fail(replica, e)
+            data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            return
+        if not data.seed:
+            data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE

@@ -1,0 +1,80 @@
+"""The response of a fetch: by partition, session and request. Does not contain: reading, waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from brokerd.apis.fetch_sessions import CachedPartitionState, FetchSession, Key, PartitionRequest
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.framing import FileRegion
+from brokerd.wire.messages import FetchRequest, FetchResponse
+
+
+@dataclass(slots=True)
+class FetchRead:
+    """The response for one partition. `more`: the log has records above. `served`: the response has records."""
+
+    key: Key
+    ask: PartitionRequest
+    data: FetchResponse.PartitionData
+    more: bool = False
+    served: bool = False
+
+
+def settle(session: FetchSession, read: Sequence[FetchRead]) -> list[FetchRead]:
+    """Record in the session what the response contains. Returns the partitions that the session must send."""
+    news = []
+    for r in read:
+        cached = CachedPartitionState(r.data.high_watermark, r.data.last_stable_offset, r.data.log_start_offset)
+        failed = bool(r.data.error_code) or r.data.diverging_epoch is not None
+        if failed:
+            # The next fetch looks the partition up again. Each response contains the error until the lookup succeeds.
+            r.ask.error = ErrorCode(r.data.error_code)
+        if failed or r.served or cached != r.ask.cached or r.data.preferred_read_replica >= 0:
+            news.append(r)
+        r.ask.cached = None if failed else cached
+        session.heard(r.key, served=r.served, more=r.more or failed)
+    return news
+
+
+def response(read: Sequence[FetchRead], session_id: int) -> FetchResponse:
+    topics: dict[tuple[str, UUID], list[FetchResponse.PartitionData]] = {}
+    for r in read:
+        topics.setdefault((r.ask.topic_name, r.ask.topic_id), []).append(r.data)
+    return FetchResponse(
+        session_id=session_id,
+        responses=[
+            FetchResponse.FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=parts)
+            for (name, topic_id), parts in topics.items()
+        ],
+    )
+
+
+def unauthorized_partition(index: int) -> FetchResponse.PartitionData:
+    return FetchResponse.PartitionData(
+        partition_index=index,
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        aborted_transactions=None,
+        preferred_read_replica=-1,
+        records=b"",
+    )
+
+
+def unauthorized_topics(topics: Iterable[FetchRequest.FetchTopic]) -> list[FetchResponse.FetchableTopicResponse]:
+    return [
+        FetchResponse.FetchableTopicResponse(
+            topic=t.topic,
+            topic_id=t.topic_id,
+            partitions=[unauthorized_partition(p.partition) for p in t.partitions],
+        )
+        for t in topics
+    ]
+
+
+def regions_of(regions: Sequence[FileRegion]) -> FileRegion | list[FileRegion]:
+    return regions[0] if len(regions) == 1 else list(regions)

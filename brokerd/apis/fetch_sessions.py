@@ -1,0 +1,220 @@
+"""Fetch sessions (KIP-227): the partitions that each client fetches and their last sent state. Requests and responses contain only changes.
+
+Invariants: a session covers every partition in it. A partition that a response does not name is unchanged. Only partitions that have changed
+are evaluated (`Purgatory.watch`), so the cost of a fetch depends on the number of changed partitions, not of all partitions. The session epoch
+counts fetches, so a lost or repeated one is detected. Does not contain: reading, waiting, the wire format except for the request's structs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+from uuid import UUID
+
+from brokerd.cluster.model import ReplicaIncarnation
+from brokerd.replication.partition_events import SessionLiveness
+from brokerd.replication.purgatory import Purgatory
+from brokerd.replication.replica import Replica
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import FetchRequest
+
+Key = tuple[Hashable, int]
+"""Topic id (Fetch 13 and later) or topic name, and partition."""
+
+NO_SESSION = 0
+FULL_EPOCH, LAST_EPOCH = 0, -1
+"""Session epochs of full fetches: the first one starts a session, the second one requests none. Both end the session that they name."""
+EPOCH_MAX = 2**31 - 1
+EVICTION_MS = 120_000
+"""As in Kafka: a session that is unused for longer is evicted first. A younger one is not evicted by a larger one."""
+
+
+class CachedPartitionState(NamedTuple):
+    """The state of a partition as last sent to the client."""
+
+    high_watermark: int
+    last_stable: int
+    log_start: int
+
+
+@dataclass(slots=True)
+class PartitionRequest:
+    """One partition of a fetch with its replica. `epoch`: the leader epoch when the partition was looked up. `may_follow`: a follower replica
+    may serve the fetch (KIP-392)."""
+
+    topic_name: str
+    topic_id: UUID
+    wanted: FetchRequest.FetchPartition
+    replica: Replica | None
+    error: ErrorCode
+    epoch: int = -1
+    cached: CachedPartitionState | None = None
+    may_follow: bool = False
+
+
+class FetchSession:
+    """`dirty_partitions`: partitions that may have something to send, the longest unserved first."""
+
+    def __init__(
+        self,
+        session_id: int,
+        follower: ReplicaIncarnation | None,
+        by_id: bool,
+        purgatory: Purgatory,
+        now_ms: int,
+        session_liveness: SessionLiveness | None,
+    ) -> None:
+        self.session_id, self.follower, self.by_id, self._purgatory = session_id, follower, by_id, purgatory
+        self.epoch = 1
+        """The epoch of the next fetch."""
+        self.made_ms = self.used_ms = now_ms
+        self.session_liveness = session_liveness
+        self.asks: dict[Key, PartitionRequest] = {}
+        self.dirty_partitions: dict[Key, None] = {}
+        self.closed = False
+
+    def put(self, key: Key, ask: PartitionRequest) -> None:
+        """Add or change a partition that a request names."""
+        old = self.asks.get(key)
+        if old is not None and self.follower is None and old.replica is ask.replica:
+            # A follower gets the complete state of a partition that it names: it may have dropped the last response.
+            ask.cached = old.cached
+        if old is None or old.replica is not ask.replica:
+            self._unwatch(old)
+            self._watch(key, ask)
+        self.asks[key] = ask
+        self.dirty_partitions[key] = None
+
+    def drop(self, key: Key) -> PartitionRequest | None:
+        ask = self.asks.pop(key, None)
+        self.dirty_partitions.pop(key, None)
+        self._unwatch(ask)
+        return ask
+
+    def end(self) -> None:
+        self.closed = True
+        for ask in self.asks.values():
+            self._unwatch(ask)
+
+    def heard(self, key: Key, *, served: bool, more: bool) -> None:
+        """Record that a response was built. A partition stays dirty if its log has `more` records. A partition with records in the response
+        (`served`) moves to the end of the order."""
+        if served or not more:
+            self.dirty_partitions.pop(key, None)
+        if more and key in self.asks:
+            self.dirty_partitions[key] = None
+
+    def _watch(self, key: Key, ask: PartitionRequest) -> None:
+        if ask.replica is not None and not self.closed:
+            if self.follower is not None:
+                self._purgatory.watch(ask.replica.end_key(), self, partial(self._changed, key))
+                self._purgatory.watch(ask.replica.hw_key(), self, partial(self._noted, key))
+            else:
+                self._purgatory.watch(ask.replica.hw_key(), self, partial(self._changed, key))
+
+    def _unwatch(self, ask: PartitionRequest | None) -> None:
+        if ask is not None and ask.replica is not None:
+            self._purgatory.unwatch(ask.replica.end_key(), self)
+            self._purgatory.unwatch(ask.replica.hw_key(), self)
+
+    def _noted(self, key: Key) -> None:
+        """Mark the partition as dirty, without completing the delayed fetch. As in Kafka, a new high watermark alone does not complete a
+        follower's fetch."""
+        if key in self.asks:
+            self.dirty_partitions[key] = None
+
+    def _changed(self, key: Key) -> None:
+        self._noted(key)
+        self._purgatory.check(self)
+
+
+class Sessions:
+    """All fetch sessions of a broker. Above `slots` a session replaces another by Kafka's rules, or the client continues with full fetches."""
+
+    def __init__(self, purgatory: Purgatory, draw: Callable[[], int], *, slots: int) -> None:
+        self._purgatory, self._draw, self._slots = purgatory, draw, slots
+        self._by_id: dict[int, FetchSession] = {}
+        """The least recently used first."""
+        self.evicted = 0
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def find(
+        self, session_id: int, epoch: int, follower: ReplicaIncarnation | None, by_id: bool
+    ) -> FetchSession | ErrorCode:
+        """The session of an incremental fetch, or an error."""
+        session = self._by_id.get(session_id)
+        if session is None or session.follower != follower:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.by_id != by_id:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        return session
+
+    def used(self, session: FetchSession, now_ms: int) -> None:
+        """Record that a fetch of the session is answered: increase the session epoch and set the time of the last use."""
+        session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
+        session.used_ms = now_ms
+        self._by_id[session.session_id] = self._by_id.pop(session.session_id)
+
+    def begin(
+        self,
+        asks: dict[Key, PartitionRequest],
+        follower: ReplicaIncarnation | None,
+        by_id: bool,
+        now_ms: int,
+        session_liveness: SessionLiveness | None,
+    ) -> FetchSession | None:
+        if not asks or not self._room(follower is not None, len(asks), now_ms):
+            return None
+        session_id = NO_SESSION
+        while session_id == NO_SESSION or session_id in self._by_id:
+            session_id = self._draw() % EPOCH_MAX + 1
+        session = self._by_id[session_id] = FetchSession(
+            session_id, follower, by_id, self._purgatory, now_ms, session_liveness
+        )
+        for key, ask in asks.items():
+            session.put(key, ask)
+        return session
+
+    def end(self, session_id: int) -> None:
+        session = self._by_id.pop(session_id, None)
+        if session is not None:
+            session.end()
+
+    def end_all(self) -> None:
+        for session_id in list(self._by_id):
+            self.end(session_id)
+
+    def _room(self, privileged: bool, size: int, now_ms: int) -> bool:
+        """Kafka's eviction: first a session unused for two minutes. Otherwise, among those created two minutes ago or earlier, the smallest one
+        that weighs less than the new session; followers weigh more than consumers. A follower may replace any consumer."""
+        if len(self._by_id) < self._slots:
+            return True
+        if not self._by_id:
+            return False
+        oldest = next(iter(self._by_id.values()))
+        if now_ms - oldest.used_ms > EVICTION_MS:
+            victim = oldest
+        else:
+            candidates = [
+                s
+                for s in self._by_id.values()
+                if now_ms - s.made_ms > EVICTION_MS or (privileged and s.follower is None)
+            ]
+            if not candidates:
+                return False
+            victim = min(candidates, key=_weight)
+            if (privileged, size, NO_SESSION) < _weight(victim):
+                return False
+        self.end(victim.session_id)
+        self.evicted += 1
+        return True
+
+
+def _weight(session: FetchSession) -> tuple[bool, int, int]:
+    return session.follower is not None, len(session.asks), session.session_id

@@ -1,0 +1,80 @@
+"""History reads as messages: `HistoryReadRequestData` and `HistoryReadResponseData` in tagged fields of Fetch.
+
+Invariants: a broker of the previous version knows only the older format, a JSON list. So a request contains both formats, and a response has the
+format of its request. An invalid request leads to an error code. Does not contain: the reads themselves (`history_reads`).
+"""
+
+from __future__ import annotations
+
+import json
+
+from brokerd.replication.history_reads import HistoryOperation, HistoryPosition, HistoryReadRequest
+from brokerd.wire import versioned
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import FetchRequest, FetchResponse
+from brokerd.wire.messages.history import HistoryReadRequestData, HistoryReadResponseData
+
+VERSION = 0
+"""Version of the question and of its answer."""
+JSON_OPERATIONS = {
+    HistoryOperation.READ: "read",
+    HistoryOperation.TIME: "time",
+    HistoryOperation.EPOCH: "epoch",
+    HistoryOperation.RETAINED: "kept",
+}
+
+
+def put_request(part: FetchRequest.FetchPartition, q: HistoryReadRequest) -> None:
+    """Write the request into the partition of a Fetch request, in both formats."""
+    question = HistoryReadRequestData(q.handover_offset, q.operation, q.target, q.end_offset, q.log_start_floor)
+    part.history_read = versioned.encode(question, VERSION)
+    part.held = json.dumps(
+        [q.handover_offset, JSON_OPERATIONS[q.operation], q.target, q.end_offset, q.log_start_floor]
+    ).encode()
+
+
+def request_of(part: FetchRequest.FetchPartition) -> HistoryReadRequestData | ErrorCode:
+    """The history read in a partition of a Fetch request; its `operation` is a HistoryOperation. An invalid request returns the error code
+    UNSUPPORTED_VERSION or INVALID_REQUEST."""
+    try:
+        if part.history_read:
+            question = versioned.decode(HistoryReadRequestData, part.history_read, VERSION)
+            question.operation = HistoryOperation(question.operation)
+            return question
+        return _from_json(part.held)
+    except versioned.UnknownVersion:
+        return ErrorCode.UNSUPPORTED_VERSION
+    except (ValueError, RecursionError):
+        return ErrorCode.INVALID_REQUEST
+
+
+def _from_json(data: bytes) -> HistoryReadRequestData:
+    values = json.loads(data)
+    if not isinstance(values, list) or len(values) != 5:
+        raise ValueError("no history read")
+    handover_offset, word, target, end_offset, floor = values
+    operation = next((o for o, w in JSON_OPERATIONS.items() if w == word), None)
+    if operation is None or any(type(v) is not int for v in (handover_offset, target, end_offset, floor)):
+        raise ValueError("no history read")
+    return HistoryReadRequestData(handover_offset, operation, target, end_offset, floor)
+
+
+def put_position(data: FetchResponse.PartitionData, asked: FetchRequest.FetchPartition, found: HistoryPosition) -> None:
+    """Write the found position into the response, in the format of the request `asked`."""
+    if asked.history_read:
+        data.history_read = versioned.encode(HistoryReadResponseData(*found), VERSION)
+    else:
+        data.held = json.dumps(found).encode()
+
+
+def position_of(data: FetchResponse.PartitionData) -> HistoryPosition | None:
+    """The position in the response of a history replica. None: the history replica found no position. Raises ValueError for invalid bytes."""
+    if data.history_read:
+        answer = versioned.decode(HistoryReadResponseData, data.history_read, VERSION)
+        return HistoryPosition(answer.offset, answer.timestamp, answer.leader_epoch)
+    if not data.held:
+        return None
+    values = json.loads(data.held)
+    if not isinstance(values, list) or len(values) != 3 or any(type(v) is not int for v in values):
+        raise ValueError("no position")
+    return HistoryPosition(*values)

@@ -1,0 +1,234 @@
+"""History reads over the network: a Fetch request with a tagged field that only Weir brokers use.
+
+Invariants: only brokers are served. A history replica answers only for the hand-over offset that it knows, and only if its log reaches up
+to it. It serves no records from that offset on. Does not contain the selection of the broker (`replication/history_reads`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from brokerd.apis.fetch_response import FetchRead
+from brokerd.apis.fetch_sessions import PartitionRequest
+from brokerd.apis.history_read_messages import position_of, put_position, put_request, request_of
+from brokerd.cluster.model import TopicPartition
+from brokerd.net.inter_broker import InterBrokerClient
+from brokerd.replication.history_reads import (
+    UNAVAILABLE,
+    HistoryOperation,
+    HistoryPosition,
+    HistoryReadRequest,
+    HistoryReadResult,
+    HistoryReads,
+)
+from brokerd.replication.replica import Replica
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.storage import retention, times
+from brokerd.storage.disk import DiskFailed
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import FetchRequest, FetchResponse
+from brokerd.wire.messages.history import HistoryReadRequestData
+from brokerd.wire.records import UnpackBudget
+from brokerd.wire.steps import Steps
+
+log = logging.getLogger(__name__)
+
+VERSION = 15
+EARLIEST, MAX_TIMESTAMP = -2, -3
+
+
+class HistoryReadClient:
+    """Sends history reads of a leader to a history replica, over an inter-broker connection."""
+
+    def __init__(self, partitions: ReplicaManager, client: InterBrokerClient) -> None:
+        self._partitions, self._client = partitions, client
+
+    def ask(
+        self, broker_id: int, request: HistoryReadRequest, done: Callable[[HistoryReadResult | None], None]
+    ) -> None:
+        q, isr_member = request, self._partitions.isr_member
+        part = FetchRequest.FetchPartition(
+            partition=q.tp.partition,
+            fetch_offset=q.target if q.operation is HistoryOperation.READ else 0,
+            last_fetched_epoch=q.last_epoch,
+            partition_max_bytes=q.bytes_max,
+        )
+        put_request(part, q)
+        body = FetchRequest(
+            replica_state=FetchRequest.ReplicaState(
+                replica_id=self._partitions.broker_id, replica_epoch=-1 if isr_member is None else isr_member
+            ),
+            max_wait_ms=0,
+            min_bytes=0,
+            session_epoch=-1,
+            topics=[FetchRequest.FetchTopic(topic_id=q.tp.topic_id, partitions=[part])],
+        )
+
+        def on_answer(answer: FetchResponse | None) -> None:
+            try:
+                result = None if answer is None or not answer.responses else _decode(answer)
+            except ValueError as e:
+                log.error("malformed answer to a history read: broker=%d error=%s", broker_id, e)
+                result = None
+            done(result)
+
+        self._client.ask(broker_id, ApiKey.FETCH, VERSION, body, on_answer)
+
+
+def _decode(answer: FetchResponse) -> HistoryReadResult:
+    part = answer.responses[0].partitions[0]
+    parted = part.diverging_epoch
+    return HistoryReadResult(
+        ErrorCode(answer.error_code or part.error_code),
+        part.log_start_offset,
+        bytes(part.records or b""),
+        (parted.epoch, parted.end_offset) if parted is not None and parted.epoch >= 0 else None,
+        tuple((a.producer_id, a.first_offset) for a in part.aborted_transactions or ()),
+        position_of(part),
+    )
+
+
+class HistoryReader:
+    """Serves records below the leader's own log to a client (or follower) of the leader."""
+
+    def __init__(self, partitions: ReplicaManager, history_reads: HistoryReads | None, bytes_max: int) -> None:
+        self._partitions, self._history_reads, self._bytes_max = partitions, history_reads, bytes_max
+
+    def result(self, replica: Replica, ask: PartitionRequest, limit: int) -> HistoryReadResult | None:
+        """The result of the history read. None: the result is not available yet. When it arrives, the purgatory keys of the partition are
+        checked."""
+        upto, wanted = min(limit, replica.local_log_start_offset), ask.wanted
+        if self._history_reads is None or not replica.leads:
+            return UNAVAILABLE  # the next leader can read it
+        if wanted.fetch_offset >= upto:
+            return None
+
+        def on_result() -> None:
+            self._partitions.purgatory.check(replica.hw_key())
+            self._partitions.purgatory.check(replica.end_key())
+
+        bytes_max = min(wanted.partition_max_bytes, self._bytes_max)
+        return self._history_reads.read(
+            replica, wanted.fetch_offset, upto, wanted.last_fetched_epoch, bytes_max, on_result
+        )
+
+    def read(self, replica: Replica, read: FetchRead, limit: int, left: int, nothing_yet: bool) -> int:
+        """Fill `read` with records below the local log. Returns their bytes."""
+        data, result = read.data, self.result(replica, read.ask, limit)
+        offset = read.ask.wanted.fetch_offset
+        if result is None or (len(result.records) > left and not nothing_yet):
+            read.more = offset < limit
+            return 0
+        data.error_code, data.log_start_offset = result.error, replica.start_offset
+        if result.diverging is not None:
+            data.diverging_epoch = FetchResponse.EpochEndOffset(
+                epoch=result.diverging[0], end_offset=result.diverging[1]
+            )
+        if result.error or result.diverging is not None:
+            return 0
+        data.records, read.more, read.served = result.records, True, bool(result.records)
+        if data.aborted_transactions is not None:
+            # A transaction that was open at the local log start has its marker in the local log.
+            ended_here = replica.log.aborted.between(offset, min(limit, replica.local_log_start_offset))
+            spans = dict.fromkeys((*result.aborted, *((e.producer_id, e.first_offset) for e in ended_here)))
+            data.aborted_transactions = [
+                FetchResponse.AbortedTransaction(producer_id=p, first_offset=o) for p, o in spans
+            ]
+        return len(result.records)
+
+
+class HistoryReadServer:
+    """Serves history reads of the leader on a history replica."""
+
+    def __init__(
+        self,
+        partitions: ReplicaManager,
+        wall_ms: Callable[[], int],
+        diverging: Callable[[Replica, FetchRequest.FetchPartition], tuple[int, int] | None],
+    ) -> None:
+        self._partitions, self._wall_ms, self._diverging = partitions, wall_ms, diverging
+
+    def answer(self, body: FetchRequest) -> Steps[FetchResponse]:
+        topics = []
+        for t in body.topics:
+            parts = []
+            for p in t.partitions:
+                parts.append((yield from self._part(TopicPartition(t.topic_id, p.partition), p)))
+            topics.append(FetchResponse.FetchableTopicResponse(topic_id=t.topic_id, partitions=parts))
+        return FetchResponse(responses=topics)
+
+    def _part(self, tp: TopicPartition, wanted: FetchRequest.FetchPartition) -> Steps[FetchResponse.PartitionData]:
+        data = FetchResponse.PartitionData(
+            partition_index=tp.partition, error_code=ErrorCode.NONE, high_watermark=-1, records=b""
+        )
+        replica = self._partitions.hosted.get(tp)
+        question = request_of(wanted)
+        if isinstance(question, ErrorCode):
+            data.error_code = question
+            return data
+        if replica is None or not holds(replica, question.handover_offset):
+            data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
+            return data
+        data.log_start_offset = replica.log.start_offset
+        try:
+            if question.operation == HistoryOperation.READ:
+                self._read(replica, wanted, min(question.end_offset, question.handover_offset), data)
+            elif (found := (yield from self._found(replica, question))) is not None:
+                put_position(data, wanted, found)
+        except DiskFailed as e:
+            self._partitions.fail(replica, e)
+            data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return data
+
+    def _read(
+        self, replica: Replica, wanted: FetchRequest.FetchPartition, upto: int, data: FetchResponse.PartitionData
+    ) -> None:
+        log_, offset = replica.log, wanted.fetch_offset
+        if offset < log_.start_offset:
+            data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+            return
+        parted = self._diverging(replica, wanted)
+        if parted is not None:
+            data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=parted[0], end_offset=parted[1])
+            return
+        regions = log_.read(offset, wanted.partition_max_bytes, upto).regions
+        if regions:
+            data.records = list(regions)
+            aborted = log_.aborted.between(offset, min(upto, log_.bound_after(offset, regions[-1])))
+            data.aborted_transactions = [
+                FetchResponse.AbortedTransaction(producer_id=e.producer_id, first_offset=e.first_offset)
+                for e in aborted
+            ]
+
+    def _found(self, replica: Replica, q: HistoryReadRequestData) -> Steps[HistoryPosition | None]:
+        log_, room = replica.log, UnpackBudget.for_lookups()
+        start, target = max(log_.start_offset, q.log_start_floor), q.target
+        if q.operation == HistoryOperation.RETAINED:
+            kept = retention.archived_start(log_.segments, replica.config, self._wall_ms(), q.handover_offset, target)
+            return HistoryPosition(max(kept, start))
+        if q.operation == HistoryOperation.EPOCH:
+            epoch, end = log_.epochs.end_offset_for(target)
+            return HistoryPosition(min(end, q.handover_offset), leader_epoch=epoch)
+        if target == EARLIEST:
+            return HistoryPosition(start, leader_epoch=log_.epochs.epoch_at(start))
+        if target == MAX_TIMESTAMP:
+            newest = yield from times.newest_below(log_.segments, q.handover_offset, room)
+            if newest is None or newest[0] < start:
+                return None
+            return HistoryPosition(*newest, log_.epochs.epoch_at(newest[0]))
+        first = yield from times.first_at(log_.segments, target, start, q.handover_offset, room)
+        return None if first is None else HistoryPosition(*first)
+
+
+def holds(replica: Replica, handover_offset: int) -> bool:
+    """Whether this replica has all records below `handover_offset` that are retained."""
+    state = replica.core.state
+    return (
+        state is not None
+        and 0 <= handover_offset == state.handover_offset
+        and replica.core.broker_id in state.history_replicas
+        and replica.offline_reason is None
+        and replica.log.start_offset < handover_offset <= replica.log.end_offset
+    )

@@ -1,0 +1,206 @@
+"""Look-ups of records by key on the leader of a partition: the segments from the newest to the oldest, one job per part of a segment.
+
+Invariants: only the leader answers, with records that a consumer could read. A question is bounded in matches, bytes and time, and its answer
+says where it stopped. Segments that change during a job are searched again. Does not contain: the search in a segment (`storage/key_search`),
+authorization (`fetch`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from brokerd.apis.fetch_response import unauthorized_topics
+from brokerd.apis.fetch_sessions import PartitionRequest
+from brokerd.apis.key_lookup_messages import answer_bytes, question_of
+from brokerd.replication.replica import Replica
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.storage.cold import NotInPageCache, not_waiting
+from brokerd.storage.disk import DiskFailed
+from brokerd.storage.key_index import header_seed
+from brokerd.storage.key_search import SegmentSearch, SegmentView, Wanted
+from brokerd.storage.segment import KeyIndexFile, Segment
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import FetchRequest, FetchResponse
+from brokerd.wire.messages.key_lookups import KeyLookupQuestion, LookupStop
+from brokerd.wire.records import Record
+from brokerd.wire.steps import Steps
+
+READ_COMMITTED = 1
+JOB_BYTES_MAX = 4 * 1024 * 1024
+"""Bytes of log per job: the time limit is checked between jobs."""
+BYTES_MAX = 1024 * 1024 * 1024
+"""Bytes of log of one question."""
+DURATION_MS_MAX = 10_000
+MATCHES_MAX = 100
+
+
+@dataclass(slots=True)
+class KeyLookupProgress:
+    """A question in progress. `below`: the search continues below this offset. `start_offset`, `end_offset`: bounds of the records."""
+
+    question: KeyLookupQuestion
+    wanted: Wanted
+    start_offset: int
+    end_offset: int
+    below: int
+    deadline_ms: int
+    matches: list[Record] = field(default_factory=list)
+    log_bytes: int = 0
+    index_bytes: int = 0
+    indexed: set[int] = field(default_factory=set)
+    """Base offsets of the segments that were searched with their index."""
+    scanned: set[int] = field(default_factory=set)
+
+    @property
+    def matches_left(self) -> int:
+        return min(self.question.matches_max, MATCHES_MAX) - len(self.matches)
+
+    @property
+    def bytes_left(self) -> int:
+        return min(self.question.bytes_max, BYTES_MAX) - self.log_bytes
+
+    def stop(self, now_ms: int) -> LookupStop | None:
+        """Why the search ends now. None: it continues."""
+        if self.below <= self.start_offset:
+            return LookupStop.LOG_START
+        if self.matches_left <= 0:
+            return LookupStop.MATCHES
+        if self.bytes_left <= 0:
+            return LookupStop.BYTES
+        return LookupStop.TIME if now_ms >= self.deadline_ms else None
+
+
+class KeyLookupServer:
+    def __init__(self, partitions: ReplicaManager, mono_ms: Callable[[], int]) -> None:
+        self._partitions, self._mono_ms = partitions, mono_ms
+
+    def answer(
+        self, body: FetchRequest, asks: Iterable[PartitionRequest], unauthorized: Iterable[FetchRequest.FetchTopic]
+    ) -> Steps[FetchResponse]:
+        topics = []
+        for ask in asks:
+            part = yield from self._part(ask, committed=body.isolation_level == READ_COMMITTED)
+            topics.append(
+                FetchResponse.FetchableTopicResponse(topic=ask.topic_name, topic_id=ask.topic_id, partitions=[part])
+            )
+        return FetchResponse(responses=[*topics, *unauthorized_topics(list(unauthorized))])
+
+    def _part(self, ask: PartitionRequest, *, committed: bool) -> Steps[FetchResponse.PartitionData]:
+        data = FetchResponse.PartitionData(
+            partition_index=ask.wanted.partition, error_code=ask.error, high_watermark=-1, records=b""
+        )
+        question, replica = question_of(ask.wanted), ask.replica
+        if ask.error or replica is None:
+            return data
+        if isinstance(question, ErrorCode):
+            data.error_code = question
+            return data
+        if not replica.leads:
+            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return data
+        data.high_watermark, data.log_start_offset = replica.core.high_watermark, replica.start_offset
+        lookup = self._begin(replica, question, committed=committed)
+        try:
+            stop = yield from self._search(replica, lookup)
+        except DiskFailed as e:
+            if e.of_device:
+                self._partitions.fail(replica, e)
+            data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            return data
+        if stop is None:
+            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return data
+        data.key_lookup = answer_bytes(lookup, stop, indexed_end_offset(replica))
+        return data
+
+    def _begin(self, replica: Replica, q: KeyLookupQuestion, *, committed: bool) -> KeyLookupProgress:
+        log = replica.log
+        start, end = log.start_offset, replica.last_stable() if committed else replica.core.high_watermark
+        aborted = log.aborted.between(start, end) if committed else []
+        wanted = Wanted(q.key, q.header_name, start, q.from_ms, q.to_ms, aborted)
+        below = end if q.before_offset < 0 else min(end, q.before_offset)
+        deadline_ms = self._mono_ms() + min(max(0, q.duration_ms_max), DURATION_MS_MAX)
+        return KeyLookupProgress(q, wanted, start, end, below, deadline_ms)
+
+    def _search(self, replica: Replica, lookup: KeyLookupProgress) -> Steps[LookupStop | None]:
+        """Why the search ended. None: the replica leads no more. Raises DiskFailed."""
+        log, epoch = replica.log, replica.core.leader_epoch
+        while (stop := lookup.stop(self._mono_ms())) is None:
+            segment = _segment_below(log.segments, lookup.below)
+            if segment is None:
+                return LookupStop.LOG_START
+            if lookup.question.from_ms >= 0 and segment.end_offset < log.end_offset:
+                newest = yield from _newest_timestamp(segment)
+                if newest < lookup.question.from_ms:
+                    lookup.below = segment.base_offset
+                    continue
+            job = self._job(replica, segment, lookup)
+            cuts, problem = log.flushing.cuts, None
+            try:
+                yield job.run
+            except DiskFailed as e:
+                problem = e
+            if not replica.leads or replica.log is not log or replica.core.leader_epoch != epoch:
+                return None
+            if segment not in log.segments or log.flushing.cuts != cuts:
+                lookup.start_offset = max(lookup.start_offset, log.start_offset)
+                continue  # deleted or compacted meanwhile: the job may have read another file
+            if problem is not None:
+                raise problem
+            _add(lookup, segment, job)
+        return stop
+
+    @staticmethod
+    def _job(replica: Replica, segment: Segment, lookup: KeyLookupProgress) -> SegmentSearch:
+        active, config = segment is replica.log.segments[-1], replica.config
+        seed = header_seed(config.index_header)
+        q = lookup.question
+        usable = config.index_keys and not active and segment.key_index is not KeyIndexFile.ABSENT
+        if q.header_name and q.header_name != config.index_header:
+            usable = False
+        return SegmentSearch(
+            SegmentView.of(segment, active=active),
+            lookup.wanted,
+            min(lookup.below, segment.end_offset),
+            lookup.matches_left,
+            min(JOB_BYTES_MAX, lookup.bytes_left),
+            seed if usable else None,
+        )
+
+
+def _segment_below(segments: list[Segment], below: int) -> Segment | None:
+    """The segment that contains the last offset below `below`."""
+    i = bisect_left([s.base_offset for s in segments], below) - 1
+    return segments[i] if i >= 0 else None
+
+
+def _newest_timestamp(segment: Segment) -> Steps[int]:
+    """The maximum timestamp of a closed segment, without waiting for the disk on the event loop."""
+    while True:
+        try:
+            with not_waiting():
+                return segment.sure_newest()
+        except NotInPageCache as cold:
+            yield cold.load
+
+
+def _add(lookup: KeyLookupProgress, segment: Segment, job: SegmentSearch) -> None:
+    lookup.matches.extend(job.matches)
+    lookup.below = job.below
+    lookup.log_bytes += job.log_bytes
+    lookup.index_bytes += job.index_bytes
+    (lookup.indexed if job.used_index else lookup.scanned).add(segment.base_offset)
+    if job.index_problem is not None:
+        segment.remove_key_index()  # it is built again
+
+
+def indexed_end_offset(replica: Replica) -> int:
+    """The end of the closed segments that have an index without a gap, from the log start on."""
+    end = replica.log.start_offset
+    for segment in replica.log.segments[:-1]:
+        if segment.key_index is not KeyIndexFile.CURRENT:
+            return end
+        end = segment.end_offset
+    return end

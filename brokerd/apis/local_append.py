@@ -1,0 +1,180 @@
+"""Appends to the logs of partitions that this broker leads: of clients, of coordinators, and of transaction markers.
+
+Invariants: every batch is validated before its first byte is written. Every rejection has an error code and a message. Batches are written as
+received, except that base offset and leader epoch are set in place. Does not contain: requests, acknowledgements.
+"""
+
+from __future__ import annotations
+
+from brokerd.apis.batch_inspection import Data, Headers, Inspections, inspect_now
+from brokerd.apis.delayed_produce import ACKS_ALL
+from brokerd.apis.produce_results import (
+    NOT_LEADER,
+    AppendOutcome,
+    ClientAppendOutcome,
+    PartitionResult,
+    PendingAppend,
+    ProducerRefusal,
+)
+from brokerd.cluster.configs import TopicConfig
+from brokerd.net.loop import Loop
+from brokerd.replication.replica import Replica
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.storage.disk import DiskFailed, DiskFull
+from brokerd.storage.producers import Duplicate, ProducerRefused
+from brokerd.wire import end_transaction_marker, records
+from brokerd.wire.compression import ZSTD
+from brokerd.wire.end_transaction_marker import Marker
+from brokerd.wire.errors import ErrorCode
+
+ZSTD_SINCE = 7
+"""The first version of Produce whose producers know zstd. Consumers of the time before could not read it."""
+
+
+def checked_headers(data: Data, config: TopicConfig, *, zstd: bool) -> Headers | PartitionResult:
+    """The headers of a partition's batches, or the error if they must not be written. Verifies checksums, not the records."""
+    try:
+        headers = records.check(data)
+    except records.CorruptBatch as e:
+        return PartitionResult(ErrorCode.CORRUPT_MESSAGE, str(e))
+    except records.InvalidBatch as e:
+        return PartitionResult(ErrorCode.INVALID_RECORD, str(e))
+    for _, header in headers:
+        problem = config.size_problem(header.size)
+        if problem is not None:
+            return PartitionResult(ErrorCode.MESSAGE_TOO_LARGE, problem)
+        if header.is_control:
+            return PartitionResult(ErrorCode.INVALID_RECORD, "clients must not write control batches")
+        if header.compression == ZSTD and not zstd:
+            return PartitionResult(
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {ZSTD_SINCE} or later"
+            )
+        if header.producer_id >= 0 and len(headers) > 1:
+            # Kafka allows one batch per partition in any case. More batches without sequences do no harm. With sequences, the second depends on
+            # the result of the first, and a repeat of both could not be distinguished from half of one.
+            return PartitionResult(
+                ErrorCode.INVALID_RECORD, "an idempotent producer must send one batch per partition and request"
+            )
+    return headers
+
+
+class LocalAppender:
+    def __init__(self, loop: Loop, partitions: ReplicaManager) -> None:
+        self._loop, self._partitions = loop, partitions
+
+    def append_problem(self, replica: Replica, acks: int) -> PartitionResult | None:
+        """The error if nothing may be written to the partition now."""
+        partitions, now = self._partitions, self._loop.now
+        if replica.offline_reason is not None:
+            return PartitionResult(ErrorCode.KAFKA_STORAGE_ERROR, replica.offline_reason)
+        if not replica.leads or partitions.frozen:
+            return NOT_LEADER
+        machine = replica.core
+        if acks == ACKS_ALL and machine.isr_size < machine.min_insync:
+            return PartitionResult(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"in-sync replicas: {machine.isr_size}, min.insync.replicas: {machine.min_insync}",
+            )
+        if not partitions.hooks.image_is_current() and (silent := machine.unresponsive_followers(now)):
+            # The batch could not be committed before the client's time-out. The error makes the client look for the leader, possibly another broker.
+            return PartitionResult(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"no connection to the metadata log, and ISR members {silent} do not fetch",
+            )
+        return None
+
+    def append(
+        self, replica: Replica, data: Data | None, acks: int, zstd: bool, inspections: Inspections | None
+    ) -> ClientAppendOutcome:
+        """Validate, stamp and write a client's batches. Base offsets and epochs are written into `data` itself."""
+        problem = self.append_problem(replica, acks)
+        return problem if problem is not None else self.append_validated(replica, data, zstd, inspections)
+
+    def append_validated(
+        self, replica: Replica, data: Data | None, zstd: bool, inspections: Inspections | None
+    ) -> ClientAppendOutcome:
+        """As `append`, after `append_problem` returned None."""
+        if data is None or len(data) == 0:
+            log = replica.log
+            return PartitionResult(ErrorCode.NONE, base_offset=log.end_offset, log_start_offset=log.start_offset)
+        checked = checked_headers(data, replica.config, zstd=zstd)
+        if isinstance(checked, PartitionResult):
+            return checked
+        if inspections is None:
+            bad, data, headers = inspect_now(data, checked, replica.config, self._loop.now.wall_ms)
+        else:
+            bad, data, headers = inspections.of(data, checked, replica.config)
+        if bad is not None:
+            return PartitionResult(bad.error, bad.message, record_errors=bad.record_errors)
+        if headers[0][1].producer_id >= 0:
+            known = replica.log.check_producer(headers[0][1], self._loop.now)
+            if isinstance(known, Duplicate):
+                return self._repeated(replica, known.base_offset, known.last_offset + 1)
+            if isinstance(known, ProducerRefused):
+                if known.written_before > replica.core.high_watermark:
+                    # The producer counts DUPLICATE_SEQUENCE_NUMBER as an acknowledgement, but the batch is not replicated yet. With this
+                    # retriable error the producer sends the batch again.
+                    return PartitionResult(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "written, not replicated yet")
+                return ProducerRefusal(ErrorCode(known.error), known.reason, replica, replica.core.leader_epoch)
+        return self._write(replica, data, headers)
+
+    def append_internal(self, replica: Replica, data: bytearray) -> AppendOutcome:
+        """Write a coordinator's batches with acks=all. Sequence numbers are not checked, because transactional offset commits have none."""
+        problem = self.append_problem(replica, ACKS_ALL)
+        if problem is not None:
+            return problem
+        headers = checked_headers(data, replica.config, zstd=True)
+        if isinstance(headers, PartitionResult):
+            return headers
+        if replica.config.compression is not None:
+            bad, written, headers = inspect_now(data, headers, replica.config, self._loop.now.wall_ms)
+            if bad is not None:
+                return PartitionResult(bad.error, bad.message, record_errors=bad.record_errors)
+            return self._write(replica, written, headers)
+        return self._write(replica, data, headers)
+
+    def append_marker(
+        self, replica: Replica, producer_id: int, producer_epoch: int, marker: Marker, *, next_epoch: bool
+    ) -> AppendOutcome:
+        """Write a coordinator's marker. `next_epoch`: the marker has the epoch after the transaction's (KIP-890)."""
+        problem = self.append_problem(replica, ACKS_ALL)
+        if problem is not None:
+            return problem
+        producers = replica.log.producers
+        known = producers.known.get(producer_id)
+        if next_epoch and known is not None and known.epoch == producer_epoch:
+            # The marker is a retry. Either no batch was written since the first attempt, or the producer has started its next transaction. The marker
+            # must not end that next transaction.
+            return self._repeated(replica, known.marker_offset, known.marker_offset + 1)
+        refused = producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch)
+        if refused is not None:
+            return PartitionResult(ErrorCode(refused.error), refused.reason)
+        data = end_transaction_marker.marker(producer_id, producer_epoch, marker, self._loop.now.wall_ms)
+        return self._write(replica, data, list(records.batches(data)))
+
+    @staticmethod
+    def _repeated(replica: Replica, base_offset: int, required_end: int) -> PendingAppend:
+        """The result for records that are already in the log. Their replication may not be complete."""
+        epoch = replica.core.leader_epoch
+        return PendingAppend(replica, epoch, required_end, base_offset, -1, replica.log.start_offset)
+
+    def _write(self, replica: Replica, data: Data, headers: Headers) -> AppendOutcome:
+        partitions, now, epoch = self._partitions, self._loop.now, replica.core.leader_epoch
+        try:
+            appended = replica.log.append(data, headers, epoch, now)
+        except DiskFull as e:
+            replica.set_append_problem(str(e))
+            return PartitionResult(ErrorCode.KAFKA_STORAGE_ERROR, str(e))
+        except DiskFailed as e:
+            partitions.fail(replica, e)
+            return PartitionResult(ErrorCode.KAFKA_STORAGE_ERROR, str(e))
+        replica.set_append_problem(None)
+        partitions.appended(replica, now)
+        return PendingAppend(
+            replica,
+            epoch,
+            appended.last_offset + 1,
+            appended.base_offset,
+            appended.log_append_time,
+            replica.log.start_offset,
+        )

@@ -1,0 +1,168 @@
+"""DescribeLogDirs and AlterReplicaLogDirs.
+
+Invariants: every directory of log.dirs is in the response, a failed one with its error. Figures come from memory. Does not contain: files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from brokerd.authz.acls import Operation, Resource
+from brokerd.authz.auth_helper import AuthHelper
+from brokerd.authz.quotas import Quotas
+from brokerd.cluster.model import Now
+from brokerd.net.request import Request
+from brokerd.replication.produce_latency import ProduceLatency
+from brokerd.replication.relocations import Relocations
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.storage.disk import DiskFailed
+from brokerd.storage.log_dirs import LogDir
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+
+UNKNOWN_LAG = -1
+"""Kafka's INVALID_OFFSET_LAG."""
+
+UNTOLD = -1
+"""For a replica out of sync: no fetch since this broker is the leader, or its log start does not keep it out of the ISR."""
+
+QUOTA_USE_MAX = 1_000
+"""Rates of client quotas per response."""
+
+LAGGING_TOLD_MAX = 20_000
+"""Replicas out of sync per response, about 40 bytes each. With a dead broker, a leader of many partitions has as many of them."""
+
+Described = dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]
+
+
+class LogDirsApi:
+    def __init__(
+        self,
+        partitions: ReplicaManager,
+        relocations: Relocations,
+        clock: Callable[[], Now],
+        times: ProduceLatency,
+        auth: AuthHelper,
+        quotas: Quotas,
+    ) -> None:
+        self._partitions, self._relocations, self._clock, self._times = partitions, relocations, clock, times
+        self._auth, self._quotas = auth, quotas
+
+    def alter_replica_log_dirs(self, request: Request) -> None:
+        """Start or cancel moves within this broker. DescribeLogDirs reports their progress."""
+        body: AlterReplicaLogDirsRequest = request.body
+        if not self._auth.authorize(request, Operation.ALTER, Resource.CLUSTER):
+            request.reply(_unauthorized(body))
+            return
+        topics: dict[str, list[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult]] = {}
+        for d in body.dirs:
+            for topic in d.topics:
+                for index in topic.partitions:
+                    error = self._relocations.ask(topic.name, index, d.path, self._clock())
+                    topics.setdefault(topic.name, []).append(
+                        AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(
+                            partition_index=index, error_code=error
+                        )
+                    )
+        request.reply(
+            AlterReplicaLogDirsResponse(
+                results=[
+                    AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(topic_name=n, partitions=p)
+                    for n, p in topics.items()
+                ]
+            )
+        )
+
+    def describe_log_dirs(self, request: Request) -> None:
+        body: DescribeLogDirsRequest = request.body
+        if not self._auth.authorize(request, Operation.DESCRIBE, Resource.CLUSTER):
+            request.reply(DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+            return
+        names = None if body.topics is None else {t.topic: set(t.partitions) for t in body.topics}
+        found: dict[LogDir, Described] = {d: {} for d in self._partitions.log_dirs.all}
+        for replica in self._partitions.hosted.values():
+            index = replica.tp.partition
+            if names is not None and index not in names.get(replica.topic, ()):
+                continue
+            lag = 0 if replica.leads else max(0, replica.core.leader_high_watermark - replica.log.end_offset)
+            if replica.unseeded:
+                lag = UNKNOWN_LAG
+            described = DescribeLogDirsResponse.DescribeLogDirsPartition(
+                partition_index=index, partition_size=replica.log.size_bytes, offset_lag=lag, is_future_key=False
+            )
+            found[self._partitions.log_dirs.of(replica.log.folder)].setdefault(replica.topic, []).append(described)
+            move = self._relocations.under_way.get(replica.tp)
+            if move is not None and not move.cancelled:
+                behind = max(0, replica.log.end_offset - move.future.end_offset)
+                future = DescribeLogDirsResponse.DescribeLogDirsPartition(
+                    partition_index=index, partition_size=move.future.size_bytes, offset_lag=behind, is_future_key=True
+                )
+                found[move.target].setdefault(replica.topic, []).append(future)
+        results = [self._shaped(d, topics) for d, topics in found.items()]
+        # Only a request without partitions gets the tagged field. The control plane sends such requests. So other clients do not have to skip it.
+        times = list(self._times.counts) if body.topics == [] else []
+        lagging = list(islice(self._lagging(), LAGGING_TOLD_MAX)) if body.lagging else []
+        rates = self._quota_use() if body.quota_use else []
+        request.reply(DescribeLogDirsResponse(results=results, produce_times=times, lagging=lagging, quota_use=rates))
+
+    def _quota_use(self) -> list[DescribeLogDirsResponse.QuotaUse]:
+        return [
+            DescribeLogDirsResponse.QuotaUse(entity=u.bucket, quota=u.kind, per_second=u.per_second)
+            for u in self._quotas.use(self._clock().mono_ms, QUOTA_USE_MAX)
+        ]
+
+    def _lagging(self) -> Iterator[DescribeLogDirsResponse.LaggingCopy]:
+        """One entry for each out-of-sync replica of the partitions that this broker leads. A value that the leader does not know is UNTOLD."""
+        for replica in self._partitions.led():
+            state = replica.core.state
+            if state is None or len(state.isr) >= len(state.replicas):
+                continue
+            for broker_id in state.replicas:
+                if broker_id in state.isr_ids:
+                    continue
+                follower = replica.core.followers.get(broker_id)
+                late = follower is not None and follower.log_start_late_since_ms is not None
+                yield DescribeLogDirsResponse.LaggingCopy(
+                    topic=replica.topic,
+                    partition_index=replica.tp.partition,
+                    broker_id=broker_id,
+                    log_end=follower.log_end if follower is not None else UNTOLD,
+                    log_start=follower.log_start if follower is not None and late else UNTOLD,
+                )
+
+    def _shaped(self, d: LogDir, topics: Described) -> DescribeLogDirsResponse.DescribeLogDirsResult:
+        result = DescribeLogDirsResponse.DescribeLogDirsResult(log_dir=str(d.path))
+        if d.failed is None:
+            try:
+                result.total_bytes, result.usable_bytes = self._partitions.disk.space(d.path)
+            except DiskFailed as e:
+                if e.of_device:
+                    self._partitions.log_dirs.fail(d, str(e))
+        if d.failed is not None:
+            result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            return result
+        result.topics = [
+            DescribeLogDirsResponse.DescribeLogDirsTopic(name=n, partitions=sorted(p, key=lambda x: x.partition_index))
+            for n, p in sorted(topics.items())
+        ]
+        return result
+
+
+def _unauthorized(body: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    r, denied = AlterReplicaLogDirsResponse, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    part = r.AlterReplicaLogDirPartitionResult
+    return r(
+        results=[
+            r.AlterReplicaLogDirTopicResult(
+                topic_name=t.name, partitions=[part(partition_index=i, error_code=denied) for i in t.partitions]
+            )
+            for d in body.dirs
+            for t in d.topics
+        ]
+    )

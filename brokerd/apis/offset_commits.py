@@ -1,0 +1,58 @@
+"""Offset commits, transactional or not: from requests, and back to responses. Pure. Does not contain: authorization."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from brokerd.coordinator.classic.events import Answered, Offset, TopicIndex
+from brokerd.coordinator.groups import GroupCoordinator
+from brokerd.wire.errors import ErrorCode
+
+
+def offsets_of(
+    topics: Iterable[Any], groups: GroupCoordinator, wall_ms: int
+) -> tuple[dict[TopicIndex, Offset], dict[TopicIndex, int]]:
+    """(offsets to commit, {partition: error}) of a request's topics. As in Kafka a partition must exist; a leader is not needed."""
+    offsets: dict[TopicIndex, Offset] = {}
+    refused: dict[TopicIndex, int] = {}
+    for topic in topics:
+        count = groups.partition_count(topic.name)
+        for p in topic.partitions:
+            place, text = (topic.name, p.partition_index), p.committed_metadata or ""
+            if not 0 <= p.partition_index < count:
+                refused[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif len(text.encode()) > groups.metadata_bytes_max:
+                refused[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                offsets[place] = Offset(p.committed_offset, p.committed_leader_epoch, text, wall_ms)
+    return offsets, refused
+
+
+def no_partition_exists(offsets: Mapping[TopicIndex, Offset], refused: Mapping[TopicIndex, int]) -> bool:
+    """No partition of the request exists, so the group has nothing to decide."""
+    return not offsets and bool(refused) and set(refused.values()) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def answered(
+    topics: Iterable[Any], answer: Answered, refused: Mapping[TopicIndex, int], topic_class: type, partition_class: type
+) -> list[Any]:
+    """Every partition of the request with its error, as `topic_class` and `partition_class` of the response."""
+    errors = {**answer.partition_errors, **refused}
+    return [
+        topic_class(
+            name=t.name,
+            partitions=[
+                partition_class(
+                    partition_index=p.partition_index, error_code=errors.get((t.name, p.partition_index), answer.error)
+                )
+                for p in t.partitions
+            ],
+        )
+        for t in topics
+    ]
+
+
+def all_failed(topics: Iterable[Any], error: ErrorCode, topic_class: type, partition_class: type) -> list[Any]:
+    """Every partition of these topics with the same error."""
+    return answered(topics, Answered(error), {}, topic_class, partition_class)

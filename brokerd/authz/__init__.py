@@ -1,0 +1,1 @@
+"""Authentication and authorization: the SASL server, ACLs, authorization for request handlers, quotas."""

@@ -1,0 +1,78 @@
+"""Replay of records of __consumer_offsets into groups of both protocols. Does not read the log.
+
+Invariants: a later record replaces an earlier one. The last group record decides the protocol of a group. A group keeps its offsets when its
+protocol changes. An invalid record raises ValueError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from brokerd.coordinator.classic import records
+from brokerd.coordinator.classic.group import Group
+from brokerd.coordinator.classic.offsets import GroupOffsets
+from brokerd.coordinator.consumer import records as consumer_records
+from brokerd.coordinator.consumer.events import ConsumerGroupChange, GroupRecordKey
+from brokerd.coordinator.consumer.mixed_group import MixedGroup
+from brokerd.wire.records import Record
+
+AnyGroup = Group | MixedGroup
+
+
+class Replay:
+    """`classic` and `consumer` create an empty group from a group id and its offsets."""
+
+    def __init__(
+        self, classic: Callable[[str, GroupOffsets], Group], consumer: Callable[[str, GroupOffsets], MixedGroup]
+    ) -> None:
+        self._classic, self._consumer = classic, consumer
+
+    def read(self, groups: dict[str, AnyGroup], record: Record, producer_id: int | None) -> str | None:
+        """Apply a record. Returns the group id of a transactional offset commit, otherwise None."""
+        key = record.key or b""
+        if int.from_bytes(key[:2], "big") in consumer_records.KEY_TYPES:
+            self._apply_group_record(groups, record)
+            return None
+        name = records.read_key(key)
+        if name.topic is not None:
+            group = groups.get(name.group_id) or groups.setdefault(
+                name.group_id, self._classic(name.group_id, GroupOffsets())
+            )
+            place = (name.topic, name.partition)
+            if record.value is None:
+                group.commits.forget(place, record.offset)
+                return None
+            group.commits.place(place, records.read_offset(record.value), record.offset, producer_id)
+            return name.group_id if producer_id is not None else None
+        known = groups.get(name.group_id)
+        if record.value is None:
+            # The tombstone deletes the group but not its offsets, because a group of the consumer protocol may own them now.
+            if isinstance(known, Group):
+                groups[name.group_id] = self._classic(name.group_id, known.commits)
+            return None
+        if not isinstance(known, Group):
+            known = groups[name.group_id] = self._classic(name.group_id, known.commits if known else GroupOffsets())
+        records.read_group(known, record.value)
+        return None
+
+    def _apply_group_record(self, groups: dict[str, AnyGroup], record: Record) -> None:
+        group_id, fact, name = consumer_records.read_key(record.key or b"")
+        known = groups.get(group_id)
+        if fact is None:
+            return
+        if record.value is None:
+            if isinstance(known, MixedGroup):
+                if fact is GroupRecordKey.GROUP:
+                    groups[group_id] = self._classic(group_id, known.commits)
+                else:
+                    known.apply(ConsumerGroupChange(fact, name, None), record.timestamp)
+            return
+        value = consumer_records.read_value(fact, record.value)
+        if not isinstance(known, MixedGroup):
+            known = groups[group_id] = self._consumer(group_id, known.commits if known else GroupOffsets())
+        known.apply(ConsumerGroupChange(fact, name, value), record.timestamp)
+
+
+def has_only_tombstones(group: AnyGroup) -> bool:
+    """Whether the log has nothing but tombstones of the group. An empty classic group without offsets is equivalent."""
+    return not group.members and group.commits.none and (isinstance(group, Group) or not group.epoch)

@@ -1,0 +1,1 @@
+"""Periodic work on logs: retention, flushing, compaction, scrubbing, and the clean shutdown."""

@@ -1,0 +1,236 @@
+"""Periodic maintenance of every log: retention, compaction, flushing, release of idle memory.
+
+Invariants: only leaders decide retention. Every replica compacts its own log below its high watermark. Blocking work runs as a job, whose
+outcome counts only for the replica for which it was planned. Does not contain: sockets, roles.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from brokerd.cluster.model import Now, TopicPartition
+from brokerd.cluster.znodes import CORRUPT
+from brokerd.replication.partition_events import LogStartRaised
+from brokerd.replication.replica import Replica
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.storage import cleaner, retention
+from brokerd.storage.cold import NotInPageCache, not_waiting
+from brokerd.storage.disk import DiskFailed, DiskFull
+from brokerd.storage.flushing import Flush
+from brokerd.storage.jobs import Runner
+from brokerd.storage.log import Log
+from brokerd.storage.log_start import LogStartFlush
+from brokerd.storage.warming import Warming
+from brokerd.wire.records import CorruptBatch
+
+log = logging.getLogger(__name__)
+
+COMPACTIONS_MAX = 1
+"""Compactions at the same time. Each may have a million keys in memory."""
+RETENTION_LOOKUPS_MAX = 1_000
+"""Reads per retention check of a log, four or five for each segment that is deleted."""
+FLUSHES_MAX = 16
+"""Flushes at the same time. A slow disk must not collect a queue that keeps files open."""
+
+
+class LogMaintenance:
+    def __init__(
+        self, partitions: ReplicaManager, jobs: Runner, clock: Callable[[], Now], warming: Warming | None = None
+    ) -> None:
+        self._partitions, self._jobs, self._clock, self._warming = partitions, jobs, clock, warming
+        self._compacting: set[TopicPartition] = set()
+        self._flushing: set[TopicPartition] = set()
+        self._flushing_starts: set[TopicPartition] = set()
+
+    def _alive(self, replica: Replica) -> bool:
+        return self._partitions.hosted.get(replica.tp) is replica and replica.offline_reason is None
+
+    # -- retention -------------------------------------------------------------------------------------------------------
+    def retain(self, now: Now) -> None:
+        """Apply retention. Only leaders decide it; followers receive the new log start offset."""
+        for replica in list(self._partitions.hosted.values()):
+            if replica.offline_reason is None:
+                self._retain(replica, now)
+            if replica.offline_reason is None:
+                replica.log.rest(now)
+
+    def _retain(self, replica: Replica, now: Now, lookups: int = 0) -> None:
+        try:
+            if replica.leads:
+                missing = self._needed_read(replica, now, lookups)
+                if missing is not None:
+                    self._after_read(missing, replica, partial(self._retain, replica, now, lookups + 1))
+                    return
+                replica.log.retain(now, replica.core.high_watermark)
+                for start in replica.core.late_starts:
+                    replica.log.retain_as(start, now, replica.core.high_watermark)
+                self._partitions.run(replica, LogStartRaised(replica.log.start_offset), now)
+                self._partitions.hooks.retain_history(replica)
+        except DiskFull as e:
+            replica.set_append_problem(str(e))
+        except DiskFailed as e:
+            self._partitions.fail(replica, e)
+
+    def _needed_read(self, replica: Replica, now: Now, lookups: int) -> NotInPageCache | None:
+        """The first read of retention that would block on the disk (timestamps of segments that may be deleted). None: retention can run now."""
+        if (
+            self._warming is None
+            or self._warming.blind
+            or lookups >= RETENTION_LOOKUPS_MAX
+            or not replica.config.deletes
+        ):
+            return None
+        try:
+            with not_waiting():
+                retention.new_start(replica.log.segments, replica.config, now.wall_ms, replica.core.high_watermark)
+        except NotInPageCache as cold:
+            return cold
+        return None
+
+    def _after_read(self, missing: NotInPageCache, replica: Replica, again: Callable[[], None]) -> None:
+        assert self._warming is not None
+        log_ = replica.log
+        self._warming.look_up(missing, lambda: again() if self._alive(replica) and replica.log is log_ else None)
+
+    # -- flushing --------------------------------------------------------------------------------------------------------
+    def flush(self, now: Now) -> None:
+        """Flush closed segments, and logs whose topic settings require it."""
+        for replica in list(self._partitions.hosted.values()):
+            if replica.log.stored_start.pending:  # the disk was full, or it was raised again
+                self._partitions.unflushed_starts[replica.tp] = replica
+            if len(self._flushing) >= FLUSHES_MAX:
+                return
+            if (
+                replica.tp not in self._flushing
+                and not replica.flush_suspended
+                and self._alive(replica)
+                and replica.log.flushing.due(now)
+            ):
+                self._flush(replica, now, urgent=False)
+
+    def commit(self, now: Now) -> None:
+        """Group commit: one flush per log for all waiting operations. Operations that arrive during a flush share the next flush."""
+        unflushed = self._partitions.unflushed
+        for tp, replica in list(unflushed.items()):
+            if tp in self._flushing or replica.flush_suspended:
+                continue
+            del unflushed[tp]
+            if self._alive(replica):
+                self._flush(replica, now, urgent=True)
+
+    def commit_starts(self) -> None:
+        """Flush the log start offsets that clients have raised."""
+        unflushed = self._partitions.unflushed_starts
+        for tp, replica in list(unflushed.items()):
+            if tp in self._flushing_starts:
+                continue
+            del unflushed[tp]
+            if not self._alive(replica):
+                continue
+            try:
+                plan = replica.log.stored_start.plan()
+            except DiskFailed as e:
+                self._partitions.fail(replica, e)
+                continue
+            if plan is not None:
+                self._flushing_starts.add(tp)
+                self._jobs.submit(plan.run, partial(self._start_flushed, replica, replica.log, plan), urgent=True)
+
+    def _start_flushed(self, replica: Replica, log_: Log, plan: LogStartFlush, error: BaseException | None) -> None:
+        self._flushing_starts.discard(replica.tp)
+        if not self._alive(replica) or replica.log is not log_:
+            return
+        if error is not None:
+            self._partitions.fail(replica, error)
+            return
+        log_.stored_start.finished(plan)
+        self._partitions.log_start_flushed(replica)
+
+    def _flush(self, replica: Replica, now: Now, *, urgent: bool) -> None:
+        try:
+            plan = replica.log.flushing.plan(now)
+        except DiskFailed as e:  # a closed segment file cannot be opened
+            self._partitions.fail(replica, e)
+            return
+        if plan is not None:
+            self._flushing.add(replica.tp)
+            self._jobs.submit(plan.run, partial(self._flushed, replica, replica.log, plan), urgent=urgent)
+
+    def _flushed(self, replica: Replica, log_: Log, plan: Flush, error: BaseException | None) -> None:
+        self._flushing.discard(replica.tp)
+        if not self._alive(replica) or replica.log is not log_:
+            return
+        if error is not None:
+            self._partitions.fail(
+                replica, error
+            )  # also when the disk is full: the kernel drops pages that it could not write
+            return
+        try:
+            log_.flushing.finished(plan)
+        except DiskFailed as e:
+            self._partitions.fail(replica, e)
+            return
+        self._partitions.flushed(replica, self._clock())
+
+    # -- compaction ------------------------------------------------------------------------------------------------------
+    def compact(self, now: Now) -> None:
+        for replica in list(self._partitions.hosted.values()):
+            if len(self._compacting) >= COMPACTIONS_MAX:
+                return
+            if (
+                not replica.config.compacts
+                or replica.moving
+                or replica.tp in self._partitions.damage_reports
+                or not self._alive(replica)
+            ):
+                continue
+            try:
+                job = cleaner.plan(replica.log, now, replica.core.high_watermark)
+            except (DiskFailed, DiskFull) as e:
+                self._failed(replica, e)
+                continue
+            if job is not None:
+                self._compacting.add(replica.tp)
+                self._jobs.submit(job.run, partial(self._compacted, replica, replica.log, job))
+
+    def _compacted(self, replica: Replica, log_: Log, job: cleaner.Cleaning, error: BaseException | None) -> None:
+        self._compacting.discard(replica.tp)
+        if not self._alive(replica) or replica.log is not log_:
+            return  # its leftovers are removed when the log is opened next
+        try:
+            if error is None and replica.moving:
+                cleaner.discard(job)  # the records were already copied to the future log without compaction
+                return
+            if error is not None:
+                cleaner.discard(job)
+                raise error
+            if cleaner.prepare(replica.log, job):
+                self._compacting.add(replica.tp)
+                sync = partial(log_.disk.sync_folder, log_.folder)
+                self._jobs.submit(sync, partial(self._swapped, replica, log_, job), urgent=True)
+        except (DiskFailed, DiskFull, CorruptBatch) as e:
+            self._failed(replica, e)
+
+    def _swapped(self, replica: Replica, log_: Log, job: cleaner.Cleaning, error: BaseException | None) -> None:
+        self._compacting.discard(replica.tp)
+        if not self._alive(replica) or replica.log is not log_:
+            return
+        try:
+            if error is not None:
+                raise error
+            if replica.moving:
+                log_.drop_swaps()
+            else:
+                cleaner.finish(log_, job)
+        except (DiskFailed, DiskFull) as e:
+            self._failed(replica, e)
+
+    def _failed(self, replica: Replica, error: Exception) -> None:
+        if isinstance(error, DiskFailed):
+            self._partitions.fail(replica, error)
+        elif isinstance(error, CorruptBatch):
+            self._partitions.damage_reports.add(replica.name, replica.tp, CORRUPT, f"compaction failed: {error}")
+        else:
+            log.warning("%s: compaction postponed: %s", replica.name, error)

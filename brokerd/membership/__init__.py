@@ -1,0 +1,1 @@
+"""Registration of the broker: identity of its data directories, its session in ZooKeeper, its ephemeral node."""

@@ -1,0 +1,145 @@
+"""One client request, from its decoded frame to its response, and the session of its connection.
+
+Invariant: each request is answered exactly once, in order. A handler answers immediately or later: from a timer, a job or another request.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol, TypeVar
+
+from brokerd.cluster.model import Now
+from brokerd.net.connection import Connection, Slot
+from brokerd.security.principals import ANONYMOUS
+from brokerd.wire import framing
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+BROKERS = "brokers"
+"""The owner of connections of other brokers. The event loop gives replication its own time slice, however many connections clients have."""
+
+
+class SaslExchange(Protocol):
+    """The server side of the SASL exchange of a connection, as far as its session needs it."""
+
+    raw_tokens: bool
+
+    def on_raw_token(self, frame: memoryview) -> None: ...
+
+    def accepts(self, api_key: int, now: Now) -> bool: ...
+
+    def handshake(self, request: Request) -> None: ...
+
+    def authenticate(self, request: Request) -> None: ...
+
+
+class Session:
+    """The client of a connection: its listener, its principal and its authentication."""
+
+    __slots__ = ("listener", "owned", "principal", "sasl")
+
+    def __init__(self, listener: str, principal: str = ANONYMOUS) -> None:
+        self.listener, self.principal = listener, principal
+        self.owned = False
+        """The connection uses the time slice of its principal in the turns of the event loop."""
+        self.sasl: SaslExchange | None = None
+        """The SASL exchange, if the listener requires SASL."""
+
+
+class Request:
+    """A request in progress. Call `reply(body)` exactly once; `reply(None)` for a request without a response (acks=0)."""
+
+    __slots__ = ("_connection", "_slot", "amends", "authorization_pending", "body", "header", "session")
+
+    from_privileged_listener = False
+    """As in Kafka: True for a request of this broker to itself, which needs no authorization."""
+
+    def __init__(self, connection: Connection, slot: Slot, header: Any, body: Any, session: Session) -> None:
+        self._connection, self._slot, self.session = connection, slot, session
+        self.header, self.body = header, body
+        self.authorization_pending = False
+        """The handler must authorize the request before it replies. Otherwise the connection is closed instead."""
+        self.amends: list[Callable[[Any], None]] | None = None
+        """Changes to the response before it is encoded (quotas). With acks=0 they are called with None."""
+
+    @property
+    def principal(self) -> str:
+        return self.session.principal
+
+    @property
+    def listener(self) -> str:
+        """The name of the listener that accepted the connection."""
+        return self.session.listener
+
+    @property
+    def client_host(self) -> str:
+        return self._connection.peer.rpartition(":")[0]
+
+    @property
+    def client_id(self) -> str:
+        return self.header.client_id or ""
+
+    @property
+    def abandoned(self) -> bool:
+        """The client has disconnected, so a response would not be delivered."""
+        return self._connection.closed
+
+    def reply(self, body: Any) -> None:
+        header = self.header
+        if self.authorization_pending:
+            log.error("request handler has authorized nothing: api_key=%d", header.api_key)
+            self._connection.close()
+            return
+        try:
+            if self.amends is not None:
+                for amend in self.amends:
+                    amend(body)
+            if body is None:
+                self._connection.answer(self._slot, None)
+                return
+            parts = framing.encode_response(header.api_key, header.api_version, header.correlation_id, body)
+        except Exception:
+            # Most responses are sent from a timer or another connection's request, where no caller handles this error.
+            log.exception("the answer to API %d version %d cannot be written", header.api_key, header.api_version)
+            self._connection.close()
+            return
+        self._connection.answer(self._slot, parts)
+
+    def reply_parts(self, parts: list[Any]) -> None:
+        """Send an encoded response, including its length and header."""
+        self._connection.answer(self._slot, parts)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def block(self, *, needs_client: bool, gone: Callable[[], None] | None = None) -> None:
+        """Handle no further request of this connection before this request is answered. With `needs_client`, a disconnect of the client ends the
+        request and calls `gone`."""
+        self._connection.block(self._slot, needs_client=needs_client, gone=gone)
+
+    def attempt(self, work: Callable[[], T]) -> T | None:
+        """Run a part of this request's work outside the handler's call, for example from a timer. An unexpected exception closes the connection, and the
+        result is None."""
+        try:
+            return work()
+        except Exception:  # from a turn or a job, where no caller handles it
+            log.exception("API %d version %d failed later", self.header.api_key, self.header.api_version)
+            self._connection.close()
+            return None
+
+    def from_broker(self) -> None:
+        """The request is from another broker: its connection does not use the time slices of clients any more."""
+        self._connection.owner = BROKERS
+
+    @property
+    def owner(self) -> Hashable:
+        """The owner of the time slice in which the request's work runs."""
+        return self._connection.owner
+
+    def mute(self, ms: int) -> None:
+        self._connection.mute(ms)
+
+
+Handler = Callable[[Request], None]

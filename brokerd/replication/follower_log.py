@@ -1,0 +1,192 @@
+"""Log changes of this broker's follower replicas: position, append, truncation, reset.
+
+Invariants: only follower logs change, and only by their leader's responses. A disk failure takes the replica offline, never the broker. An
+observer's log starts with its leader's bootstrap snapshot. It is never truncated below that offset: it is bootstrapped again instead.
+Does not contain: sockets, which response is valid (`fetch_client`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from brokerd.cluster.model import Now, TopicPartition
+from brokerd.cluster.znodes import DIVERGED
+from brokerd.replication.fetch_client import Position, truncation_point
+from brokerd.replication.partition import Role
+from brokerd.replication.replica import Replica
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.storage import tails
+from brokerd.storage.disk import DiskFailed, DiskFull
+from brokerd.storage.log import Log
+from brokerd.storage.slices import FetchRefused
+
+log = logging.getLogger(__name__)
+
+
+class FollowerLogs:
+    def __init__(self, partitions: ReplicaManager) -> None:
+        self._partitions = partitions
+
+    def position(self, tp: TopicPartition) -> Position | None:
+        """The position of the local log. None: the partition must not be fetched now."""
+        replica = self._partitions.hosted.get(tp)
+        if (
+            replica is None
+            or replica.core.role is not Role.FOLLOWER
+            or replica.offline_reason
+            or replica.truncation_pending
+        ):
+            return None
+        if replica.log.flushing.acknowledgeable_end < replica.log.end_offset:
+            # A fetch implies that all earlier records are stored, so they must be flushed first if a power failure could lose them.
+            return None
+        return Position(
+            replica.log.end_offset,
+            replica.log.last_epoch,
+            replica.log.stored_start.reported,
+            unseeded=replica.unseeded,
+        )
+
+    def begin(self, tp: TopicPartition, seed: bytes, hw: int, now: Now) -> bool:
+        """Bootstrap the log of an observer with the leader's snapshot `seed`. False: the snapshot must be fetched again later, because it is invalid or a
+        flush must end first."""
+        with self._opened(tp) as replica:
+            if not replica.observes:
+                return True  # the metadata log has changed meanwhile: the records belong to an ordinary replica
+            if not self._may_truncate(replica, -1):
+                return False
+            try:
+                offset = tails.begin(replica.log, seed, now)
+            except ValueError as e:
+                replica.set_append_problem(str(e))
+                return False
+            replica.set_append_problem(None)
+            log.info("%s: observer bootstrapped: log_start=%d", replica.name, offset)
+            replica.needs_bootstrap = False
+            replica.core.bootstrapped(offset)
+            # The snapshot is flushed: the open transactions in it started below this log, and a power failure must not lose them.
+            self._partitions.unflushed[tp] = replica
+            replica.core.update_follower_high_watermark(hw, offset)
+        return True
+
+    @contextmanager
+    def _opened(self, tp: TopicPartition) -> Iterator[Replica]:
+        """The replica. A disk error during a change takes it offline, because only reopening the log makes it consistent."""
+        replica = self._partitions.hosted[tp]
+        try:
+            yield replica
+        except (DiskFailed, DiskFull) as e:
+            self._partitions.fail(replica, e)
+
+    def append_fetched(
+        self, tp: TopicPartition, records: bytes | memoryview, hw: int, log_start: int, now: Now
+    ) -> bool:
+        """Append fetched records, and apply the leader's high watermark `hw` and its log start offset. False: the records must be fetched again later,
+        because the disk is full, a batch is damaged or a flush must end first."""
+        with self._opened(tp) as replica:
+            if len(records):
+                if replica.log.starts_within(records) and not self._may_truncate(replica, -1):
+                    return False
+                try:
+                    replica.log.append_fetched(memoryview(records), now)
+                except (DiskFull, FetchRefused) as e:
+                    replica.set_append_problem(str(e))
+                    return False
+                replica.set_append_problem(None)
+                self._partitions.request_flush(replica)
+            before = replica.core.high_watermark
+            replica.core.update_follower_high_watermark(hw, replica.log.end_offset)
+            if replica.core.high_watermark > before:
+                self._partitions.purgatory.check(replica.hw_key())  # consumers may wait for it
+            if replica.log.producers.closing:
+                replica.log.producers.replicated(replica.core.high_watermark)
+            if log_start > replica.log.start_offset:
+                # The leader may have raised its log start offset for DeleteRecords. It acknowledges the deletion when this replica has stored the offset.
+                self._partitions.delete_below(replica, min(log_start, replica.log.end_offset))
+        return True
+
+    def _may_truncate(self, replica: Replica, offset: int) -> bool:
+        """Whether the log may be truncated to `offset` (-1: emptied) now. Otherwise a flush of its directory is started. Until it ends, nothing
+        is fetched; the leader repeats its response afterwards."""
+        log_ = replica.log
+        if not log_.forget_flushed(offset):
+            return True
+        replica.truncation_pending = True
+        self._partitions.jobs.submit(
+            partial(self._partitions.disk.sync_folder, log_.folder), partial(self._synced, replica, log_), urgent=True
+        )
+        return False
+
+    def _synced(self, replica: Replica, log_: Log, error: BaseException | None) -> None:
+        if (
+            self._partitions.hosted.get(replica.tp) is not replica
+            or replica.offline_reason is not None
+            or replica.log is not log_
+        ):
+            return
+        replica.truncation_pending = False
+        if error is not None:
+            self._partitions.fail(replica, error)
+            return
+        log_.snapshots.unsynced = False
+        self._partitions.hooks.resume(replica.tp)
+
+    def diverged(self, tp: TopicPartition, epoch: int, end_offset: int, now: Now) -> None:
+        with self._opened(tp) as replica:
+            point = truncation_point(replica.log.epochs.end_offset_for, replica.log.end_offset, epoch, end_offset)
+            if replica.observes and point <= replica.log.start_offset:
+                self._require_bootstrap(replica, f"reason=diverging-epoch leader_epoch={epoch} offset={point}")
+                return
+            if not self._may_truncate(replica, point if point >= replica.log.start_offset else -1):
+                return
+            log.warning(
+                "%s: truncated from %d to %d: reason=diverging-epoch leader_epoch=%d",
+                replica.name,
+                replica.log.end_offset,
+                point,
+                epoch,
+            )
+            if point < replica.core.high_watermark:
+                text = f"truncated from {replica.log.end_offset} to {point}, below the high watermark {replica.core.high_watermark}"
+                self._partitions.damage_reports.add(replica.name, tp, DIVERGED, text)
+            if point < replica.log.start_offset:
+                replica.log.reset_to(point, now)
+            else:
+                replica.log.truncate_to(point)
+            self._partitions.request_flush(replica)
+            replica.core.truncated(replica.log.end_offset)
+
+    def out_of_range(self, tp: TopicPartition, leader_log_start: int, now: Now) -> None:
+        with self._opened(tp) as replica:
+            if replica.observes:
+                self._require_bootstrap(
+                    replica,
+                    f"reason=offset-out-of-range end={replica.log.end_offset} leader_log_start={leader_log_start}",
+                )
+            elif leader_log_start > replica.log.end_offset and self._may_truncate(replica, -1):
+                log.warning(
+                    "%s: log reset: reason=below-leader-log-start new_start=%d end=%d",
+                    replica.name,
+                    leader_log_start,
+                    replica.log.end_offset,
+                )
+                replica.log.reset_to(leader_log_start, now)
+                replica.core.truncated(replica.log.end_offset)
+            elif replica.log.start_offset == replica.log.end_offset and self._may_truncate(replica, -1):
+                # The leader ends below the local log. An empty log has no epoch from which the leader could find the divergence.
+                log.warning(
+                    "%s: log reset: reason=empty-beyond-leader-end end=%d new_start=%d",
+                    replica.name,
+                    replica.log.end_offset,
+                    leader_log_start,
+                )
+                replica.log.reset_to(leader_log_start, now)
+                replica.core.truncated(replica.log.end_offset)
+
+    @staticmethod
+    def _require_bootstrap(replica: Replica, why: str) -> None:
+        log.warning("%s: observer is bootstrapped again: %s", replica.name, why)
+        replica.needs_bootstrap = True

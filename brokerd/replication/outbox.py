@@ -1,0 +1,22 @@
+"""Interface through which the replicas of a broker mark proposals and reports to the controller as changed. Does not contain: contents, sending."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Protocol
+
+
+class OutboxEntry(Enum):
+    """A kind of content that is sent to the controller. An entry is sent completely, so new contents replace earlier ones."""
+
+    ISR_PROPOSALS = auto()
+    REPLICA_RESETS = auto()
+    BOOTSTRAP_OFFSETS = auto()
+    HISTORY_STARTS = auto()
+    DAMAGE_REPORTS = auto()
+    OFFLINE_REPLICAS = auto()
+
+
+class Outbox(Protocol):
+    def mark_changed(self, entry: OutboxEntry) -> None:
+        """The contents of the entry may have changed. They are read and sent at the end of the event loop's turn."""

@@ -1,0 +1,434 @@
+"""The state machine of one partition on one broker: role, ISR, high watermark. A sans-IO core.
+
+Invariants (safety.md section 3):
+  - The high watermark is the smallest log end offset of the *maximal* ISR. A proposed new member counts from the
+    proposal on. A removed member counts until the controller has accepted the removal. The high watermark never falls.
+    It does not rise while the accepted ISR is smaller than the effective min.insync.replicas, or while a replica outside
+    the ISR may be elected (ELR).
+  - Every event and effect belongs to an epoch. An event of an older epoch is dropped.
+  - Effects have a fixed order: FailWaiters before leadership is given up, ProposeIsr before RaiseHighWatermark.
+Does not contain: files, sockets, clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from brokerd.cluster.model import NO_LEADER, Now, PartitionState, ReplicaIncarnation, TopicPartition
+from brokerd.replication.follower import UNKNOWN_OFFSET, Follower
+from brokerd.replication.partition_events import (
+    Effect,
+    Event,
+    FailWaiters,
+    FetchSessionDropped,
+    Follow,
+    FollowerFetched,
+    IsrProposalRefused,
+    Lead,
+    LeaderAppended,
+    LogStartRaised,
+    PartitionStateChanged,
+    PartitionTick,
+    ProposeIsr,
+    RaiseHighWatermark,
+    RaiseLowWatermark,
+    StopFollowing,
+)
+
+
+class Role(Enum):
+    OFFLINE = "offline"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    HISTORY = "history"
+    """A history replica of the partition: the leader reads from it, and it receives no records."""
+
+
+@dataclass(slots=True)
+class Partition:
+    broker_id: int
+    tp: TopicPartition
+    lag_ms_max: int
+    """replica.lag.time.max.ms: a follower that has not caught up for longer leaves the ISR."""
+    proposal_retry_ms: int = 500
+    """Milliseconds between a refused proposal and the next one. Limits the rate of proposals in a disagreement."""
+    late_ms_max: int = 310_000
+    """A follower whose log start offset is too high is reset after this time. Until then retention may solve it."""
+
+    role: Role = Role.OFFLINE
+    state: PartitionState | None = None
+    min_insync: int = 1
+    """The effective minimum: at most the number of replicas."""
+    high_watermark: int = 0
+    leader_high_watermark: int = 0
+    """On a follower: the high watermark that its leader sent last. It may exceed the follower's log end."""
+    log_end: int = 0
+    acknowledgeable_end: int = 0
+    log_start: int = 0
+    epoch_start: int = 0
+    proposal: ProposeIsr | None = None
+    proposal_not_before_ms: int = 0
+    followers: dict[int, Follower] = field(default_factory=dict)
+    followers_to_reset: tuple[ReplicaIncarnation, ...] = ()
+    """On a leader: followers whose replicas must be rebuilt. The shell sends this to the controller, for this leader epoch (decision 037)."""
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.state.leader_epoch if self.state is not None else -1
+
+    @property
+    def leader(self) -> int:
+        return self.state.leader if self.state is not None else NO_LEADER
+
+    @property
+    def isr_size(self) -> int:
+        return len(self.state.isr) if self.state is not None else 0
+
+    @property
+    def low_watermark(self) -> int:
+        """The lowest log start offset of the maximal ISR. UNKNOWN_OFFSET until every member has fetched in this epoch."""
+        low = self.log_start
+        for isr_member in self.maximal_isr():
+            if isr_member.broker_id == self.broker_id:
+                continue
+            follower = self.followers.get(isr_member.broker_id)
+            if follower is None or follower.broker_epoch != isr_member.broker_epoch:
+                return UNKNOWN_OFFSET
+            low = min(low, follower.log_start)
+        return low
+
+    @property
+    def late_starts(self) -> list[int]:
+        """Log start offsets of the followers that only their log start keeps out of the ISR. Sorted."""
+        return sorted({f.log_start for f in self.followers.values() if f.log_start_late_since_ms is not None})
+
+    @property
+    def has_other_replicas(self) -> bool:
+        """True when another broker is a replica or a member of the ISR."""
+        return self.state is not None and (len(self.state.replicas) > 1 or len(self.state.isr) > 1)
+
+    @property
+    def serves_latest(self) -> bool:
+        """Whether the latest offset may be returned. After an election it must not be lower than before (KIP-207). So it is returned only after the
+        high watermark has reached the start offset of the leader epoch."""
+        return self.high_watermark >= self.epoch_start
+
+    @property
+    def all_followers_caught_up_to_epoch(self) -> bool:
+        """True when every other member of the maximal ISR has fetched from the start offset of this epoch or a later offset. Before that, a member may
+        still have records of an earlier epoch that this log lacks. Its election would commit records that were never replicated."""
+        return all(
+            (f := self.followers.get(isr_member.broker_id)) is not None
+            and f.broker_epoch == isr_member.broker_epoch
+            and f.log_end >= self.epoch_start
+            for isr_member in self.maximal_isr()
+            if isr_member.broker_id != self.broker_id
+        )
+
+    def maximal_isr(self) -> frozenset[ReplicaIncarnation]:
+        assert self.state is not None
+        accepted = frozenset(self.state.isr)
+        return accepted | frozenset(self.proposal.isr) if self.proposal is not None else accepted
+
+    def unresponsive_followers(self, now: Now, longest_ms: int | None = None) -> list[int]:
+        """Members of the accepted ISR without a fetch for longer than `longest_ms` (default: lag_ms_max). Nothing can be committed
+        without them."""
+        longest_ms = self.lag_ms_max if longest_ms is None else longest_ms
+        assert self.state is not None
+        followers = (
+            (isr_member, self.followers.get(isr_member.broker_id))
+            for isr_member in self.state.isr
+            if isr_member.broker_id != self.broker_id
+        )
+        return [s.broker_id for s, f in followers if f is None or now.mono_ms - f.last_fetch_ms > longest_ms]
+
+    # -- handling --------------------------------------------------------------------------------------------------
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        match event:
+            case PartitionStateChanged():
+                return self._changed(event, now)
+            case LeaderAppended():
+                if self.role is not Role.LEADER:
+                    return []
+                self._apply_session_liveness()  # before the log end moves: sessions refer to the present end
+                self.log_end = event.log_end
+                self.acknowledgeable_end = (
+                    event.log_end if event.acknowledgeable_end is None else event.acknowledgeable_end
+                )
+                return self._raise_high_watermark()
+            case FollowerFetched():
+                return self._follower_fetched(event, now)
+            case FetchSessionDropped():
+                follower = self.followers.get(event.isr_member.broker_id)
+                if follower is not None and follower.broker_epoch == event.isr_member.broker_epoch:
+                    follower.apply_session_liveness(self.log_end)
+                    follower.session_liveness = None
+                return []
+            case IsrProposalRefused():
+                return self._refused(event, now)
+            case LogStartRaised():
+                self.log_start = max(self.log_start, event.log_start)
+                return []
+            case PartitionTick():
+                if self.role is not Role.LEADER:
+                    return []
+                proposed = self._propose(now)
+                self.followers_to_reset = tuple(self._followers_to_reset(now))
+                return proposed
+
+    def _apply_session_liveness(self) -> None:
+        for follower in self.followers.values():
+            if follower.session_liveness is not None:
+                follower.apply_session_liveness(self.log_end)
+
+    def _changed(self, event: PartitionStateChanged, now: Now) -> list[Effect]:
+        old, new = self.state, event.state
+        if old is not None and new.partition_epoch < old.partition_epoch:
+            return []  # older than the image that was applied: a reload was in progress
+        effects: list[Effect] = []
+        was_leader, was_epoch = self.role is Role.LEADER, self.leader_epoch
+        previous_leader = self.leader if self.role is Role.FOLLOWER else NO_LEADER
+        self.state, self.min_insync = new, new.effective_min_insync(event.min_insync)
+        self.acknowledgeable_end = event.log_end if event.acknowledgeable_end is None else event.acknowledgeable_end
+        if event.leads:
+            if was_leader and was_epoch == new.leader_epoch:
+                if old is not None and old.partition_epoch != new.partition_epoch:
+                    self.proposal = None  # the partition epoch has changed, so the proposal is accepted or invalid
+                self._forget_removed_replicas()
+                # Update the high watermark first. A follower that has just left the ISR has reached the old high watermark, so it would be proposed again
+                # immediately, and would count again.
+                raised = self._raise_high_watermark()
+                return [*self._propose(now), *raised]
+            if was_leader:
+                effects.append(FailWaiters())
+            if previous_leader != NO_LEADER:
+                effects.append(StopFollowing())
+            self._lead(event, now)
+            effects.append(Lead(new.leader_epoch, self.epoch_start))
+            effects += self._raise_high_watermark()
+            return effects
+        if was_leader:
+            effects.append(FailWaiters())
+        self.proposal, self.followers_to_reset = None, ()
+        self.followers.clear()
+        self.log_end, self.log_start = event.log_end, event.log_start
+        if self.broker_id not in (*new.replicas, *new.observers):
+            self.role = Role.HISTORY
+            if previous_leader != NO_LEADER:
+                effects.append(StopFollowing())
+        elif new.leader in (NO_LEADER, self.broker_id) or not event.leader_alive:
+            # An earlier incarnation of this broker is the leader. The controller will elect again.
+            self.role = Role.OFFLINE
+            if previous_leader != NO_LEADER:
+                effects.append(StopFollowing())
+        else:
+            self.role = Role.FOLLOWER
+            if previous_leader != new.leader or was_epoch != new.leader_epoch:
+                effects.append(Follow(new.leader, new.leader_epoch))
+        return effects
+
+    def _lead(self, event: PartitionStateChanged, now: Now) -> None:
+        self.role, self.proposal, self.proposal_not_before_ms, self.followers_to_reset = Role.LEADER, None, 0, ()
+        self.log_end, self.log_start, self.epoch_start = event.log_end, event.log_start, event.log_end
+        self.followers = {
+            isr_member.broker_id: Follower(isr_member.broker_epoch, caught_up_ms=now.mono_ms, fetched_ms=now.mono_ms)
+            for isr_member in event.state.isr
+            if isr_member.broker_id != self.broker_id
+        }
+
+    def _forget_removed_replicas(self) -> None:
+        assert self.state is not None
+        for broker_id in [b for b in self.followers if b not in self.state.replicas]:
+            del self.followers[broker_id]
+
+    def _follower_fetched(self, event: FollowerFetched, now: Now) -> list[Effect]:
+        if self.role is not Role.LEADER or self.state is None or event.isr_member.broker_id not in self.state.replicas:
+            return []  # an observer has no state here: when it becomes a replica, a new epoch starts and it reports everything again
+        follower = self.followers.get(event.isr_member.broker_id)
+        if follower is None or follower.broker_epoch != event.isr_member.broker_epoch:
+            follower = self.followers[event.isr_member.broker_id] = Follower(event.isr_member.broker_epoch)
+        follower.apply_session_liveness(self.log_end)
+        if event.fetch_offset >= self.log_end:
+            follower.caught_up_ms = now.mono_ms
+        elif follower.fetched_ms and event.fetch_offset >= follower.leader_end_at_fetch:
+            follower.caught_up_ms = max(follower.caught_up_ms, follower.fetched_ms)
+        log_start_raised = event.log_start > follower.log_start
+        follower.log_end, follower.log_start = event.fetch_offset, event.log_start
+        follower.fetched_ms, follower.leader_end_at_fetch = now.mono_ms, self.log_end
+        follower.session_liveness = event.session_liveness
+        # Proposed before the high watermark rises: the new member counts from here on.
+        effects = [*self._propose(now), *self._raise_high_watermark()]
+        return [*effects, RaiseLowWatermark()] if log_start_raised else effects
+
+    def _refused(self, event: IsrProposalRefused, now: Now) -> list[Effect]:
+        p = self.proposal
+        if p is not None and (p.leader_epoch, p.partition_epoch) == (event.leader_epoch, event.partition_epoch):
+            # The new member counts until the partition epoch changes: another controller could still accept the proposal.
+            self.proposal_not_before_ms = now.mono_ms + self.proposal_retry_ms
+        return []
+
+    # -- decisions: ISR members, high watermark ------------------------------------------------------------------------
+    def _desired_isr(self, now: Now) -> tuple[ReplicaIncarnation, ...]:
+        assert self.state is not None
+        accepted = {isr_member.broker_id: isr_member for isr_member in self.state.isr}
+        wanted: list[ReplicaIncarnation] = []
+        for broker_id in self.state.replicas:
+            isr_member = accepted.get(broker_id)
+            if broker_id == self.broker_id:
+                if isr_member is not None:
+                    wanted.append(isr_member)
+                continue
+            follower = self.followers.get(broker_id)
+            if isr_member is not None:
+                current = follower is not None and follower.broker_epoch == isr_member.broker_epoch
+                if current and follower is not None and now.mono_ms - follower.caught_up_ms <= self.lag_ms_max:
+                    wanted.append(isr_member)
+                elif (
+                    follower is not None
+                    and follower.broker_epoch != isr_member.broker_epoch
+                    and self._may_join_isr(broker_id, follower, now)
+                ):
+                    wanted.append(ReplicaIncarnation(broker_id, follower.broker_epoch))
+            elif follower is not None and self._may_join_isr(broker_id, follower, now):
+                wanted.append(ReplicaIncarnation(broker_id, follower.broker_epoch))
+        return tuple(wanted)
+
+    def _isr_is_current(self, now: Now) -> bool:
+        """True when every replica is in the ISR and caught up, so that the ISR stays as it is. Runs at each fetch of a follower."""
+        assert self.state is not None
+        if len(self.state.isr) != len(self.state.replicas):
+            return False
+        for isr_member in self.state.isr:
+            if isr_member.broker_id == self.broker_id:
+                continue
+            follower = self.followers.get(isr_member.broker_id)
+            if follower is None or follower.broker_epoch != isr_member.broker_epoch:
+                return False
+            if now.mono_ms - follower.caught_up_ms > self.lag_ms_max:
+                return False
+        return True
+
+    def _may_join_isr(self, broker_id: int, follower: Follower, now: Now) -> bool:
+        """Whether the follower may join the ISR: it is caught up and its log start is in the allowed range. A lower log start would
+        make deleted records visible again when it leads."""
+        assert self.state is not None
+        return (
+            self._is_caught_up(follower, now)
+            and follower.log_start <= self._log_start_max(broker_id)
+            and (follower.log_start >= self.log_start or self.state.handover_offset >= 0)
+        )
+
+    def _is_caught_up(self, follower: Follower, now: Now) -> bool:
+        """Log end at or above the high watermark and this epoch's start, and caught up recently. The last condition keeps out a follower
+        that no longer fetches while the high watermark waits for it."""
+        return (
+            follower.caught_up_ms > 0
+            and now.mono_ms - follower.caught_up_ms <= self.lag_ms_max
+            and follower.log_end >= self.high_watermark
+            and follower.log_end >= self.epoch_start
+        )
+
+    def _followers_to_reset(self, now: Now) -> Iterator[ReplicaIncarnation]:
+        """Followers that only their log start has kept out of the ISR for longer than `late_ms_max`. Only a reset brings them into the ISR."""
+        assert self.state is not None
+        in_sync = self.state.isr_ids
+        for broker_id, follower in self.followers.items():
+            if (
+                broker_id in in_sync
+                or not self._is_caught_up(follower, now)
+                or follower.log_start <= self._log_start_max(broker_id)
+            ):
+                follower.log_start_late_since_ms = None
+            elif follower.log_start_late_since_ms is None:
+                follower.log_start_late_since_ms = now.mono_ms
+            elif now.mono_ms - follower.log_start_late_since_ms > self.late_ms_max:
+                yield ReplicaIncarnation(broker_id, follower.broker_epoch)
+
+    def _log_start_max(self, broker_id: int) -> int:
+        """The highest log start offset of a follower that joins the ISR: the leader's log start. With history replicas it is the hand-over
+        offset. A history replica must reach below the hand-over offset, even if the leader's log does not."""
+        state = self.state
+        assert state is not None
+        # No history replicas, or records above the hand-over offset were deleted.
+        if self.log_start > state.handover_offset:
+            return self.log_start
+        if broker_id not in state.history_replicas:
+            return state.handover_offset
+        return self.log_start if self.broker_id in state.history_replicas else state.handover_offset - 1
+
+    def _propose(self, now: Now) -> list[Effect]:
+        assert self.state is not None
+        self._apply_session_liveness()
+        if self.proposal is not None or now.mono_ms < self.proposal_not_before_ms or self._isr_is_current(now):
+            return []
+        wanted = self._desired_isr(now)
+        if set(wanted) == set(self.state.isr):
+            return []
+        self.proposal = ProposeIsr(self.state.leader_epoch, self.state.partition_epoch, wanted)
+        return [self.proposal]
+
+    def _raise_high_watermark(self) -> list[Effect]:
+        if self.role is not Role.LEADER or self.state is None or len(self.state.isr) < self.min_insync:
+            return []
+        if self.state.elr:
+            return []  # a replica outside the ISR may still be elected and would lack records that are committed without it
+        low = self.acknowledgeable_end
+        if low <= self.high_watermark:
+            return []
+        for isr_member in self.maximal_isr() if self.proposal is not None else self.state.isr:
+            if isr_member.broker_id == self.broker_id:
+                continue
+            follower = self.followers.get(isr_member.broker_id)
+            if follower is None or follower.broker_epoch != isr_member.broker_epoch:
+                return []
+            low = min(low, follower.log_end)
+        if low <= self.high_watermark:
+            return []
+        self.high_watermark = low
+        return [RaiseHighWatermark(low)]
+
+    # -- for the shell of a follower ---------------------------------------------------------------------------------
+    def update_follower_high_watermark(self, offset: int, log_end: int) -> None:
+        """Apply the leader's high watermark, limited to the follower's own log end."""
+        if self.role is Role.FOLLOWER:
+            self.leader_high_watermark = offset
+            self.high_watermark = max(self.high_watermark, min(offset, log_end))
+
+    def truncated(self, log_end: int) -> None:
+        """The follower's log was truncated to `log_end`. Truncated records were never below a correct high watermark."""
+        self.log_end = log_end
+        self.high_watermark = min(self.high_watermark, log_end)
+
+    def bootstrapped(self, log_end: int) -> None:
+        """The observer's log was bootstrapped in the middle of the partition: its former state is invalid."""
+        self.log_end = self.high_watermark = log_end
+
+    def validate(self) -> None:
+        if self.role is Role.LEADER:
+            assert self.state is not None, f"leader without a state: {self.tp}"
+            assert self.state.leader == self.broker_id, (
+                f"this broker leads, but the leader is {self.state.leader}: {self.tp}"
+            )
+            assert self.high_watermark <= self.log_end, (
+                f"HW {self.high_watermark} above the log end {self.log_end}: {self.tp}"
+            )
+            if self.proposal is not None:
+                assert self.proposal.partition_epoch == self.state.partition_epoch, (
+                    f"proposal of another partition epoch: {self.tp}"
+                )
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "role": self.role.value,
+            "leader": self.leader,
+            "leader_epoch": self.leader_epoch,
+            "high_watermark": self.high_watermark,
+            "log_end": self.log_end,
+            "epoch_start": self.epoch_start,
+            "isr": list(self.state.isr_ids) if self.state else [],
+            "proposal": [s.broker_id for s in self.proposal.isr] if self.proposal else None,
+            "followers": {b: f.log_end for b, f in sorted(self.followers.items())},
+        }

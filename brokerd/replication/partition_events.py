@@ -1,0 +1,139 @@
+"""Events and effects of a partition's state machine (`partition`).
+
+Values only. Each belongs to the epoch that it names, or else to the machine's current epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from brokerd.cluster.model import PartitionState, ReplicaIncarnation
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class PartitionStateChanged:
+    """The metadata log has a new state of the partition. `leads`: leader and leader_broker_epoch are this broker's own.
+
+    `min_insync`: the topic's min.insync.replicas as configured. `leader_alive`: a follower has a leader to fetch from. `log_end`: this
+    replica's log end offset. `acknowledgeable_end`: the part of it that counts (see Appended).
+    """
+
+    state: PartitionState
+    leads: bool
+    min_insync: int
+    log_end: int
+    log_start: int
+    leader_alive: bool = True
+    acknowledgeable_end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAppended:
+    """The log has grown, or more of it was flushed. Below `acknowledgeable_end` the leader's own replica counts for the high watermark.
+    None: all of it. A topic with flush settings gives the flushed end."""
+
+    log_end: int
+    acknowledgeable_end: int | None = None
+
+
+@dataclass(slots=True)
+class SessionLiveness:
+    """The time (mono) of the last fetch of a follower's fetch session. Partitions of the session that it does not name are unchanged."""
+
+    ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerFetched:
+    """Follower `isr_member` fetches from `fetch_offset`, so it has everything below. The shell has checked that its incarnation is current.
+
+    `session_liveness`: the fetch session that repeats this fetch, until it names the partition again, forgets it
+    (`FetchSessionDropped`) or ends.
+    """
+
+    isr_member: ReplicaIncarnation
+    fetch_offset: int
+    log_start: int
+    session_liveness: SessionLiveness | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSessionDropped:
+    """Later fetches of the session do not cover this partition. Sent before the next fetch of the session is applied."""
+
+    isr_member: ReplicaIncarnation
+
+
+@dataclass(frozen=True, slots=True)
+class IsrProposalRefused:
+    """The controller rejected the ISR proposal. The next proposal is delayed. The current proposal ends when the partition epoch changes."""
+
+    leader_epoch: int
+    partition_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogStartRaised:
+    log_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTick:
+    pass
+
+
+# -- effects -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class RaiseHighWatermark:
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseLowWatermark:
+    """The lowest log start offset of the ISR has increased. Operations that wait for the deletion of records can be evaluated."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposeIsr:
+    """Propose this ISR to the controller. Bound to the epochs from which it was computed."""
+
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[ReplicaIncarnation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FailWaiters:
+    """Delayed operations of the old epoch must fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    leader: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopFollowing:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """Leadership starts at `epoch_start`, the log end offset at that moment."""
+
+    leader_epoch: int
+    epoch_start: int
+
+
+Event = (
+    PartitionStateChanged
+    | LeaderAppended
+    | FollowerFetched
+    | FetchSessionDropped
+    | IsrProposalRefused
+    | LogStartRaised
+    | PartitionTick
+)
+Effect = RaiseHighWatermark | RaiseLowWatermark | ProposeIsr | FailWaiters | Follow | StopFollowing | Lead

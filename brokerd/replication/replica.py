@@ -1,0 +1,122 @@
+"""One partition replica of a broker: its log, its state machine and their runtime flags.
+
+Does not contain: opening and closing (`replica_manager`), the replication rules (`partition`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable
+
+from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.model import TopicPartition
+from brokerd.replication.partition import Partition, Role
+from brokerd.storage import tails
+from brokerd.storage.log import Log
+
+log = logging.getLogger(__name__)
+
+
+class Replica:
+    """One partition replica on this broker."""
+
+    __slots__ = (
+        "_end_key",
+        "_hw_key",
+        "append_problem",
+        "config",
+        "core",
+        "flush_suspended",
+        "history_start_offset",
+        "log",
+        "moving",
+        "needs_bootstrap",
+        "offline_reason",
+        "topic",
+        "tp",
+        "truncation_pending",
+    )
+
+    def __init__(self, tp: TopicPartition, topic: str, config: TopicConfig, log_: Log, core_: Partition) -> None:
+        self.tp, self.topic, self.config, self.log, self.core = tp, topic, config, log_, core_
+        self.offline_reason: str | None = None
+        self.append_problem: str | None = None
+        self.moving = self.flush_suspended = False
+        """`moving`: the replica moves to another log directory and is not compacted. `flush_suspended`: the move is about to
+        complete, so nothing is flushed (`relocations`)."""
+        self.truncation_pending = False
+        """On a follower: the log must be truncated, and the flush before that is not finished."""
+        self.needs_bootstrap = False
+        """On an observer: the leader's log no longer contains the log from which this replica was bootstrapped."""
+        self.history_start_offset = -1
+        """The lowest offset that a history replica has reported. -1: unknown."""
+        self._hw_key, self._end_key = object(), object()
+
+    @property
+    def leads(self) -> bool:
+        return self.core.role is Role.LEADER and self.offline_reason is None
+
+    @property
+    def observes(self) -> bool:
+        """True for an observer: its replica has the tail only and does not count for commits."""
+        return self.core.state is not None and self.core.broker_id in self.core.state.observers
+
+    def set_append_problem(self, why: str | None) -> None:
+        """Record a temporary problem of appends, or its end (None). Only changes are logged."""
+        if why is not None and self.append_problem is None:
+            log.error("%s: appends suspended: %s", self.name, why)
+        elif why is None and self.append_problem is not None:
+            log.info("%s: appends resumed", self.name)
+        self.append_problem = why
+
+    # -- history reads (safety section 8) --------------------------------------------------------------------------------
+    @property
+    def is_contiguous(self) -> bool:
+        """True when the log continues the history without a gap: no record below the hand-over offset has a later epoch. An unclean
+        election can write such records."""
+        state = self.core.state
+        if state is None or state.handover_offset < 0:
+            return False
+        if self.leads and self.core.epoch_start < state.handover_offset:
+            return False
+        return all(epoch < state.handover_epoch or at >= state.handover_offset for epoch, at in self.log.epochs.entries)
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """Records below this offset are on history replicas (KIP-405: local log start offset). 0: all records are local."""
+        state = self.core.state
+        if state is None or state.handover_offset < 0 or self.core.broker_id in state.history_replicas:
+            return 0
+        start = self.log.start_offset
+        return start if state.log_start_floor < start <= state.handover_offset and self.is_contiguous else 0
+
+    @property
+    def start_offset(self) -> int:
+        """The partition's log start offset as far as this broker knows it, on any replica."""
+        state = self.core.state
+        if state is None or not self.local_log_start_offset:
+            return self.log.start_offset
+        return max(0, state.log_start_floor, self.history_start_offset)
+
+    def last_stable(self) -> int:
+        return self.log.last_stable(self.core.high_watermark, self.start_offset)
+
+    @property
+    def unseeded(self) -> bool:
+        """True for an observer whose replica is not bootstrapped at S with the complete snapshot, or whose log the leader no longer contains."""
+        state = self.core.state
+        if state is None or not self.observes:
+            return False
+        begun = 0 <= state.tail_start <= self.log.end_offset
+        return self.needs_bootstrap or not begun or not tails.seeded(self.log)
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.tp.partition}"
+
+    def hw_key(self) -> Hashable:
+        """The purgatory key for the high watermark. A reopened replica has a new key."""
+        return self._hw_key
+
+    def end_key(self) -> Hashable:
+        return self._end_key

@@ -1,0 +1,110 @@
+"""Verification of a producer's first batch of a transaction in a partition with the transaction coordinator (KIP-890).
+
+Invariants:
+  - Without verification a late batch, after the marker of its transaction, would start a transaction that nothing ends (hanging).
+  - A coordinator's answer is valid only if no marker of that producer was written meanwhile. So it is valid only in the leader epoch in which
+    the request was sent: another leader may have written the marker.
+  - Batches of a producer keep their order. A batch that arrives during a verification waits behind it.
+Does not contain: the connection to the coordinator (`ask`), the transaction's states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from brokerd.cluster.model import TopicPartition
+from brokerd.replication.replica import Replica
+from brokerd.wire.errors import ErrorCode
+
+OnVerified = Callable[[ErrorCode, str | None], None]
+"""The coordinator's error code and an error message."""
+
+
+class AskCoordinator(Protocol):
+    def __call__(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partition: tuple[str, int],
+        add: bool,
+        done: Callable[[ErrorCode], None],
+    ) -> None:
+        """Checks whether `partition` is in this producer's current transaction. With `add` it is added. `done` is called later, exactly once."""
+
+
+class PendingVerification:
+    __slots__ = ("epoch", "leader_epoch", "overtaken", "waiting")
+
+    def __init__(self, epoch: int, leader_epoch: int) -> None:
+        self.epoch, self.leader_epoch = epoch, leader_epoch
+        self.overtaken = False
+        """A marker was written after the request."""
+        self.waiting: list[OnVerified] = []
+
+
+class TransactionVerification:
+    def __init__(self, ask: AskCoordinator, *, enabled: Callable[[], bool]) -> None:
+        self._ask, self._enabled = ask, enabled
+        self._pending: dict[tuple[TopicPartition, int], PendingVerification] = {}
+
+    def needed(self, replica: Replica, producer_id: int, producer_epoch: int, *, add: bool) -> bool:
+        """True when no transaction of this producer and epoch is open in the log, or when a batch of this producer waits for the coordinator. If
+        verification is disabled, the result is False, except with `add`: then the coordinator must add the partition."""
+        if not self._enabled() and not add:
+            return False
+        if self.asking(replica, producer_id):
+            return True
+        known = replica.log.producers.known.get(producer_id)
+        return known is None or known.first_offset < 0 or known.epoch != producer_epoch
+
+    def asking(self, replica: Replica, producer_id: int) -> bool:
+        """Whether a batch of this producer waits for its coordinator."""
+        return (replica.tp, producer_id) in self._pending
+
+    def ask(
+        self,
+        replica: Replica,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        on_verified: OnVerified,
+        *,
+        add: bool,
+    ) -> None:
+        key, leader_epoch = (replica.tp, producer_id), replica.core.leader_epoch
+        pending = self._pending.get(key)
+        if pending is not None and (pending.epoch, pending.leader_epoch) == (producer_epoch, leader_epoch):
+            pending.waiting.append(on_verified)
+            return
+        pending = self._pending[key] = PendingVerification(producer_epoch, leader_epoch)
+        pending.waiting.append(on_verified)
+        self._ask(
+            transactional_id,
+            producer_id,
+            producer_epoch,
+            (replica.topic, replica.tp.partition),
+            add,
+            lambda error: self._answered(replica, producer_id, pending, error),
+        )
+
+    def _answered(self, replica: Replica, producer_id: int, pending: PendingVerification, error: ErrorCode) -> None:
+        key = (replica.tp, producer_id)
+        if self._pending.get(key) is pending:
+            del self._pending[key]
+        why = None if error == ErrorCode.NONE else f"transaction coordinator returned {error.name}"
+        if not replica.leads or replica.core.leader_epoch != pending.leader_epoch:
+            error, why = (
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                "the partition leader changed during transaction verification",
+            )
+        elif error == ErrorCode.NONE and pending.overtaken:
+            error, why = ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction ended during its verification"
+        for on_verified in pending.waiting:
+            on_verified(error, why)
+
+    def marker_written(self, tp: TopicPartition, producer_id: int) -> None:
+        pending = self._pending.get((tp, producer_id))
+        if pending is not None:
+            pending.overtaken = True

@@ -1,0 +1,410 @@
+"""A broker: builds its parts, connects them, and starts and stops them in order. Contains no rules of its own."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from brokerd.apis.fetch_sessions import Sessions
+from brokerd.apis.history_reads import HistoryReadClient
+from brokerd.apis.produce import ProduceApi
+from brokerd.authz.auth_helper import AuthHelper
+from brokerd.authz.authorizer import Authorizer
+from brokerd.authz.sasl_server import Authenticator
+from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.metadata import (
+    AccessKind,
+)
+from brokerd.cluster.model import (
+    INTERNAL_TOPICS,
+    Now,
+    TopicState,
+)
+from brokerd.cluster.store import Store
+from brokerd.config.broker import BrokerConfig
+from brokerd.environment import Environment
+from brokerd.maintenance.clean_shutdown import close_all
+from brokerd.maintenance.key_indexing import INDEX_INTERVAL_MS, KeyIndexing
+from brokerd.maintenance.log_maintenance import LogMaintenance
+from brokerd.maintenance.scrub import SCRUB_INTERVAL_MS, Scrub
+from brokerd.membership.controller_outbox import ControllerOutbox, OutboxContents
+from brokerd.membership.identity import Identity
+from brokerd.membership.membership import Membership
+from brokerd.net.inter_broker import InterBrokerClient
+from brokerd.net.loop import READ
+from brokerd.replication.fetcher_manager import FetcherManager
+from brokerd.replication.follower_checks import TICK_MS
+from brokerd.replication.history_reads import HistoryReads
+from brokerd.replication.leadership_confirmation import LeadershipConfirmation
+from brokerd.replication.purgatory import Purgatory, WaitingFetches
+from brokerd.replication.relocations import Relocations
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.replication.throttles import Throttles
+from brokerd.replication.transaction_verification import TransactionVerification
+from brokerd.runtime.coordinator_ports import CoordinatorLookup
+from brokerd.runtime.coordinators import Coordinators
+from brokerd.runtime.handlers import Parts, build_handler_registry
+from brokerd.runtime.listeners import Listeners
+from brokerd.runtime.metadata_publisher import MetadataPublisher
+from brokerd.runtime.replica_hooks import BrokerReplicaHooks
+from brokerd.runtime.watchdog_thread import HANG_MS_MAX, WatchdogThread
+from brokerd.security.scram import Credential
+from brokerd.server.background_work import BackgroundWork
+from brokerd.server.dispatch import Dispatch
+from brokerd.storage.disk import DiskFailed
+from brokerd.storage.log_dirs import LogDirs
+from brokerd.storage.openfiles import OpenFiles
+
+log = logging.getLogger(__name__)
+
+
+FLUSH_INTERVAL_MS = 1_000
+"""Interval of flushes of closed segments and of topics with flush settings."""
+REOPEN_INTERVAL_MS = 2_000
+"""Interval of retries for partitions that were not opened because the disk was full."""
+METADATA_POSITION_INTERVAL_MS = 5_000
+"""Interval at which `meta.properties` gets the applied metadata position and the running marks are rewritten."""
+HISTORY_READ_TIMEOUT_MS = 3_000
+"""Time-out of a request to a history replica. Shorter than the clients' time-out, so that another one can be tried."""
+INTERNAL_DEFAULTS = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(100 * 1024 * 1024),
+    "compression.type": "producer",
+}
+
+
+class BrokerServer:
+    def __init__(
+        self, config: BrokerConfig, store: Callable[[], Store], environment: Environment | None = None
+    ) -> None:
+        self.config = config
+        environment = environment or Environment()
+        self.loop, self.jobs, self.disk, self.warming = (
+            environment.loop,
+            environment.jobs,
+            environment.disk,
+            environment.warming,
+        )
+        # Half of the file descriptors. Connections have the other half.
+        self.disk.limit_open_files(OpenFiles(min(config["log.open.files.max"], environment.descriptors_max // 2)))
+        self.log_dirs = LogDirs(config["log.dirs"], self.disk)
+        self.identity = Identity(self.log_dirs, config.broker_id, environment)
+        self.purgatory = Purgatory(self.loop.turns)
+        self.waiting_fetches = WaitingFetches(
+            lambda: int(config["max.waiting.fetches.per.principal"]), lambda: int(config["max.waiting.fetches.per.ip"])
+        )
+        self.stopped = False
+        self.stopping = False
+        self._marking = False
+        self.exit_status = 0
+        # The session expires one time-out after the last ping. The last ping may be up to a third of the time-out before the stall.
+        gap_ms_max: int = config["zookeeper.session.timeout.ms"] // 2
+        self.loop.watch_gaps(gap_ms_max, self._on_stall)
+        self._watchdog = WatchdogThread(self.loop, self, max(HANG_MS_MAX, 4 * gap_ms_max))
+        self.controller_outbox = ControllerOutbox()
+        self.partitions = ReplicaManager(
+            config.broker_id,
+            self.log_dirs,
+            self.disk,
+            self.purgatory,
+            self.controller_outbox,
+            self.jobs,
+            BrokerReplicaHooks(self),
+            lag_ms_max=config["replica.lag.time.max.ms"],
+            late_ms_max=config["replica.lag.time.max.ms"] + config["log.retention.check.interval.ms"],
+            topic_config=self._topic_config,
+            producer_expiration_ms=config["producer.id.expiration.ms"],
+        )
+        self.authorizer = Authorizer(config.values, lambda: self.partitions.image)
+        self.dispatch = Dispatch(config, lambda: self.loop.now, self.authorizer, self._build_authenticator())
+        auth = AuthHelper(self.authorizer)
+        self.listeners = Listeners(config, self.dispatch.frame_handler, environment)
+        self.throttles = Throttles(config.broker_id, lambda name: int(config[name]))
+        self.fetcher_manager = FetcherManager(
+            self.loop,
+            config,
+            self.partitions,
+            self._address_of,
+            partial(self.listeners.connect, environment.connect),
+            self.throttles,
+        )
+        # Separate connections: the response to a marker may wait for replication, and a producer's first batch must not wait for it.
+        # History reads have a short time-out, because clients wait and another history replica may answer.
+        patience: int = config["replica.socket.timeout.ms"]
+        self.coordinator_client, self.leader_client, self.history_client = (
+            InterBrokerClient(
+                self.loop,
+                config.broker_id,
+                self.dispatch.own,
+                self._address_of,
+                partial(self.listeners.connect, environment.connect),
+                timeout_ms=timeout_ms,
+                frame_bytes_max=config["socket.request.max.bytes"],
+            )
+            for timeout_ms in (patience, patience, min(patience, HISTORY_READ_TIMEOUT_MS))
+        )
+        self.history_reads = HistoryReads(
+            HistoryReadClient(self.partitions, self.history_client).ask,
+            lambda: self.loop.now,
+            lambda b: self.partitions.image.alive(b),
+            self.controller_outbox,
+        )
+        self._outbox_contents = OutboxContents(
+            isr_proposals=lambda: list(self.partitions.controller_proposals.isrs.values()),
+            replica_resets=self.partitions.controller_proposals.resets,
+            bootstrap_offsets=self.partitions.bootstrap.proposals,
+            history_starts=self.history_reads.proposals,
+            damage_reports=self.partitions.damage_reports.reports,
+            offline_replicas=self.partitions.offline,
+        )
+        coordinator_lookup = CoordinatorLookup(self.partitions, self.coordinator_client)
+        self.transaction_verification = verification = TransactionVerification(
+            coordinator_lookup.ask, enabled=lambda: config["transaction.partition.verification.enable"]
+        )
+        self.decompression_jobs = environment.decompression_jobs
+        self.background_work = BackgroundWork(self.loop.turns, self.decompression_jobs)
+        self.produce = ProduceApi(self.loop, self.partitions, verification, self.background_work, auth)
+        self.coordinators = Coordinators(
+            config,
+            self.partitions,
+            self.produce,
+            lambda: self.loop.now,
+            self.warming,
+            self.leader_client,
+            environment.draw_id,
+        )
+        self.log_maintenance = LogMaintenance(self.partitions, self.jobs, lambda: self.loop.now, self.warming)
+        self.scrub = Scrub(
+            self.partitions,
+            self.jobs,
+            lambda: self.loop.now,
+            bytes_per_s=lambda: int(config["log.scrub.io.max.bytes.per.second"]),
+        )
+        self.key_indexing = KeyIndexing(
+            self.partitions,
+            self.jobs,
+            lambda: self.loop.now,
+            bytes_per_s=lambda: int(config["weir.index.io.max.bytes.per.second"]),
+        )
+        self.relocations = Relocations(
+            self.partitions,
+            self.jobs,
+            lambda: self.loop.now,
+            bytes_per_s_max=lambda: int(config["replica.alter.log.dirs.io.max.bytes.per.second"]),
+        )
+        self.fetch_sessions = Sessions(
+            self.purgatory, environment.draw_producer_id, slots=config["max.incremental.fetch.session.cache.slots"]
+        )
+        self.metadata_publisher = MetadataPublisher(
+            config,
+            partitions=self.partitions,
+            coordinators=self.coordinators,
+            throttles=self.throttles,
+            fetcher_manager=self.fetcher_manager,
+            relocations=self.relocations,
+            fetch_sessions=self.fetch_sessions,
+            authorizer=self.authorizer,
+            dispatch=self.dispatch,
+            listeners=self.listeners,
+        )
+        self.store = store()
+        self.membership = Membership(
+            self.store,
+            self.identity,
+            self.metadata_publisher,
+            lambda: self.loop.now,
+            endpoints=self.listeners.endpoints,
+            clear=self.listeners.clear,
+            rack=config["broker.rack"],
+            failure_domain=config["failure.domain"],
+        )
+        self.leadership_confirmation = LeadershipConfirmation(self.loop, self.membership.tailer.confirm)
+        parts = Parts(
+            config=self.config,
+            loop=self.loop,
+            partitions=self.partitions,
+            fetch_sessions=self.fetch_sessions,
+            throttles=self.throttles,
+            background_work=self.background_work,
+            waiting_fetches=self.waiting_fetches,
+            history_reads=self.history_reads,
+            warming=self.warming,
+            listeners=self.listeners,
+            dispatch=self.dispatch,
+            relocations=self.relocations,
+            produce=self.produce,
+            groups=self.coordinators.groups,
+            coordinator=self.coordinators.find,
+            authorizer=self.authorizer,
+            auth=auth,
+            transactions=self.coordinators.transactions,
+            ask_controller=self.membership.request,
+            draw_producer_id=environment.draw_producer_id,
+        )
+        self.dispatch.handlers.update(build_handler_registry(parts))
+        self.identity.write_in_background()
+        self._register_with_loop()
+
+    def _register_with_loop(self) -> None:
+        config = self.config
+        self.loop.register(self.store.fileno(), READ, lambda events: self.store.pump())
+        self.loop.call_later(TICK_MS, self._tick)
+        self.loop.every(
+            config["replica.high.watermark.checkpoint.interval.ms"],
+            lambda now: self.partitions.replica_opening.checkpoint(),
+        )
+        self.loop.register(self.jobs.fileno(), READ, lambda events: self.jobs.pump())
+        self.loop.register(self.decompression_jobs.fileno(), READ, lambda events: self.decompression_jobs.pump())
+        self.loop.every(config["log.retention.check.interval.ms"], self.log_maintenance.retain)
+        self.loop.every(config["log.cleaner.backoff.ms"], self.log_maintenance.compact)
+        self.loop.every(FLUSH_INTERVAL_MS, self.log_maintenance.flush)
+        self.loop.every(SCRUB_INTERVAL_MS, self.scrub.tick)
+        self.loop.every(INDEX_INTERVAL_MS, self.key_indexing.tick)
+        self.loop.every(
+            SCRUB_INTERVAL_MS,
+            lambda now: self.partitions.damage_reports.remove_repaired(self.partitions.image, config.broker_id),
+        )
+        self.loop.every(METADATA_POSITION_INTERVAL_MS, lambda now: self._note_in_directories())
+        self.loop.every(REOPEN_INTERVAL_MS, self.partitions.retry_opening)
+        self.loop.every(60_000, lambda now: self.listeners.close_idle(config["connections.max.idle.ms"]))
+        self.loop.after_turn.append(self._after_turn)
+
+    # -- callbacks of the parts ------------------------------------------------------------------------------------------
+    def _topic_config(self, topic: TopicState) -> TopicConfig:
+        overrides = {**INTERNAL_DEFAULTS, **topic.configs} if topic.name in INTERNAL_TOPICS else topic.configs
+        return TopicConfig.from_overrides(overrides, self.config.defaults_in_force)
+
+    def _address_of(self, broker_id: int) -> tuple[str, int] | None:
+        broker = self.partitions.image.brokers.get(broker_id)
+        return broker.address(self.listeners.inter_broker.listener) if broker is not None and broker.alive else None
+
+    def _build_authenticator(self) -> Authenticator | None:
+        guarded = [d for d in self.config.listeners if d.sasl]
+        if not guarded:
+            return None
+        assert self.config.inter_broker is not None
+        mechanisms = frozenset(m for d in guarded for m in self.config.of(d, "sasl.enabled.mechanisms"))
+        return Authenticator(
+            self.config.values,
+            mechanisms,
+            self._credential,
+            self.jobs.lane,
+            lambda: self.loop.now,
+            self.loop.call_later,
+            self.config.inter_broker.name,
+        )
+
+    def _credential(self, mechanism: str, user: str) -> Credential | None:
+        _, value = self.partitions.image.access_to(AccessKind.SCRAM, f"{mechanism}:{user}")
+        return Credential.from_json(value) if value is not None else None
+
+    # -- time ------------------------------------------------------------------------------------------------------------
+    def _on_stall(self, gap_ms: int) -> None:
+        """Suspend produce until the metadata log was read. The stall was longer than half the session time-out, so another broker may be the leader."""
+        log.warning("event loop stalled: gap_ms=%d produce=suspended", gap_ms)
+        self.partitions.suspend_produce()
+        self.membership.tailer.disconnected()
+        if self.store.zk_session:
+            self.membership.tailer.connected()
+
+    def _tick(self, now: Now) -> None:
+        self.purgatory.expire(now.mono_ms)
+        self.partitions.tick(now)
+        self.relocations.tick(now)
+        self.membership.tick(now)
+        self.coordinators.tick(now)
+        self.history_reads.tick(now)
+        self.loop.call_later(TICK_MS, self._tick)
+
+    def _after_turn(self) -> None:
+        if self.partitions.open_pending(self.loop.now):
+            self.loop.call_later(0, lambda now: None)  # start the next turn without waiting for sockets
+        if self.partitions.unflushed:
+            self.log_maintenance.commit(self.loop.now)
+        if self.partitions.unflushed_starts:
+            self.log_maintenance.commit_starts()
+        self.controller_outbox.send(self._outbox_contents, self.membership)
+
+    def _note_metadata(self) -> None:
+        image = self.partitions.image
+        if self.metadata_publisher.failed is None and image.seq:
+            self.identity.applied(image.cluster_id, image.seq, image.chain_hash)
+
+    def _note_in_directories(self) -> None:
+        self._note_metadata()
+        self._mark_running()
+
+    def _mark_running(self) -> None:
+        def done(error: BaseException | None) -> None:
+            self._marking = False
+            if error is not None:
+                log.error("running mark not written: error=%s", error)
+                if isinstance(error, DiskFailed):
+                    self.identity.tail_in_doubt()
+
+        if self.identity.may_mark and not self._marking:
+            self._marking = True
+            self.jobs.submit(self.identity.mark_running, done)
+
+    def log_directory_failed(self) -> None:
+        """Called by the replicas after those of the directory are offline."""
+        if not self.log_dirs.online:
+            log.critical("all log directories failed: broker shuts down")
+            self.exit_status = 1
+            self.loop.call_later(0, lambda now: self._abort())
+
+    def _abort(self) -> None:
+        """No log directory is writable: end the session at once, so that other brokers can lead."""
+        self._close_connections()
+        self.membership.close()
+        self.stopped = True
+
+    def _close_connections(self) -> None:
+        self.listeners.stop_accepting()
+        self.listeners.close()
+        self.fetcher_manager.close()
+        self.coordinator_client.close()
+        self.leader_client.close()
+        self.history_client.close()
+
+    # -- lifecycle -------------------------------------------------------------------------------------------------------
+    def run(self) -> None:
+        gc.collect()
+        gc.freeze()
+        self._watchdog.start()
+        self.loop.begin()
+        while not self.stopped:
+            try:
+                self.loop.turn()
+            except DiskFailed:
+                self.identity.tail_in_doubt()  # a flush failed without a handler: the next start must not trust the tail of the logs
+                raise
+
+    def stop(self) -> None:
+        """Controlled shutdown: move leadership away, close the logs, write the clean shutdown marker."""
+        if self.stopping:
+            return
+        self.stopping = True
+        log.info("controlled shutdown: requesting leadership moves")
+        self.membership.shutdown(self.config["controlled.shutdown.timeout.ms"], self._finish)
+
+    def _finish(self) -> None:
+        # A short delay, so that waiting clients receive the new leaders.
+        self.loop.call_later(200, lambda now: self._close())
+
+    def _close(self) -> None:
+        self._close_connections()
+        broker_epoch = self.membership.broker_epoch
+        self._note_metadata()
+        for jobs in (self.jobs, self.decompression_jobs):
+            self.loop.unregister(jobs.fileno())
+            jobs.close()
+        self.identity.write_here()
+        close_all(self.partitions)
+        self.identity.stopped_cleanly(broker_epoch)
+        self.loop.unregister(self.store.fileno())
+        self.membership.close()
+        self.stopped = True
+        log.info("stopped")

@@ -1,0 +1,114 @@
+"""The group coordinator and the transaction coordinator of a broker: which partitions they lead, and which broker coordinates a key.
+
+Does not contain: the rules of groups and transactions (`coordinator`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from brokerd.apis.produce import ProduceApi
+from brokerd.cluster.metadata import GROUP, AccessChanged, MetadataRecord, TopicDeleted
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Now
+from brokerd.config.broker import BrokerConfig
+from brokerd.config.groups import GroupConfig, group_config
+from brokerd.coordinator.groups import GroupCoordinator
+from brokerd.coordinator.transactions.manager import TransactionCoordinator
+from brokerd.coordinator.transactions.markers import TransactionMarkerChannelManager
+from brokerd.net.inter_broker import InterBrokerClient
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.runtime.coordinator_ports import ImageTopics, InternalLog, coordinator_of
+from brokerd.storage.warming import Warming
+from brokerd.wire.apis import ApiKey
+
+MARKERS_VERSION = 2
+"""Version of WriteTxnMarkers between brokers."""
+
+
+class Coordinators:
+    """`leader_client`: sends transaction markers. `draw_id`: member ids."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        partitions: ReplicaManager,
+        produce: ProduceApi,
+        clock: Callable[[], Now],
+        warming: Warming,
+        leader_client: InterBrokerClient,
+        draw_id: Callable[[], str],
+    ) -> None:
+        self._config, self._partitions = config, partitions
+        self.topics = ImageTopics(lambda: partitions.image)
+        self.groups = GroupCoordinator(
+            InternalLog(GROUP_OFFSETS_TOPIC, partitions, produce, clock, warming),
+            clock,
+            initial_delay_ms=config["group.initial.rebalance.delay.ms"],
+            size_max=config["group.max.size"],
+            retention_ms=config["offsets.retention.minutes"] * 60_000,
+            metadata_bytes_max=config["offset.metadata.max.bytes"],
+            topics=self.topics,
+            group_config=self._group_config,
+            migration=config["group.consumer.migration.policy"],
+            draw=draw_id,
+        )
+        markers = TransactionMarkerChannelManager(
+            lambda broker_id, body, done: leader_client.ask(
+                broker_id, ApiKey.WRITE_TXN_MARKERS, MARKERS_VERSION, body, done
+            ),
+            self._leader_of,
+            clock,
+        )
+        self.transactions = TransactionCoordinator(
+            InternalLog(TRANSACTION_STATE_TOPIC, partitions, produce, clock, warming),
+            markers,
+            clock,
+            id_expiration_ms=config["transactional.id.expiration.ms"],
+            timeout_check_ms=config["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
+        )
+
+    def leads(self, topic: str, partition: int, epoch: int, now: Now) -> None:
+        """This broker leads a partition of a topic. Topics that are not internal are ignored."""
+        if topic == GROUP_OFFSETS_TOPIC:
+            self.groups.became_leader(partition, epoch, now)
+        elif topic == TRANSACTION_STATE_TOPIC:
+            self.transactions.became_leader(partition, epoch, now)
+
+    def resigned(self, topic: str, partition: int, now: Now) -> None:
+        if topic == GROUP_OFFSETS_TOPIC:
+            self.groups.resigned(partition, now)
+        elif topic == TRANSACTION_STATE_TOPIC:
+            self.transactions.resigned(partition, now)
+
+    def image_loaded(self) -> None:
+        """A whole new image was loaded."""
+        self.topics.reloaded()
+
+    def entry_applied(self, records: Sequence[MetadataRecord]) -> None:
+        """The image contains these records of the metadata log."""
+        self.topics.changed(records)
+        for record in records:
+            if isinstance(record, AccessChanged) and record.kind == GROUP:
+                self.groups.group_config_changed(record.key)
+            elif isinstance(record, TopicDeleted):
+                self.groups.topic_deleted(record.name)
+
+    def tick(self, now: Now) -> None:
+        self.groups.tick(now)
+        self.transactions.tick(now)
+
+    def find(self, topic: str, key: str, listener: str) -> tuple[int, str, int] | None:
+        """Broker id, host and port of the coordinator of `key` at `listener`. None: not available."""
+        image = self._partitions.image
+        broker = image.brokers.get(coordinator_of(image, topic, key))
+        address = broker.address(listener) if broker is not None and broker.alive else None
+        return (broker.broker_id, *address) if broker is not None and address is not None else None
+
+    def _leader_of(self, topic: str, partition: int) -> int | None:
+        state = self._partitions.image.topic_named(topic)
+        if state is None or partition not in state.partitions:
+            return None
+        return state.partitions[partition].leader
+
+    def _group_config(self, group_id: str) -> GroupConfig:
+        return group_config(self._config.values, self._partitions.image.access_to(GROUP, group_id)[1] or {})

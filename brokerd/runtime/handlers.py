@@ -1,0 +1,165 @@
+"""The registry of request handlers: builds each API and maps API keys to its methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from brokerd.apis.admin import AdminApi
+from brokerd.apis.configs import ConfigsApi
+from brokerd.apis.consumer_groups import ConsumerGroupsApi
+from brokerd.apis.elections import ElectionsApi
+from brokerd.apis.features import FeaturesApi
+from brokerd.apis.fetch import FetchApi
+from brokerd.apis.fetch_sessions import Sessions
+from brokerd.apis.forwarding import Ask
+from brokerd.apis.group_offsets import GroupOffsetsApi
+from brokerd.apis.groups import GroupsApi
+from brokerd.apis.log_dirs import LogDirsApi
+from brokerd.apis.metadata import MetadataApi
+from brokerd.apis.offsets import OffsetsApi
+from brokerd.apis.produce import ProduceApi
+from brokerd.apis.quotas import QuotasApi
+from brokerd.apis.reassignments import ReassignmentsApi
+from brokerd.apis.security import SecurityApi
+from brokerd.apis.tokens import TokensApi
+from brokerd.apis.topic_partitions import TopicPartitionsApi
+from brokerd.apis.transaction_participants import ParticipantsApi
+from brokerd.apis.transactions import TransactionsApi
+from brokerd.authz.auth_helper import AuthHelper
+from brokerd.authz.authorizer import Authorizer
+from brokerd.authz.mutations import Mutations
+from brokerd.cluster.image import Image
+from brokerd.cluster.model import Now
+from brokerd.config.broker import BrokerConfig
+from brokerd.config.groups import CONSUMER
+from brokerd.coordinator.groups import GroupCoordinator
+from brokerd.coordinator.transactions.manager import TransactionCoordinator
+from brokerd.net.loop import Loop
+from brokerd.net.request import Handler
+from brokerd.replication.history_reads import HistoryReads
+from brokerd.replication.purgatory import WaitingFetches
+from brokerd.replication.relocations import Relocations
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.replication.throttles import Throttles
+from brokerd.runtime.listeners import Listeners
+from brokerd.server.background_work import BackgroundWork
+from brokerd.server.dispatch import Dispatch
+from brokerd.storage.warming import Warming
+from brokerd.wire.apis import ApiKey
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of a broker that request handlers use."""
+
+    config: BrokerConfig
+    loop: Loop
+    partitions: ReplicaManager
+    fetch_sessions: Sessions
+    throttles: Throttles
+    background_work: BackgroundWork
+    waiting_fetches: WaitingFetches
+    history_reads: HistoryReads
+    warming: Warming
+    listeners: Listeners
+    dispatch: Dispatch
+    relocations: Relocations
+    produce: ProduceApi
+    groups: GroupCoordinator
+    coordinator: Callable[[str, str, str], tuple[int, str, int] | None]
+    authorizer: Authorizer
+    auth: AuthHelper
+    transactions: TransactionCoordinator
+    ask_controller: Ask
+    draw_producer_id: Callable[[], int]
+
+
+def build_handler_registry(b: Parts) -> dict[int, Handler]:
+    """The registry of request handlers, by API key."""
+
+    def image() -> Image:
+        return b.partitions.image
+
+    def now() -> Now:
+        return b.loop.now
+
+    ask = b.ask_controller
+    fetch = FetchApi(
+        b.loop,
+        b.partitions,
+        b.fetch_sessions,
+        bytes_max=b.config["fetch.max.bytes"],
+        throttles=b.throttles,
+        background_work=b.background_work,
+        waiting=b.waiting_fetches,
+        auth=b.auth,
+        history_reads=b.history_reads,
+        by_rack=bool(b.config["replica.selector.class"]),
+        warming=b.warming,
+    )
+    offsets = OffsetsApi(b.loop, b.partitions, b.history_reads, b.background_work, b.auth)
+    metadata = MetadataApi(b.loop, b.config, b.listeners.endpoints, image, ask, b.auth)
+    admin = AdminApi(
+        b.config,
+        image,
+        ask,
+        Mutations(b.dispatch.quotas),
+        now,
+        b.auth,
+    )
+    log_dirs = LogDirsApi(b.partitions, b.relocations, now, b.produce.times, b.auth, b.dispatch.quotas)
+    groups = GroupsApi(
+        b.groups,
+        b.coordinator,
+        session_ms_min=b.config["group.min.session.timeout.ms"],
+        session_ms_max=b.config["group.max.session.timeout.ms"],
+        auth=b.auth,
+    )
+    consumer_groups = ConsumerGroupsApi(
+        b.groups,
+        image,
+        b.auth,
+        enabled=CONSUMER in b.config["group.coordinator.rebalance.protocols"],
+    )
+    group_offsets = GroupOffsetsApi(b.groups, now, b.auth)
+    security = SecurityApi(image, ask, b.authorizer, b.auth)
+    quotas = QuotasApi(b.dispatch.quotas, ask, b.auth)
+    moving = ReassignmentsApi(image, ask, b.auth)
+    transactions = TransactionsApi(
+        b.transactions,
+        image,
+        now,
+        b.draw_producer_id,
+        b.auth,
+        timeout_ms_max=b.config["transaction.max.timeout.ms"],
+    )
+    participants = ParticipantsApi(b.partitions, b.produce, b.groups, now, b.auth)
+    return {
+        **TokensApi(b.auth).handlers(),
+        **TopicPartitionsApi(image, b.auth).handlers(),
+        **ConfigsApi(b.config, image, ask, b.auth).handlers(),
+        **FeaturesApi(image, ask, b.auth).handlers(),
+        **ElectionsApi(image, ask, b.auth).handlers(),
+        **groups.handlers(),
+        **consumer_groups.handlers(),
+        **group_offsets.handlers(),
+        **security.handlers(),
+        **quotas.handlers(),
+        **transactions.handlers(),
+        **participants.handlers(),
+        **moving.handlers(),
+        ApiKey.PRODUCE: b.produce.handle,
+        ApiKey.FETCH: fetch.handle,
+        ApiKey.LIST_OFFSETS: offsets.list_offsets,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+        ApiKey.DELETE_RECORDS: offsets.delete_records,
+        ApiKey.API_VERSIONS: metadata.api_versions,
+        ApiKey.METADATA: metadata.metadata,
+        ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
+        ApiKey.CREATE_TOPICS: admin.create_topics,
+        ApiKey.DELETE_TOPICS: admin.delete_topics,
+        ApiKey.CREATE_PARTITIONS: admin.create_partitions,
+        ApiKey.ALTER_REPLICA_LOG_DIRS: log_dirs.alter_replica_log_dirs,
+        ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe_log_dirs,
+    }

@@ -1,0 +1,122 @@
+"""The listeners of a broker. All sockets are bound together and opened together.
+
+Invariants: no connection is accepted before the broker has the metadata. The registered endpoints are the bound ones.
+Does not contain: the meaning of requests, authorization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from brokerd.cluster.model import Endpoint
+from brokerd.config.broker import BrokerConfig, ConfigError
+from brokerd.config.listeners import ListenerConfig
+from brokerd.net.admission import Admission
+from brokerd.net.connection import Connection
+from brokerd.net.peers import Peer
+from brokerd.security.certificates import LOOK_MS, Certificates
+from brokerd.security.sasl_client import SaslClientExchange
+
+if TYPE_CHECKING:
+    from brokerd.environment import Environment
+
+OnFrame = Callable[[Connection, memoryview], None]
+
+
+class Listeners:
+    """`on_frame(listener)` returns the frame handler for connections of that listener."""
+
+    def __init__(
+        self, config: BrokerConfig, on_frame: Callable[[ListenerConfig], OnFrame], environment: Environment
+    ) -> None:
+        self._certificates = {d.name: Certificates(partial(config.of, d)) for d in config.listeners if d.tls}
+        self._config = config
+        admission = self._admission = Admission(*self._limits())
+        self._open = [
+            environment.listen(
+                listener.host,
+                listener.port,
+                on_frame(listener),
+                frame_bytes_max=config["socket.request.max.bytes"],
+                admission=admission,
+                **self._security(listener),
+            )
+            for listener in config.listeners
+        ]
+        self._introduce: Callable[[], SaslClientExchange] | None = None
+        if config.inter_broker is not None and config.inter_broker.sasl:
+            mechanism, login = (
+                config["sasl.mechanism.inter.broker.protocol"],
+                config.of(config.inter_broker, "sasl.jaas.config"),
+            )
+            if login is None:
+                raise ConfigError(
+                    "the inter-broker listener uses SASL: sasl.jaas.config needs the broker's username and password"
+                )
+            self._introduce = lambda: SaslClientExchange(mechanism, login)
+        if self._certificates:
+            environment.loop.every(LOOK_MS, lambda now: self._look_at_certificates())
+        ports = [listener.port for listener in self._open]
+        self.endpoints = tuple(d.endpoint(port) for d, port in zip(config.listeners, ports, strict=True))
+        inter_broker = config.inter_broker
+        assert inter_broker is not None
+        self.inter_broker: Endpoint = next(e for e in self.endpoints if e.listener == inter_broker.name)
+
+    def _limits(self) -> tuple[int, int, Mapping[str, int], int]:
+        names = ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides")
+        total, per_ip, overrides = (self._config[name] for name in names)
+        return total, per_ip, overrides, self._config["max.connection.creation.rate"]
+
+    def quotas_changed(self, rates: Mapping[str | None, float]) -> None:
+        """Set connection rates (connections per second) by address."""
+        self._admission.limit_rates(rates)
+
+    def limits_changed(self) -> None:
+        self._admission.limit(*self._limits())
+
+    @property
+    def clear(self) -> Endpoint:
+        """The endpoint for local programs that know one address and no security protocol."""
+        return next((e for e in self.endpoints if e.protocol == "PLAINTEXT"), self.inter_broker)
+
+    def _security(self, listener: ListenerConfig) -> dict[str, Any]:
+        """Empty for a plaintext listener."""
+        security: dict[str, Any] = {}
+        if listener.tls:
+            security["tls"] = lambda: self._certificates[listener.name].server
+        if listener.sasl:
+            security["proves"] = True
+        return security
+
+    def _look_at_certificates(self) -> None:
+        for certificates in self._certificates.values():
+            certificates.check_files()
+
+    def connect(self, connect: Callable[..., Peer], host: str, port: int, **limits: int) -> Peer:
+        """A connection to another broker, with the security protocol of the inter-broker listener."""
+        security: dict[str, Any] = {}
+        certificates = self._certificates.get(self.inter_broker.listener)
+        if certificates is not None:
+            security["tls"] = lambda: certificates.client
+        if self._introduce is not None:
+            security["introduce"] = self._introduce
+        return connect(host, port, **limits, **security)
+
+    def open(self) -> None:
+        """Accept connections. Idempotent."""
+        for listener in self._open:
+            listener.open()
+
+    def close_idle(self, idle_ms_max: int) -> None:
+        for listener in self._open:
+            listener.close_idle(idle_ms_max)
+
+    def stop_accepting(self) -> None:
+        for listener in self._open:
+            listener.stop_accepting()
+
+    def close(self) -> None:
+        for listener in self._open:
+            listener.close()

@@ -1,0 +1,1 @@
+"""Certificates, principals, SCRAM and OAuth mechanisms, and the SASL client."""

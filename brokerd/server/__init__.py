@@ -1,0 +1,1 @@
+"""Request dispatch: from a decoded frame to the handler that answers it, and work that takes more than one turn of the event loop."""

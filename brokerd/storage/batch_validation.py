@@ -1,0 +1,158 @@
+"""Validates the records of a producer's batch: lengths, offset deltas, timestamps and keys, as Kafka's LogValidator.
+
+A valid batch is readable by every consumer, its offsets are consecutive and its maximum timestamp is correct. Only batches of clients are
+validated; followers fetch batches that their leader has validated. Pure: no clock, no I/O. Does not contain topic names or the log.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from brokerd.cluster.configs import TopicConfig
+from brokerd.wire import records
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.record_walk import LONG_MAX, LONG_MIN, RECORD_ERRORS_MAX
+from brokerd.wire.record_walks import COMPILED, INVALID, Progress, batch_is_valid, walk, walk_view
+from brokerd.wire.records import TIMESTAMP_TYPE, BatchHeader, Buffer, UnpackBudget
+from brokerd.wire.steps import RECORDS_PER_STEP, Steps
+
+COPIED_BYTES_MAX = 4 * 1024 * 1024
+"""Batches up to this size are copied because reading bytes is faster than reading a memoryview."""
+
+
+class Rules(NamedTuple):
+    """Requirements of a topic. Timestamps between `timestamp_min` and `timestamp_max` are valid; with LogAppendTime all are."""
+
+    keyed: bool = False
+    timestamp_min: int = LONG_MIN
+    timestamp_max: int = LONG_MAX
+
+
+ANY, ANY_KEYED = Rules(), Rules(keyed=True)
+
+
+def rules_of(config: TopicConfig, wall_ms: int) -> Rules:
+    """The requirements of a topic with this configuration now."""
+    if not config.bounds_timestamps:
+        return ANY_KEYED if config.compacts else ANY
+    before, after = config.timestamp_before_max_ms, config.timestamp_after_max_ms
+    return Rules(
+        config.compacts,
+        LONG_MIN if before == LONG_MAX else max(LONG_MIN, wall_ms - before),
+        min(LONG_MAX, wall_ms + after),
+    )
+
+
+class RecordError(NamedTuple):
+    """A rejected record of a batch and the reason (KIP-467)."""
+
+    batch_index: int
+    message: str
+
+
+class Refusal(NamedTuple):
+    """Why a batch is rejected."""
+
+    error: ErrorCode
+    message: str
+    record_errors: tuple[RecordError, ...] = ()
+
+
+NO_KEY = "a record without a key cannot be written to a compacted topic"
+OUT_OF_RANGE = "the timestamp is outside message.timestamp.before.max.ms and message.timestamp.after.max.ms"
+
+
+STAMPED = Refusal(ErrorCode.INVALID_TIMESTAMP, "only brokers stamp batches with LogAppendTime")
+
+
+def validated(buf: Buffer, pos: int, header: BatchHeader, rules: Rules, room: UnpackBudget) -> Steps[Refusal | int]:
+    """Validate every record of the batch at `pos`, whose header and CRC are valid. Returns the maximum timestamp or a Refusal."""
+    if header.attributes & TIMESTAMP_TYPE:
+        return STAMPED
+    try:
+        if header.compression:  # an uncompressed batch is not larger than the request
+            room.begin_batch(header)
+        inside = yield from records.unpacked(buf, pos, header, room)
+    except records.TooMuch as e:
+        return Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(e))
+    except records.CorruptBatch as e:
+        # The CRC is valid, so a retry would send the same data: the error is not retriable.
+        return Refusal(ErrorCode.INVALID_RECORD, str(e))
+    walk = Walk(bytes(inside) if len(inside) <= COPIED_BYTES_MAX else inside, header, rules)
+    while walk.step(RECORDS_PER_STEP):
+        yield None
+    return walk.result()
+
+
+def is_valid(batch: memoryview | bytearray, config: TopicConfig, wall_ms: int) -> bool:
+    """Fast check for the bytes of most requests. `batch` has a valid header and CRC. True if it is one uncompressed batch that `validated` accepts, and
+    the maximum timestamp of its header is correct. If the result is False, the caller runs `validated`, which returns the reason."""
+    if len(batch) > COPIED_BYTES_MAX:
+        return False
+    keyed, earliest, latest = rules_of(config, wall_ms)
+    found: bool = batch_is_valid(bytes(batch), keyed, earliest, latest, not COMPILED)
+    return found
+
+
+class Walk:
+    """Validates the records of one batch in steps, so that other work can run in between."""
+
+    __slots__ = ("_base", "_count", "_data", "_progress", "_refused", "_rules")
+
+    def __init__(self, data: Buffer, header: BatchHeader, rules: Rules) -> None:
+        self._data, self._count, self._base, self._rules = data, header.record_count, header.base_timestamp, rules
+        self._progress = Progress()
+        self._refused: Refusal | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why the records are malformed, or None."""
+        return None if self._refused is None else self._refused.message
+
+    def verdict(self) -> Refusal | int:
+        """Validate all records. Returns the maximum timestamp or a Refusal."""
+        while self.step(self._count):
+            pass
+        return self.result()
+
+    def step(self, count: int) -> bool:
+        """Validate `count` more records. False if no records are left."""
+        data, progress = self._data, self._progress
+        if self._refused is not None or progress.i >= self._count:
+            return False
+        upto = min(self._count, progress.i + count)
+        try:
+            if isinstance(data, bytes):
+                walk(data, upto, self._base, *self._rules, progress, not COMPILED)
+            else:
+                walk_view(data, upto, self._base, *self._rules, progress, True)
+        except INVALID as e:
+            self._refused = Refusal(ErrorCode.INVALID_RECORD, str(e))
+        else:
+            if progress.i >= self._count and progress.p != len(data):
+                self._refused = _left_over(len(data) - progress.p, self._count)
+        return self._refused is None and progress.i < self._count
+
+    def result(self) -> Refusal | int:
+        if self._refused is not None:
+            return self._refused
+        if self._progress.unkeyed is not None or self._progress.untimely is not None:
+            return _refused(self._progress, self._count)
+        newest: int = self._progress.newest
+        return newest
+
+
+def _left_over(size: int, count: int) -> Refusal:
+    return Refusal(ErrorCode.INVALID_RECORD, f"{size} bytes after the last of {count} records")
+
+
+def _refused(progress: Progress, count: int) -> Refusal:
+    """The Refusal for records that violate the rules of the topic."""
+    unkeyed, untimely = progress.unkeyed or (), progress.untimely or ()
+    named = [RecordError(i, NO_KEY) for i in unkeyed] + [RecordError(i, OUT_OF_RANGE) for i in untimely]
+    # As in Kafka: one record with an invalid timestamp determines the error code of the batch.
+    error = ErrorCode.INVALID_TIMESTAMP if untimely else ErrorCode.INVALID_RECORD
+    why = OUT_OF_RANGE if untimely else NO_KEY
+    return Refusal(
+        error, f"{len(named)} of {count} records were rejected: {why}", tuple(sorted(named)[:RECORD_ERRORS_MAX])
+    )

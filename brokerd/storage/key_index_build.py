@@ -1,0 +1,130 @@
+"""The job that builds the key index of a closed segment, a slice of the log at a time.
+
+It uses its own file handles and writes to a temporary file, which the caller renames when the segment is still the same. Every batch is checked
+before its keys count. Does not contain: the choice of segments and the rate (`maintenance/key_indexing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from crc32c import crc32c
+
+from brokerd.storage import key_index
+from brokerd.storage.disk import Disk, DiskFailed, File
+from brokerd.storage.key_hashes import HashedKeys
+from brokerd.storage.key_index import InvalidKeyIndex, KeyIndex, KeyIndexBuilder, LogFile, SegmentIdentity
+from brokerd.wire import records
+from brokerd.wire.records import BatchHeader
+
+TEMPORARY = key_index.SUFFIX + ".tmp"
+"""The next start removes `.tmp` files."""
+
+
+class KeyIndexBuild:
+    """`run` reads at most `slice_bytes` of the log, and is called again until `finished`. `path` is that of the segment, of `size` bytes."""
+
+    __slots__ = (
+        "_builder",
+        "_disk",
+        "_hashed",
+        "_last",
+        "base_offset",
+        "finished",
+        "path",
+        "position",
+        "reused",
+        "size",
+    )
+
+    def __init__(self, disk: Disk, path: Path, base_offset: int, size: int, hashed: HashedKeys) -> None:
+        self._disk, self.path, self.base_offset, self.size, self._hashed = disk, path, base_offset, size, hashed
+        self._builder = KeyIndexBuilder()
+        self._last = (0, b"")
+        """Position and header of the last batch."""
+        self.position = 0
+        self.finished = self.reused = False
+        """`reused`: the file of an earlier run is valid."""
+
+    @property
+    def temporary(self) -> Path:
+        return self.path.with_suffix(TEMPORARY)
+
+    @property
+    def target(self) -> Path:
+        return self.path.with_suffix(key_index.SUFFIX)
+
+    def check_existing(self) -> None:
+        """Job: check the index file of an earlier run of the broker. It is reused if it matches the segment. Raises DiskFailed."""
+        try:
+            open_index(
+                self._disk, self.path, self._disk.open(self.path), self.base_offset, self.size, self._hashed.seed
+            )
+        except InvalidKeyIndex:
+            return
+        self.finished = self.reused = True
+
+    def run(self, slice_bytes: int) -> None:
+        """Raises DiskFailed, also for a damaged segment; DiskFull."""
+        file = self._disk.open(self.path)
+        length = min(max(slice_bytes, records.HEADER_BYTES), self.size - self.position)
+        data = file.pread(length, self.position)
+        if len(data) >= records.HEADER_BYTES and (first := records.peek(data)).size > length:
+            data = file.pread(min(first.size, self.size - self.position), self.position)
+        start, read = self.position, 0
+        for pos, header in records.batches(data):
+            self._add(data, pos, header)
+            read = pos + header.size
+        if not read:
+            raise DiskFailed(f"{self.path}: no complete batch at position {start}")
+        if self.position == self.size:
+            self._finish()
+
+    def _add(self, data: bytes, pos: int, header: BatchHeader) -> None:
+        if header.magic != records.MAGIC or not records.crc_is_right(data, pos, header):
+            raise DiskFailed(f"{self.path}: the batch at position {self.position} is damaged")
+        self._builder.add(self._hashed.of_batch(data, pos, header), self.position)
+        self._last = self.position, data[pos : pos + records.HEADER_BYTES]
+        self.position += header.size
+        if self._builder.full:
+            self._write_run()
+
+    def _write_run(self) -> None:
+        data, at = self._builder.run(self.position)
+        self._disk.open(self.temporary, create=True).pwrite(data, at)
+
+    def _finish(self) -> None:
+        self._write_run()
+        position, last = self._last
+        identity = SegmentIdentity(self.base_offset, self.size, position, crc32c(last))
+        table, at, header = self._builder.finish(identity, self._hashed.seed)
+        file = self._disk.open(self.temporary, create=True)
+        file.pwrite(table, at)
+        file.truncate(at + len(table))
+        file.pwrite(header, 0)
+        self.finished = True
+
+
+def open_index(
+    disk: Disk,
+    path: Path,
+    log: File,
+    base_offset: int,
+    size: int,
+    seed: int,
+    on_read: Callable[[int], None] = lambda length: None,
+) -> KeyIndex:
+    """The index of the segment at `path` with the open file `log`. `on_read` is called with the bytes of each read. Raises InvalidKeyIndex, also
+    when there is none; DiskFailed."""
+    index_path = path.with_suffix(key_index.SUFFIX)
+    index_size = disk.size(index_path)
+    if index_size < 0:
+        raise InvalidKeyIndex("there is none")
+    file = disk.open(index_path)
+
+    def read(length: int, position: int) -> bytes:
+        on_read(length)
+        return file.pread(length, position)
+
+    return KeyIndex(read, index_size, LogFile(log.pread, base_offset, size), seed)

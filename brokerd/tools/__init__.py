@@ -1,0 +1,1 @@
+"""Command-line tools that read data directories: log dump and inspection. May import every package; nothing imports them."""

@@ -1,0 +1,62 @@
+"""`python -m brokerd.wire.record_walk_build`: compile `record_walk` with mypyc for the brokers of this directory and Python (decision 044).
+
+Needs mypy and a C compiler (`pip install mypy setuptools`, `apt install gcc`). Brokers need neither. A failed build replaces nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from brokerd.wire import record_walk, record_walks
+
+SETUP = """\
+from mypyc.build import mypycify
+from setuptools import setup
+
+setup(name="record-walk", ext_modules=mypycify(["--strict", "{name}.py"], opt_level="3"))
+"""
+
+
+def build(into: Path) -> Path:
+    """Returns the path of the compiled module in `into`. Raises CalledProcessError with the output of the tools."""
+    name = record_walks.COMPILED_NAME
+    source = Path(record_walk.__file__).read_text()
+    with tempfile.TemporaryDirectory(prefix="record-walk-") as folder:
+        copy = Path(folder, f"{name}.py")
+        copy.write_text(f'{source}\nSOURCE_DIGEST: Final = "{record_walks.source_digest()}"\n')
+        Path(folder, "setup.py").write_text(SETUP.format(name=name))
+        subprocess.run(
+            [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"],
+            cwd=folder,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        (made,) = Path(folder).glob(f"{name}.*.so")
+        target = into / made.name
+        # Replaced by a rename, because a running broker has mapped the old file.
+        shutil.copy(made, target.with_suffix(".new"))
+        target.with_suffix(".new").rename(target)
+    return target
+
+
+def main() -> int:
+    try:
+        print(build(Path(record_walk.__file__).parent))
+    except subprocess.CalledProcessError as e:
+        print(
+            f"the record walk was not compiled; brokers use the Python source:\n{e.stdout}{e.stderr}", file=sys.stderr
+        )
+        return 1
+    except OSError as e:
+        print(f"the record walk was not compiled; brokers use the Python source: {e}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

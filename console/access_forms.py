@@ -1,0 +1,101 @@
+"""Forms of SCRAM users and API tokens. No page contains a password, except the page that creates a user or a password: it shows a generated password
+one time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from console.forms import WeirForm, comment_field
+from controlplane.domain import scram_users as rules
+from controlplane.domain.token_scopes import TokenScope
+from controlplane.services.api_tokens import NAME_CHARS_MAX
+
+
+class PasswordForm(WeirForm):
+    """A password, typed or generated."""
+
+    password = forms.CharField(
+        required=False,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password", "autofocus": True}),
+        help_text=f"At least {rules.PASSWORD_CHARS_MIN} characters. Empty: a password is generated and shown one time.",
+    )
+    comment = comment_field(required=True)
+
+    def clean_password(self) -> str | None:
+        """None: generate one."""
+        password: str = self.cleaned_data["password"]
+        if not password:
+            return None
+        if (problem := rules.password_problem(password)) is not None:
+            raise forms.ValidationError(problem)
+        return password
+
+
+class UserForm(PasswordForm):
+    name = forms.CharField(
+        max_length=rules.NAME_CHARS_MAX,
+        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
+        help_text="Its principal in ACLs is User:name.",
+    )
+    mechanisms = forms.MultipleChoiceField(
+        choices=[(m, m) for m in rules.MECHANISMS],
+        initial=list(rules.MECHANISMS),
+        widget=forms.CheckboxSelectMultiple,
+        help_text="Clients use one of them. PLAIN accepts the same password.",
+    )
+    iterations = forms.IntegerField(
+        initial=rules.ITERATIONS_MIN,
+        min_value=rules.ITERATIONS_MIN,
+        max_value=rules.ITERATIONS_MAX,
+        widget=forms.NumberInput(attrs={"class": "short"}),
+        help_text="Cost of one password guess, and of one login for the client.",
+    )
+    comment = comment_field()
+
+    field_order = ("name", "password", "mechanisms", "iterations", "comment")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        del self.fields["password"].widget.attrs["autofocus"]
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"]
+        if (problem := rules.name_problem(name)) is not None:
+            raise forms.ValidationError(problem)
+        return name
+
+
+SCOPE_LABELS = {
+    TokenScope.READ: "read: no changes",
+    TokenScope.OPERATE: "operate: changes that an operator may make",
+    TokenScope.ADMIN: "admin: everything that you may do",
+}
+
+
+class TokenForm(WeirForm):
+    """A new API token. Scopes above `limit` are not offered."""
+
+    name = forms.CharField(
+        max_length=NAME_CHARS_MAX,
+        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
+        help_text="What uses it: deploy-pipeline.",
+    )
+    scope = forms.ChoiceField()
+    days = forms.IntegerField(
+        label="Valid for, days",
+        required=False,
+        initial=90,
+        min_value=1,
+        max_value=3650,
+        widget=forms.NumberInput(attrs={"class": "short"}),
+        help_text="Empty: no end.",
+    )
+    comment = comment_field()
+
+    def __init__(self, limit: TokenScope, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        scopes: Any = self.fields["scope"]
+        scopes.choices = [(scope.value, label) for scope, label in SCOPE_LABELS.items() if limit.permits(scope)]

@@ -1,0 +1,108 @@
+"""The form of the Messages page: its fields, and the query that they mean. Syntax only; the service checks the meaning."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from django import forms
+
+from console.forms import WeirForm
+from controlplane.domain.formats import LABELS, Format
+from controlplane.domain.record_filter import RecordFilters
+from controlplane.domain.record_query import LIMIT_MAX, RecordQuery, StartPosition, partitions_of_text
+from controlplane.services import Rejected
+
+STARTS = (
+    (StartPosition.LATEST, "Latest"),
+    (StartPosition.MINUTES, "Time ago"),
+    (StartPosition.TIMESTAMP, "Timestamp"),
+    (StartPosition.OFFSET, "Offset"),
+    (StartPosition.EARLIEST, "Earliest"),
+)
+MINUTES = (
+    (5, "5 minutes"),
+    (15, "15 minutes"),
+    (60, "1 hour"),
+    (6 * 60, "6 hours"),
+    (24 * 60, "24 hours"),
+    (7 * 24 * 60, "7 days"),
+)
+FORMATS = [(f.value, LABELS[f]) for f in Format]
+MINUTES_FIRST = 15
+LIMIT_FIRST = 50
+DEFAULTS = {"start": StartPosition.LATEST.value, "minutes": str(MINUTES_FIRST), "limit": str(LIMIT_FIRST)}
+"""Values of parameters that an address leaves out."""
+
+FILTER_FIELDS = ("key", "all_partitions", "key_contains", "value_contains", "json", "header")
+
+
+def _text(label: str, placeholder: str, **options: object) -> forms.CharField:
+    attrs = {"autocomplete": "off", "spellcheck": "false", "placeholder": placeholder}
+    return forms.CharField(
+        label=label,
+        required=False,
+        strip=False,
+        widget=forms.TextInput(attrs=attrs),
+        **options,  # type: ignore[arg-type]
+    )
+
+
+class MessagesForm(WeirForm):
+    topic = forms.CharField(
+        max_length=249, widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"})
+    )
+    partitions = forms.CharField(
+        required=False, widget=forms.TextInput(attrs={"placeholder": "all", "size": 9, "autocomplete": "off"})
+    )
+    start = forms.ChoiceField(choices=STARTS)
+    minutes = forms.TypedChoiceField(choices=MINUTES, coerce=int, empty_value=None, required=False)
+    offset = forms.IntegerField(min_value=0, required=False, widget=forms.NumberInput(attrs={"class": "short"}))
+    time = forms.DateTimeField(
+        required=False,
+        label="Time (UTC)",
+        input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"],
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": 1}, format="%Y-%m-%dT%H:%M:%S"),
+        error_messages={"invalid": "Enter 2026-11-21 03:04:05 or 2026-11-21, in UTC."},
+    )
+    limit = forms.IntegerField(min_value=1, max_value=LIMIT_MAX, widget=forms.NumberInput(attrs={"class": "short"}))
+    key_format = forms.ChoiceField(choices=FORMATS, required=False)
+    value_format = forms.ChoiceField(choices=FORMATS, required=False)
+    key = _text("Key equals", "order-4711")
+    all_partitions = forms.BooleanField(required=False, label="In all partitions")
+    key_contains = _text("Key contains", "order-")
+    value_contains = _text("Value contains", "timeout")
+    json = _text("JSON path", '$.flight.carrier == "UA"')
+    header = _text("Header", "trace-id=4f2a")
+
+    def clean_partitions(self) -> tuple[int, ...]:
+        try:
+            return partitions_of_text(self.cleaned_data["partitions"])
+        except Rejected as error:
+            raise forms.ValidationError(error.reason) from error
+
+    def clean_time(self) -> int | None:
+        """Milliseconds since 1970."""
+        at: datetime | None = self.cleaned_data["time"]
+        return None if at is None else int(at.replace(tzinfo=UTC).timestamp() * 1000)
+
+    def refuse(self, error: Rejected) -> None:
+        super().refuse(Rejected(error.reason, "time" if error.field == "timestamp_ms" else error.field))
+
+    def formats(self) -> tuple[Format, Format]:
+        """Of the key and of the value."""
+        v = self.cleaned_data
+        return Format(v["key_format"] or Format.AUTO), Format(v["value_format"] or Format.AUTO)
+
+    def query(self) -> RecordQuery:
+        v = self.cleaned_data
+        return RecordQuery(
+            v["topic"],
+            v["partitions"],
+            StartPosition(v["start"]),
+            offset=v["offset"],
+            timestamp_ms=v["time"],
+            minutes=v["minutes"],
+            limit=v["limit"],
+            filters=RecordFilters(v["key"], v["key_contains"], v["value_contains"], v["json"].strip(), v["header"]),
+            all_partitions=v["all_partitions"],
+        )

@@ -1,0 +1,52 @@
+"""Addresses of the next steps of alerts: a page with a form, or an operation that a button posts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from controlplane.selectors.next_steps import NextStep, StepKind
+
+
+@dataclass(frozen=True, slots=True)
+class StepButton:
+    """`posts`: the button posts to the address; otherwise it opens it."""
+
+    label: str
+    url: str
+    posts: bool
+
+
+def _page(name: str, args: Sequence[str], /, **query: str) -> str:
+    address = reverse(name, args=args)
+    return f"{address}?{urlencode(query)}" if query else address
+
+
+_PAGES: dict[str, Callable[[Sequence[str]], str]] = {
+    StepKind.START_PROCESS: lambda t: _page("process-start", t),
+    StepKind.DRAIN_BROKER: lambda t: _page("broker-act", [*t, "drain"]),
+    StepKind.OPEN_BROKER: lambda t: _page("broker", t),
+    StepKind.PROPOSE_ELECTION: lambda t: _page("proposal-new", [], kind="election.unclean", target=f"{t[0]}-{t[1]}"),
+    StepKind.OPEN_PARTITION: lambda t: _page("partition", t),
+    StepKind.RECOVER_REPLICA: lambda t: _page("recover", t),
+    StepKind.MOVE_OFF_BROKER: lambda t: _page("move-new", [], kind="rebalance", step="review", goal="disk"),
+    StepKind.OPEN_MOVE: lambda t: _page("move", t),
+    StepKind.ROLL_BACK_MOVE: lambda t: _page("move-act", [*t, "roll_back"]),
+    StepKind.THROTTLE_MOVE: lambda t: _page("move-act", [*t, "throttle"]),
+    StepKind.READ_RECORD: lambda t: _page(
+        "messages", [], topic=t[0], partition=t[1], start="offset", offset=t[2], limit="1"
+    ),
+    StepKind.RAISE_RETENTION: lambda t: _page("topic-alter", t),
+    StepKind.OPEN_GROUP: lambda t: _page("group", t),
+    StepKind.RESUME_ARCHIVE: lambda t: _page("job-act", [*t, "resume"]),
+    StepKind.OPEN_TOPIC: lambda t: _page("topic", t),
+    StepKind.OPEN_CHANGE: lambda t: _page("change", t),
+}
+POSTED = {StepKind.START_PROCESS, StepKind.RESUME_ARCHIVE}
+
+
+def buttons(steps: Sequence[NextStep]) -> list[StepButton]:
+    return [StepButton(s.label, _PAGES[s.kind](s.target), s.kind in POSTED) for s in steps]

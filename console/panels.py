@@ -1,0 +1,35 @@
+"""The live panels that a request asks for.
+
+A live update reloads panels, not the page. The browser lists the element ids of the panels in a header (static/weir/panels.js). The response has
+only these panels: a template tests `"<id>" in panels` around a panel and `panels.whole` around the rest. A selector is called only if its panel is
+requested (`lazy`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, ParamSpec, TypeVar
+
+from django.http import HttpRequest
+
+PANELS_HEADER = "Weir-Panels"
+"""Element ids, separated by spaces. Absent: the whole page."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class RequestedPanels:
+    def __init__(self, request: HttpRequest) -> None:
+        header = request.headers.get(PANELS_HEADER)
+        self.whole = header is None
+        """All panels, the frame and everything between the panels."""
+        self._ids = frozenset((header or "").split())
+
+    def __contains__(self, panel: object) -> bool:
+        return self.whole or panel in self._ids
+
+
+def lazy(read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Callable[[], Any]:
+    """A context value that is read when a template first uses it, once. Templates call a callable without arguments."""
+    return cache(partial(read, *args, **kwargs))

@@ -1,0 +1,97 @@
+"""Forms of client quotas. Byte rates are typed in MB/s."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+
+from console.forms import MegabytesField, WeirForm, comment_field
+from controlplane.domain.quota import ENTITIES, ENTITY_TYPES, UNITS, Entity, QuotaUnit
+
+LABELS = {
+    "producer_byte_rate": "Producer, MB/s",
+    "consumer_byte_rate": "Consumer, MB/s",
+    "request_percentage": "Request time, %",
+    "controller_mutation_rate": "Topic changes, partitions/s",
+    "connection_creation_rate": "New connections/s",
+}
+HELP = {
+    "producer_byte_rate": "Bytes that clients may produce to one broker. Empty: no limit.",
+    "consumer_byte_rate": "Bytes that clients may fetch from one broker. Empty: no limit.",
+    "request_percentage": "Time on the event loop of one broker. 100 is the whole loop.",
+    "controller_mutation_rate": "Partitions that clients may create and delete through one broker.",
+    "connection_creation_rate": "Connections that an address may open to one broker.",
+}
+ADDRESS_LIMIT = "connection_creation_rate"
+NAME_FIELDS = {"user": "user", "client-id": "client_id", "ip": "ip"}
+
+
+def limit_field(quota: str) -> forms.FloatField:
+    kind = MegabytesField if UNITS[quota] is QuotaUnit.BYTES_PER_S else forms.FloatField
+    widget = forms.NumberInput(attrs={"class": "short", "step": "any"})
+    return kind(label=LABELS[quota], required=False, widget=widget, help_text=HELP[quota])
+
+
+class QuotaLimitsForm(WeirForm):
+    """The limits of one entity. An empty field removes the limit."""
+
+    comment = comment_field(required=True)
+
+    def __init__(self, entity: Entity, limits: Mapping[str, float], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        own = [q for q in UNITS if (q == ADDRESS_LIMIT) == ("ip" in entity)]
+        for quota in own:
+            self.fields[quota] = limit_field(quota)
+            if quota in limits:
+                in_mb = UNITS[quota] is QuotaUnit.BYTES_PER_S
+                self.initial[quota] = limits[quota] / 1e6 if in_mb else limits[quota]
+        self.order_fields([*own, "comment"])
+
+    def limits(self) -> dict[str, float | None]:
+        return {quota: self.cleaned_data[quota] for quota in UNITS if quota in self.fields}
+
+    def refuse(self, error: Any) -> None:
+        field, _, quota = error.field.partition(".")
+        super().refuse(type(error)(error.reason, quota or field))
+
+
+class QuotaForm(QuotaLimitsForm):
+    """A new quota: its entity and its limits."""
+
+    applies_to = forms.ChoiceField(choices=[(e, e) for e in ENTITIES])
+    user = forms.CharField(
+        required=False, strip=False, help_text="User name without “User:”. Empty: each user without a quota of its own."
+    )
+    client_id = forms.CharField(
+        required=False, strip=False, label="Client id", help_text="Empty: each client id without a quota of its own."
+    )
+    ip = forms.CharField(
+        required=False, label="IP address", help_text="Empty: each address without a quota of its own."
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__({}, {}, *args, **kwargs)
+        self.fields[ADDRESS_LIMIT] = limit_field(ADDRESS_LIMIT)
+        self.fields["comment"] = comment_field()
+        self.order_fields(["applies_to", *NAME_FIELDS.values(), *UNITS, "comment"])
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean()
+        types = ENTITIES.get(given.get("applies_to", ""), ())
+        for entity_type in ENTITY_TYPES:
+            field = NAME_FIELDS[entity_type]
+            if entity_type not in types and given.get(field):
+                self.add_error(field, f"A quota for {given.get('applies_to')} has no {entity_type}.")
+        for quota in UNITS:
+            if given.get(quota) is not None and (quota == ADDRESS_LIMIT) != ("ip" in types):
+                self.add_error(quota, f"A quota for {given.get('applies_to')} cannot have this limit.")
+        return given
+
+    def entity(self) -> dict[str, str | None]:
+        types = ENTITIES[self.cleaned_data["applies_to"]]
+        return {t: self.cleaned_data[NAME_FIELDS[t]] or None for t in types}
+
+    def limits(self) -> dict[str, float | None]:
+        return {quota: value for quota, value in super().limits().items() if value is not None}

@@ -1,0 +1,77 @@
+"""Words and marks of offset resets on pages."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from controlplane.domain.text import duration_text
+
+TARGETS = {
+    "earliest": "Earliest",
+    "latest": "Latest",
+    "time": "Timestamp",
+    "offset": "Offset",
+    "shift": "Shift by records",
+    "group": "Copy from a group",
+    "file": "List of offsets",
+    "delete": "Delete offsets",
+    "undo": "Undo",
+}
+
+STATES = {
+    "previewed": ("preview", "grey"),
+    "waiting": ("waits until the group is empty", "blue"),
+    "applying": ("applying", "blue"),
+    "applied": ("applied", "calm"),
+    "failed": ("failed", "red"),
+    "cancelled": ("cancelled", "grey"),
+    "expired": ("wait expired", "amber"),
+}
+"""State: label, tone."""
+
+PROBLEMS = {
+    "no_partition": "The partition does not exist.",
+    "no_leader": "The partition has no leader that responds.",
+    "no_committed_offset": "The group has no committed offset here.",
+    "no_source_offset": "The source group has no committed offset here.",
+    "open_transaction": "An open transaction has written an offset.",
+}
+
+LIMITS = {"log_start": "limited to the log start offset", "log_end": "limited to the log end offset"}
+
+
+def reset_state(state: str) -> SafeString:
+    label, tone = STATES[state]
+    return format_html('<span class="st st-{}">{}</span>', tone, label)
+
+
+def reset_span(span_ms: int | None, at_least: bool) -> SafeString:
+    """Time between the records at the two offsets."""
+    if span_ms is None:
+        return format_html('<span class="unk" title="{}">–</span>', "The log ends were not observed for that long.")
+    text = duration_text(span_ms / 1000)
+    return (
+        format_html('<span title="The records may be further apart.">&gt; {}</span>', text)
+        if at_least
+        else format_html("{}", text)
+    )
+
+
+def reset_value(spec: dict[str, Any]) -> SafeString:
+    """The value of a reset: its time, offset, shift or source group."""
+    if (time_ms := spec.get("time_ms")) is not None:
+        try:
+            return format_html(
+                "<small>{} UTC</small>", f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+            )
+        except (OverflowError, ValueError):
+            return format_html("<small>{} ms</small>", time_ms)
+    if (shift := spec.get("shift")) is not None:
+        return format_html("{}", f"{shift:+,}".replace("-", "−"))
+    if (offset := spec.get("offset")) is not None:
+        return format_html("{}", f"{offset:,}")
+    return format_html("<small>{}</small>", spec.get("source_group", ""))

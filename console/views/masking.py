@@ -1,0 +1,103 @@
+"""Masking rules: list, create, delete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from console.forms import WeirForm, WhyForm, comment_field
+from console.views.shell import (
+    actor,
+    flash,
+    list_options,
+    not_found,
+    operator_required,
+    redirect_to,
+    render_page,
+    viewer_required,
+)
+from controlplane.domain.masking import MaskTarget
+from controlplane.selectors import masking
+from controlplane.services import Rejected
+from controlplane.services import masking as services
+
+
+class MaskingRuleForm(WeirForm):
+    topics = forms.CharField(
+        max_length=249,
+        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
+        help_text="Name of a topic, with * for any characters: payments.*",
+    )
+    target = forms.ChoiceField(label="Part", choices=[(t.value, t.value) for t in MaskTarget], initial=MaskTarget.VALUE)
+    field = forms.CharField(
+        required=False,
+        max_length=200,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        help_text="JSON path in keys and values: $.customer.card, $.items.price, $..email. Empty: the whole. "
+        "For headers the name, with * for any characters.",
+    )
+    comment = comment_field()
+
+
+@viewer_required
+def rule_list(request: HttpRequest) -> HttpResponse:
+    query = request.GET.get("q", "").strip()
+    found = masking.rule_list(query=query, **list_options(request, "topics"))
+    return render_page(request, "console/masking.html", {"page": found, "q": query}, nav="messages")
+
+
+@operator_required
+def create(request: HttpRequest) -> HttpResponse:
+    form = MaskingRuleForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        values: dict[str, Any] = dict(form.cleaned_data)
+        try:
+            services.check_administrator(request.user, "masking.create", values["topics"])
+            services.create_rule(actor=actor(request), **values)
+        except PermissionDenied as error:
+            return render_page(request, "console/denied.html", {"reason": str(error)}, nav="messages", status=403)
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, f"Masking rule for {values['topics']} created.")
+            return redirect_to("masking")
+    body = {"topics": "payments.*", "target": "value", "field": "$.customer.card"}
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/masking_new.html", {"form": form, "body": body}, nav="messages", status=status)
+
+
+@operator_required
+def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
+    row = masking.rule_row(rule_id)
+    if row is None:
+        return not_found(request, f"masking rule {rule_id}", "masking", nav="messages")
+    form = WhyForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            services.check_administrator(request.user, "masking.delete", str(rule_id))
+            services.delete_rule(rule_id, actor=actor(request), comment=form.cleaned_data["comment"])
+        except PermissionDenied as error:
+            return render_page(request, "console/denied.html", {"reason": str(error)}, nav="messages", status=403)
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, f"Masking rule {rule_id} deleted.")
+            return redirect_to("masking")
+    context = {
+        "title": f"Delete masking rule {rule_id}",
+        "form": form,
+        "lines": [
+            f"Viewers see {row.target} {row.field or '(whole)'} of topics {row.topics} again.",
+            f"Created by {row.created_by}.",
+        ],
+        "button": "Delete the rule",
+        "back": reverse("masking"),
+        "method": "DELETE",
+        "path": f"masking-rules/{rule_id}",
+    }
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/confirm.html", context, nav="messages", status=status)

@@ -1,0 +1,86 @@
+"""Permissions of a principal: the check of one operation with its explanation, and the effective permissions. All input is in the URL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+
+from console.forms import WeirForm
+from console.views.shell import list_options, render_page, viewer_required
+from controlplane.domain.access import AclResource
+from controlplane.domain.permission import PermissionReason
+from controlplane.selectors import permissions
+from controlplane.services import Rejected
+
+EXPLANATIONS = {
+    PermissionReason.SUPER_USER: "The principal is in super.users.",
+    PermissionReason.DENIED_BY_ACL: "A deny ACL matches. Deny ACLs override allow ACLs.",
+    PermissionReason.ALLOWED_BY_ACL: "An allow ACL matches, and no deny ACL.",
+    PermissionReason.NO_MATCHING_ACL: "The resource has ACLs, and none allows this operation to this principal from this host.",
+    PermissionReason.NO_ACL_OF_RESOURCE: "The resource has no ACL: allow.everyone.if.no.acl.found decides.",
+}
+
+
+class PermissionForm(WeirForm):
+    """A query about one principal. Without an operation, the result is the list of its permissions."""
+
+    principal = forms.CharField(
+        max_length=255,
+        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
+        help_text="With the type: User:alice.",
+    )
+    host = forms.CharField(
+        required=False, max_length=255, help_text="IP address of the client. Empty: only ACLs for all hosts apply."
+    )
+    resource_type = forms.ChoiceField(
+        required=False, choices=[("", "all"), *((w, w.replace("_", " ")) for w in AclResource)]
+    )
+    resource_name = forms.CharField(
+        required=False, max_length=255, help_text="For one operation. Not needed for the cluster."
+    )
+    operation = forms.ChoiceField(
+        required=False,
+        choices=[("", "list all permissions"), *((w, w.replace("_", " ")) for w in permissions.operations())],
+    )
+    super_users = forms.CharField(
+        required=False,
+        label="super.users",
+        help_text="Of the brokers: User:admin;User:broker. The console does not know them.",
+    )
+    allow_if_no_acl = forms.BooleanField(
+        required=False, label="Allow without ACLs", help_text="allow.everyone.if.no.acl.found of the brokers."
+    )
+
+    def options(self) -> permissions.AuthorizerOptions:
+        v = self.cleaned_data
+        users = tuple(u.strip() for u in v["super_users"].split(";") if u.strip())
+        return permissions.AuthorizerOptions(users, v["allow_if_no_acl"])
+
+
+@viewer_required
+def permission_page(request: HttpRequest) -> HttpResponse:
+    form = PermissionForm(request.GET if "principal" in request.GET else None)
+    context: dict[str, Any] = {"form": form, "q": request.GET.get("q", "").strip()}
+    if form.is_bound and form.is_valid():
+        v = form.cleaned_data
+        try:
+            if v["operation"]:
+                wanted = {n: v[n] for n in ("principal", "host", "resource_type", "resource_name", "operation")}
+                check = permissions.check_permission(**wanted, options=form.options())
+                context |= {"check": check, "explanation": EXPLANATIONS[PermissionReason(check.reason)]}
+            else:
+                context["super_user"] = v["principal"].strip() in form.options().super_users
+                context["page"] = permissions.permission_list(
+                    principal=v["principal"],
+                    host=v["host"],
+                    resource_type=v["resource_type"],
+                    query=context["q"],
+                    options=form.options(),
+                    **list_options(request, "resource_name"),
+                )
+        except Rejected as error:
+            form.refuse(error)
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/permissions.html", context, nav="permissions", status=status)

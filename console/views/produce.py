@@ -1,0 +1,155 @@
+"""Produce a record to a topic, and copy records of a topic into another. A copy of a range shows a preview first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+
+from console.forms import WeirForm, comment_field
+from console.views.shell import not_found, operator_required, render_page
+from controlplane.domain.produce import (
+    COPY_RECORDS_MAX,
+    COUNT_MAX,
+    CopyTimestamp,
+    InputFormat,
+    NewRecord,
+    decode_input,
+    headers_of_text,
+)
+from controlplane.selectors import topics
+from controlplane.services import Rejected
+from controlplane.services import produce as services
+
+FORMATS = [(f.value, label) for f, label in zip(InputFormat, ("text", "JSON, checked", "hex", "Base64"), strict=True)]
+SHORT = {"class": "short"}
+SHOWN_MAX = 100
+"""Partitions and offsets on the page of a result."""
+
+
+def text_area(rows: int) -> forms.Textarea:
+    return forms.Textarea(attrs={"rows": rows, "class": "mono", "spellcheck": "false", "autocomplete": "off"})
+
+
+class ProduceForm(WeirForm):
+    key = forms.CharField(required=False, strip=False, widget=text_area(1), help_text="Empty: no key (null).")
+    key_format = forms.ChoiceField(choices=FORMATS)
+    value = forms.CharField(required=False, strip=False, widget=text_area(8))
+    value_format = forms.ChoiceField(choices=FORMATS)
+    tombstone = forms.BooleanField(required=False, help_text="The value is null. Compaction removes the key.")
+    headers = forms.CharField(
+        required=False, widget=text_area(2), help_text="One per line, name: value. Without a colon the value is null."
+    )
+    partition = forms.IntegerField(
+        required=False,
+        min_value=0,
+        widget=forms.NumberInput(attrs=SHORT),
+        help_text="Empty: by the hash of the key (murmur2), random without a key.",
+    )
+    count = forms.IntegerField(
+        initial=1,
+        min_value=1,
+        widget=forms.NumberInput(attrs=SHORT),
+        help_text=f"Copies of the record, at most {COUNT_MAX:,}.",
+    )
+    comment = comment_field()
+
+    def record(self) -> NewRecord:
+        """Raises Rejected with the field."""
+        v = self.cleaned_data
+        if v["tombstone"] and v["value"]:
+            raise Rejected("A tombstone has no value. Clear the value, or the tick.", "value")
+        key = decode_input(v["key"], InputFormat(v["key_format"]), "key") if v["key"] else None
+        # A browser sends line ends as CR LF.
+        text = v["value"].replace("\r\n", "\n")
+        value = None if v["tombstone"] else decode_input(text, InputFormat(v["value_format"]), "value")
+        return NewRecord(key, value, tuple(headers_of_text(v["headers"])), v["partition"])
+
+
+class CopyForm(WeirForm):
+    """A range of one partition, and where its records go."""
+
+    source_partition = forms.IntegerField(min_value=0, widget=forms.NumberInput(attrs=SHORT))
+    first_offset = forms.IntegerField(min_value=0, widget=forms.NumberInput(attrs=SHORT))
+    last_offset = forms.IntegerField(
+        min_value=0, widget=forms.NumberInput(attrs=SHORT), help_text=f"Included. At most {COPY_RECORDS_MAX:,} offsets."
+    )
+    topic = forms.CharField(
+        label="Target topic",
+        max_length=249,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    )
+    partition = forms.IntegerField(
+        required=False,
+        min_value=0,
+        label="Target partition",
+        widget=forms.NumberInput(attrs=SHORT),
+        help_text="Empty: by the hash of the key (murmur2).",
+    )
+    timestamp = forms.ChoiceField(choices=[(t.value, t.value) for t in CopyTimestamp])
+    comment = comment_field()
+
+
+@operator_required
+def produce(request: HttpRequest, name: str) -> HttpResponse:
+    row = topics.topic_row(name)
+    if row is None:
+        return not_found(request, f"topic {name}", "topics", nav="topics")
+    form = ProduceForm(request.POST or None)
+    body = {
+        "key": "order-1",
+        "value": '{"id": 1}',
+        "value_format": "json",
+        "headers": [{"name": "source", "value": "console"}],
+    }
+    context: dict[str, Any] = {"t": row, "form": form, "body": body, "may_not": services.denied(request.user)}
+    if request.method == "POST" and form.is_valid():
+        v = form.cleaned_data
+        try:
+            new = form.record()
+            result = services.produce_record(request.user, name, new, count=v["count"], comment=v["comment"])
+        except PermissionDenied as error:
+            context["may_not"] = str(error)
+            return render_page(request, "console/produce.html", context, nav="topics", status=403)
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            context |= {"result": result, "shown": result.records[:SHOWN_MAX]}
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/produce.html", context, nav="topics", status=status)
+
+
+@operator_required
+def copy(request: HttpRequest, name: str) -> HttpResponse:
+    """Two steps: the form, then the preview with the number of records."""
+    if topics.topic_row(name) is None:
+        return not_found(request, f"topic {name}", "topics", nav="topics")
+    initial = {n: request.GET.get(n, "") for n in ("source_partition", "first_offset", "last_offset", "topic")}
+    form = CopyForm(request.POST or None, initial={**initial, "topic": initial["topic"] or name})
+    names = ("source_partition", "first_offset", "last_offset", "partition", "timestamp")
+    context: dict[str, Any] = {
+        "name": name,
+        "form": form,
+        "may_not": services.denied(request.user),
+        "body": {"source_topic": name, **{n: form[n].value() or None for n in names}},
+        "target": form["topic"].value() or name,
+    }
+    if request.method == "POST" and form.is_valid():
+        v = dict(form.cleaned_data)
+        place = (name, v.pop("source_partition"), v.pop("first_offset"), v.pop("last_offset"))
+        try:
+            if request.POST.get("step") == "apply":
+                v["to_partition"], v["timestamp"] = v.pop("partition"), CopyTimestamp(v["timestamp"])
+                result = services.copy_records(request.user, *place, **v)
+                context |= {"result": result, "shown": result.records[:SHOWN_MAX]}
+            else:
+                context["preview"] = services.preview_copy(request.user, *place, topic=v["topic"])
+        except PermissionDenied as error:
+            context["may_not"] = str(error)
+            return render_page(request, "console/record_copy.html", context, nav="topics", status=403)
+        except Rejected as error:
+            form.refuse(error)
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/record_copy.html", context, nav="topics", status=status)

@@ -1,0 +1,111 @@
+"""Client quotas: list, one quota with its present use, create, edit, delete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from console.forms import WhyForm
+from console.quota_forms import QuotaForm, QuotaLimitsForm
+from console.views.shell import (
+    actor,
+    flash,
+    list_options,
+    not_found,
+    operator_required,
+    redirect_to,
+    render_page,
+    viewer_required,
+)
+from controlplane.domain.quota import ENTITY_TYPES, UNITS
+from controlplane.selectors import quotas
+from controlplane.services import Rejected
+from controlplane.services import quotas as services
+
+
+@viewer_required
+def quota_list(request: HttpRequest) -> HttpResponse:
+    query, entity_type = request.GET.get("q", "").strip(), request.GET.get("entity_type", "")
+    entity_type = entity_type if entity_type in ENTITY_TYPES else ""
+    found = quotas.quota_list(query=query, entity_type=entity_type, **list_options(request, "name"))
+    context = {"page": found, "q": query, "entity_type": entity_type, "entity_types": ENTITY_TYPES, "quotas": UNITS}
+    return render_page(request, "console/quotas.html", context, nav="quotas")
+
+
+@viewer_required
+def quota(request: HttpRequest, quota_id: int) -> HttpResponse:
+    detail = quotas.quota_detail(quota_id)
+    if detail is None:
+        return not_found(request, f"quota {quota_id}", "quotas", nav="quotas")
+    return render_page(request, "console/quota.html", {"d": detail}, nav="quotas")
+
+
+@operator_required
+def create(request: HttpRequest) -> HttpResponse:
+    form = QuotaForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            row = services.set_quota(
+                form.entity(), form.limits(), actor=actor(request), comment=form.cleaned_data["comment"]
+            )
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, "Quota set.")
+            return redirect_to("quota", row.pk)
+    body = {"entity": {"user": "USER"}, "limits": {"producer_byte_rate": 1_000_000}}
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/quota_new.html", {"form": form, "body": body}, nav="quotas", status=status)
+
+
+@operator_required
+def edit(request: HttpRequest, quota_id: int) -> HttpResponse:
+    row = quotas.quota_row(quota_id)
+    if row is None:
+        return not_found(request, f"quota {quota_id}", "quotas", nav="quotas")
+    now = {limit.quota: limit.value for limit in row.limits}
+    form = QuotaLimitsForm(row.entity, now, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            after = services.set_quota(
+                row.entity, form.limits(), actor=actor(request), comment=form.cleaned_data["comment"]
+            )
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, f"Quota of {row.name} changed." if after.value else f"Quota of {row.name} deleted.")
+            return redirect_to("quota", quota_id) if after.value else redirect_to("quotas")
+    context: dict[str, Any] = {"row": row, "form": form, "body": {"limits": now, "comment": "REASON"}}
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/quota_edit.html", context, nav="quotas", status=status)
+
+
+@operator_required
+def delete(request: HttpRequest, quota_id: int) -> HttpResponse:
+    row = quotas.quota_row(quota_id)
+    if row is None:
+        return not_found(request, f"quota {quota_id}", "quotas", nav="quotas")
+    form = WhyForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            services.delete_quota(quota_id, actor=actor(request), comment=form.cleaned_data["comment"])
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, f"Quota of {row.name} deleted.")
+            return redirect_to("quotas")
+    context = {
+        "title": f"Delete the quota of {row.name}",
+        "form": form,
+        "lines": [
+            *(f"{limit.quota}: {limit.value:g} {limit.unit} per broker." for limit in row.limits),
+            "Less specific quotas apply to its clients afterwards.",
+        ],
+        "button": f"Delete the quota of {row.name}",
+        "back": reverse("quota", args=[quota_id]),
+        "method": "DELETE",
+        "path": f"quotas/{quota_id}",
+    }
+    return render_page(request, "console/confirm.html", context, nav="quotas")

@@ -1,0 +1,67 @@
+"""Permissions of a principal: the check of one operation with the rule that decides, and the list of effective permissions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers as drf
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.api import serializers
+from controlplane.api.pagination import PageQuery, RowPagination
+from controlplane.api.viewsets import InputMixin
+from controlplane.domain.access import AclResource
+from controlplane.selectors import permissions
+from controlplane.selectors.common import Page
+
+CHECK = serializers.shape(permissions.PermissionCheck)
+ROW = serializers.shape(permissions.EffectivePermissionRow)
+
+
+class PrincipalQuery(drf.Serializer[Any]):
+    principal = drf.CharField(help_text="With the type: User:alice.")
+    host = drf.CharField(
+        default="", allow_blank=True, help_text="Address of the client; empty: rules for all hosts only."
+    )
+    super_users = drf.ListField(
+        child=drf.CharField(), default=list, help_text="super.users of the brokers; repeat it for several."
+    )
+    allow_if_no_acl = drf.BooleanField(default=False, help_text="allow.everyone.if.no.acl.found of the brokers.")
+
+
+class CheckQuery(PrincipalQuery):
+    resource_type = drf.CharField()
+    resource_name = drf.CharField(default="", allow_blank=True)
+    operation = drf.CharField()
+
+
+class PermissionQuery(PageQuery, PrincipalQuery):
+    query = drf.CharField(default="", allow_blank=True)
+    resource_type = drf.ChoiceField(choices=["", *AclResource], default="", allow_blank=True)
+
+
+def _arguments(values: dict[str, Any]) -> dict[str, Any]:
+    """The query as arguments of the selectors."""
+    options = permissions.AuthorizerOptions(tuple(values.pop("super_users")), values.pop("allow_if_no_acl"))
+    return {**values, "options": options}
+
+
+class EffectivePermissionsView(InputMixin):
+    @extend_schema(parameters=[PermissionQuery], responses=ROW(many=True))
+    def get(self, request: Request) -> Response:
+        """A page of the effective permissions of a principal: one row per resource pattern."""
+        pagination = RowPagination()
+        pagination.rows = self._page()
+        return pagination.get_paginated_response(ROW(pagination.rows.rows, many=True).data)
+
+    def _page(self) -> Page[permissions.EffectivePermissionRow]:
+        return permissions.permission_list(**_arguments(self.query(PermissionQuery)))
+
+
+class PermissionCheckView(InputMixin):
+    @extend_schema(parameters=[CheckQuery], responses=CHECK)
+    def get(self, request: Request) -> Response:
+        """Whether an operation is allowed, and why: deny rules first, then allow rules."""
+        return Response(CHECK(permissions.check_permission(**_arguments(self.query(CheckQuery)))).data)

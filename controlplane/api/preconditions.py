@@ -1,0 +1,58 @@
+"""`If-Match` (RFC 9110): a request changes an object only if its entity tag is the given one. Otherwise 412 with the present state.
+
+Invariant: the tag is compared under a lock that lasts until the change is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.db import transaction
+from django.utils.http import parse_etags, quote_etag
+from rest_framework.request import Request
+
+from controlplane.api.errors import InvalidInput, ProblemError
+from controlplane.api.problems import FieldCode, FieldError, ProblemCode
+
+HEADER = "If-Match"
+CHANGED = (
+    "The object changed since it was read: its entity tag is {now}, not {expected}. `current` is its present state."
+)
+WITHOUT_TAG = "If-Match: Objects of this path have no entity tags."
+
+Handler = Callable[..., Any]
+
+
+def no_tags(request: Request, *args: Any, **kwargs: Any) -> Any:
+    """Handler of a request with a precondition that cannot be checked."""
+    raise InvalidInput([FieldError(HEADER, FieldCode.INVALID, WITHOUT_TAG)])
+
+
+def guarded(
+    handler: Handler,
+    on_error: Callable[[Exception], Any],
+    read_tag: Callable[[], str | None],
+    current: Callable[[], dict[str, Any]],
+) -> Handler:
+    """`handler` of a request with `If-Match`. `read_tag` locks the object; None: it does not exist, which the handler answers. `current`: the
+    representation of the object. `on_error` turns refusals into responses, so that their change rows are committed."""
+
+    def run(request: Request, *args: Any, **kwargs: Any) -> Any:
+        expected = parse_etags(request.headers[HEADER])
+        with transaction.atomic():
+            tag = read_tag()
+            if tag is None or "*" in expected or quote_etag(tag) in expected:
+                try:
+                    return handler(request, *args, **kwargs)
+                except Exception as error:  # A defect is raised again, which rolls the change back.
+                    return on_error(error)
+            now = quote_etag(tag)
+            raise ProblemError(
+                ProblemCode.PRECONDITION_FAILED,
+                CHANGED.format(now=now, expected=request.headers[HEADER]),
+                headers={"ETag": now},
+                extra={"current": current()},
+            )
+
+    return run

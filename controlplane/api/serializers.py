@@ -1,0 +1,357 @@
+"""Serializers generated from the selectors' rows, and serializers of requests. Invariant: a response has exactly the fields of its row, so the schema
+and the selectors cannot diverge."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from datetime import datetime
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from rest_framework import serializers
+
+from controlplane.domain.formats import Format
+from controlplane.domain.move_types import Handover, MoveMode
+from controlplane.domain.record_query import LIMIT_MAX, StartPosition
+from controlplane.domain.scope import Scope
+from controlplane.selectors.common import as_dict
+from controlplane.selectors.key_lookups import SCAN_BYTES
+
+_SIMPLE: dict[Any, type[serializers.Field[Any, Any, Any, Any]]] = {
+    int: serializers.IntegerField,
+    float: serializers.FloatField,
+    bool: serializers.BooleanField,
+    str: serializers.CharField,
+    datetime: serializers.DateTimeField,
+    UUID: serializers.UUIDField,
+}
+
+
+class RowSerializer(serializers.Serializer[Any]):
+    """Output of a row. Its fields are for the schema: the values of a row are plain JSON already, and a page has up to 500 of them."""
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        return as_dict(instance)
+
+
+@cache
+def shape(row: type) -> type[RowSerializer]:
+    """The serializer of a selector's dataclass, named after it."""
+    hints = typing.get_type_hints(row)
+    fields = {f.name: _field(hints[f.name]) for f in dataclasses.fields(row)}
+    return type(row.__name__.removesuffix("Row"), (RowSerializer,), {**fields, "__doc__": row.__doc__})
+
+
+def _field(hint: Any) -> serializers.Field[Any, Any, Any, Any]:
+    null = False
+    origin = typing.get_origin(hint)
+    if hint == Scope:
+        return serializers.JSONField(help_text="An object with a kind and the fields of that kind, as in a request.")
+    if origin in (types.UnionType, typing.Union):
+        options = [a for a in typing.get_args(hint) if a is not type(None)]
+        null, hint = True, options[0]
+        origin = typing.get_origin(hint)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return shape(hint)(allow_null=null)
+    if origin is list:
+        inner = typing.get_args(hint)[0]
+        if dataclasses.is_dataclass(inner) and isinstance(inner, type):
+            return shape(inner)(many=True)
+        return serializers.ListField(child=_field(inner), allow_null=null)
+    if origin is tuple:
+        return serializers.ListField(child=_field(typing.get_args(hint)[0]), allow_null=null)
+    if hint in _SIMPLE:
+        return _SIMPLE[hint](allow_null=null)
+    return serializers.JSONField(allow_null=null)
+
+
+class Comment(serializers.Serializer[Any]):
+    comment = serializers.CharField(default="", allow_blank=True, help_text="Kept with the change.")
+
+
+class RequiredComment(serializers.Serializer[Any]):
+    """The reason of an operation that copies or deletes data. Without a reason the operation is rejected."""
+
+    comment = serializers.CharField(
+        help_text="Kept with the change.",
+        error_messages=dict.fromkeys(("required", "blank", "null"), "Give a reason; it is recorded in the audit log."),
+    )
+
+
+class TopicCreate(Comment):
+    name = serializers.CharField(max_length=1000)
+    partitions = serializers.IntegerField(default=1)
+    replication_factor = serializers.IntegerField(default=None, allow_null=True)
+    configs = serializers.DictField(child=serializers.CharField(allow_blank=True), default=dict)
+    assignment = serializers.DictField(
+        child=serializers.ListField(child=serializers.IntegerField()),
+        default=None,
+        allow_null=True,
+        help_text="{partition: [broker, ...]}, the preferred leader first.",
+    )
+
+
+class TopicAlter(Comment):
+    partitions = serializers.IntegerField(default=None, allow_null=True)
+    configs = serializers.DictField(
+        child=serializers.CharField(allow_blank=True, allow_null=True),
+        default=dict,
+        help_text="Only what is named changes; null returns to the default.",
+    )
+    assignment = serializers.DictField(
+        child=serializers.ListField(child=serializers.IntegerField()),
+        default=None,
+        allow_null=True,
+        help_text="Places the added partitions.",
+    )
+    if_generation = serializers.IntegerField(default=None, allow_null=True, help_text="Refuse when it changed since.")
+
+
+class MessageQuery(serializers.Serializer[Any]):
+    """The start of a read, its filters, and the token of an unfinished read. All filters must match."""
+
+    start = serializers.ChoiceField(
+        choices=[(s.value, s.value) for s in StartPosition],
+        default=StartPosition.LATEST.value,
+        help_text="latest: the newest records, newest first. minutes: that many minutes ago. The others read forward.",
+    )
+    offset = serializers.IntegerField(default=None, allow_null=True, help_text="For start=offset, in each partition.")
+    timestamp_ms = serializers.IntegerField(
+        default=None, allow_null=True, help_text="For start=timestamp: ms since 1970."
+    )
+    minutes = serializers.IntegerField(default=None, allow_null=True, help_text="For start=minutes.")
+    limit = serializers.IntegerField(default=50, help_text=f"Records, at most {LIMIT_MAX}.")
+    key = serializers.CharField(
+        default="",
+        trim_whitespace=False,
+        help_text="Key equals. Reads only the partitions that the default partitioners choose (`key_partitions`).",
+    )
+    all_partitions = serializers.BooleanField(default=False, help_text="Read all partitions also with a key.")
+    key_contains = serializers.CharField(default="", trim_whitespace=False)
+    value_contains = serializers.CharField(default="", trim_whitespace=False)
+    json = serializers.CharField(
+        default="",
+        help_text='A comparison of the value as JSON: $.flight.carrier == "UA". Operators: == != >= <= > < contains.',
+    )
+    header = serializers.CharField(default="", trim_whitespace=False, help_text="name=value, or a name.")
+    key_format = serializers.ChoiceField(choices=[(f.value, f.value) for f in Format], default=Format.AUTO.value)
+    value_format = serializers.ChoiceField(choices=[(f.value, f.value) for f in Format], default=Format.AUTO.value)
+    resume = serializers.CharField(default="", help_text="`resume` of the response before, with the same query.")
+
+
+class TopicMessageQuery(MessageQuery):
+    partitions = serializers.CharField(default="", help_text="Partitions, for example 0,3,8-11. Default: all.")
+
+
+class KeyLookupQuery(serializers.Serializer[Any]):
+    key = serializers.CharField(
+        default=None, allow_null=True, allow_blank=True, trim_whitespace=False, help_text="The key, as UTF-8 text."
+    )
+    key_hex = serializers.RegexField(
+        r"^([0-9a-fA-F]{2})*$",
+        default=None,
+        allow_null=True,
+        help_text="The key, as hexadecimal bytes, instead of `key`.",
+    )
+    header = serializers.CharField(
+        default="", allow_blank=True, help_text="Search for records with `key` as a value of this record header."
+    )
+    partition = serializers.IntegerField(default=None, allow_null=True, min_value=0, help_text="Only this partition.")
+    from_ms = serializers.IntegerField(default=None, allow_null=True, min_value=0, help_text="Oldest timestamp.")
+    to_ms = serializers.IntegerField(default=None, allow_null=True, min_value=0, help_text="Newest timestamp.")
+    limit = serializers.IntegerField(default=32)
+    bytes_max = serializers.IntegerField(default=SCAN_BYTES, help_text="Bytes of log to read at most.")
+    token = serializers.CharField(default="", allow_blank=True, help_text="Continue: the token of the previous answer.")
+    key_format = serializers.ChoiceField(choices=[(f.value, f.value) for f in Format], default=Format.AUTO.value)
+    value_format = serializers.ChoiceField(choices=[(f.value, f.value) for f in Format], default=Format.AUTO.value)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if (attrs["key"] is None) == (attrs["key_hex"] is None):
+            raise serializers.ValidationError({"key": ["Give one of key and key_hex."]})
+        return attrs
+
+
+class AclCreate(Comment):
+    resource_type = serializers.CharField()
+    resource_name = serializers.CharField()
+    pattern_type = serializers.CharField(default="literal")
+    principal = serializers.CharField()
+    host = serializers.CharField(default="*")
+    operation = serializers.CharField()
+    permission = serializers.CharField()
+
+
+class MoveCreate(Comment):
+    scope = serializers.JSONField(
+        help_text='{"kind": "drain", "broker": 2}, {"kind": "drain", "rack": "r1"}, {"kind": "partitions", "partitions": [...]}, ..., or Kafka\'s own {"version": 1, "partitions": [...]}'
+    )
+    parts_in_flight_max = serializers.IntegerField(default=8, help_text="Partitions copied at a time.")
+    parts_per_broker_max = serializers.IntegerField(default=4, help_text="Copies at a time that occupy one broker.")
+    throttle_bytes_per_s = serializers.IntegerField(
+        default=None,
+        allow_null=True,
+        help_text="Bytes per second and broker; null for none. Never holds back replicas in sync.",
+    )
+    mode = serializers.ChoiceField(
+        default="copy",
+        choices=list(MoveMode),
+        help_text="copy: all records travel. tail: none that is there already; it ends when retention has deleted those, or by a cut.",
+    )
+    compare = serializers.BooleanField(
+        default=True,
+        help_text="Old copies go only once all copies were compared and are equal (in mode tail always). Brokers must answer consumers as followers (KIP-392).",
+    )
+    deadline_hours = serializers.IntegerField(
+        default=None,
+        allow_null=True,
+        help_text="Mode tail: so many hours after its start a cut is asked for (cause deadline_passed), where retention has not passed by then. With one, a topic that keeps everything may move so, too.",
+    )
+    handover = serializers.ChoiceField(
+        default="",
+        choices=list(Handover),
+        help_text="Mode tail: early hands leadership over as soon as the new copies are in step. The old replicas keep what is older and are read through the new leader until retention has passed it.",
+    )
+    override = serializers.BooleanField(
+        default=False,
+        help_text="Plan it although safety refuses it: it begins only when a second person approves (POST /proposals, kind move.approve).",
+    )
+    dry = serializers.BooleanField(default=False, help_text="Only show what would be planned.")
+    start = serializers.BooleanField(default=False, help_text="Start at once.")
+
+
+class PlanCreate(RequiredComment):
+    name = serializers.CharField(default="", allow_blank=True, max_length=200)
+    scope = serializers.JSONField(help_text="As of a move; Kafka's own file of a reassignment, too, of any length.")
+    override = serializers.BooleanField(default=False, help_text="Keep it although safety refuses it.")
+
+
+class PlanFileQuery(serializers.Serializer[Any]):
+    previous = serializers.BooleanField(default=False, help_text="What was when the plan was made.")
+
+
+class PlanDifferenceQuery(serializers.Serializer[Any]):
+    other = serializers.IntegerField(default=None, allow_null=True, help_text="Another plan's number; none: now.")
+
+
+class PlanApprove(RequiredComment):
+    digest = serializers.CharField(help_text="Of the plan that was read.")
+
+
+class PlanMove(Comment):
+    digest = serializers.CharField(help_text="Of the plan that was read.")
+    parts_in_flight_max = serializers.IntegerField(default=8)
+    parts_per_broker_max = serializers.IntegerField(default=4)
+    throttle_bytes_per_s = serializers.IntegerField(default=None, allow_null=True)
+    compare = serializers.BooleanField(default=True, help_text="Old copies go only once all are equal.")
+    window = serializers.DictField(default=None, allow_null=True, help_text="See moves/<id>/schedule.")
+    start = serializers.BooleanField(default=False, help_text="Start at once.")
+
+
+class MoveSchedule(Comment):
+    window = serializers.DictField(
+        allow_null=True,
+        help_text='{"opens": "22:00", "stop_by": "05:30", "days": [0, 1]} daily in UTC, or {"from": .., "stop_by": ..} once; null: always.',
+    )
+
+
+class MoveThrottle(Comment):
+    throttle_bytes_per_s = serializers.IntegerField(
+        default=None, allow_null=True, help_text="Bytes per second and broker from now on; null for none."
+    )
+    adaptive = serializers.DictField(
+        child=serializers.IntegerField(),
+        default=None,
+        allow_null=True,
+        help_text='Instead: {"cap": .., "floor": ..}, between which it follows the producers\' p99. The floor may be left out.',
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if "throttle_bytes_per_s" not in self.initial_data and attrs["adaptive"] is None:
+            raise serializers.ValidationError(
+                {"throttle_bytes_per_s": "Give a rate, null for none, or adaptive bounds."}
+            )
+        return attrs
+
+
+class MoveEnd(RequiredComment):
+    uncordon = serializers.BooleanField(
+        default=False, help_text="Of a drain: also uncordon the broker and restore its leadership."
+    )
+
+
+class DrainStart(RequiredComment):
+    throttle_bytes_per_s = serializers.IntegerField(
+        default=None, allow_null=True, help_text="Bytes per second and broker; null for none."
+    )
+    parts_in_flight_max = serializers.IntegerField(default=8, help_text="Partitions copied at a time.")
+
+
+class ProposalAsk(serializers.Serializer[Any]):
+    goals = serializers.ListField(
+        child=serializers.CharField(),
+        default=None,
+        allow_null=True,
+        help_text="Out of rack, disk, replicas, leaders, traffic; the most important first; null for all, in this order.",
+    )
+    tolerance = serializers.FloatField(
+        default=None, allow_null=True, help_text="Share of the mean by which a broker may lie beside it; 0.1."
+    )
+    limit = serializers.IntegerField(
+        default=500, min_value=0, help_text="Changes to spell out; their number is always given."
+    )
+
+
+class BrokerConfigQuery(serializers.Serializer[Any]):
+    other_id = serializers.IntegerField(default=None, allow_null=True, help_text="Compare with this broker.")
+    query = serializers.CharField(default="", allow_blank=True, help_text="Part of a setting's name.")
+    only = serializers.ChoiceField(
+        choices=["", "changed", "different"],
+        default="",
+        help_text="changed: not the default. different: the other broker has another value.",
+    )
+
+
+class BrokerConfigAlter(RequiredComment):
+    configs = serializers.DictField(
+        child=serializers.CharField(allow_blank=True, allow_null=True),
+        help_text="Only what is named changes; null removes the dynamic value.",
+    )
+    cluster_wide = serializers.BooleanField(default=False, help_text="For all brokers instead of this one.")
+
+
+class RestartCreate(RequiredComment):
+    brokers = serializers.ListField(
+        child=serializers.IntegerField(),
+        default=None,
+        allow_null=True,
+        help_text="In this order; null for all that are alive.",
+    )
+
+
+class MetricsQuery(serializers.Serializer[Any]):
+    topics = serializers.BooleanField(default=False, help_text="Three series per topic, too.")
+
+
+class RecoveryCreate(RequiredComment):
+    topic = serializers.CharField()
+    partition = serializers.IntegerField()
+    broker_id = serializers.IntegerField()
+
+
+class ProposalCreate(RequiredComment):
+    kind = serializers.CharField(help_text="move.approve, move.delete_records, election.unclean")
+    target = serializers.CharField(help_text="A move's number, topic-partition: what the kind is about.")
+    arguments = serializers.DictField(
+        default=dict,
+        help_text='move.approve: {"start": true} begins it at once. move.delete_records: {"confirm": the topic\'s name, or `move N` where it has several}.',
+    )
+    shown_hash = serializers.CharField(
+        default="", allow_blank=True, help_text="Refuse when it would be shown differently now."
+    )
+
+
+class ArchiveCreate(Comment):
+    topics = serializers.ListField(child=serializers.CharField())

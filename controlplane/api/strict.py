@@ -1,0 +1,61 @@
+"""Unknown names in bodies and queries: each is an error, with the known name that looks most like it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from rest_framework import serializers
+
+from controlplane.api.errors import InvalidInput, field_errors
+from controlplane.api.problems import FieldCode, FieldError
+
+NAMES_SHOWN_MAX = 20
+"""Known names in one message. No request has more; a longer list would hide the message."""
+
+
+def validated(kind: type[serializers.Serializer[Any]], data: Any) -> dict[str, Any]:
+    """The checked values of a body. Raises InvalidInput with all faults; an unknown field is one."""
+    reader = kind(data=data)
+    valid = reader.is_valid()
+    errors = [*unknown_fields(reader, data), *([] if valid else field_errors(reader.errors))]
+    if errors:
+        raise InvalidInput(errors)
+    return dict(reader.validated_data)
+
+
+def unknown_fields(field: serializers.Field[Any, Any, Any, Any], data: Any, path: str = "") -> Iterator[FieldError]:
+    """The names in `data`, at any depth, that the serializer does not have."""
+    child = getattr(field, "child", None)
+    if isinstance(data, list) and isinstance(child, serializers.Field):
+        for i, item in enumerate(data):
+            yield from unknown_fields(child, item, f"{path}.{i}" if path else str(i))
+    elif isinstance(field, serializers.Serializer) and isinstance(data, Mapping):
+        known = {name: f for name, f in field.fields.items() if not f.read_only}
+        for name, value in data.items():
+            own = f"{path}.{name}" if path else str(name)
+            if name in known:
+                yield from unknown_fields(known[name], value, own)
+            else:
+                yield FieldError(own, FieldCode.UNKNOWN_FIELD, f"{own}: {_hint('field', str(name), known)}")
+
+
+def unknown_parameters(given: Iterable[str], known: Iterable[str]) -> list[FieldError]:
+    """One error per query parameter that the path does not have."""
+    known = set(known)
+    return [
+        FieldError(n, FieldCode.UNKNOWN_PARAMETER, f"{n}: {_hint('query parameter', n, known)}")
+        for n in given
+        if n not in known
+    ]
+
+
+def _hint(what: str, name: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1)
+    if near:
+        return f"There is no such {what}. Did you mean {near[0]}?"
+    if not names:
+        return f"There is no such {what}; there is none here."
+    return f"There is no such {what}. Known are: {', '.join(names[:NAMES_SHOWN_MAX])}."

@@ -1,0 +1,1 @@
+"""Clients of other systems: brokers (Kafka protocol), Spark, and their connection settings."""

@@ -1,0 +1,51 @@
+"""One request to several brokers at the same time, with one deadline. The result of a broker that does not respond has no value, only the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+
+BROKERS_AT_A_TIME = 16
+"""Threads of one call. With more brokers the next request waits for a free one."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAddress:
+    broker_id: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAnswer(Generic[T]):
+    """The result of one broker. `value` None: the broker did not respond; `problem` contains the reason."""
+
+    broker_id: int
+    value: T | None
+    problem: str = ""
+
+
+def ask_brokers(brokers: Iterable[BrokerAddress], call: Callable[[KafkaConnection], T]) -> list[BrokerAnswer[T]]:
+    """The answers of these brokers, in their order. `call` sends requests over the connection, each with a deadline, and must not use the
+    database."""
+
+    def ask(broker: BrokerAddress) -> BrokerAnswer[T]:
+        connection = KafkaConnection(broker.host, broker.port)
+        try:
+            return BrokerAnswer(broker.broker_id, call(connection))
+        except (NoAnswer, Declined) as e:
+            return BrokerAnswer(broker.broker_id, None, str(e))
+        finally:
+            connection.close()
+
+    addresses = list(brokers)
+    if not addresses:
+        return []
+    with ThreadPoolExecutor(min(BROKERS_AT_A_TIME, len(addresses))) as pool:
+        return list(pool.map(ask, addresses))

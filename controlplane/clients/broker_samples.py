@@ -1,0 +1,132 @@
+"""One sample of a broker for the cluster monitor: offsets, replicas with their sizes, log directories, groups. Pages never request it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+from controlplane.clients.connection import KafkaConnection
+from controlplane.clients.group_samples import GroupSample, Key, sample_groups
+
+LATEST, EARLIEST = -1, -2
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+"""Isolation levels: with read_committed the latest offset is the last stable offset."""
+
+PARTITIONS_PER_REQUEST = 1_000
+"""Partitions per request: the broker serves other clients in between."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSample:
+    """The responses of one broker. `offsets`: (log start, log end) of the partitions that it leads. `replicas`: (size in bytes, records behind or None if
+    unknown) of all its replicas; None = not requested. Three values are requested together with `replicas`. `space`: (total bytes, free bytes) of the
+    directory with most free space. `failed`: failed directories. `lagging`: (log end, log start) by broker of the out-of-sync replicas of the
+    partitions that it leads; the log end is -1 if unknown, and the log start is -1 unless it is the only
+    reason why the replica is out of sync. `stable`: the requested last stable
+    offsets."""
+
+    broker_id: int
+    at_ms: int
+    offsets: Mapping[Key, tuple[int, int]] = field(default_factory=dict)
+    replicas: Mapping[Key, tuple[int, int | None]] | None = None
+    groups: tuple[GroupSample, ...] = ()
+    space: tuple[int, int] | None = None
+    failed: tuple[str, ...] = ()
+    lagging: Mapping[Key, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
+    stable: Mapping[Key, int] = field(default_factory=dict)
+
+
+def sample_broker(
+    connection: KafkaConnection,
+    broker_id: int,
+    leads: Mapping[str, Sequence[int]],
+    starts: dict[Key, int],
+    *,
+    with_sizes: bool,
+    stuck: Sequence[Key] = (),
+) -> BrokerSample:
+    """Sample one broker. Raises NoAnswer.
+
+    `starts`: start offsets of earlier samples, updated here. They change rarely and are requested with the sizes. `stuck`: partitions
+    that the broker leads and whose last stable offset is requested.
+    """
+    offsets: dict[Key, tuple[int, int]] = {}
+    if leads:
+        ends = list_offsets(connection, leads, LATEST)
+        if with_sizes or not starts.keys() >= ends.keys():
+            starts.clear()
+            starts.update(list_offsets(connection, leads, EARLIEST))
+        offsets = {key: (min(starts[key], end), end) for key, end in ends.items() if key in starts}
+    waiting: dict[str, list[int]] = {}
+    for topic, index in stuck:
+        waiting.setdefault(topic, []).append(index)
+    replicas, space, failed = _log_dirs(connection) if with_sizes else (None, None, ())
+    lagging = _lagging(connection) if with_sizes and leads else {}
+    return BrokerSample(
+        broker_id=broker_id,
+        at_ms=time.time_ns() // 1_000_000,
+        offsets=offsets,
+        replicas=replicas,
+        groups=sample_groups(connection),
+        space=space,
+        failed=failed,
+        lagging=lagging,
+        stable=list_offsets(connection, waiting, LATEST, READ_COMMITTED) if waiting else {},
+    )
+
+
+def _lagging(connection: KafkaConnection) -> dict[Key, dict[int, tuple[int, int]]]:
+    """{partition: {broker: (log end, log start)}} of the out-of-sync replicas of the partitions that the broker leads. Empty for a broker of a version that
+    does not report them."""
+    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=[], lagging=True))
+    out: dict[Key, dict[int, tuple[int, int]]] = {}
+    for copy in answer.lagging:
+        out.setdefault((copy.topic, copy.partition_index), {})[copy.broker_id] = (copy.log_end, copy.log_start)
+    return out
+
+
+def list_offsets(
+    connection: KafkaConnection, leads: Mapping[str, Sequence[int]], timestamp: int, isolation: int = READ_UNCOMMITTED
+) -> dict[Key, int]:
+    """{partition: offset} of the partitions for which the broker returns an offset. `leads`: partition indexes by topic. `timestamp`: LATEST, EARLIEST or
+    Unix ms."""
+    wanted = [(topic, i) for topic, indexes in leads.items() for i in indexes]
+    offsets: dict[Key, int] = {}
+    for at in range(0, len(wanted), PARTITIONS_PER_REQUEST):
+        topics: dict[str, m.ListOffsetsRequest.ListOffsetsTopic] = {}
+        for name, i in wanted[at : at + PARTITIONS_PER_REQUEST]:
+            topic = topics.setdefault(name, m.ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=[]))
+            topic.partitions.append(m.ListOffsetsRequest.ListOffsetsPartition(partition_index=i, timestamp=timestamp))
+        answer = connection.call(
+            ApiKey.LIST_OFFSETS,
+            5,
+            m.ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=list(topics.values())),
+        )
+        for reported in answer.topics:
+            for p in reported.partitions:
+                if p.error_code == ErrorCode.NONE and p.offset >= 0:
+                    offsets[reported.name, p.partition_index] = p.offset
+    return offsets
+
+
+def _log_dirs(
+    connection: KafkaConnection,
+) -> tuple[dict[Key, tuple[int, int | None]], tuple[int, int] | None, tuple[str, ...]]:
+    """(size, records behind or None before the first fetch) of each replica, (total, free) bytes of the directory with most free space (a
+    replica is in one directory), and the failed directories."""
+    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=None))
+    sound = [r for r in answer.results if r.error_code == ErrorCode.NONE]
+    volumes = [(r.total_bytes, r.usable_bytes) for r in sound if r.total_bytes >= 0]
+    replicas = {
+        (topic.name, p.partition_index): (p.partition_size, p.offset_lag if p.offset_lag >= 0 else None)
+        for result in sound
+        for topic in result.topics
+        for p in topic.partitions
+        if not p.is_future_key
+    }
+    failed = tuple(r.log_dir for r in answer.results if r.error_code != ErrorCode.NONE)
+    return replicas, max(volumes, key=lambda v: v[1], default=None), failed

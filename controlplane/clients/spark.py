@@ -1,0 +1,160 @@
+"""Spark drivers as processes and files: start, stop, liveness, manifest and status. The pipeline writes the lake's files; here they are
+only read. Does not contain: rows.
+
+`<lake>/job-<id>/manifest.jsonl`: one line per committed micro-batch and partition. `<lake>/job-<id>/status.json`: replaced atomically.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+from django.conf import settings
+
+from weir_common.archive_manifest import ManifestLine
+
+MANIFEST_READ_BYTES_MAX = 4 * 1024 * 1024
+"""Bytes of the manifest read in one poll. The next poll reads the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkProcess:
+    """`started_at` (Unix seconds) distinguishes this process from a later one with the same pid."""
+
+    pid: int
+    started_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    at: datetime
+    values: dict[str, Any]
+
+
+def job_name(job_id: int) -> str:
+    return f"job-{job_id}"
+
+
+def folder_of(job_id: int) -> Path:
+    return settings.WEIR.lake_dir / job_name(job_id)
+
+
+def log_path(job_id: int) -> Path:
+    return settings.WEIR.data_dir / "logs" / f"archive-{job_id}.log"
+
+
+def command(job_id: int, topics: Sequence[str], bootstrap: str) -> list[str]:
+    """The command line names the file with the passwords and does not contain them."""
+    secured = settings.WEIR.kafka_config
+    return [
+        sys.executable,
+        "-m",
+        "pipeline.jobs.archive",
+        "--bootstrap",
+        bootstrap,
+        "--topics",
+        ",".join(topics),
+        "--lake",
+        str(settings.WEIR.lake_dir),
+        "--job-id",
+        job_name(job_id),
+        *(("--kafka-config", str(secured)) if secured is not None else ()),
+    ]
+
+
+def start(job_id: int, topics: Sequence[str], bootstrap: str) -> SparkProcess:
+    """Start the driver, niced, in its own session: it outlives the worker, and rows identify it by pid and start time."""
+    folder_of(job_id).mkdir(parents=True, exist_ok=True)
+    log_path(job_id).parent.mkdir(parents=True, exist_ok=True)
+    with log_path(job_id).open("ab") as log:
+        process = subprocess.Popen(
+            ["nice", "-n", str(settings.WEIR.spark_nice), *command(job_id, topics, bootstrap)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=settings.BASE_DIR,
+            start_new_session=True,
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+        )
+    return SparkProcess(process.pid, psutil.Process(process.pid).create_time())
+
+
+def alive(pid: int | None, started_at: float | None) -> bool:
+    """True if the process with this pid and start time still runs. Reaps it if it is our child and has ended."""
+    if pid is None:
+        return False
+    try:
+        process = psutil.Process(pid)
+        if started_at is not None and abs(process.create_time() - started_at) > 1.0:
+            return False
+        if process.status() == psutil.STATUS_ZOMBIE:
+            _reap(pid)
+            return False
+        return True
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _reap(pid: int) -> None:
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass  # another worker's child; init or that worker reaps it
+
+
+def stop(pid: int) -> None:
+    """Send SIGTERM: the driver ends after its micro-batch. Idempotent."""
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        pass
+
+
+def read_manifest(job_id: int, from_byte: int) -> tuple[list[ManifestLine], int]:
+    """New complete lines since `from_byte`, and the next position. An incomplete last line is left for the next read."""
+    path = folder_of(job_id) / "manifest.jsonl"
+    try:
+        with path.open("rb") as file:
+            file.seek(from_byte)
+            data = file.read(MANIFEST_READ_BYTES_MAX)
+    except FileNotFoundError:
+        return [], from_byte
+    whole = data.rfind(b"\n") + 1
+    lines = []
+    for raw in data[:whole].splitlines():
+        if not raw.strip():
+            continue
+        v = json.loads(raw)
+        lines.append(
+            ManifestLine(v["batch"], v["topic"], v["partition"], v["first_offset"], v["next_offset"], v["rows"])
+        )
+    return lines, from_byte + whole
+
+
+def read_status(job_id: int) -> Status | None:
+    """The driver's last status; None before the first."""
+    path = folder_of(job_id) / "status.json"
+    try:
+        return Status(datetime.fromtimestamp(path.stat().st_mtime, UTC), json.loads(path.read_text()))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def log_tail(job_id: int, lines: int = 5, bytes_max: int = 8192) -> str:
+    """The last lines of the driver's log, to explain its end."""
+    try:
+        with log_path(job_id).open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - bytes_max))
+            return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
+    except FileNotFoundError:
+        return ""

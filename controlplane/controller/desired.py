@@ -1,0 +1,306 @@
+"""Desired state from database rows that the log lacks: topics, access entries, assignments, replica resets; features after a lost log.
+
+Invariants: a row is applied if its generation is above the image's. A row below it is drift, which is reported and never acted on.
+Absence never deletes: only a row marked as deleted does. A row that cannot be applied yet is kept and tried again.
+Does not contain: the database, responses to requests (`pending_requests`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from brokerd.cluster import election, features
+from brokerd.cluster.configs import ALL_BROKERS
+from brokerd.cluster.features import FEATURES_LEVEL
+from brokerd.cluster.levels import HANDOVER_LEVEL
+from brokerd.cluster.metadata import (
+    BROKER,
+    AccessChanged,
+    BrokerConfigChanged,
+    FeatureFinalised,
+    MetadataRecord,
+    PartitionChanged,
+    PartitionsGrown,
+    ReplicaReset,
+    TopicConfigChanged,
+    TopicCreated,
+    TopicDeleted,
+    TopicReady,
+)
+from brokerd.cluster.model import PartitionState, ReplicaIncarnation, TopicPartition, TopicState
+from brokerd.cluster.placement import PlacementError, place
+from controlplane.controller import partition_changes, request_validation
+from controlplane.controller.events import (
+    DesiredAccess,
+    DesiredAssignment,
+    DesiredRead,
+    DesiredReset,
+    DesiredTopic,
+    ReportKind,
+    Subject,
+    SubjectKind,
+)
+from controlplane.controller.pending_requests import ACCESS_LEVEL, PendingRequests
+from controlplane.controller.reconcile_pass import ReconcilePass
+
+TAIL_LEVEL = 5
+"""Metadata level from which a partition can have observers."""
+
+
+@dataclass(slots=True)
+class DesiredState:
+    database_cluster_id: str | None = None
+    """The cluster that the database belongs to, "" for none; None before the first complete read of this term."""
+    topics: dict[UUID, DesiredTopic] = field(default_factory=dict)
+    assignments: dict[TopicPartition, DesiredAssignment] = field(default_factory=dict)
+    resets: dict[str, DesiredReset] = field(default_factory=dict)
+    access: list[DesiredAccess] = field(default_factory=list)
+    features: dict[str, int] = field(default_factory=dict)
+    superseded: dict[UUID | TopicPartition, list[str]] = field(default_factory=dict)
+    """Ids of requests whose rows a later one has replaced before a pass. They are answered with it."""
+
+    def receive(self, event: DesiredRead) -> None:
+        if event.complete:
+            self.database_cluster_id, self.features = event.cluster_id, dict(event.features)
+        for topic in event.topics:
+            self._supersede(topic.topic_id, self.topics.get(topic.topic_id), topic.request_id)
+            self.topics[topic.topic_id] = topic
+        for a in event.assignments:
+            tp = TopicPartition(a.topic_id, a.partition)
+            self._supersede(tp, self.assignments.get(tp), a.request_id)
+            self.assignments[tp] = a
+        for reset in event.resets:
+            self.resets[reset.reset_id] = reset
+        self.access += event.access
+
+    def _supersede(
+        self, key: UUID | TopicPartition, before: DesiredTopic | DesiredAssignment | None, request_id: str | None
+    ) -> None:
+        if before is not None and before.request_id not in (None, request_id):
+            self.superseded.setdefault(key, []).append(before.request_id)
+
+    def _requests_of(self, key: UUID | TopicPartition, request_id: str | None) -> list[str]:
+        """The requests that are answered with this row."""
+        return [*self.superseded.pop(key, ()), *([request_id] if request_id is not None else ())]
+
+    def validate(self) -> None:
+        for topic_id, topic in self.topics.items():
+            assert topic_id == topic.topic_id, f"row of {topic.name} is kept under another's id"
+
+    # -- features --------------------------------------------------------------------------------------------------------
+    def restore_features(self, plan: ReconcilePass) -> None:
+        """Finalise features that the log lacks: a log without them was created again after a loss. A level in the log wins over the rows."""
+        for name, level in sorted(self.features.items()):
+            if plan.level() < FEATURES_LEVEL:
+                return
+            del self.features[name]
+            if (
+                name not in plan.image.features
+                and features.problem(name, level, features.UPGRADE, 0, plan.level()) is None
+            ):
+                plan.add(FeatureFinalised(name, level))
+
+    # -- topics ----------------------------------------------------------------------------------------------------------
+    def write_topics(self, plan: ReconcilePass, requests: PendingRequests) -> None:
+        places = _Places(plan)
+        # Deletions first: a name that this pass frees must not look taken to the next row.
+        for topic_id, wanted in sorted(self.topics.items(), key=lambda kv: (kv[1].name, not kv[1].deleted)):
+            if _topic_step(plan, places, wanted):
+                del self.topics[topic_id]
+                for request_id in self._requests_of(topic_id, wanted.request_id):
+                    requests.fulfilled(request_id, wanted.name)
+
+    # -- access, brokers' settings ---------------------------------------------------------------------------------------
+    def write_access(self, plan: ReconcilePass, requests: PendingRequests) -> None:
+        if self.access and plan.level() < ACCESS_LEVEL:
+            plan.report(ReportKind.REFUSED, Subject(SubjectKind.ACCESS), request_validation.ACCESS_NEEDS_LEVEL)
+            return
+        wanted_now, self.access = self.access, []
+        written: dict[tuple[str, str], int] = {}
+        for wanted in wanted_now:
+            known, _ = plan.image.access_to(wanted.kind, wanted.key)
+            known = max(known, written.get((wanted.kind, wanted.key), 0))
+            if wanted.generation > known:
+                written[wanted.kind, wanted.key] = wanted.generation
+                plan.add(_access_record(wanted))
+                if (wanted.kind, wanted.key) == (BROKER, str(ALL_BROKERS)):
+                    plan.cluster_configs = dict(wanted.value or {})
+                    for topic in plan.image.topics.values():
+                        _drop_needless_elr(plan, topic)
+            elif wanted.generation < known:
+                text = f"the row has generation {wanted.generation}, the log {known}: an older database?"
+                plan.report(ReportKind.DRIFT, Subject(SubjectKind.ACCESS, f"{wanted.kind} {wanted.key}"), text)
+            requests.fulfilled(
+                wanted.request_id, "" if (wanted.kind, wanted.key) == (BROKER, str(ALL_BROKERS)) else wanted.key
+            )
+
+    # -- moves and recovery ----------------------------------------------------------------------------------------------
+    def write_assignments(self, plan: ReconcilePass, requests: PendingRequests) -> None:
+        for tp, wanted in list(self.assignments.items()):
+            del self.assignments[tp]
+            state, topic = plan.state(tp), plan.image.topics.get(tp.topic_id)
+            asking = self._requests_of(tp, wanted.request_id)
+            if state is None or topic is None:
+                continue  # the topic is deleted: `PendingRequests.answer_due` answers
+            name = f"{topic.name}-{tp.partition}"
+            if not partition_changes.is_applied(state, wanted):
+                after = _placed(plan, topic, state, wanted)
+                if isinstance(after, str):
+                    subject = Subject(SubjectKind.MOVE, str(wanted.move_id), topic.name, tp.partition)
+                    plan.report(ReportKind.REFUSED, subject, after)
+                    for request_id in asking:
+                        requests.refused(request_id, name, after)
+                    continue
+                plan.put(tp, after)
+            for request_id in asking:
+                requests.fulfilled(request_id, name)
+
+    def write_resets(self, plan: ReconcilePass) -> None:
+        for reset_id, reset in list(self.resets.items()):
+            del self.resets[reset_id]
+            tp = TopicPartition(reset.topic_id, reset.partition)
+            state, topic = plan.state(tp), plan.image.topics.get(reset.topic_id)
+            after: PartitionState | str | None = "this broker has no such replica"
+            if state is not None and topic is not None:
+                least = plan.config(topic).min_insync_replicas
+                after = partition_changes.with_replica_reset(state, reset.broker_id, least, plan.serving(tp))
+            if isinstance(after, str):
+                plan.report(ReportKind.REFUSED, Subject(SubjectKind.RECOVERY, reset_id), after)
+                continue
+            plan.put(tp, after)
+            plan.add(ReplicaReset(reset.topic_id, reset.partition, reset.broker_id, reset_id))
+
+
+def _access_record(wanted: DesiredAccess) -> MetadataRecord:
+    if wanted.kind == BROKER:
+        return BrokerConfigChanged(int(wanted.key), wanted.generation, dict(wanted.value or {}))
+    return AccessChanged(wanted.kind, wanted.key, wanted.generation, wanted.value)
+
+
+def _topic(wanted: DesiredTopic) -> Subject:
+    return Subject(SubjectKind.TOPIC, topic=wanted.name)
+
+
+# -- one topic -----------------------------------------------------------------------------------------------------------
+def _topic_step(plan: ReconcilePass, places: _Places, wanted: DesiredTopic) -> bool:
+    """Write the records that the row needs and the log lacks. True when nothing is left to do."""
+    topic = plan.image.topics.get(wanted.topic_id)
+    if topic is None:
+        return _topic_absent(plan, places, wanted)
+    if wanted.generation <= topic.generation:
+        if wanted.generation < topic.generation:
+            text = f"the row has generation {wanted.generation}, the log {topic.generation}: an older database?"
+            plan.report(ReportKind.DRIFT, _topic(wanted), text)
+        return True
+    if wanted.deleted:
+        plan.delete(topic, wanted.generation)
+        return True
+    grown: list[MetadataRecord] = []
+    if wanted.partitions > topic.partition_count:
+        try:
+            found = places.find(wanted, topic.partition_count)
+        except PlacementError as e:
+            plan.report(ReportKind.REFUSED, _topic(wanted), f"cannot grow: {e}")
+            return False
+        grown.append(PartitionsGrown(topic.topic_id, wanted.generation, wanted.partitions))
+        grown += [PartitionChanged(topic.topic_id, i, s) for i, s in found.items()]
+    plan.add(TopicConfigChanged(topic.topic_id, wanted.generation, dict(wanted.configs)), *grown)
+    plan.topic_configs[topic.topic_id] = wanted.configs
+    _drop_needless_elr(plan, topic)
+    return True
+
+
+def _drop_needless_elr(plan: ReconcilePass, topic: TopicState) -> None:
+    """`min.insync.replicas` may have fallen: from this record on the high watermark can advance without the replicas that left the ISR."""
+    least = plan.config(topic).min_insync_replicas
+    for index, state in topic.partitions.items():
+        tp = TopicPartition(topic.topic_id, index)
+        before = plan.decided.get(tp, state)
+        if (after := election.without_needless_elr(before, min_insync=least)) is not before:
+            plan.put(tp, after)
+
+
+def _topic_absent(plan: ReconcilePass, places: _Places, wanted: DesiredTopic) -> bool:
+    if wanted.topic_id in plan.image.deleted:
+        if not wanted.deleted:
+            plan.report(
+                ReportKind.DRIFT, _topic(wanted), "the log says that this topic was deleted: an older database?"
+            )
+        return True
+    if wanted.deleted:
+        plan.add(TopicDeleted(wanted.topic_id, wanted.name, wanted.generation))
+        return True
+    other = plan.image.topic_named(wanted.name)
+    if other is not None and other.topic_id in plan.deleted:
+        return False  # created by the next pass: one log entry never has two topics of one name
+    if other is not None:
+        plan.report(ReportKind.DRIFT, _topic(wanted), "the log has another topic of this name")
+        return True
+    try:
+        found = places.find(wanted, 0)
+    except PlacementError as e:
+        plan.report(ReportKind.REFUSED, _topic(wanted), f"cannot be placed yet: {e}")
+        return False
+    plan.add(
+        TopicCreated(wanted.topic_id, wanted.name, wanted.generation, dict(wanted.configs), wanted.partitions),
+        *(PartitionChanged(wanted.topic_id, i, s) for i, s in found.items()),
+        TopicReady(wanted.topic_id),
+    )
+    return True
+
+
+class _Places:
+    """Placement of new partitions. Partitions that this pass has placed count for its next topics."""
+
+    def __init__(self, plan: ReconcilePass) -> None:
+        self._plan = plan
+        self._load: Counter[int] | None = None
+
+    def find(self, wanted: DesiredTopic, first: int) -> dict[int, PartitionState]:
+        """Replicas of the partitions from `first` on. Raises PlacementError."""
+        live = self._plan.open()
+        given = wanted.assignment or {}
+        missing = [i for i in range(first, wanted.partitions) if i not in given]
+        chosen: dict[int, tuple[int, ...]] = {i: tuple(given[i]) for i in range(first, wanted.partitions) if i in given}
+        if missing:
+            if self._load is None:
+                self._load = Counter(r for _, _, state in self._plan.image.each_partition() for r in state.replicas)
+            placed = place(wanted.topic_id, missing[0], len(missing), wanted.replication_factor, live, self._load)
+            for replicas in placed:
+                for r in replicas:
+                    self._load[r] += 1
+            chosen.update(zip(missing, placed, strict=True))
+        out = {}
+        for i, replicas in sorted(chosen.items()):
+            isr = tuple(ReplicaIncarnation(r, inc) for r in replicas if (inc := self._plan.broker_epoch(r)) is not None)
+            if not isr:
+                raise PlacementError(f"none of the brokers {list(replicas)} of partition {i} is alive")
+            out[i] = PartitionState(replicas, isr, isr[0].broker_id, isr[0].broker_epoch, 0, 0)
+        return out
+
+
+def _placed(
+    plan: ReconcilePass, topic: TopicState, state: PartitionState, wanted: DesiredAssignment
+) -> PartitionState | str:
+    after = _ordered(plan, state, wanted)
+    if isinstance(after, str):
+        return after
+    return election.without_needless_elr(after, min_insync=plan.config(topic).min_insync_replicas)
+
+
+def _ordered(plan: ReconcilePass, state: PartitionState, wanted: DesiredAssignment) -> PartitionState | str:
+    if wanted.delete_below is not None:
+        return partition_changes.with_records_deleted(state, wanted.delete_below, wanted.read_generation)
+    if wanted.observers:
+        if plan.level() < TAIL_LEVEL:
+            return f"the metadata log is at level {plan.level()}; tail moves need {TAIL_LEVEL} (manage.py upgrade_metadata)"
+        return partition_changes.with_observers(state, wanted.observers, wanted.read_generation, plan.broker_epoch)
+    if wanted.hand_over_at is not None:
+        if plan.level() < HANDOVER_LEVEL:
+            return f"the metadata log is at level {plan.level()}; early hand-over needs {HANDOVER_LEVEL} (manage.py upgrade_metadata)"
+        return partition_changes.handed_over(
+            state, wanted.replicas, wanted.hand_over_at, wanted.read_generation, plan.broker_epoch
+        )
+    return partition_changes.assigned(state, wanted.replicas, wanted.read_generation, plan.broker_epoch)

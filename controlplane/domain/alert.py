@@ -1,0 +1,138 @@
+"""Alerts: problems of the cluster, each with what to do about it. Pure functions.
+
+Invariants: the list of kinds is closed, and each kind says what to do next. The identity of an alert is (kind, subject), so its start time
+stays while its figures change. Does not contain: clocks, rows, links; which facts are a problem (`alert_cases`); which stored rows change
+(`alert_rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from controlplane.domain import alert_cases as cases
+from controlplane.domain.alert_types import AlertKind, Case, ComputedAlert, Facts, Severity
+from controlplane.domain.lag import LagStatus
+from controlplane.domain.text import some
+
+
+@dataclass(frozen=True, slots=True)
+class AlertRule:
+    """The placeholders of `text` and `do` are filled with the words of a case and with `down`: the brokers that are down."""
+
+    kind: AlertKind
+    severity: Severity
+    cases: Callable[[Facts], Iterable[Case]]
+    text: str
+    do: str
+
+
+def alerts(facts: Facts) -> list[ComputedAlert]:
+    """The most severe alerts first. Within a severity the order is that of RULES."""
+    down = [b.broker_id for b in facts.brokers if not b.alive]
+    always = {"down": f" (down now: {', '.join(map(str, down))})" if down else ""}
+    found = []
+    for rule in RULES:
+        for case in rule.cases(facts):
+            words = always | dict(case.words)
+            severity = case.severity or rule.severity
+            found.append(
+                ComputedAlert(rule.kind, case.subject, severity, rule.text.format(**words), rule.do.format(**words))
+            )
+    return sorted(found, key=lambda a: a.severity is not Severity.AT_RISK)
+
+
+RULES = (
+    AlertRule(AlertKind.PARTITIONS_OFFLINE, Severity.AT_RISK, lambda f: cases.counted(f.offline, "partition", "partitions"),
+         "{what} {has} no leader and cannot be read or written.",
+         "Start a broker of the last in-sync replicas{down}. If its disk is permanently lost, propose an unclean leader election on the partition page, which shows the records that would be lost."),
+    AlertRule(AlertKind.PARTITIONS_UNDER_MIN_ISR, Severity.AT_RISK, lambda f: cases.counted(f.under_min_isr, "partition", "partitions"),
+         "{what} {has} fewer in-sync replicas than min.insync.replicas: producers with acks=all get NOT_ENOUGH_REPLICAS.",
+         "Start the brokers of the missing replicas{down}. If they are permanently lost, move the partitions to other brokers."),
+    AlertRule(AlertKind.NO_CONTROLLER, Severity.AT_RISK, lambda f: cases.once(f.zookeeper and f.controller is None),
+         "No active controller: no leader is elected if a broker fails.",
+         "Start a controller (`manage.py controller`). If it does not become active, its log has the reason."),
+    AlertRule(AlertKind.ZOOKEEPER_AWAY, Severity.DEGRADED, lambda f: cases.once(f.zookeeper is False),
+         "ZooKeeper does not respond to the console: no leader elections and no changes until it responds. Produce and fetch requests still work.",
+         "Start ZooKeeper, or repair the network to it. If its data is lost, stop all processes and run `manage.py rebuild` (docs/how-to/disaster.md)."),
+    AlertRule(AlertKind.BROKER_DOWN, Severity.DEGRADED, cases.brokers_down,
+         "Broker {id} is down: {replicas} offline.",
+         "Start the broker. If it is permanently lost, drain it: its replicas are copied to other brokers."),
+    AlertRule(AlertKind.BROKER_SILENT, Severity.DEGRADED, cases.brokers_silent,
+         "Broker {id} is registered but does not respond to the console: its figures are out of date.",
+         "Check its log, its load and the network from the console to it. The broker page shows whether a restart is safe."),
+    AlertRule(AlertKind.DISK_FAILED, Severity.AT_RISK, cases.disks_failed,
+         "Broker {id} has {dirs}.",
+         "The replicas on them are offline. Replace the disk and restart the broker, which replicates them again, or drain the broker."),
+    AlertRule(AlertKind.DISK_LOW, Severity.DEGRADED, cases.disks_low,
+         "Broker {id} has {free} % of its disk free. A full disk rejects writes.",
+         "Move partitions off the broker (Moves, or a rebalance by disk), reduce the retention of a topic, or add disk space."),
+    AlertRule(AlertKind.PARTITIONS_UNDER_REPLICATED, Severity.DEGRADED, cases.lagging_replicas,
+         "{what} {has} a replica that is out of sync, although every broker is alive.",
+         "The replica may be catching up: check whether the count decreases. If not, check disk and network of the lagging broker, or re-replicate the replica on the partition page."),
+    AlertRule(AlertKind.COPIES_DAMAGED, Severity.DEGRADED, lambda f: cases.counted(f.damaged, "replica", "replicas"),
+         "Brokers report {what} as damaged.",
+         "Re-replicate each from its leader under Moves, Damaged replicas. The only in-sync replica of a partition is never deleted."),
+    AlertRule(AlertKind.MOVE_FAILED, Severity.DEGRADED, lambda f: cases.moves(f, failed=True),
+         "Move {id} has failed: {parts} {was} rejected.",
+         "The move page shows the reason for each partition. Roll the move back, or plan the rest again."),
+    AlertRule(AlertKind.MOVE_STUCK, Severity.DEGRADED, lambda f: cases.moves(f, failed=False),
+         "Move {id}: {parts} {is} stuck{why}.",
+         "The move page shows the cause for each partition and how to resolve it."),
+    AlertRule(AlertKind.MOVE_WILL_NOT_FINISH, Severity.DEGRADED, cases.moves_outrun,
+         "Move {id} will not finish: producers write faster than replicas are copied.",
+         "Raise the throttle above {needs} bytes/s per broker, slow the producers, or copy fewer partitions concurrently."),
+    AlertRule(AlertKind.GROUP_DATA_LOST, Severity.AT_RISK, lambda f: cases.groups(f, LagStatus.DATA_LOST),
+         "{who} lost data: retention deleted{detail} before they were consumed{lag}.",
+         "The records cannot be recovered. Raise retention.ms or retention.bytes of the topic, then add consumers or make them faster."),
+    AlertRule(AlertKind.GROUP_RETENTION, Severity.DEGRADED, cases.retention,
+         "{when} retention ({limit}) deletes records {where}.",
+         "Raise {limit} of the topic, or make the group faster. If the group is no longer used, delete it."),
+    AlertRule(AlertKind.GROUP_FALLING_BEHIND, Severity.AT_RISK, lambda f: cases.groups(f, LagStatus.FALLING_BEHIND),
+         "{who} {is} falling behind{detail}{lag}.",
+         "Add consumers (at most one per partition) or make processing faster.{needs}"),
+    AlertRule(AlertKind.GROUP_STOPPED, Severity.DEGRADED, lambda f: cases.groups(f, LagStatus.STOPPED),
+         "{who} {has} stopped: no members and no commits{lag}.",
+         "Start its consumers, or check their logs. If the group is no longer used, delete it."),
+    AlertRule(AlertKind.GROUP_STALLED, Severity.DEGRADED, lambda f: cases.groups(f, LagStatus.STALLED),
+         "{who} {is} stalled: committed offset{detail} unchanged{lag}.",
+         "The processing of a record may fail: check the record at the committed offset under Messages, and the consumer's log."),
+    AlertRule(AlertKind.ARCHIVE_FAILED, Severity.DEGRADED, cases.archives_failed,
+         "Archive job {id} has failed: {note}",
+         "Fix the cause that the job page shows, then resume the job: it continues at its last committed offsets."),
+    AlertRule(AlertKind.DRIFT, Severity.DEGRADED, lambda f: cases.once(f.drift, topics=some(f.drift, "topic differs", "topics differ")),
+         "{topics} between database and cluster.",
+         "Drift is not corrected automatically. Check Topics, drift, and adopt the cluster's state where it is correct."),
+    AlertRule(AlertKind.CHANGES_UNKNOWN, Severity.DEGRADED, lambda f: cases.once(f.changes_unknown, changes=some(f.changes_unknown, "change")),
+         "The outcome of {changes} of the last day is unknown.",
+         "Compare Audit log, unknown, with the cluster, then repeat the change or leave it."),
+)  # fmt: skip
+"""All alerts that are computed from rows, in the order of severity. `selectors.alerts` adds MONITOR_SILENT."""
+
+BRIEFS: dict[AlertKind, str] = {
+    AlertKind.NO_CONTROLLER: "No active controller.",
+    AlertKind.ZOOKEEPER_AWAY: "ZooKeeper does not respond: no leader elections.",
+    AlertKind.BROKER_DOWN: "Broker {} is down.",
+    AlertKind.BROKER_SILENT: "Broker {} does not answer the console.",
+    AlertKind.DISK_FAILED: "Broker {} has lost a log directory.",
+    AlertKind.DISK_LOW: "Broker {} is low on disk.",
+    AlertKind.COPIES_DAMAGED: "Replicas are damaged.",
+    AlertKind.MOVE_FAILED: "Move {} has failed.",
+    AlertKind.MOVE_STUCK: "Move {} is stuck.",
+    AlertKind.MOVE_WILL_NOT_FINISH: "Move {} will not finish.",
+    AlertKind.GROUP_DATA_LOST: "Group {} lost data to retention.",
+    AlertKind.GROUP_RETENTION: "Group {} will lose data to retention.",
+    AlertKind.GROUP_FALLING_BEHIND: "Group {} is falling behind.",
+    AlertKind.GROUP_STOPPED: "Group {} has stopped.",
+    AlertKind.GROUP_STALLED: "Group {} is stalled.",
+    AlertKind.ARCHIVE_FAILED: "Archive job {} has failed.",
+    AlertKind.DRIFT: "Topics differ between database and cluster.",
+    AlertKind.CHANGES_UNKNOWN: "Changes have an unknown outcome.",
+}
+"""Short text of a kind for the health line."""
+
+
+def brief(kind: str, subject: str, text: str) -> str:
+    """Short text of an alert for the health line. An alert about several groups has its full text."""
+    short = BRIEFS.get(AlertKind(kind), text)
+    return text if "{}" in short and not subject else short.format(subject)

@@ -1,0 +1,194 @@
+"""The problems in the observed facts, by kind of alert, with the values for the placeholders of its texts. Pure.
+
+Does not contain: the texts, and the severity of a kind (`alert`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controlplane.domain.alert_types import NAMES_MAX, Case, Facts, GroupFacts, Severity
+from controlplane.domain.lag import LagStatus
+from controlplane.domain.move_types import MoveState
+from controlplane.domain.text import coarse_count, coarse_duration, needed_count, some
+
+FREE_LOW, FREE_LEAST = 0.10, 0.03
+"""Free fraction of the log directory with the most free space of a broker. Below the first the alert is degraded, below the second at risk."""
+
+GROUPS_MAX = 20
+"""Maximum number of groups of one kind with an alert each. More groups have one alert together, because the groups are then not the cause."""
+
+RETENTION_AHEAD_S, RETENTION_GRAVE_S = 7_200.0, 1_800.0
+"""Seconds before retention deletes unread records: an alert below the first, severity at risk below the second."""
+
+CATCH_UP_S = 3_600.0
+"""The alert states the consume rate that a group needs to catch up within these seconds."""
+
+
+def once(wrong: object, **words: str) -> list[Case]:
+    return [Case("", words)] if wrong else []
+
+
+def counted(counted: tuple[int, Sequence[str]], one: str, many: str, subject: str = "") -> list[Case]:
+    """`what` is `2 partitions (orders-1, orders-2)`: at most a few names, the full count. The other words agree with the number."""
+    count, names = counted
+    if not count:
+        return []
+    rest = count - len(names)
+    listed = f" ({', '.join(names)}{f' and {rest:,} more' if rest > 0 else ''})" if names else ""
+    single = ("has", "is", "was", "it", "its", "s")
+    plural = ("have", "are", "were", "they", "their", "")
+    words = dict(zip(single, single if count == 1 else plural, strict=True))
+    return [Case(subject, {"what": some(count, one, many) + listed, **words})]
+
+
+_ONE, _MANY = {"is": "is", "has": "has"}, {"is": "are", "has": "have"}
+
+
+def groups(facts: Facts, status: LagStatus) -> list[Case]:
+    """One case per group, or one for all if they are more than GROUPS_MAX. `who` is `Group a` or `25 groups (a, b, c and 22 more)`."""
+    found = [g for g in facts.groups if g.status is status]
+    count = max(len(found), facts.group_counts.get(status, 0))
+    if count <= GROUPS_MAX:
+        return [
+            Case(
+                g.group_id,
+                {"who": f"Group {g.group_id}", **_ONE, "lag": _lag(g), "detail": _detail(g), "needs": _needs(g)},
+            )
+            for g in found
+        ]
+    names = [g.group_id for g in found[:NAMES_MAX]]
+    who = f"{count:,} groups ({', '.join(names)} and {count - len(names):,} more)"
+    detail = " records" if status is LagStatus.DATA_LOST else ""
+    return [Case("", {"who": who, **_MANY, "lag": "", "detail": detail, "needs": ""})]
+
+
+def _lag(g: GroupFacts) -> str:
+    if g.lag_records is None:
+        return ""
+    age = "" if g.lag_ms is None else f", {'more than ' if g.lag_at_least else ''}{coarse_duration(g.lag_ms / 1000)}"
+    return f"; lag {coarse_count(g.lag_records)} records{age}"
+
+
+def _detail(g: GroupFacts) -> str:
+    if g.status is LagStatus.DATA_LOST:
+        return f" {coarse_count(g.lost_records)} records" if g.lost_records else " records"
+    if g.status is LagStatus.STALLED:
+        return f" of {g.worst}" if g.worst else ""
+    if g.consumed_per_s is None or g.produced_per_s is None:
+        return ""
+    return f": it reads {coarse_count(g.consumed_per_s)} records/s, producers write {coarse_count(g.produced_per_s)}/s"
+
+
+def _needs(g: GroupFacts) -> str:
+    if g.lag_records is None or g.produced_per_s is None:
+        return ""
+    speed = needed_count(g.produced_per_s + g.lag_records / CATCH_UP_S)
+    return f" It needs {speed} records/s to catch up within an hour."
+
+
+def retention(facts: Facts) -> list[Case]:
+    """One case per group, the earliest deletion first; one for all if they are more than GROUPS_MAX."""
+    soon = [(g.retention_in_s, g) for g in facts.groups if g.retention_in_s is not None]
+    found = sorted(((at, g) for at, g in soon if at <= RETENTION_AHEAD_S), key=lambda f: f[0])
+    count = max(len(found), facts.retention_count)
+    grave = Severity.AT_RISK if found and found[0][0] <= RETENTION_GRAVE_S else None
+    if count > GROUPS_MAX:
+        soonest = coarse_duration(found[0][0])
+        names = ", ".join(g.group_id for _, g in found[:NAMES_MAX])
+        where = f"{count:,} groups ({names} and {count - min(NAMES_MAX, len(found)):,} more)"
+        return [
+            Case(
+                "",
+                {
+                    "where": f"that {where} have not consumed",
+                    "when": f"In {soonest} and later",
+                    "limit": "retention.ms or retention.bytes",
+                },
+                grave,
+            )
+        ]
+    return [
+        Case(
+            g.group_id,
+            {
+                "where": f"of {g.retention_partition} that group {g.group_id} has not consumed",
+                "when": f"{'Within' if g.retention_at_most else 'In'} {coarse_duration(in_s)}",
+                "limit": g.retention_limit,
+            },
+            Severity.AT_RISK if in_s <= RETENTION_GRAVE_S else None,
+        )
+        for in_s, g in found
+    ]
+
+
+def lagging_replicas(facts: Facts) -> list[Case]:
+    """No cases while a broker is down: the alert about the broker already explains the missing replicas."""
+    if any(not b.alive for b in facts.brokers):
+        return []
+    return counted(facts.under_replicated, "partition", "partitions")
+
+
+def brokers_down(facts: Facts) -> list[Case]:
+    return [
+        Case(str(b.broker_id), {"id": str(b.broker_id), "replicas": some(b.replicas, "replica")})
+        for b in facts.brokers
+        if not b.alive and b.replicas
+    ]
+
+
+def brokers_silent(facts: Facts) -> list[Case]:
+    return [Case(str(b.broker_id), {"id": str(b.broker_id)}) for b in facts.brokers if b.alive and b.answered is False]
+
+
+def disks_failed(facts: Facts) -> list[Case]:
+    return [
+        Case(
+            str(b.broker_id),
+            {
+                "id": str(b.broker_id),
+                "dirs": f"{some(len(b.dirs_failed), 'failed log directory', 'failed log directories')}: {', '.join(b.dirs_failed)}",
+            },
+        )
+        for b in facts.brokers
+        if b.alive and b.dirs_failed
+    ]
+
+
+def disks_low(facts: Facts) -> list[Case]:
+    out = []
+    for b in facts.brokers:
+        if b.alive and b.total_bytes and b.free_bytes is not None and b.free_bytes < b.total_bytes * FREE_LOW:
+            grave = Severity.AT_RISK if b.free_bytes < b.total_bytes * FREE_LEAST else None
+            free = f"{100 * b.free_bytes / b.total_bytes:.0f}"
+            out.append(Case(str(b.broker_id), {"id": str(b.broker_id), "free": free}, grave))
+    return out
+
+
+def moves(facts: Facts, *, failed: bool) -> list[Case]:
+    return [
+        Case(
+            str(m.move_id),
+            {
+                "id": str(m.move_id),
+                "parts": some(m.stuck, "partition"),
+                "is": "is" if m.stuck == 1 else "are",
+                "was": "was" if m.stuck == 1 else "were",
+                "why": f" ({', '.join(m.causes).replace('_', ' ')})" if m.causes else "",
+            },
+        )
+        for m in facts.moves
+        if (m.state == MoveState.FAILED) == failed and (m.stuck or failed)
+    ]
+
+
+def moves_outrun(facts: Facts) -> list[Case]:
+    return [
+        Case(str(m.move_id), {"id": str(m.move_id), "needs": f"{m.needs_bytes_per_s:,}"})
+        for m in facts.moves
+        if m.needs_bytes_per_s is not None
+    ]
+
+
+def archives_failed(facts: Facts) -> list[Case]:
+    return [Case(str(job), {"id": str(job), "note": note or "see the job page."}) for job, note in facts.archives]

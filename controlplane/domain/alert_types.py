@@ -1,0 +1,149 @@
+"""Values of alerts: the kinds, the severities, and the observed facts from which alerts are computed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from controlplane.domain.lag import LagStatus
+from controlplane.domain.move_types import MoveState
+
+NAMES_MAX = 3
+"""Partitions or groups that a sentence names. The others are counted."""
+
+GROUP_STATUSES = (LagStatus.DATA_LOST, LagStatus.FALLING_BEHIND, LagStatus.STOPPED, LagStatus.STALLED)
+"""Statuses of a group that are alerts. A blocked group is not an alert: the cause of the block has an alert of its own."""
+
+
+class Severity(StrEnum):
+    """As in the health line. At risk: data is at risk or writes are refused. Degraded: something is missing, and no client notices it yet."""
+
+    AT_RISK = "at_risk"
+    DEGRADED = "degraded"
+
+
+class EntryKind(StrEnum):
+    """Entries of an alert's timeline."""
+
+    OPENED = "opened"
+    REOPENED = "reopened"
+    CHANGED = "changed"
+    """The severity is another one."""
+    RESOLVED = "resolved"
+    ACKNOWLEDGED = "acknowledged"
+    WITHDRAWN = "withdrawn"
+    """The acknowledgement was withdrawn."""
+    NOTE = "note"
+    SILENCED = "silenced"
+    SILENCE_ENDED = "silence_ended"
+
+
+class AlertKind(StrEnum):
+    PARTITIONS_OFFLINE = "partitions_offline"
+    PARTITIONS_UNDER_MIN_ISR = "partitions_under_min_isr"
+    NO_CONTROLLER = "no_controller"
+    ZOOKEEPER_AWAY = "zookeeper_away"
+    BROKER_DOWN = "broker_down"
+    BROKER_SILENT = "broker_silent"
+    DISK_FAILED = "disk_failed"
+    DISK_LOW = "disk_low"
+    PARTITIONS_UNDER_REPLICATED = "partitions_under_replicated"
+    COPIES_DAMAGED = "copies_damaged"
+    MOVE_FAILED = "move_failed"
+    MOVE_STUCK = "move_stuck"
+    MOVE_WILL_NOT_FINISH = "move_will_not_finish"
+    GROUP_DATA_LOST = "group_data_lost"
+    GROUP_RETENTION = "group_retention"
+    GROUP_FALLING_BEHIND = "group_falling_behind"
+    GROUP_STOPPED = "group_stopped"
+    GROUP_STALLED = "group_stalled"
+    ARCHIVE_FAILED = "archive_failed"
+    DRIFT = "drift"
+    CHANGES_UNKNOWN = "changes_unknown"
+    MONITOR_SILENT = "monitor_silent"
+    """Computed by `selectors.alerts`: a monitor that does not write rows cannot store it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFacts:
+    broker_id: int
+    alive: bool
+    answered: bool | None
+    replicas: int
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+    dirs_failed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MoveFacts:
+    """A move that is in progress, or that failed and was not rolled back. `needs_bytes_per_s`: the move cannot finish below this rate.
+    `causes`: why the stuck partitions make no progress, of `progress.StallCause`."""
+
+    move_id: int
+    state: MoveState
+    stuck: int
+    needs_bytes_per_s: int | None = None
+    causes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """A group with one of GROUP_STATUSES, or a group whose unread records retention will delete. `worst`: its worst partition."""
+
+    group_id: str
+    status: LagStatus
+    worst: str = ""
+    lag_records: int | None = None
+    lag_ms: int | None = None
+    lag_at_least: bool = False
+    consumed_per_s: float | None = None
+    produced_per_s: float | None = None
+    lost_records: int = 0
+    retention_partition: str = ""
+    retention_in_s: float | None = None
+    retention_limit: str = ""
+    retention_at_most: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Counts, each with the first names of the counted objects. `under_replicated` excludes offline partitions. `zookeeper` None = unknown.
+    `archives`: jobs that failed recently, with their notes."""
+
+    zookeeper: bool | None = None
+    controller: int | None = None
+    brokers: tuple[BrokerFacts, ...] = ()
+    offline: tuple[int, tuple[str, ...]] = (0, ())
+    under_min_isr: tuple[int, tuple[str, ...]] = (0, ())
+    under_replicated: tuple[int, tuple[str, ...]] = (0, ())
+    damaged: tuple[int, tuple[str, ...]] = (0, ())
+    drift: int = 0
+    groups: tuple[GroupFacts, ...] = ()
+    group_counts: Mapping[LagStatus, int] = field(default_factory=dict)
+    """Number of groups with each status. `groups` may omit some of them."""
+    retention_count: int = 0
+    moves: tuple[MoveFacts, ...] = ()
+    changes_unknown: int = 0
+    archives: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One problem of a kind: the subject, the words of its text, and the severity if it differs from that of the kind."""
+
+    subject: str = ""
+    words: Mapping[str, str] = field(default_factory=dict)
+    severity: Severity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedAlert:
+    """`subject` is the id of a broker, move or job, or the name of a group. It is "" for a kind with one alert at most."""
+
+    kind: AlertKind
+    subject: str
+    severity: Severity
+    text: str
+    do: str

@@ -1,0 +1,111 @@
+"""Events of the cluster that the monitor observes: starts and ends of brokers, elections. Pure.
+
+An event is the difference of two observed states. The first state after an unknown one gives no event.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from controlplane.domain.text import some
+
+NAMES_MAX = 3
+"""Partitions that the text of an election names. The others are counted."""
+
+
+class ClusterEventKind(StrEnum):
+    BROKER_REGISTERED = "broker_registered"
+    BROKER_DOWN = "broker_down"
+    CONTROLLER_ELECTED = "controller_elected"
+    CONTROLLER_LOST = "controller_lost"
+    LEADERS_CHANGED = "leaders_changed"
+    ZOOKEEPER_LOST = "zookeeper_lost"
+    ZOOKEEPER_BACK = "zookeeper_back"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedEvent:
+    """`subject`: id of a broker or controller, "" for other events."""
+
+    kind: ClusterEventKind
+    subject: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLife:
+    """`life`: id of a registration."""
+
+    alive: bool
+    life: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderChange:
+    """`before` and `after`: broker ids, None for no leader."""
+
+    partition: str
+    before: int | None
+    after: int | None
+
+
+def broker_events(before: Mapping[int, BrokerLife], now: Mapping[int, BrokerLife]) -> list[ObservedEvent]:
+    """Brokers that registered or left. A broker that is not in `before` has registered for the first time, unless `before` is empty."""
+    found = []
+    for broker_id, life in sorted(now.items()):
+        old = before.get(broker_id)
+        if old == life or not before:
+            continue
+        if not life.alive:
+            if old is not None and old.alive:
+                found.append(ObservedEvent(ClusterEventKind.BROKER_DOWN, str(broker_id), f"Broker {broker_id} left."))
+        elif old is None or not old.alive or old.life != life.life:
+            how = "registered" if old is None else "restarted" if old.alive else "registered again"
+            text = f"Broker {broker_id} {how}."
+            found.append(ObservedEvent(ClusterEventKind.BROKER_REGISTERED, str(broker_id), text))
+    return found
+
+
+def leader_events(changes: Iterable[LeaderChange]) -> list[ObservedEvent]:
+    """One event for all leader changes of one observation: how many, from which brokers to which."""
+    found = sorted(changes, key=lambda c: c.partition)
+    if not found:
+        return []
+    routes = Counter((_broker(c.before), _broker(c.after)) for c in found)
+    shown = ", ".join(f"{old} → {new}: {n}" for (old, new), n in routes.most_common(NAMES_MAX))
+    rest = len(found) - NAMES_MAX
+    names = ", ".join(c.partition for c in found[:NAMES_MAX]) + (f" and {rest:,} more" if rest > 0 else "")
+    text = f"Leader election for {some(len(found), 'partition')} ({names}). {shown}."
+    return [ObservedEvent(ClusterEventKind.LEADERS_CHANGED, "", text)]
+
+
+def _broker(broker_id: int | None) -> str:
+    return "no leader" if broker_id is None else f"broker {broker_id}"
+
+
+def controller_events(
+    before: tuple[int | None, int | None] | None, now: tuple[int | None, int | None]
+) -> list[ObservedEvent]:
+    """Each state is (controller id, controller epoch). `before` None: not known."""
+    if before is None or before == now:
+        return []
+    controller_id, epoch = now
+    if controller_id is None:
+        if before[0] is None:
+            return []
+        return [
+            ObservedEvent(ClusterEventKind.CONTROLLER_LOST, str(before[0]), f"Controller {before[0]} is not active.")
+        ]
+    text = f"Controller {controller_id} is active, epoch {epoch}."
+    return [ObservedEvent(ClusterEventKind.CONTROLLER_ELECTED, str(controller_id), text)]
+
+
+def zookeeper_events(before: bool | None, connected: bool) -> list[ObservedEvent]:
+    if before is None or before == connected:
+        return []
+    if connected:
+        return [ObservedEvent(ClusterEventKind.ZOOKEEPER_BACK, "", "ZooKeeper responds again.")]
+    return [ObservedEvent(ClusterEventKind.ZOOKEEPER_LOST, "", "ZooKeeper does not respond.")]

@@ -1,0 +1,98 @@
+"""Comparison of the replicas of a partition, from the response of each broker for one range of offsets. Pure.
+
+Batches are sent and stored as the leader wrote them, so equal replicas are equal bytes and nothing is decompressed. Invariants: `equal` True or
+False refers to compared bytes, and the result names their range. Unknown data is neither equal nor different. Does not contain: sockets, rows,
+clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from brokerd.wire.records import batches
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedReplica:
+    """Response of one broker: log start offset, high watermark, and the bytes from the requested offset on."""
+
+    start: int
+    high_watermark: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredComparison:
+    """A comparison as the row of the partition stores it and REST returns it. `crc` has 8 hexadecimal digits."""
+
+    equal: bool | None
+    text: str
+    first: int = 0
+    after: int = 0
+    upto: int = 0
+    bytes: int = 0
+    crc: str = "00000000"
+
+    def resumed(self) -> Comparison:
+        """The state from which the comparison of a whole replica continues."""
+        return Comparison(None, "", self.first, self.after, self.bytes, int(self.crc, 16), self.upto)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`equal` None: unknown yet, `text` gives the reason. Offsets [first, after) were compared; `upto` was requested. `crc` is CRC-32C of the bytes,
+    continued from the given one."""
+
+    equal: bool | None
+    text: str
+    first: int = 0
+    after: int = 0
+    size: int = 0
+    crc: int = 0
+    upto: int = 0
+
+    def stored(self) -> StoredComparison:
+        return StoredComparison(self.equal, self.text, self.first, self.after, self.upto, self.size, f"{self.crc:08x}")
+
+
+def compared(offset: int, upto: int, leader: int, copies: Mapping[int, ComparedReplica], crc: int = 0) -> Comparison:
+    """Compare the responses in `copies` (by broker) for [offset, upto). All records of the range must have been acknowledged before the request."""
+    whole = copies[leader]
+    for b, copy in sorted(copies.items()):
+        if copy.start > max(whole.start, offset):
+            return Comparison(
+                False, f"The log of broker {b} starts at offset {copy.start}, that of leader {leader} at {whole.start}."
+            )
+    known = min(upto, *(c.high_watermark for c in copies.values()))
+    size, after = _whole_batches(whole.data, known)
+    if upto <= offset:
+        return Comparison(
+            True, f"The partition is empty on all {len(copies)} replicas.", offset, offset, crc=crc, upto=upto
+        )
+    if not size:
+        return Comparison(None, f"Broker {leader} returned no records of offsets {offset} to {upto}.")
+    for b, copy in sorted(copies.items()):
+        common = min(size, len(copy.data))
+        if copy.data[:common] != whole.data[:common]:
+            return Comparison(
+                False, f"Broker {b} and the leader {leader} have different records in offsets {offset} to {after}."
+            )
+        if common < size:
+            return Comparison(None, f"Broker {b} has not returned all of offsets {offset} to {after} yet.")
+    crc = crc32c(whole.data[:size], crc)
+    return Comparison(
+        True, f"Offsets {offset} to {after} are equal on {len(copies)} replicas.", offset, after, size, crc, upto
+    )
+
+
+def _whole_batches(data: bytes, upto: int) -> tuple[int, int]:
+    """(bytes, next offset) of the complete batches at the beginning of `data` that end at or below `upto`."""
+    size, after = 0, 0
+    for place, header in batches(data):
+        if header.next_offset > upto:
+            break
+        size, after = place + header.size, header.next_offset
+    return size, after

@@ -1,0 +1,127 @@
+"""Groups of open alerts by cause: an alert that another open alert explains is an effect of it. Pure.
+
+Invariants: every alert is in exactly one incident. A cause is never explained by its own effects, because the rules form no cycle. Does not
+contain: how the objects of an alert are found (`selectors.incidents`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controlplane.domain.alert_types import AlertKind, Severity
+
+CAUSE_LATE_S = 60.0
+"""A cause may be detected these seconds after its effect. An alert that is older than that has another cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAlert:
+    """`objects`: what the alert is about or depends on, such as `broker:2`, `group:billing`, `move:7`. `since_s`: seconds since the epoch."""
+
+    id: int
+    kind: AlertKind
+    severity: Severity
+    since_s: float
+    objects: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class CauseRule:
+    """`shared`: the effect must have an object in common with the cause. Otherwise the cause affects the whole cluster."""
+
+    cause: AlertKind
+    effects: frozenset[AlertKind]
+    shared: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """`cause`: the id of the alert that no other open alert explains. `effects`: ids of the alerts that it explains, most severe and oldest
+    first. `severity`: the gravest of all."""
+
+    cause: int
+    effects: tuple[int, ...]
+    severity: Severity
+
+
+PARTITIONS = frozenset(
+    {AlertKind.PARTITIONS_OFFLINE, AlertKind.PARTITIONS_UNDER_MIN_ISR, AlertKind.PARTITIONS_UNDER_REPLICATED}
+)
+GROUPS = frozenset({AlertKind.GROUP_FALLING_BEHIND, AlertKind.GROUP_STALLED, AlertKind.GROUP_STOPPED})
+RETENTION = frozenset({AlertKind.GROUP_RETENTION, AlertKind.GROUP_DATA_LOST})
+MOVES = frozenset({AlertKind.MOVE_STUCK, AlertKind.MOVE_FAILED, AlertKind.MOVE_WILL_NOT_FINISH})
+
+RULES: tuple[CauseRule, ...] = (
+    CauseRule(
+        AlertKind.ZOOKEEPER_AWAY,
+        frozenset({AlertKind.MONITOR_SILENT, AlertKind.NO_CONTROLLER, AlertKind.CHANGES_UNKNOWN, *PARTITIONS, *MOVES}),
+        shared=False,
+    ),
+    CauseRule(
+        AlertKind.NO_CONTROLLER,
+        frozenset({AlertKind.PARTITIONS_OFFLINE, AlertKind.CHANGES_UNKNOWN, *MOVES}),
+        shared=False,
+    ),
+    CauseRule(AlertKind.BROKER_DOWN, PARTITIONS | GROUPS | RETENTION | MOVES),
+    CauseRule(
+        AlertKind.DISK_FAILED,
+        PARTITIONS | GROUPS | RETENTION | MOVES | {AlertKind.COPIES_DAMAGED},
+    ),
+    CauseRule(AlertKind.BROKER_SILENT, PARTITIONS | GROUPS | RETENTION | MOVES),
+    CauseRule(AlertKind.DISK_LOW, MOVES),
+    CauseRule(AlertKind.PARTITIONS_OFFLINE, GROUPS | RETENTION),
+    CauseRule(AlertKind.GROUP_STOPPED, RETENTION),
+    CauseRule(AlertKind.GROUP_STALLED, RETENTION),
+    CauseRule(AlertKind.GROUP_FALLING_BEHIND, RETENTION),
+    CauseRule(AlertKind.MOVE_WILL_NOT_FINISH, frozenset({AlertKind.MOVE_STUCK, AlertKind.MOVE_FAILED})),
+)
+"""The first rule that applies names the cause. Causes stand in the order in which they cause each other."""
+
+
+def explains(rule: CauseRule, cause: OpenAlert, effect: OpenAlert) -> bool:
+    return (
+        cause.kind is rule.cause
+        and effect.kind in rule.effects
+        and cause.since_s <= effect.since_s + CAUSE_LATE_S
+        and (not rule.shared or bool(cause.objects & effect.objects))
+    )
+
+
+def causes(alerts: Sequence[OpenAlert]) -> dict[int, int]:
+    """Id of each explained alert -> id of the alert that explains it, which may itself be explained."""
+    found: dict[int, int] = {}
+    oldest_first = sorted(alerts, key=lambda a: (a.since_s, a.id))
+    for effect in alerts:
+        for rule in RULES:
+            cause = next((c for c in oldest_first if c.id != effect.id and explains(rule, c, effect)), None)
+            if cause is not None:
+                found[effect.id] = cause.id
+                break
+    return found
+
+
+def incidents(alerts: Sequence[OpenAlert]) -> list[Incident]:
+    """The open incidents, most severe first, then oldest first."""
+    by_id = {a.id: a for a in alerts}
+    explained = causes(alerts)
+    effects: dict[int, list[OpenAlert]] = {a.id: [] for a in alerts if a.id not in explained}
+    for alert_id in explained:
+        effects[root(alert_id, explained)].append(by_id[alert_id])
+    found = []
+    for cause, others in effects.items():
+        others.sort(key=_order)
+        gravest = min((by_id[cause], *others), key=_order).severity
+        found.append(Incident(cause, tuple(a.id for a in others), gravest))
+    return sorted(found, key=lambda i: (i.severity is not Severity.AT_RISK, by_id[i.cause].since_s, i.cause))
+
+
+def root(alert_id: int, explained: dict[int, int]) -> int:
+    """The alert at the start of the chain of causes."""
+    while alert_id in explained:
+        alert_id = explained[alert_id]
+    return alert_id
+
+
+def _order(a: OpenAlert) -> tuple[bool, float, int]:
+    return a.severity is not Severity.AT_RISK, a.since_s, a.id

@@ -1,0 +1,218 @@
+"""The next state of one part of a move that is in progress: pure. Part of the state machine in `move`.
+
+Invariants: a part is rejected as soon as its placement is neither the ordered one nor one that an earlier order of the move can have made. Old
+replicas are removed only after a comparison of all replicas in the ISR. Does not contain: limits of concurrent parts, the state of the move.
+"""
+
+from __future__ import annotations
+
+from controlplane.domain import progress, tail
+from controlplane.domain.move_types import (
+    GONE,
+    HELD_BACK_BYTES_PER_S,
+    NO_PROGRESS_SECONDS,
+    NO_SPACE_BYTES,
+    OBSERVATION_SECONDS,
+    TAIL,
+    UNDER_WAY,
+    MoveSnapshot,
+    ObservedPart,
+    PartState,
+    PartStep,
+    PartView,
+    beside,
+    difference,
+    no_leader,
+    untaken,
+)
+from controlplane.domain.text import size_text
+
+
+def advance(part: PartView, move: MoveSnapshot, forecast: str, now: float) -> PartStep | None:
+    """The change of a part in progress; None = nothing to change. `forecast`: why its copy will not finish, "" = it will."""
+    if part.state not in UNDER_WAY:
+        return None
+    seen = part.observed
+    if seen is None:
+        return PartStep(part.id, PartState.REJECTED, active=False, note=GONE)
+    if seen.generation < part.read_generation and now - (part.ordered_at or 0.0) < OBSERVATION_SECONDS:
+        return (
+            None  # the observation is older than the order: a client's request is bound to the controller's newer state
+        )
+    if part.state in TAIL:
+        return tail.advance(part, seen, move, now)
+    if part.state == PartState.SUBMITTED:
+        return _advance_submitted(part, seen, move.alive, now)
+    if seen.target != part.wanted:
+        if part.going_back and seen.target in part.forward:
+            # The controller had read the forward order before it was withdrawn: bind the revert to the present generation.
+            return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, ordered=True)
+        return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, seen))
+    total, done = _bytes(part, seen)
+    if _is_comparable(part, seen):
+        return _compare(part, seen, total)
+    samples = _sampled(part, seen, total, done)
+    if seen.reassigning:
+        progressed = done is not None and done != part.bytes_done
+        cause, note = _stall(part, seen, move, progressed, now)
+        if forecast and cause in ("", progress.StallCause.THROTTLE):
+            cause, note = progress.StallCause.WILL_NOT_FINISH, forecast
+        step = PartStep(
+            part.id,
+            PartState.COPYING,
+            bytes_total=total,
+            bytes_done=done,
+            progressed=progressed,
+            note=note,
+            cause=cause,
+            samples=samples,
+        )
+        return step if _is_change(part, step) else None
+    if seen.replicas == part.wanted and set(seen.isr) == set(part.wanted) and seen.leader is not None:
+        final = PartState.REVERTED if part.going_back else PartState.DONE
+        return PartStep(part.id, final, bytes_total=total, bytes_done=total, active=False, note="", cause="")
+    missing = sorted(set(part.wanted) - set(seen.isr))
+    note = f"Waiting for broker {', '.join(map(str, missing))} to be in sync." if missing else "Waiting for a leader."
+    step = PartStep(part.id, PartState.VERIFYING, bytes_total=total, bytes_done=done, note=note, cause="")
+    return step if _is_change(part, step) else None
+
+
+def _is_comparable(part: PartView, seen: ObservedPart) -> bool:
+    """Whether the new replicas are in the ISR together with the old ones, so that they can be compared. Offline old replicas are not waited
+    for: the leader has every acknowledged record."""
+    if part.going_back or part.wanted == part.replicas_to or seen.leader is None:
+        return False
+    missing = set(part.wanted) - set(seen.isr)
+    return not missing & set(part.replicas_to) and bool(missing or not seen.reassigning)
+
+
+def was_compared(part: PartView, seen: ObservedPart) -> bool:
+    """Whether the part was compared and still has the placement of that time. An old replica that joined the ISR after the comparison has incremented
+    the generation."""
+    if part.compared is None or part.going_back:
+        return False
+    return seen.target == beside(part.replicas_from, part.replicas_to)
+
+
+def _compare(part: PartView, seen: ObservedPart, total: int | None) -> PartStep | None:
+    """The old replicas are removed only after all replicas in the ISR were compared and are equal."""
+    if part.compared is None:
+        note = (
+            part.note
+            if part.state == PartState.COMPARING
+            else "Comparing the replicas before the old ones are removed."
+        )
+        step = PartStep(part.id, PartState.COMPARING, bytes_total=total, bytes_done=total, note=note, cause="")
+        return step if _is_change(part, step) else None
+    if not part.compared.equal:
+        note = f"Rejected: the replicas differ, so none was removed. {part.compared.text}"
+        return PartStep(part.id, PartState.REJECTED, note=note)
+    return PartStep(
+        part.id,
+        PartState.SUBMITTED,
+        wanted=part.replicas_to,
+        read_generation=seen.generation,
+        ordered=True,
+        note="",
+        cause="",
+    )
+
+
+def _advance_submitted(part: PartView, seen: ObservedPart, alive: frozenset[int], now: float) -> PartStep | None:
+    # A revert increments the generation even if nothing has moved yet, so that no earlier order can be applied after it.
+    taken = seen.target == part.wanted and not seen.observers
+    if taken and (not part.going_back or seen.generation > part.read_generation):
+        return PartStep(part.id, PartState.COPYING, read_generation=seen.generation, note="", cause="")
+    if seen.generation == part.read_generation:
+        if _start_changed(part, seen):
+            note = "Leadership was not handed over: the log start offset of the new replicas has changed since the request."
+            return PartStep(part.id, PartState.CATCHING_UP, note=note, cause="")
+        return untaken(part, seen, alive, now)
+    if was_compared(part, seen):
+        return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, ordered=True)
+    overtaken = seen.target in part.forward or (part.tail_copies and seen.observers == part.tail_copies)
+    if part.going_back and overtaken:
+        # The earlier order was carried out: bind the revert to the present generation.
+        return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, ordered=True)
+    return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, seen))
+
+
+def _start_changed(part: PartView, seen: ObservedPart) -> bool:
+    """Whether the start offset of the new replicas differs from the ordered hand-over offset: the controller refuses such an order."""
+    handing = part.hand_over_at is not None and not part.going_back and seen.observers == part.tail_copies
+    return handing and bool(seen.observers) and seen.tail_start != part.hand_over_at
+
+
+def _bytes(part: PartView, seen: ObservedPart) -> tuple[int | None, int | None]:
+    """Bytes to copy and bytes copied, over the new replicas of this direction. None = unknown."""
+    new = part.copies_to
+    if not new:
+        return 0, 0
+    if part.hand_over_at is not None and not part.going_back:
+        return part.bytes_total, part.bytes_done  # records below the hand-over offset are not copied
+    whole = seen.sizes.get(seen.leader) if seen.leader is not None else None
+    if whole is None:
+        return part.bytes_total, part.bytes_done
+    return whole * len(new), sum(min(whole, seen.sizes.get(b, 0)) for b in new)
+
+
+def _sampled(
+    part: PartView, seen: ObservedPart, total: int | None, done: int | None
+) -> tuple[progress.Sample, ...] | None:
+    """The samples of the part with the newest report; None without a new report."""
+    if seen.sampled_at is None or total is None or done is None:
+        return None
+    if part.samples and seen.sampled_at <= part.samples[-1].at:
+        return None
+    kept = progress.recent(part.samples, seen.sampled_at)
+    return progress.added(kept, progress.Sample(seen.sampled_at, total - done, done))
+
+
+def _stall(part: PartView, seen: ObservedPart, move: MoveSnapshot, progressed: bool, now: float) -> tuple[str, str]:
+    """Why a copy does not progress: one of `progress.StallCause`, and what helps. Empty while it progresses or the cause is not known yet."""
+    if seen.leader is None:
+        return progress.StallCause.SOURCE_DOWN, no_leader(seen)
+    if down := [b for b in seen.adding if b not in move.alive]:
+        return (
+            progress.StallCause.TARGET_DOWN,
+            f"Target down: broker {down[0]} is not alive. Start it, or cancel the move.",
+        )
+    since = part.ordered_at if part.progress_at is None else part.progress_at
+    if progressed or since is None or now - since < NO_PROGRESS_SECONDS:
+        return "", ""
+    whole = seen.sizes.get(seen.leader, 0)
+    for b in seen.adding:
+        left = max(0, whole - seen.sizes.get(b, 0))
+        if left and (free := move.free.get(b)) is not None and free < max(left, NO_SPACE_BYTES):
+            return (
+                progress.StallCause.NO_SPACE,
+                f"No space: broker {b} has {size_text(free)} free, {size_text(left)} are left to copy. Free disk space, or cancel the move.",
+            )
+    if blind := [b for b in seen.adding if b not in seen.sizes]:
+        return (
+            progress.StallCause.FETCH_ERROR,
+            f"Fetch error: broker {blind[0]} reports no size of this replica. See its log.",
+        )
+    lacking = [b for b in seen.adding if seen.sizes[b] < whole]
+    if not lacking:
+        return (
+            progress.StallCause.CONTROLLER,
+            "All bytes are copied, but no controller has completed the reassignment yet. Check the controllers.",
+        )
+    if (move.throttle is None and seen.throttled) or (move.throttle or HELD_BACK_BYTES_PER_S) < HELD_BACK_BYTES_PER_S:
+        return progress.StallCause.THROTTLE, "Throttle: no bytes copied for a minute. Raise the throttle."
+    minutes = int((now - since) // 60)
+    return progress.StallCause.FETCH_ERROR, (
+        f"Fetch error: broker {lacking[0]} has copied nothing from broker {seen.leader} for more than {minutes} min. See its log, and "
+        f"the damaged replicas of broker {seen.leader}."
+    )
+
+
+def _is_change(part: PartView, step: PartStep) -> bool:
+    return (
+        step.state != part.state
+        or step.progressed
+        or step.samples is not None
+        or (step.note is not None and step.note != part.note)
+        or (step.bytes_total is not None and step.bytes_total != part.bytes_total)
+    )

@@ -1,0 +1,84 @@
+"""Cancel and roll back of a move: when they are safe, and the changes of its parts. Pure.
+
+Invariant: a part is reverted only if an old replica is alive and in sync, because the revert removes the others from the ISR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controlplane.domain.move_types import (
+    IN_FLIGHT,
+    UNDER_WAY,
+    PartState,
+    PartStep,
+    PartView,
+)
+
+
+def cancel_problem(parts: Sequence[PartView], alive: frozenset[int]) -> str | None:
+    """Why cancelling is not safe, or None: every part in flight needs an old replica that is alive and in sync. Without one, the revert
+    would leave the partition without a leader (Kafka's own cancel does: KAFKA-14424)."""
+    for part in parts:
+        if part.state == PartState.TRUNCATING:
+            return f"{part.name}: records below offset {part.delete_below} are being deleted, which cannot be undone; cancel after the deletion."
+        if part.state not in IN_FLIGHT:
+            continue  # The new replicas of a tail are deleted; the old replicas are unchanged.
+        if part.observed is None:
+            continue
+        if not any(b in alive and b in part.observed.isr for b in part.replicas_from):
+            return (
+                f"{part.name}: none of its old replicas {list(part.replicas_from)} is alive and in sync; a revert would "
+                f"leave it without a leader. Start one of their brokers, or let the move finish."
+            )
+    return None
+
+
+def cancel_steps(parts: Sequence[PartView]) -> list[PartStep]:
+    """Waiting parts keep their placement. Parts in flight are reverted, also those with a withdrawn order: a controller may have read it.
+    Parts that are done keep the new placement."""
+    steps = []
+    for part in parts:
+        if part.state == PartState.WAITING and part.ordered_at is None:
+            steps.append(PartStep(part.id, PartState.SKIPPED, wanted=part.replicas_from, active=False))
+        elif part.state in UNDER_WAY or part.state == PartState.WAITING:
+            steps.append(_revert(part, PartState.SUBMITTED))
+    return steps
+
+
+def roll_back_steps(parts: Sequence[PartView]) -> list[PartStep]:
+    """Every changed part returns to its recorded placement, in flight or done, a few at a time."""
+    steps = []
+    for part in parts:
+        if part.state in (PartState.SKIPPED, PartState.REVERTED):
+            continue
+        if part.state == PartState.WAITING and not part.going_back and part.ordered_at is None:
+            steps.append(PartStep(part.id, PartState.SKIPPED, wanted=part.replicas_from, active=False))
+        elif (
+            part.observed is not None
+            and part.observed.replicas == part.replicas_from
+            and part.state == PartState.REJECTED
+        ):
+            steps.append(PartStep(part.id, PartState.REVERTED, wanted=part.replicas_from, active=False, note=""))
+        else:
+            withdrawn = part.state == PartState.WAITING and not part.going_back
+            steps.append(
+                _revert(part, PartState.SUBMITTED if withdrawn or part.state in UNDER_WAY else PartState.WAITING)
+            )
+    return steps
+
+
+def _revert(part: PartView, state: PartState) -> PartStep:
+    seen = part.observed
+    return PartStep(
+        part.id,
+        state,
+        wanted=part.replicas_from,
+        read_generation=seen.generation if seen is not None else part.read_generation,
+        ordered=state == PartState.SUBMITTED,
+        active=True,
+        note="",
+        cause="",
+        samples=(),
+        bytes_done=0 if state == PartState.WAITING else None,
+    )

@@ -1,0 +1,276 @@
+"""Values of a move: its rows, the observed state, the changes of one step. The decisions are in `move` and, for mode `tail`, in `tail`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from controlplane.domain import progress
+from controlplane.domain.compare import StoredComparison
+
+ORDER_UNTAKEN_SECONDS = 10.0
+"""Seconds until an order without a controller's reaction is reported. A controller failover takes about 3."""
+
+OBSERVATION_SECONDS = 60.0
+"""So long after an order, an observation of an earlier generation counts as old. Later, the numbers of the metadata log began again."""
+NO_PROGRESS_SECONDS = 60.0
+"""Seconds without a copied byte until a cause is determined and shown."""
+
+NO_SPACE_BYTES = 64 * 1024 * 1024
+"""A target with less free space counts as full: a broker refuses writes before its disk is completely full."""
+
+HELD_BACK_BYTES_PER_S = 1024 * 1024
+"""A lower throttle can explain NO_PROGRESS_SECONDS without progress; a higher one lets dozens of the largest batches pass in that time."""
+
+
+class MoveState(StrEnum):
+    PLANNED = "planned"
+    APPROVED = "approved"
+    RUNNING = "running"
+    PAUSED = "paused"
+    VERIFYING = "verifying"
+    CANCELLING = "cancelling"
+    ROLLING_BACK = "rolling_back"
+    DONE = "done"
+    CANCELLED = "cancelled"
+    ROLLED_BACK = "rolled_back"
+    FAILED = "failed"
+
+
+class MoveMode(StrEnum):
+    """`COPY`: the new replicas get all old data. `TAIL`: none of it (docs/safety.md section 8)."""
+
+    COPY = "copy"
+    TAIL = "tail"
+
+
+class MoveOrigin(StrEnum):
+    """Who requested a move. `CLIENT`: a Kafka client, by AlterPartitionReassignments."""
+
+    OPERATOR = "operator"
+    CLIENT = "client"
+
+
+class Handover(StrEnum):
+    """When new replicas of mode `TAIL` join: after retention, or `EARLY`, while the old replicas keep the older records."""
+
+    RETENTION = ""
+    EARLY = "early"
+
+
+class PartState(StrEnum):
+    """State of one partition of a move. `SUBMITTED`, `BOOTSTRAPPING` and `TRUNCATING` are orders that the controller carries out."""
+
+    WAITING = "waiting"
+    SUBMITTED = "submitted"
+    BOOTSTRAPPING = "bootstrapping"
+    CATCHING_UP = "catching_up"
+    READY = "ready"
+    TRUNCATING = "truncating"
+    COPYING = "copying"
+    VERIFYING = "verifying"
+    COMPARING = "comparing"
+    DONE = "done"
+    SKIPPED = "skipped"
+    REVERTED = "reverted"
+    REJECTED = "rejected"
+
+
+ORDER_STATES = (PartState.SUBMITTED, PartState.BOOTSTRAPPING, PartState.TRUNCATING)
+"""States in which the controller has an order to carry out."""
+IN_FLIGHT = (PartState.SUBMITTED, PartState.COPYING, PartState.VERIFYING, PartState.COMPARING)
+TAIL_BUSY = (PartState.BOOTSTRAPPING, PartState.CATCHING_UP)
+"""States of mode `tail` in which the new replicas are being created."""
+TAIL = (*TAIL_BUSY, PartState.READY, PartState.TRUNCATING)
+COPYING = (*IN_FLIGHT, *TAIL_BUSY)
+"""States in which a partition uses the capacity of brokers."""
+UNDER_WAY = (*IN_FLIGHT, *TAIL)
+"""States in which the cluster may have been changed for the partition."""
+ENDED = (PartState.DONE, PartState.SKIPPED, PartState.REVERTED, PartState.REJECTED)
+FINAL = (MoveState.DONE, MoveState.CANCELLED, MoveState.ROLLED_BACK, MoveState.FAILED)
+GONE = "The partition no longer exists in the cluster."
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPart:
+    """One partition as the monitor observed it. Sizes are in bytes per broker, without brokers that did not answer. `sampled_at`: time of
+    the last sizes, Unix seconds. `throttled`: the topic configs list a new replica of the partition as throttled.
+
+    `observers`, `tail_start`, `log_start_floor` and `archive_start` are those of the metadata log, None = unset; `log_start` is the leader's.
+    `lags`: missing records per broker as reported by it, without brokers that do not know. `unfit`: why the topic cannot move in mode `tail`."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    leader: int | None
+    generation: int
+    sizes: Mapping[int, int]
+    sampled_at: float | None = None
+    throttled: bool = False
+    observers: tuple[int, ...] = ()
+    tail_start: int | None = None
+    log_start_floor: int | None = None
+    archive_start: int | None = None
+    log_start: int | None = None
+    lags: Mapping[int, int] = field(default_factory=dict)
+    unfit: str = ""
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        return tuple(b for b in self.replicas if b not in self.removing)
+
+    @property
+    def reassigning(self) -> bool:
+        return bool(self.adding or self.removing)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementBefore:
+    """The placement of a partition when its move was planned. `replicas`: in order; `leader`: None = no leader."""
+
+    replicas: tuple[int, ...]
+    leader: int | None
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartView:
+    """One MovePartition row. Times are Unix seconds. `compared`: the finished comparison of the replicas; None = unknown yet.
+    `delete_below`: an operator deleted all records below this offset. `hand_over_at`: the old replicas keep the records below this offset."""
+
+    id: int
+    name: str
+    state: PartState
+    replicas_from: tuple[int, ...]
+    replicas_to: tuple[int, ...]
+    wanted: tuple[int, ...]
+    read_generation: int
+    ordered_at: float | None
+    progress_at: float | None
+    bytes_done: int | None
+    observed: ObservedPart | None
+    bytes_total: int | None = None
+    note: str = ""
+    cause: str = ""
+    samples: tuple[progress.Sample, ...] = ()
+    compared: StoredComparison | None = None
+    tail_start: int | None = None
+    delete_below: int | None = None
+    hand_over_at: int | None = None
+
+    @property
+    def forward(self) -> tuple[tuple[int, ...], ...]:
+        """Placements that a forward order can have made: old and new replicas together, and the new ones alone."""
+        return self.replicas_to, beside(self.replicas_from, self.replicas_to)
+
+    @property
+    def going_back(self) -> bool:
+        return self.wanted == self.replicas_from
+
+    @property
+    def copies_to(self) -> tuple[int, ...]:
+        """Brokers that get a new replica in this direction."""
+        origin = self.replicas_to if self.going_back else self.replicas_from
+        return tuple(b for b in self.wanted if b not in origin)
+
+    @property
+    def tail_copies(self) -> tuple[int, ...]:
+        """Observers of the forward direction: brokers without a replica so far."""
+        return tuple(b for b in self.replicas_to if b not in self.replicas_from)
+
+    @property
+    def burdens(self) -> frozenset[int]:
+        """Brokers that copying this part occupies: the targets and the leader."""
+        leader = self.observed.leader if self.observed is not None else None
+        to = self.copies_to
+        return frozenset(to if leader is None or not to else (*to, leader))
+
+
+@dataclass(frozen=True, slots=True)
+class MoveSnapshot:
+    """`parts` may omit ended parts and waiting parts at the end of the queue; `rest` counts those by state. `busy`: copies of other moves per
+    broker. `free`: bytes free per broker. `throttle`: bytes/s per broker, None = none. `throttle_left`: what the metadata log still contains of
+    the throttle, as a phrase. `overdue`: the deadline for retention has passed. `early`: hand-over without waiting for retention."""
+
+    state: MoveState
+    parts: tuple[PartView, ...]
+    parts_in_flight_max: int
+    alive: frozenset[int]
+    parts_per_broker_max: int = 64
+    rest: Mapping[PartState, int] = field(default_factory=dict)
+    busy: Mapping[int, int] = field(default_factory=dict)
+    free: Mapping[int, int] = field(default_factory=dict)
+    throttle: int | None = None
+    throttle_left: str = ""
+    mode: MoveMode = MoveMode.COPY
+    overdue: bool = False
+    early: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartStep:
+    """The new values of one part; None = unchanged. `active` False releases the partition for other moves. `tail_start`: the new start offset
+    of its new replicas."""
+
+    part_id: int
+    state: PartState
+    wanted: tuple[int, ...] | None = None
+    read_generation: int | None = None
+    bytes_total: int | None = None
+    bytes_done: int | None = None
+    progressed: bool = False
+    ordered: bool = False
+    active: bool | None = None
+    note: str | None = None
+    cause: str | None = None
+    samples: tuple[progress.Sample, ...] | None = None
+    tail_start: int | None = None
+    delete_below: int | None = None
+    hand_over_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Changes of parts, then the state of the move (None = unchanged). `needs`: bytes/s per broker that the move needs to finish; None = it is
+    expected to finish. `waits_for`: a phrase when no part makes progress (`wait_reason`), else ""."""
+
+    parts: tuple[PartStep, ...]
+    state: MoveState | None
+    note: str | None = None
+    needs: int | None = None
+    waits_for: str = ""
+
+
+def beside(replicas_from: Sequence[int], replicas_to: Sequence[int]) -> tuple[int, ...]:
+    """The placement with old and new replicas, in which they are compared. The old ones are first: no new replica is the preferred leader
+    before the comparison."""
+    return (*replicas_from, *(b for b in replicas_to if b not in replicas_from))
+
+
+def difference(part: PartView, seen: ObservedPart) -> str:
+    return (
+        f"Rejected: the assignment changed since it was read (generation {part.read_generation}, now {seen.generation}; "
+        f"replicas now {list(seen.replicas)}, adding {list(seen.adding)}, removing {list(seen.removing)}). Plan it again."
+    )
+
+
+def no_leader(seen: ObservedPart) -> str:
+    last = f": broker {' or '.join(map(str, seen.isr))}" if seen.isr else ""
+    return f"Source down: the partition has no leader. Start one of its in-sync replicas{last}."
+
+
+def untaken(part: PartView, seen: ObservedPart, alive: frozenset[int], now: float) -> PartStep | None:
+    """Why an order is not carried out after ORDER_UNTAKEN_SECONDS. The reason that a controller gave (`REFUSED`) is kept."""
+    if part.ordered_at is None or now - part.ordered_at <= ORDER_UNTAKEN_SECONDS:
+        return None
+    cause, text = progress.StallCause.CONTROLLER, "No controller has read the reassignment yet. Check the controllers."
+    if down := [b for b in part.copies_to if b not in alive and b not in seen.replicas]:
+        cause, text = (
+            progress.StallCause.TARGET_DOWN,
+            f"Target down: broker {down[0]} is not alive. Start it, or cancel the move.",
+        )
+    elif part.cause == progress.StallCause.REFUSED:
+        return None
+    return PartStep(part.id, part.state, note=text, cause=cause) if text != part.note else None

@@ -1,0 +1,414 @@
+"""Offset reset of a consumer group: what a reset requests, the offset of each partition before and after it, and what changed since. Pure.
+
+Invariants: an offset that a reset computes is within [log start offset, log end offset]. Only an undo is not limited: it restores exactly what was
+committed. A partition with a problem is not changed. Does not contain: requests to brokers (`clients.group_offsets`), rows
+(`services.offset_resets`), their stored form (`domain.offset_reset_json`), input in text form (`domain.offset_input`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from controlplane.domain.errors import Rejected
+from controlplane.domain.log_ends import Age
+
+RESET_PARTITIONS_MAX = 20_000
+"""Partitions of one reset: its row has the offsets of each, about 150 bytes."""
+
+OFFSET_MAX = 2**63 - 1
+"""An offset is an int64."""
+
+PREVIEW_MINUTES = 30
+"""Age of a preview that may still be applied: the log ends, and so the meaning of `latest`, move on."""
+
+WAIT_MINUTES_MAX = 24 * 60
+"""Minutes that a reset waits for a group without members: a forgotten one must not take effect days later."""
+
+UNDO_DAYS = 7
+"""Days that the offsets before a reset are kept for its undo."""
+
+Key = tuple[str, int]
+"""(topic, partition index)"""
+
+
+class ResetTarget(StrEnum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    TIME = "time"
+    OFFSET = "offset"
+    SHIFT = "shift"
+    GROUP = "group"
+    FILE = "file"
+    DELETE = "delete"
+    UNDO = "undo"
+
+
+class Limited(StrEnum):
+    """Which end of the log limited the requested offset."""
+
+    NO = ""
+    LOG_START = "log_start"
+    LOG_END = "log_end"
+
+
+class RowProblem(StrEnum):
+    """Why a reset does not change a partition."""
+
+    NO_PARTITION = "no_partition"
+    NO_LEADER = "no_leader"
+    NO_COMMITTED_OFFSET = "no_committed_offset"
+    NO_SOURCE_OFFSET = "no_source_offset"
+    OPEN_TRANSACTION = "open_transaction"
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """All that OffsetFetch returns for a partition. The metadata is a text of the client."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str | None = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """Log start offset and log end offset."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResetSpec:
+    """What a reset requests. `topics`: all their partitions; `partitions`: single ones. Without both: the partitions that `offsets`, the source group
+    or the undone reset name, otherwise all with a committed offset. `time_ms`: the first record at or after this time. `shift`: records, negative
+    = back. `offsets`: of a file. `undone`: the reset that an undo reverses."""
+
+    target: ResetTarget
+    topics: tuple[str, ...] = ()
+    partitions: tuple[Key, ...] = ()
+    time_ms: int | None = None
+    offset: int | None = None
+    shift: int | None = None
+    source_group: str = ""
+    offsets: Mapping[Key, int] = field(default_factory=dict)
+    undone: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"target": self.target.value}
+        if self.topics:
+            out["topics"] = list(self.topics)
+        if self.partitions:
+            out["partitions"] = [list(k) for k in self.partitions]
+        for name in ("time_ms", "offset", "shift", "undone"):
+            if (value := getattr(self, name)) is not None:
+                out[name] = value
+        if self.source_group:
+            out["source_group"] = self.source_group
+        if self.offsets:
+            out["offsets"] = [[t, p, o] for (t, p), o in sorted(self.offsets.items())]
+        return out
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> ResetSpec:
+        return ResetSpec(
+            target=ResetTarget(data["target"]),
+            topics=tuple(data.get("topics", ())),
+            partitions=tuple((t, p) for t, p in data.get("partitions", ())),
+            time_ms=data.get("time_ms"),
+            offset=data.get("offset"),
+            shift=data.get("shift"),
+            source_group=data.get("source_group", ""),
+            offsets={(t, p): o for t, p, o in data.get("offsets", ())},
+            undone=data.get("undone"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsRead:
+    """What was read from the cluster for a reset. `leaders`: the leader of each partition that exists, -1 = none. `logs`: partitions whose leader
+    responded. `unstable`: an open transaction has written an offset. `at_time`: partitions with a record at or after the time. `source`: offsets of
+    the source group. `saved`: offsets before the undone reset, None = none."""
+
+    committed: Mapping[Key, CommittedOffset]
+    leaders: Mapping[Key, int]
+    logs: Mapping[Key, LogRange]
+    unstable: Collection[Key] = ()
+    at_time: Mapping[Key, int] = field(default_factory=dict)
+    source: Mapping[Key, CommittedOffset] = field(default_factory=dict)
+    saved: Mapping[Key, CommittedOffset | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReset:
+    """One partition of a reset. `after` None without a problem: the committed offset is deleted. `replayed`, `skipped`: records between the two
+    offsets; None where the group has no offset before or after. `lost`: records that retention deleted before the group read them, so the group
+    was overtaken. `span_ms`: time between the records at both offsets; None = unknown; `span_at_least`: it may be longer."""
+
+    topic: str
+    partition: int
+    now: CommittedOffset | None
+    after: CommittedOffset | None
+    log_start: int | None = None
+    log_end: int | None = None
+    limited: Limited = Limited.NO
+    problem: RowProblem | None = None
+    replayed: int | None = None
+    skipped: int | None = None
+    lost: int = 0
+    span_ms: int | None = None
+    span_at_least: bool = False
+
+    @property
+    def key(self) -> Key:
+        return self.topic, self.partition
+
+    @property
+    def overtaken(self) -> bool:
+        return self.lost > 0
+
+    @property
+    def changes(self) -> bool:
+        return self.problem is None and self.after != self.now
+
+
+@dataclass(frozen=True, slots=True)
+class ResetTotals:
+    """Sums over the partitions of a reset. `problems`: partitions that it does not change because of a problem. `overtaken`: partitions of which
+    retention deleted records before the group read them."""
+
+    partitions: int = 0
+    changes: int = 0
+    problems: int = 0
+    replayed: int = 0
+    skipped: int = 0
+    overtaken: int = 0
+    limited: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDifference:
+    """A committed offset that is not the one of the preview."""
+
+    topic: str
+    partition: int
+    expected: CommittedOffset | None
+    found: CommittedOffset | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedDifference:
+    """An OffsetDifference as it is stored and shown: offsets without leader epoch and metadata; None = none."""
+
+    topic: str
+    partition: int
+    expected: int | None
+    found: int | None
+
+
+def check(spec: ResetSpec) -> None:
+    """Raises Rejected with the field of a missing or invalid value."""
+    if spec.target is ResetTarget.TIME and (spec.time_ms is None or spec.time_ms < 0):
+        raise Rejected("A reset to a time needs a time.", "time_ms")
+    if spec.target is ResetTarget.OFFSET and (spec.offset is None or not 0 <= spec.offset <= OFFSET_MAX):
+        raise Rejected("A reset to an offset needs an offset of 0 or more.", "offset")
+    if spec.target is ResetTarget.SHIFT and (not spec.shift or abs(spec.shift) > OFFSET_MAX):
+        raise Rejected("A shift needs a number of records other than 0; a negative number shifts back.", "shift")
+    if spec.target is ResetTarget.GROUP and not spec.source_group:
+        raise Rejected("Name the group whose offsets are copied.", "source_group")
+    if spec.target is ResetTarget.FILE:
+        if not spec.offsets:
+            raise Rejected("The list of offsets is empty.", "offsets")
+        if any(not 0 <= o <= OFFSET_MAX for o in spec.offsets.values()):
+            raise Rejected("An offset is 0 or more.", "offsets")
+    if spec.target is ResetTarget.DELETE and not (spec.topics or spec.partitions):
+        raise Rejected("Name the topics whose offsets are deleted.", "topics")
+    if spec.target is ResetTarget.UNDO and spec.undone is None:
+        raise Rejected("Name the reset that is undone.", "undone")
+    if any(index < 0 for _, index in spec.partitions):
+        raise Rejected("A partition is 0 or more.", "partitions")
+
+
+def selected(
+    spec: ResetSpec,
+    committed: Iterable[Key],
+    leaders: Iterable[Key],
+    named: Iterable[Key] = (),
+) -> list[Key]:
+    """The partitions of a reset, in order. `leaders`: existing partitions of the requested topics. `named`: partitions of the source group or the
+    undone reset. Raises Rejected above RESET_PARTITIONS_MAX, and without any partition."""
+    match spec.target:
+        case ResetTarget.FILE:
+            given = set(spec.offsets)
+        case ResetTarget.GROUP | ResetTarget.UNDO:
+            given = set(named)
+        case _:
+            given = set(committed)
+    chosen = given
+    if spec.topics or spec.partitions:
+        topics, single = set(spec.topics), set(spec.partitions)
+        chosen = {k for k in (*leaders, *given) if k[0] in topics} | single
+        if spec.target in (ResetTarget.FILE, ResetTarget.UNDO):
+            chosen &= given
+        elif spec.target in (ResetTarget.GROUP, ResetTarget.DELETE):
+            chosen = (chosen & given) | single
+    if not chosen:
+        raise Rejected("No partition matches: the group has no committed offsets there, or the topics do not exist.")
+    if len(chosen) > RESET_PARTITIONS_MAX:
+        raise Rejected(
+            f"{len(chosen):,} partitions; one reset has at most {RESET_PARTITIONS_MAX:,}. Name fewer topics."
+        )
+    return sorted(chosen)
+
+
+def plan(
+    spec: ResetSpec, keys: Iterable[Key], read: OffsetsRead, age: Callable[[Key, int], Age | None]
+) -> list[PartitionReset]:
+    """Before and after of each partition. `age(key, offset)`: age of the record at this offset, None = unknown."""
+    return [_row(spec, key, read, age) for key in keys]
+
+
+def _row(spec: ResetSpec, key: Key, read: OffsetsRead, age: Callable[[Key, int], Age | None]) -> PartitionReset:
+    topic, index = key
+    now, log = read.committed.get(key), read.logs.get(key)
+    start, end = (log.start, log.end) if log is not None else (None, None)
+    lost = max(0, log.start - now.offset) if log is not None and now is not None else 0
+    problem = _problem(spec, key, read)
+    if problem is not None:
+        return PartitionReset(topic, index, now, now, start, end, problem=problem, lost=lost)
+    if spec.target is ResetTarget.DELETE:
+        return PartitionReset(topic, index, now, None, start, end, lost=lost)
+    limited = Limited.NO
+    if spec.target is ResetTarget.UNDO:
+        after = read.saved[key]
+    else:
+        assert log is not None
+        wanted = _wanted(spec, key, read, log)
+        bounded = min(max(wanted, log.start), log.end)
+        if bounded != wanted:
+            limited = Limited.LOG_START if bounded > wanted else Limited.LOG_END
+        # An equal offset keeps its leader epoch and metadata: nothing is committed.
+        after = now if now is not None and now.offset == bounded else CommittedOffset(bounded)
+    replayed, skipped = _records(now, after, log)
+    span, at_least = _span(key, now, after, age)
+    return PartitionReset(topic, index, now, after, start, end, limited, None, replayed, skipped, lost, span, at_least)
+
+
+def _problem(spec: ResetSpec, key: Key, read: OffsetsRead) -> RowProblem | None:
+    if key in read.unstable:
+        return RowProblem.OPEN_TRANSACTION
+    if spec.target is ResetTarget.DELETE:
+        return None if key in read.committed else RowProblem.NO_COMMITTED_OFFSET
+    if key not in read.leaders:
+        return RowProblem.NO_PARTITION
+    if spec.target is ResetTarget.UNDO:
+        return None
+    if key not in read.logs:
+        return RowProblem.NO_LEADER
+    if spec.target is ResetTarget.SHIFT and key not in read.committed:
+        return RowProblem.NO_COMMITTED_OFFSET
+    if spec.target is ResetTarget.GROUP and key not in read.source:
+        return RowProblem.NO_SOURCE_OFFSET
+    return None
+
+
+def _wanted(spec: ResetSpec, key: Key, read: OffsetsRead, log: LogRange) -> int:
+    """The requested offset, without the limits of the log."""
+    match spec.target:
+        case ResetTarget.EARLIEST:
+            return log.start
+        case ResetTarget.TIME:
+            return read.at_time.get(key, log.end)
+        case ResetTarget.OFFSET:
+            assert spec.offset is not None
+            return spec.offset
+        case ResetTarget.SHIFT:
+            return read.committed[key].offset + (spec.shift or 0)
+        case ResetTarget.GROUP:
+            return read.source[key].offset
+        case ResetTarget.FILE:
+            return spec.offsets[key]
+        case _:
+            return log.end
+
+
+def _records(
+    now: CommittedOffset | None, after: CommittedOffset | None, log: LogRange | None
+) -> tuple[int | None, int | None]:
+    """(replayed, skipped). Records below the log start offset are deleted, so they are neither replayed nor skipped."""
+    if now is None or after is None:
+        return None, None
+    first, last = now.offset, after.offset
+    if log is not None:
+        first, last = (min(max(o, log.start), log.end) for o in (first, last))
+    return max(0, first - last), max(0, last - first)
+
+
+def _span(
+    key: Key, now: CommittedOffset | None, after: CommittedOffset | None, age: Callable[[Key, int], Age | None]
+) -> tuple[int | None, bool]:
+    if now is None or after is None:
+        return None, False
+    if now.offset == after.offset:
+        return 0, False
+    older, newer = age(key, min(now.offset, after.offset)), age(key, max(now.offset, after.offset))
+    if older is None or newer is None or newer.at_least:
+        return None, False
+    return max(0, older.ms - newer.ms), older.at_least
+
+
+def totals(rows: Collection[PartitionReset]) -> ResetTotals:
+    return ResetTotals(
+        partitions=len(rows),
+        changes=sum(r.changes for r in rows),
+        problems=sum(r.problem is not None for r in rows),
+        replayed=sum(r.replayed or 0 for r in rows),
+        skipped=sum(r.skipped or 0 for r in rows),
+        overtaken=sum(r.overtaken for r in rows),
+        limited=sum(r.limited is not Limited.NO for r in rows),
+    )
+
+
+def differences(rows: Iterable[PartitionReset], committed: Mapping[Key, CommittedOffset]) -> list[OffsetDifference]:
+    """Committed offsets that are not those of the preview, of partitions that the reset changes."""
+    return [
+        OffsetDifference(r.topic, r.partition, r.now, committed.get(r.key))
+        for r in rows
+        if r.changes and committed.get(r.key) != r.now
+    ]
+
+
+def reported(found: Iterable[OffsetDifference]) -> tuple[ReportedDifference, ...]:
+    return tuple(
+        ReportedDifference(
+            d.topic,
+            d.partition,
+            None if d.expected is None else d.expected.offset,
+            None if d.found is None else d.found.offset,
+        )
+        for d in found
+    )
+
+
+def not_applied(rows: Iterable[PartitionReset], committed: Mapping[Key, CommittedOffset]) -> list[OffsetDifference]:
+    """Committed offsets that are not those which the reset wrote."""
+    return [
+        OffsetDifference(r.topic, r.partition, r.after, committed.get(r.key))
+        for r in rows
+        if r.changes and committed.get(r.key) != r.after
+    ]
+
+
+def outside(rows: Iterable[PartitionReset], logs: Mapping[Key, LogRange]) -> list[PartitionReset]:
+    """Partitions whose new offset is no longer in the log: retention deleted its records since the preview, or the log was truncated."""
+    return [
+        r
+        for r in rows
+        if r.changes
+        and r.after is not None
+        and (log := logs.get(r.key)) is not None
+        and not log.start <= r.after.offset <= log.end
+    ]

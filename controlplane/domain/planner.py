@@ -1,0 +1,383 @@
+"""Planning: from a scope to a placement of each partition. Pure. The preview and the move use the same plan.
+
+Invariants: a plan depends on its arguments alone. A partition without a change is not in the plan. A problem is a value, not an exception.
+Does not contain: the database, the clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from brokerd.cluster.model import effective_min_insync
+from controlplane.domain import balance
+from controlplane.domain.planner_types import PlannerBroker, PlannerPartition
+from controlplane.domain.scope import (
+    DrainScope,
+    FillScope,
+    PartitionsScope,
+    Placement,
+    RebalanceScope,
+    ReplicationFactorScope,
+    Scope,
+    TopicScope,
+)
+from controlplane.domain.text import size_text, some
+
+__all__ = ["ComputedPlan", "PlannedPart", "PlannerBroker", "PlannerPartition", "plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPart:
+    """`bytes_to_copy` None = unknown size. `isr_min`: the smallest ISR that can occur during the move."""
+
+    view: PlannerPartition
+    replicas_to: tuple[int, ...]
+    bytes_to_copy: int | None
+    isr_min: int
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedPlan:
+    """`problems` (sentences) prevent the plan. Those in `overridable` are safety refusals, which two operators can override.
+    `warnings` do not prevent it."""
+
+    parts: tuple[PlannedPart, ...]
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    overridable: tuple[str, ...] = ()
+
+    def incoming(self) -> dict[int, int]:
+        """Bytes that each broker receives, of partitions with a known size."""
+        out: dict[int, int] = {}
+        for p in self.parts:
+            for b in set(p.replicas_to) - set(p.view.replicas):
+                out[b] = out.get(b, 0) + (p.view.size_bytes or 0)
+        return out
+
+    def outgoing(self) -> dict[int, int]:
+        """Bytes that each broker deletes at the end."""
+        out: dict[int, int] = {}
+        for p in self.parts:
+            for b in set(p.view.replicas) - set(p.replicas_to):
+                out[b] = out.get(b, 0) + (p.view.size_bytes or 0)
+        return out
+
+    @property
+    def bytes_to_copy(self) -> int | None:
+        known = [p.bytes_to_copy for p in self.parts]
+        return None if any(b is None for b in known) else sum(b for b in known if b is not None)
+
+
+def plan(scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence[PlannerBroker]) -> ComputedPlan:
+    """Place the partitions of `scope`; a scope that cannot be placed gives problems."""
+    wanted, problems = _wanted(scope, partitions, brokers)
+    known = {b.broker_id: b for b in brokers}
+    by_key = {(p.topic_id, p.partition): p for p in partitions}
+    parts: list[PlannedPart] = []
+    warnings: list[str] = []
+    overridable: list[str] = []
+    for key, replicas_to in wanted.items():
+        view = by_key[key]
+        if replicas_to == view.replicas and not view.reassigning:
+            continue
+        where = f"{view.topic}-{view.partition}"
+        new = [b for b in replicas_to if b not in view.replicas]
+        if view.reassigning:
+            problems.append(f"{where} is already being reassigned; wait until it is complete, or cancel that move.")
+        if not replicas_to:
+            problems.append(f"{where} would have no replica.")
+        if len(set(replicas_to)) != len(replicas_to):
+            problems.append(f"{where} has a duplicate broker: {list(replicas_to)}.")
+        for b in replicas_to:
+            if b not in known:
+                problems.append(f"{where} has broker {b}, which has never registered; known brokers: {sorted(known)}.")
+            elif b in new and not known[b].alive:
+                problems.append(f"{where} would copy to broker {b}, which is not alive; start it first.")
+            elif b in new and known[b].cordoned:
+                problems.append(f"{where} would copy to broker {b}, which is cordoned; uncordon it first.")
+        if not view.isr or view.leader is None:
+            problems.append(
+                f"{where} is offline: it has no leader to copy from. Start the broker of one of its replicas."
+            )
+        least = effective_min_insync(view.min_insync, view.replicas)
+        if replicas_to and len(replicas_to) < least:
+            overridable.append(
+                f"{where} would have {some(len(replicas_to), 'replica')}, fewer than its min.insync.replicas {least}; "
+                f"acks=all would be acknowledged by {some(len(replicas_to), 'replica')}."
+            )
+        domains = [known[b].failure_domain for b in replicas_to if b in known and known[b].failure_domain]
+        if len(set(domains)) < len(domains):
+            problems.append(f"{where} would have two replicas in one failure domain: {domains}.")
+        # Old replicas are removed only when all new replicas are in sync. Until then the smallest possible ISR is the present one.
+        isr_min = min(len(view.isr), len(replicas_to))
+        if len(view.isr) < least:
+            warnings.append(
+                f"{where} has {some(len(view.isr), 'replica')} in sync, fewer than min.insync.replicas {least}."
+            )
+        copied = None if view.size_bytes is None else view.size_bytes * len(new)
+        parts.append(PlannedPart(view, replicas_to, copied, isr_min))
+    if not parts and not problems:
+        problems.append("Nothing to move: every partition already has this assignment.")
+    made = ComputedPlan(tuple(parts), (*problems, *overridable), tuple(warnings), tuple(overridable))
+    too_much, tight = _room(made.incoming(), known)
+    return replace(made, problems=(*made.problems, *too_much), warnings=(*made.warnings, *tight))
+
+
+def _room(incoming: Mapping[int, int], brokers: Mapping[int, PlannerBroker]) -> tuple[list[str], list[str]]:
+    """(problems, warnings): brokers without enough disk space for the new replicas, and brokers with little space left. Logs also
+    grow during the move."""
+    problems, warnings = [], []
+    for b, count in sorted(incoming.items()):
+        free = brokers[b].free_bytes if b in brokers else None
+        if free is None:
+            continue
+        if count >= free:
+            problems.append(
+                f"Broker {b} has {size_text(free)} free and would receive {size_text(count)}; free disk space, or move less."
+            )
+        elif count > free * balance.TIGHT:
+            warnings.append(f"Broker {b} would be left with {size_text(free - count)} of {size_text(free)} free.")
+    return problems, warnings
+
+
+Key = tuple[UUID, int]
+
+
+def _wanted(
+    scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence[PlannerBroker]
+) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
+    match scope:
+        case PartitionsScope(placements, _):
+            return _by_hand(placements, partitions)
+        case TopicScope(topic, over):
+            return _topic_over(topic, over, partitions, brokers)
+        case DrainScope(broker, rack) | FillScope(broker, rack):
+            if (broker is None) == (rack is None):
+                return {}, [f"Give a broker or a rack to {scope.KIND}, not both."]
+            named = {b.broker_id for b in brokers if b.rack == rack} if broker is None else {broker}
+            if not named:
+                racks = sorted({b.rack for b in brokers if b.rack})
+                return {}, [
+                    f"Rack {rack!r} does not exist; {f'known racks: {racks}' if racks else 'no broker has a rack'}."
+                ]
+            return (_drain if isinstance(scope, DrainScope) else _fill)(named, partitions, brokers)
+        case ReplicationFactorScope(topic, factor):
+            return _with_factor(topic, factor, partitions, brokers)
+        case RebalanceScope():
+            return _rebalanced(scope, partitions, brokers)
+
+
+def _rebalanced(
+    scope: RebalanceScope, partitions: Sequence[PlannerPartition], brokers: Sequence[PlannerBroker]
+) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
+    found = balance.propose(partitions, brokers, scope.goals, scope.tolerance)
+    index = {(p.topic, p.partition): p.topic_id for p in partitions}
+    return {(index[c.topic, c.partition], c.partition): c.replicas_to for c in found.changes}, []
+
+
+def _by_hand(
+    items: Sequence[Placement], partitions: Sequence[PlannerPartition]
+) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
+    index = {(p.topic, p.partition): p for p in partitions}
+    wanted: dict[Key, tuple[int, ...]] = {}
+    problems: list[str] = []
+    for item in items:
+        view = index.get((item.topic, item.partition))
+        if view is None:
+            problems.append(f"Partition {item.topic}-{item.partition} does not exist.")
+            continue
+        key = (view.topic_id, view.partition)
+        if key in wanted:
+            problems.append(f"{view.topic}-{view.partition} is listed twice.")
+        wanted[key] = item.replicas
+    if not items:
+        problems.append("The request lists no partition.")
+    return wanted, problems
+
+
+class _Loads:
+    """Replicas and preferred leaders per broker, for an even distribution of the moved replicas."""
+
+    def __init__(self, partitions: Sequence[PlannerPartition], brokers: Sequence[PlannerBroker]) -> None:
+        self.brokers = {b.broker_id: b for b in brokers}
+        self.replicas = dict.fromkeys(self.brokers, 0)
+        self.leaders = dict.fromkeys(self.brokers, 0)
+        for p in partitions:
+            for b in p.replicas:
+                self.replicas[b] = self.replicas.get(b, 0) + 1
+            if p.replicas:
+                self.leaders[p.replicas[0]] = self.leaders.get(p.replicas[0], 0) + 1
+
+    def domain(self, broker_id: int) -> str | None:
+        b = self.brokers.get(broker_id)
+        return b.failure_domain if b is not None else None
+
+    def rack(self, broker_id: int) -> str | None:
+        b = self.brokers.get(broker_id)
+        return b.rack if b is not None else None
+
+    def choose(self, keep: Sequence[int], candidates: Sequence[int], first: bool) -> int | None:
+        """The candidate to join `keep`: never a second one of a failure domain, in a new rack if possible, then the least loaded."""
+        domains = {self.domain(b) for b in keep} - {None}
+        racks = {self.rack(b) for b in keep} - {None}
+        free = [b for b in candidates if b not in keep and self.domain(b) not in domains]
+        if not free:
+            return None
+        load = self.leaders if first else self.replicas
+        best = min(free, key=lambda b: (self.rack(b) in racks, load.get(b, 0), self.replicas.get(b, 0), b))
+        self.replicas[best] = self.replicas.get(best, 0) + 1
+        if first:
+            self.leaders[best] = self.leaders.get(best, 0) + 1
+        return best
+
+
+def _drain(
+    leaving: set[int], partitions: Sequence[PlannerPartition], brokers: Sequence[PlannerBroker]
+) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
+    loads = _Loads(partitions, brokers)
+    others = [b.broker_id for b in brokers if b.open and b.broker_id not in leaving]
+    wanted: dict[Key, tuple[int, ...]] = {}
+    stuck: dict[tuple[int, int], list[str]] = {}
+    for p in partitions:
+        if leaving.isdisjoint(p.replicas):
+            continue
+        placed = list(p.replicas)
+        for place, broker in enumerate(p.replicas):
+            if broker not in leaving:
+                continue
+            new = loads.choose([b for b in placed if b != broker], others, place == 0)
+            if new is None:
+                stuck.setdefault((broker, len(p.replicas)), []).append(f"{p.topic}-{p.partition}")
+                break
+            placed[place] = new
+        else:
+            wanted[p.topic_id, p.partition] = tuple(placed)
+    problems = [_nowhere_to_go(names, broker, factor) for (broker, factor), names in sorted(stuck.items())]
+    problems += [f"Broker {b} does not exist." for b in sorted(leaving - loads.brokers.keys())]
+    return wanted, problems
+
+
+NAMED_MAX = 5
+"""Partitions that one sentence names. A list of a hundred would hide what to do."""
+
+
+def _nowhere_to_go(names: Sequence[str], broker: int, factor: int) -> str:
+    shown = ", ".join(names[:NAMED_MAX]) + (f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else "")
+    has, its = ("has", "its") if len(names) == 1 else ("have", "their")
+    return (
+        f"{shown} {has} {some(factor, 'replica')}, and no other live broker that is not cordoned can take the replica on broker {broker}: "
+        f"add a broker or lower {its} replication factor."
+    )
+
+
+def _fill(
+    filling: set[int], partitions: Sequence[PlannerPartition], brokers: Sequence[PlannerBroker]
+) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
+    loads = _Loads(partitions, brokers)
+    alive = [b.broker_id for b in brokers if b.alive]
+    for broker in sorted(filling):
+        if broker not in alive:
+            return {}, [f"Broker {broker} is not alive; start it first."]
+        if loads.brokers[broker].cordoned:
+            return {}, [f"Broker {broker} is cordoned; uncordon it first."]
+    share = sum(loads.replicas[b] for b in alive) // len(alive)
+    placed = {(p.topic_id, p.partition): p.replicas for p in partitions}
+    wanted: dict[Key, tuple[int, ...]] = {}
+    fullest = sorted(partitions, key=lambda p: -max((loads.replicas.get(b, 0) for b in p.replicas), default=0))
+    for broker in sorted(filling):
+        for p in fullest:
+            if loads.replicas[broker] >= share:
+                break
+            key = (p.topic_id, p.partition)
+            replicas = placed[key]
+            # A replica that is already in the rack may move within it. A second replica in the rack would fail together with the first.
+            there = [b for b in replicas if b in filling]
+            donors = [b for b in there or replicas if loads.replicas.get(b, 0) > share]
+            if broker in replicas or len(there) > 1 or not donors:
+                continue
+            donor = max(donors, key=lambda b: (loads.replicas[b], b))
+            domains = {loads.domain(b) for b in replicas if b != donor} - {None}
+            if loads.domain(broker) in domains:
+                continue
+            wanted[key] = placed[key] = tuple(broker if b == donor else b for b in replicas)
+            loads.replicas[broker] += 1
+            loads.replicas[donor] -= 1
+    return wanted, []
+
+
+def _topic_over(
+    topic: str, over: Sequence[int], partitions: Sequence[PlannerPartition], brokers: Sequence[PlannerBroker]
+) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
+    mine = [p for p in partitions if p.topic == topic]
+    if not mine:
+        return {}, [f"Topic {topic!r} does not exist."]
+    if not over:
+        return {}, ["The request lists no target broker."]
+    loads = _Loads([], brokers)
+    wanted: dict[Key, tuple[int, ...]] = {}
+    for p in mine:
+        chosen: list[int] = []
+        for place in range(len(p.replicas)):
+            new = loads.choose(chosen, over, place == 0)
+            if new is None:
+                return {}, [
+                    f"{topic}-{p.partition} has {len(p.replicas)} replicas; brokers {over} have room for {len(chosen)}."
+                ]
+            chosen.append(new)
+        # The same set of brokers keeps its order: a change would only reorder the replicas.
+        wanted[p.topic_id, p.partition] = p.replicas if set(chosen) == set(p.replicas) else tuple(chosen)
+    return wanted, []
+
+
+def _with_factor(
+    topic: str, factor: int, partitions: Sequence[PlannerPartition], brokers: Sequence[PlannerBroker]
+) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
+    mine = [p for p in partitions if p.topic == topic]
+    if not mine:
+        return {}, [f"Topic {topic!r} does not exist."]
+    if factor < 1:
+        return {}, [f"Replication factor {factor} is too small; the minimum is 1."]
+    loads = _Loads(partitions, brokers)
+    alive = [b.broker_id for b in brokers if b.open]
+    factor_before = {(p.topic_id, p.partition): len(p.replicas) for p in mine}
+    wanted: dict[Key, tuple[int, ...]] = {}
+    for p in mine:
+        if factor <= len(p.replicas):
+            # The leader and the in-sync replicas stay; the others are removed from the end.
+            ranked = sorted(p.replicas, key=lambda b: (b != p.leader, b not in p.isr, p.replicas.index(b)))[:factor]
+            wanted[p.topic_id, p.partition] = tuple(b for b in p.replicas if b in ranked)
+            continue
+        chosen = list(p.replicas)
+        while len(chosen) < factor:
+            new = loads.choose(chosen, alive, False)
+            if new is None:
+                return {}, [
+                    f"{topic}-{p.partition} cannot have {factor} replicas: only {len(alive)} brokers are alive and not cordoned."
+                ]
+            chosen.append(new)
+        wanted[p.topic_id, p.partition] = tuple(chosen)
+    grown = {k: r for k, r in wanted.items() if len(r) > factor_before[k]}
+    return wanted | _leaders_spread(grown, Counter(r[0] for k, r in wanted.items() if k not in grown)), []
+
+
+def _leaders_spread(placed: Mapping[Key, tuple[int, ...]], elsewhere: Mapping[int, int]) -> dict[Key, tuple[int, ...]]:
+    """The same replicas, with another preferred leader if its broker leads at least two partitions fewer. No more leaders change than an even
+    distribution needs. Without this step, all partitions of a topic that had one replica would keep one leader. `elsewhere`: other leaders of
+    the topic."""
+    out = dict(placed)
+    leads = Counter(elsewhere)
+    leads.update(r[0] for r in out.values())
+    changed = True
+    while changed:
+        changed = False
+        for key, replicas in out.items():
+            least = min(replicas, key=lambda b: (leads[b], replicas.index(b)))
+            if leads[replicas[0]] - leads[least] >= 2:
+                leads[replicas[0]] -= 1
+                leads[least] += 1
+                out[key] = (least, *(b for b in replicas if b != least))
+                changed = True
+    return out

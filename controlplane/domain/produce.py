@@ -1,0 +1,154 @@
+"""A record that an operator produces: bytes from text in a format, headers, limits. Pure.
+
+Does not contain: the partition of a key, which the client chooses (murmur2, as Kafka's Java client), the producer (`controlplane.clients.producer`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from controlplane.domain.errors import Rejected
+
+COUNT_MAX = 1_000
+"""Copies of one record in one request: a test, not a load generator."""
+
+RECORD_BYTES_MAX = 8 * 1024 * 1024
+"""Bytes of key, value and headers together. The topic's max.message.bytes is usually lower; the broker checks it."""
+
+REQUEST_BYTES_MAX = 64 * 1024 * 1024
+"""Bytes of all records of one request: they are in memory until the brokers acknowledge them."""
+
+HEADERS_MAX = 100
+"""Headers of one record: more than clients use."""
+
+HEADER_NAME_CHARS_MAX = 1_000
+"""Characters of a header's name."""
+
+TIMESTAMP_MS_MAX = 2**62
+"""Milliseconds since 1970. The client's library adds to it, so it stays below 2**63."""
+
+COPY_RECORDS_MAX = 1_000
+"""Records of one copy. A larger copy is the work of a program that can be stopped and continued."""
+
+
+class InputFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    HEX = "hex"
+    BASE64 = "base64"
+
+
+class CopyTimestamp(StrEnum):
+    ORIGINAL = "original"
+    NOW = "now"
+
+
+Header = tuple[str, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecord:
+    """`value` None: a tombstone. `partition` None: of the key's hash, or random without a key. `timestamp_ms` None: now."""
+
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Sequence[Header] = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of key, value and headers."""
+        headers = sum(len(name.encode()) + len(data or b"") for name, data in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + headers
+
+
+@dataclass(frozen=True, slots=True)
+class ProducedRecord:
+    """The acknowledgement of one record. `problem`: why it was not written, "" if it was. `unknown`: it may have been written all the same."""
+
+    partition: int | None
+    offset: int | None
+    problem: str = ""
+    unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceSummary:
+    """`written`: acknowledged records. `unknown`: records without an answer in time; they may have been written."""
+
+    written: int = 0
+    refused: int = 0
+    unknown: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @staticmethod
+    def of(records: Sequence[ProducedRecord]) -> ProduceSummary:
+        problems = list(dict.fromkeys(r.problem for r in records if r.problem))
+        unknown = sum(r.unknown for r in records)
+        failed = sum(bool(r.problem) for r in records)
+        return ProduceSummary(len(records) - failed, failed - unknown, unknown, problems)
+
+
+def decode_input(text: str, input_format: InputFormat, name: str) -> bytes:
+    """The bytes of a typed key or value. JSON is checked and kept as typed. Raises Rejected with the field `name`."""
+    try:
+        if input_format is InputFormat.HEX:
+            return bytes.fromhex(text.removeprefix("0x"))
+        if input_format is InputFormat.BASE64:
+            return base64.b64decode("".join(text.split()), validate=True)
+        if input_format is InputFormat.JSON:
+            json.loads(text)
+        return text.encode()
+    except json.JSONDecodeError as error:
+        raise Rejected(f"Not JSON: {error.msg} (line {error.lineno}, column {error.colno}).", name) from None
+    except binascii.Error:
+        raise Rejected("Not Base64. Use A-Z, a-z, 0-9, + and /, padded with =.", name) from None
+    except UnicodeEncodeError:
+        raise Rejected("The text has a character that UTF-8 cannot encode.", name) from None
+    except (ValueError, RecursionError):
+        expected = "pairs of 0-9 and a-f" if input_format is InputFormat.HEX else "a smaller JSON value"
+        raise Rejected(f"Not {input_format.value}: use {expected}.", name) from None
+
+
+def headers_of_text(text: str) -> list[Header]:
+    """Headers of lines `name: value`; a line without a colon is a header with a null value. Raises Rejected."""
+    headers: list[Header] = []
+    for line in filter(str.strip, text.splitlines()):
+        name, colon, value = line.partition(":")
+        headers.append((name.strip(), value.strip().encode() if colon else None))
+    return headers
+
+
+def check_record(record: NewRecord, partitions: int, count: int = 1) -> None:
+    """Raises Rejected with the invalid field. `partitions`: of the topic."""
+    if not 1 <= count <= COUNT_MAX:
+        raise Rejected(f"{count} records is out of range; use 1 to {COUNT_MAX:,}.", "count")
+    if record.partition is not None and not 0 <= record.partition < partitions:
+        raise Rejected(f"The topic has the partitions 0 to {partitions - 1}.", "partition")
+    if record.timestamp_ms is not None and not 0 <= record.timestamp_ms <= TIMESTAMP_MS_MAX:
+        raise Rejected("The timestamp is milliseconds since 1970, 0 or larger.", "timestamp_ms")
+    if len(record.headers) > HEADERS_MAX:
+        raise Rejected(f"At most {HEADERS_MAX} headers.", "headers")
+    if any(not name or len(name) > HEADER_NAME_CHARS_MAX for name, _ in record.headers):
+        raise Rejected(f"A header has a name of 1 to {HEADER_NAME_CHARS_MAX:,} characters.", "headers")
+    if record.size > RECORD_BYTES_MAX:
+        raise Rejected(f"The record has {record.size:,} bytes, more than {RECORD_BYTES_MAX:,}.", "value")
+    if record.size * count > REQUEST_BYTES_MAX:
+        raise Rejected(f"All records together have more than {REQUEST_BYTES_MAX:,} bytes. Lower the count.", "count")
+
+
+def check_range(first_offset: int, last_offset: int) -> None:
+    """The bound of a copy. Raises Rejected."""
+    if first_offset < 0 or last_offset < first_offset:
+        raise Rejected("The last offset must not be smaller than the first, and both 0 or larger.", "last_offset")
+    if last_offset - first_offset >= COPY_RECORDS_MAX:
+        raise Rejected(
+            f"{last_offset - first_offset + 1:,} offsets; one copy has at most {COPY_RECORDS_MAX:,}. Copy in parts.",
+            "last_offset",
+        )

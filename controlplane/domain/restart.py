@@ -1,0 +1,270 @@
+"""Rolling restart: the next step of a job, from the turns of its brokers and the observed cluster. Pure.
+
+Invariants: brokers restart one at a time, and the next one only after the previous one is in sync again. A broker restarts only when each of
+its partitions keeps min.insync.replicas without it, and after its leadership was moved away. An unknown or old observation is a reason to
+wait. Does not contain: the database, clocks, the restart of a process.
+
+    waiting -> demoting -> restarting -> catching_up -> done          skipped: the restart was cancelled before its turn
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+AGE_SECONDS_MAX = 5.0
+"""Maximum age of the observed state of the cluster when a broker is demoted or restarted."""
+SETTLED_SECONDS = 2.0
+"""Seconds from the observation that a broker is in sync to the end of its turn. Figures from the moment of its return may still arrive."""
+UNTAKEN_SECONDS = 30.0
+"""Seconds until a requested restart that did not start is reported."""
+AWAY_SECONDS = 90.0
+"""A broker that is down for this many seconds has probably failed to start."""
+
+
+class RestartState(StrEnum):
+    RUNNING = "running"
+    PAUSED = "paused"
+    CANCELLING = "cancelling"
+    DONE = "done"
+    CANCELLED = "cancelled"
+
+
+class StepState(StrEnum):
+    """State of the turn of one broker."""
+
+    WAITING = "waiting"
+    DEMOTING = "demoting"
+    RESTARTING = "restarting"
+    CATCHING_UP = "catching_up"
+    DONE = "done"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """One process. The pid alone may be reused. `started`: its start time in clock ticks since boot."""
+
+    pid: int
+    started: int
+
+
+UNDER_WAY = (StepState.DEMOTING, StepState.RESTARTING, StepState.CATCHING_UP)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSeen:
+    """One broker as mirrored from the metadata log. `blockers`: a sentence for each of the first partitions that cannot lose this broker; `blocked`:
+    their number. `leadership_disabled`: the broker is demoted."""
+
+    broker_id: int
+    alive: bool
+    broker_epoch: int
+    leaders: int
+    out_of_sync: int
+    blocked: int
+    blockers: tuple[str, ...] = ()
+    leadership_disabled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """The turn of one broker. Times are Unix seconds. `back_at`: when the broker was first observed in sync again. `leads_before`: no other user had
+    demoted the broker, so the turn restores its leadership."""
+
+    id: int
+    broker_id: int
+    state: StepState
+    broker_epoch: int | None = None
+    asked_at: float | None = None
+    back_at: float | None = None
+    leads_before: bool = True
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartSnapshot:
+    """`age_s`: age of the observed state of the cluster; None = unknown."""
+
+    state: RestartState
+    by_supervisor: bool
+    steps: tuple[StepView, ...]
+    brokers: tuple[BrokerSeen, ...]
+    age_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RestartChange:
+    """Change of one turn; None = unchanged. `shun`: demote the broker (True) or restore its leadership (False). `ask`: request the restart of its
+    process. The request may be repeated until the process was restarted."""
+
+    step_id: int
+    state: StepState
+    note: str = ""
+    broker_epoch: int | None = None
+    leads_before: bool | None = None
+    back: bool | None = None
+    shun: bool | None = None
+    ask: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RestartDecision:
+    """The change of one turn, if any, and the new state and note of the restart (None = unchanged)."""
+
+    change: RestartChange | None = None
+    state: RestartState | None = None
+    note: str | None = None
+
+
+def next_step(view: RestartSnapshot, now: float) -> RestartDecision:
+    """One step of an unfinished restart. Idempotent; it may be interrupted between two steps."""
+    seen = {b.broker_id: b for b in view.brokers}
+    at = next((s for s in view.steps if s.state in UNDER_WAY), None)
+    if at is not None:
+        b = seen.get(at.broker_id)
+        if b is None:
+            return _said(at, f"Broker {at.broker_id} is no longer known.")
+        change = _under_way(view, at, b, now)
+        return RestartDecision(change) if _says_something(at, change) else RestartDecision()
+    if view.state == RestartState.CANCELLING:
+        left = sum(1 for s in view.steps if s.state == StepState.WAITING)
+        return RestartDecision(
+            state=RestartState.CANCELLED,
+            note=f"{left} of {len(view.steps)} brokers were not restarted." if left else "",
+        )
+    at = next((s for s in view.steps if s.state == StepState.WAITING), None)
+    if at is None:
+        return RestartDecision(state=RestartState.DONE, note="")
+    if view.state == RestartState.PAUSED:
+        return RestartDecision()
+    return _begin(view, at, seen, now)
+
+
+def _begin(view: RestartSnapshot, at: StepView, seen: dict[int, BrokerSeen], now: float) -> RestartDecision:
+    """Demote the next broker as soon as all its partitions can lose it."""
+    b = seen.get(at.broker_id)
+    if b is None:
+        return _said(at, f"Broker {at.broker_id} is no longer known.")
+    if (reason := _not_now(view, b)) is not None:
+        return _said(at, reason)
+    return RestartDecision(
+        RestartChange(
+            at.id,
+            StepState.DEMOTING,
+            "Leadership moves to other brokers.",
+            b.broker_epoch,
+            leads_before=not b.leadership_disabled,
+            shun=True,
+        )
+    )
+
+
+def _not_now(view: RestartSnapshot, b: BrokerSeen) -> str | None:
+    """The reason why this broker must not be demoted or restarted now; None = it may."""
+    if view.age_s is None or view.age_s > AGE_SECONDS_MAX:
+        return f"The observed cluster state is older than {AGE_SECONDS_MAX:.0f} s: no broker is restarted without current data."
+    if not b.alive:
+        return f"Broker {b.broker_id} is down; start it, or cancel."
+    if away := [o.broker_id for o in view.brokers if not o.alive and o.broker_id != b.broker_id and o.out_of_sync]:
+        return f"Broker {away[0]} is down; start it first."
+    if b.blocked:
+        more = f" ... and {b.blocked - len(b.blockers)} more." if b.blocked > len(b.blockers) else ""
+        return f"Not safe yet: {' '.join(b.blockers)}{more}"
+    return None
+
+
+def _under_way(view: RestartSnapshot, at: StepView, b: BrokerSeen, now: float) -> RestartChange:
+    if at.state == StepState.DEMOTING:
+        return _demoting(view, at, b)
+    if at.state == StepState.RESTARTING:
+        return _restarting(view, at, b, now)
+    whole = b.alive and not b.out_of_sync
+    if not whole:
+        return RestartChange(at.id, StepState.CATCHING_UP, _behind(b), back=False if at.back_at is not None else None)
+    if at.back_at is None:
+        return RestartChange(at.id, StepState.CATCHING_UP, "In sync.", back=True)
+    if now - at.back_at < SETTLED_SECONDS or view.age_s is None or view.age_s > AGE_SECONDS_MAX:
+        return RestartChange(at.id, StepState.CATCHING_UP, at.note)
+    return RestartChange(at.id, StepState.DONE, "", shun=False if at.leads_before else None)
+
+
+def _demoting(view: RestartSnapshot, at: StepView, b: BrokerSeen) -> RestartChange:
+    if view.state != RestartState.RUNNING:
+        # The broker has not restarted yet. Its leadership is restored, and it waits for its turn again (or is skipped).
+        return RestartChange(at.id, StepState.WAITING, "", shun=False if at.leads_before else None)
+    if b.broker_epoch != at.broker_epoch:
+        return RestartChange(at.id, StepState.CATCHING_UP, "The broker was restarted outside this job.")
+    if (reason := _not_now(view, b)) is not None:
+        return RestartChange(at.id, StepState.DEMOTING, reason)
+    if not b.leadership_disabled or b.leaders:
+        return RestartChange(at.id, StepState.DEMOTING, f"Leadership moves to other brokers: {b.leaders} left.")
+    return RestartChange(at.id, StepState.RESTARTING, _ask_for(view, at), ask=view.by_supervisor)
+
+
+def _restarting(view: RestartSnapshot, at: StepView, b: BrokerSeen, now: float) -> RestartChange:
+    if b.broker_epoch != at.broker_epoch and b.alive:
+        return RestartChange(at.id, StepState.CATCHING_UP, _behind(b))
+    since = 0.0 if at.asked_at is None else now - at.asked_at
+    if not b.alive:
+        note = (
+            "The broker is down."
+            if since < AWAY_SECONDS
+            else "The broker does not register again; check its log. No other broker is restarted before it is back."
+        )
+        return RestartChange(at.id, StepState.RESTARTING, note)
+    if not view.by_supervisor:
+        if view.state != RestartState.RUNNING:
+            return RestartChange(at.id, StepState.WAITING, "", shun=False if at.leads_before else None)
+        reason = _not_now(view, b)
+        return RestartChange(
+            at.id,
+            StepState.RESTARTING,
+            _ask_for(view, at) if reason is None else f"Do not restart the broker yet. {reason}",
+        )
+    note = _ask_for(view, at)
+    if since > UNTAKEN_SECONDS:
+        note = "The supervisor has not restarted the broker yet. Check that it runs (`manage.py status`)."
+    # The request is repeated until the restart has happened. It names the process, so a later process is not ended.
+    return RestartChange(at.id, StepState.RESTARTING, note, ask=True)
+
+
+def _ask_for(view: RestartSnapshot, at: StepView) -> str:
+    if view.by_supervisor:
+        return "The supervisor restarts the broker."
+    return f"Restart broker {at.broker_id} now (a clean stop, then a start). The job continues when the broker is back."
+
+
+def _behind(b: BrokerSeen) -> str:
+    if not b.alive:
+        return "The broker is down."
+    return f"The broker is catching up: {b.out_of_sync} replica{'' if b.out_of_sync == 1 else 's'} out of sync."
+
+
+def _said(at: StepView, note: str) -> RestartDecision:
+    return RestartDecision(RestartChange(at.id, at.state, note)) if note != at.note else RestartDecision()
+
+
+def _says_something(at: StepView, change: RestartChange) -> bool:
+    return change.state != at.state or change.note != at.note or change.back is not None or change.ask
+
+
+def blocker(broker_id: int, topic: str, index: int, isr: Sequence[int], min_insync: int) -> str:
+    """Why a partition cannot lose this broker."""
+    rest = len([b for b in isr if b != broker_id])
+    if not rest:
+        return f"{topic}-{index}: no other replica is in sync (in sync: {list(isr)})."
+    return f"{topic}-{index}: {rest} would stay in sync, min.insync.replicas is {min_insync}."
+
+
+def problem(broker_ids: Sequence[int], brokers: Sequence[BrokerSeen]) -> str | None:
+    """Why a restart of these brokers cannot start, or None. A broker that is not ready yet is no problem: the job waits for it."""
+    known = {b.broker_id for b in brokers}
+    if not broker_ids:
+        return "The request lists no broker."
+    if strange := [b for b in broker_ids if b not in known]:
+        return f"Broker {strange[0]} does not exist; known brokers: {sorted(known)}."
+    if len(set(broker_ids)) != len(broker_ids):
+        return "A broker is listed twice."
+    return None

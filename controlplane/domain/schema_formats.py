@@ -1,0 +1,236 @@
+"""Values with a schema of a Confluent-compatible registry: one zero byte, the schema's id in four bytes, the encoded value.
+
+Invariant: a schema comes only from the `Schemas` object that the caller gives; no other network or file is read. Avro and Protobuf need the
+packages of the extra `formats`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import importlib
+import io
+import json
+import struct
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, Protocol
+
+MAGIC = 0
+HEADER_BYTES = 5
+"""The zero byte and the schema's id."""
+
+PARSED_SCHEMAS_MAX = 256
+"""Parsed schemas that are kept; more than the schemas of the topics that an operator looks at."""
+
+INDEXES_MAX = 32
+"""Depth of nested message types in a Protobuf header. A larger number is not a header."""
+
+WELL_KNOWN_FOLDER, WELL_KNOWN_PACKAGE = "google/protobuf/", "google.protobuf."
+WELL_KNOWN = {
+    f"{WELL_KNOWN_FOLDER}{name}.proto": f"{WELL_KNOWN_PACKAGE}{name}_pb2"
+    for name in (
+        "any",
+        "api",
+        "descriptor",
+        "duration",
+        "empty",
+        "field_mask",
+        "source_context",
+        "struct",
+        "timestamp",
+        "type",
+        "wrappers",
+    )
+}
+"""Files of Protobuf itself, which a registry does not return, and the modules that contain them."""
+
+
+class DoesNotFit(Exception):
+    """The bytes do not have the format. The text completes a sentence."""
+
+
+class SchemaUnavailable(Exception):
+    """The format needs something that is not available: the registry, a schema or a package. The text is a sentence."""
+
+
+class SchemaType(StrEnum):
+    AVRO = "AVRO"
+    PROTOBUF = "PROTOBUF"
+    JSON = "JSON"
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """`text`: the definition. For Protobuf it is a FileDescriptorProto in Base64, as the registry serializes it. `references`: (name, text) of the
+    definitions that it uses, each after those that it uses itself."""
+
+    id: int
+    type: SchemaType
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+
+
+class Schemas(Protocol):
+    def schema(self, schema_id: int) -> Schema:
+        """The schema of this id. Raises SchemaUnavailable."""
+
+
+def load_library(name: str) -> Any:
+    """A package of the extra `formats`. Raises SchemaUnavailable."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        package = name.partition(".")[0]
+        raise SchemaUnavailable(
+            f"The Python package {package} is not installed; install the extra weir[formats]."
+        ) from None
+
+
+def has_schema_id(data: bytes) -> bool:
+    return len(data) > HEADER_BYTES and data[0] == MAGIC
+
+
+def decode_with_schema(data: bytes, schemas: Schemas | None, wanted: SchemaType) -> tuple[Schema, Any]:
+    """The schema and the value. Raises DoesNotFit, also for a schema of another type, and SchemaUnavailable."""
+    schema = _schema_of(data, schemas)
+    if schema.type is not wanted:
+        raise DoesNotFit(f"schema ID {schema.id} has the type {schema.type}.")
+    return schema, _decode(schema, data)
+
+
+def decode_registered(data: bytes, schemas: Schemas | None) -> tuple[Schema, Any]:
+    """The schema and the value, for a schema of any type. Raises DoesNotFit and SchemaUnavailable."""
+    schema = _schema_of(data, schemas)
+    return schema, _decode(schema, data)
+
+
+def _schema_of(data: bytes, schemas: Schemas | None) -> Schema:
+    if schemas is None:
+        raise SchemaUnavailable("No schema registry is configured (WEIR_SCHEMA_REGISTRY_URL).")
+    if not has_schema_id(data):
+        raise DoesNotFit("it does not start with a zero byte and a schema ID.")
+    (schema_id,) = struct.unpack(">I", data[1:HEADER_BYTES])
+    return schemas.schema(schema_id)
+
+
+def _decode(schema: Schema, data: bytes) -> Any:
+    payload = data[HEADER_BYTES:]
+    if schema.type is SchemaType.AVRO:
+        return _avro(schema, payload)
+    return _protobuf(schema, payload) if schema.type is SchemaType.PROTOBUF else _json(payload)
+
+
+def _json(payload: bytes) -> Any:
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError):
+        raise DoesNotFit("the bytes after the schema ID are not JSON.") from None
+
+
+def _avro(schema: Schema, payload: bytes) -> Any:
+    parsed, source = _parsed_avro(schema), io.BytesIO(payload)
+    try:
+        value = load_library("fastavro").schemaless_reader(source, parsed, None)
+    except Exception as error:  # noqa: BLE001 - fastavro raises errors of many types for bytes that do not match.
+        raise DoesNotFit(f"the bytes do not match schema ID {schema.id} ({type(error).__name__}).") from None
+    if source.read(1):
+        raise DoesNotFit(f"more bytes follow the value of schema ID {schema.id}.")
+    return value
+
+
+@lru_cache(maxsize=PARSED_SCHEMAS_MAX)
+def _parsed_avro(schema: Schema) -> Any:
+    fastavro = load_library("fastavro")
+    named: dict[str, Any] = {}
+    try:
+        for _, text in schema.references:
+            fastavro.parse_schema(json.loads(text), named_schemas=named)
+        return fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
+    except Exception as error:  # noqa: BLE001 - a definition of the registry may be wrong in any way.
+        raise SchemaUnavailable(f"Schema ID {schema.id} is not a valid Avro schema ({type(error).__name__}).") from None
+
+
+def _protobuf(schema: Schema, payload: bytes) -> Any:
+    indexes, rest = _message_indexes(payload)
+    message_class = _message_class(schema, indexes)
+    json_format, message = load_library("google.protobuf.json_format"), message_class()
+    try:
+        message.ParseFromString(rest)
+        return json_format.MessageToDict(message, preserving_proto_field_name=True)
+    except Exception as error:  # noqa: BLE001 - DecodeError, and TypeError for an unknown type in an Any.
+        raise DoesNotFit(f"the bytes do not match schema ID {schema.id} ({type(error).__name__}).") from None
+
+
+def _message_indexes(payload: bytes) -> tuple[tuple[int, ...], bytes]:
+    """The path of the message type in its file, and the bytes behind it. A single 0 stands for the first type."""
+    count, at = _varint(payload, 0)
+    if count == 0:
+        return (0,), payload[at:]
+    if not 0 < count <= INDEXES_MAX:
+        raise DoesNotFit("it has no valid list of message indexes.")
+    indexes = []
+    for _ in range(count):
+        index, at = _varint(payload, at)
+        indexes.append(index)
+    return tuple(indexes), payload[at:]
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A zigzag number of at most 5 bytes, and the position behind it."""
+    number = 0
+    for shift in range(0, 35, 7):
+        if at >= len(data):
+            break
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at
+    raise DoesNotFit("it has no valid list of message indexes.")
+
+
+@lru_cache(maxsize=PARSED_SCHEMAS_MAX)
+def _message_class(schema: Schema, indexes: tuple[int, ...]) -> Any:
+    descriptor_pb2 = load_library("google.protobuf.descriptor_pb2")
+    pool = load_library("google.protobuf.descriptor_pool").DescriptorPool()
+    added: set[str] = set()
+
+    def add(text: str, name: str) -> Any:
+        file = descriptor_pb2.FileDescriptorProto()
+        file.ParseFromString(base64.b64decode(text, validate=True))
+        file.name = name or file.name
+        for dependency in file.dependency:
+            add_well_known(dependency)
+        pool.AddSerializedFile(file.SerializeToString())
+        return pool.FindFileByName(file.name)
+
+    def add_well_known(name: str) -> None:
+        if name not in WELL_KNOWN or name in added:
+            return
+        added.add(name)
+        descriptor = load_library(WELL_KNOWN[name]).DESCRIPTOR
+        for dependency in descriptor.dependencies:
+            add_well_known(dependency.name)
+        pool.AddSerializedFile(descriptor.serialized_pb)
+
+    try:
+        for name, text in schema.references:
+            add(text, name)
+        types = list(add(schema.text, "").message_types_by_name.values())
+        for index in indexes[:-1]:
+            types = list(types[index].nested_types)
+        return load_library("google.protobuf.message_factory").GetMessageClass(types[indexes[-1]])
+    except IndexError:
+        raise DoesNotFit(f"schema ID {schema.id} has no message type {list(indexes)}.") from None
+    except binascii.Error:
+        raise SchemaUnavailable(
+            f"The registry returned schema ID {schema.id} as source text. It must support format=serialized."
+        ) from None
+    except SchemaUnavailable:
+        raise
+    except Exception as error:  # noqa: BLE001 - a definition of the registry may be wrong in any way.
+        raise SchemaUnavailable(
+            f"Schema ID {schema.id} is not a valid Protobuf schema ({type(error).__name__})."
+        ) from None

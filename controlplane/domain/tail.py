@@ -1,0 +1,260 @@
+"""State machine of a part in mode `tail`, until its new replicas may join the ISR: pure (docs/safety.md section 8).
+
+Invariants: every order carries the assignment generation that was read, and a deletion the start offset of the new replicas. Old records are
+deleted only by retention or by an operator's deletion. A part joins as soon as the leader's log starts where the new replicas start; unknown
+values are waited for. Does not contain: the database, clocks (now is passed in), brokers.
+
+    waiting -> bootstrapping -> catching_up <-> ready -> submitted -> (as in `move`: the new replicas join, the old ones are removed)
+                                                 |  ^
+                                                 v  |
+                                              truncating        only by an operator's request
+
+`bootstrapping` orders observers. They are `catching_up` until they have all records; `ready` waits for retention to pass their start offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from controlplane.domain import progress as pace
+from controlplane.domain.move_types import (
+    MoveSnapshot,
+    MoveState,
+    ObservedPart,
+    PartState,
+    PartStep,
+    PartView,
+    beside,
+    difference,
+    no_leader,
+    untaken,
+)
+
+IN_STEP_RECORDS = 5_000
+"""A new replica that reports at most this many missing records is in step, because under load every replica misses some. The join itself
+requires and checks more."""
+
+
+def unfit(topic: str, configs: Mapping[str, str], *, internal: bool, deadline: bool = False) -> str:
+    """Why a topic cannot move in mode `tail`, or "". Either its old records are never deleted (unless the move has a `deadline`, after which a
+    deletion is requested), or they are still needed (internal and compacted topics)."""
+    policy = configs.get("cleanup.policy", "delete")
+    if internal:
+        return f"{topic} is internal: its old records are its state. Use mode copy."
+    if "compact" in policy:
+        return f"{topic} is compacted (cleanup.policy {policy}): its oldest records are needed as much as its newest. Use mode copy."
+    if not deadline and int(configs.get("retention.ms", "0")) < 0 and int(configs.get("retention.bytes", "-1")) < 0:
+        return (
+            f"{topic} has unlimited retention (retention.ms and retention.bytes are -1): the old replicas could never be removed. Use mode copy, set a retention, or "
+            "set a deadline, after which the old records can be deleted."
+        )
+    return ""
+
+
+def begin(part: PartView, seen: ObservedPart) -> PartStep:
+    """Order the observers of a waiting part, unless its assignment has changed since it was read."""
+    if seen.observers == part.tail_copies:
+        # It was ordered before, and withdrawn too late.
+        return PartStep(
+            part.id, PartState.CATCHING_UP, read_generation=seen.generation, ordered=True, note="", cause=""
+        )
+    if seen.generation != part.read_generation:
+        return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, seen))
+    if seen.unfit:
+        return PartStep(part.id, PartState.REJECTED, active=False, note=seen.unfit)
+    if seen.archive_start is not None:
+        note = f"Rejected: records below offset {seen.archive_start} are still on the replicas of an earlier hand-over. Wait for retention, or use mode copy."
+        return PartStep(part.id, PartState.REJECTED, active=False, note=note)
+    return PartStep(part.id, PartState.BOOTSTRAPPING, ordered=True, note="", cause="")
+
+
+def advance(part: PartView, seen: ObservedPart, move: MoveSnapshot, now: float) -> PartStep | None:
+    """One step of a part in one of the states above; None: no change."""
+    taken = seen.observers == part.tail_copies and seen.target == part.replicas_from
+    if part.state == PartState.BOOTSTRAPPING:
+        if seen.generation == part.read_generation:
+            return untaken(part, seen, move.alive, now)
+        if taken:
+            return PartStep(part.id, PartState.CATCHING_UP, read_generation=seen.generation, note="", cause="")
+    elif part.state == PartState.TRUNCATING:
+        if taken and seen.log_start_floor == part.delete_below and seen.generation != part.read_generation:
+            return PartStep(part.id, PartState.READY, read_generation=seen.generation, note="", cause="")
+        if seen.generation == part.read_generation and seen.tail_start == part.delete_below:
+            return untaken(part, seen, move.alive, now)
+        if taken and seen.generation == part.read_generation:
+            note = f"Nothing was deleted: the new replicas now start at {_offset(seen.tail_start)}, not at {part.delete_below}. Request the deletion again."
+            return PartStep(part.id, PartState.CATCHING_UP, note=note, cause="")
+    elif taken and seen.generation == part.read_generation:
+        return _followed(part, seen, move)
+    return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, seen))
+
+
+def _followed(part: PartView, seen: ObservedPart, move: MoveSnapshot) -> PartStep | None:
+    done = sum(seen.sizes.get(b, 0) for b in part.tail_copies)
+    begins = seen.tail_start
+    state, cause, note = _waits_for(part, seen, move)
+    if (
+        state == PartState.READY
+        and begins is not None
+        and (seen.log_start or 0) >= begins
+        and move.state != MoveState.PAUSED
+    ):
+        return PartStep(
+            part.id, PartState.SUBMITTED, bytes_total=done, bytes_done=done, ordered=True, note="", cause=""
+        )
+    if state == PartState.READY and begins is not None and move.early and move.state != MoveState.PAUSED:
+        return PartStep(
+            part.id,
+            PartState.SUBMITTED,
+            bytes_total=done,
+            bytes_done=done,
+            ordered=True,
+            note="",
+            cause="",
+            hand_over_at=begins,
+            tail_start=begins if begins != part.tail_start else None,
+        )
+    step = PartStep(
+        part.id,
+        state,
+        bytes_total=done,
+        bytes_done=done,
+        progressed=done != part.bytes_done,
+        note=note,
+        cause=cause,
+        tail_start=begins if begins != part.tail_start else None,
+    )
+    unchanged = (step.state, step.note, step.cause) == (part.state, part.note, part.cause)
+    return None if unchanged and step.tail_start is None and not step.progressed else step
+
+
+class Wait(NamedTuple):
+    """What a part waits for. `state`: CATCHING_UP or READY. `cause`: of progress.StallCause if an operator must act, else "". `note`: for people only."""
+
+    state: PartState
+    cause: str
+    note: str
+
+
+def _waits_for(part: PartView, seen: ObservedPart, move: MoveSnapshot) -> Wait:
+    copies, begins = part.tail_copies, seen.tail_start
+    if seen.unfit:
+        return Wait(
+            PartState.CATCHING_UP,
+            pace.StallCause.UNFIT,
+            f"{seen.unfit} The new replicas do not join the ISR until then. Or cancel the move.",
+        )
+    if seen.leader is None:
+        return Wait(PartState.CATCHING_UP, pace.StallCause.SOURCE_DOWN, no_leader(seen))
+    if down := [b for b in copies if b not in move.alive]:
+        return Wait(
+            PartState.CATCHING_UP,
+            pace.StallCause.TARGET_DOWN,
+            f"Target down: broker {down[0]} is not alive. Start it, or cancel the move.",
+        )
+    if begins is None:
+        return Wait(
+            PartState.CATCHING_UP,
+            "",
+            "Catching up: the leader has not reported the start offset of the new replicas yet.",
+        )
+    behind = [b for b in copies if seen.lags.get(b, IN_STEP_RECORDS + 1) > IN_STEP_RECORDS]
+    if behind:
+        lag = seen.lags.get(behind[0])
+        progress = "has not started" if lag is None else f"lacks {lag} records"
+        return Wait(PartState.CATCHING_UP, "", f"Catching up from offset {begins}: broker {behind[0]} {progress}.")
+    start = _offset(seen.log_start)
+    if _is_deleted(seen):
+        return Wait(
+            PartState.READY,
+            "",
+            f"In sync from offset {begins}. The old records were deleted; the leader last reported log start offset {start}.",
+        )
+    if move.overdue:
+        return Wait(
+            PartState.READY,
+            pace.StallCause.DEADLINE_PASSED,
+            f"In sync from offset {begins}. The deadline of the move has passed, and the log start offset is still {start}. Delete the old records, or cancel the move.",
+        )
+    return Wait(
+        PartState.READY,
+        "",
+        f"In sync from offset {begins}. Waiting for retention: the log start offset is still {start}. The new replicas join the ISR automatically after that. Or delete the old records.",
+    )
+
+
+# -- deletion by an operator ------------------------------------------------------------------------------------------------
+
+
+def deletion_problem(parts: Sequence[PartView]) -> str | None:
+    """Why nothing can be deleted now, or None."""
+    if deletable(parts):
+        return None
+    if any(p.state in (PartState.BOOTSTRAPPING, PartState.CATCHING_UP) for p in parts):
+        return "The new replicas are not in sync yet: the records that they lack would be lost with the old replicas."
+    return "No partition of the move waits for retention: there are no old records to delete."
+
+
+def deletable(parts: Sequence[PartView]) -> list[PartView]:
+    """Parts in step that wait for retention only."""
+    return [
+        p
+        for p in parts
+        if p.state == PartState.READY
+        and p.observed is not None
+        and p.observed.tail_start is not None
+        and p.observed.leader is not None
+        and (p.observed.log_start or 0) < p.observed.tail_start
+        and not _is_deleted(p.observed)
+    ]
+
+
+def _is_deleted(seen: ObservedPart) -> bool:
+    """Whether no records below the start of the new replicas are left, whatever the leader reported last. Another deletion would be
+    a needless step."""
+    return seen.tail_start is not None and (seen.log_start_floor or 0) >= seen.tail_start
+
+
+def deletion_steps(parts: Sequence[PartView]) -> list[PartStep]:
+    """Delete all records below the start offset of the new replicas. The deletion cannot be undone."""
+    return [
+        PartStep(p.id, PartState.TRUNCATING, delete_below=p.observed.tail_start, ordered=True, note="", cause="")
+        for p in deletable(parts)
+        if p.observed is not None
+    ]
+
+
+def order(
+    state: PartState,
+    *,
+    wanted: Sequence[int],
+    replicas_from: Sequence[int],
+    replicas_to: Sequence[int],
+    delete_below: int | None,
+    hand_over_at: int | None,
+) -> Order:
+    """What a part in `bootstrapping`, `truncating` or `submitted` orders from the controller."""
+    if state == PartState.BOOTSTRAPPING:
+        return Order(tuple(replicas_from), observers=tuple(b for b in replicas_to if b not in replicas_from))
+    if state == PartState.TRUNCATING:
+        return Order(tuple(replicas_from), delete_below=delete_below)
+    # The hand-over offset belongs to the first order, with old and new replicas together. Any other order has none.
+    first = list(wanted) == list(first_placement(replicas_from, replicas_to))
+    return Order(tuple(wanted), hand_over_at=hand_over_at if first else None)
+
+
+class Order(NamedTuple):
+    replicas: tuple[int, ...]
+    observers: tuple[int, ...] = ()
+    delete_below: int | None = None
+    hand_over_at: int | None = None
+
+
+def first_placement(old: Sequence[int], new: Sequence[int]) -> tuple[int, ...]:
+    """The first placement of the order: old and new replicas together, for the comparison, if some are added and some removed."""
+    return beside(old, new) if set(new) - set(old) and set(old) - set(new) else tuple(new)
+
+
+def _offset(offset: int | None) -> str:
+    return "an unknown offset" if offset is None else str(offset)

@@ -1,0 +1,61 @@
+"""Numbers, sizes and durations in sentences. Pure."""
+
+from __future__ import annotations
+
+import math
+
+
+def some(count: int, one: str, many: str = "") -> str:
+    """`1 partition`, `2 partitions`; `many` for an irregular plural."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def size_text(count: float) -> str:
+    """Bytes for people: `20.0 MB`."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if amount < 1000 or unit == "TB":
+            break
+        amount /= 1000
+    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
+
+
+def duration_text(value_s: float) -> str:
+    """Seconds in the two largest units."""
+    s = int(value_s)
+    if s < 60:
+        return f"{s} s"
+    if s < 3600:
+        return _two(s // 60, "min", s % 60 if s < 600 else 0, "s")
+    if s < 86400:
+        return _two(s // 3600, "h", s % 3600 // 60, "min")
+    return _two(s // 86400, "d", s % 86400 // 3600, "h")
+
+
+def _two(large: int, unit: str, small: int, part: str) -> str:
+    return f"{large} {unit} {small} {part}" if small else f"{large} {unit}"
+
+
+def coarse_duration(value_s: float) -> str:
+    """Seconds in the largest unit, for sentences that must not change every second."""
+    if value_s < 60:
+        return f"{int(value_s)} s" if value_s < 10 else f"{int(value_s // 10 * 10)} s"
+    if value_s < 5400:
+        return f"{int(value_s // 60)} min"
+    return f"{int(value_s // 3600)} h" if value_s < 172_800 else f"{int(value_s // 86400)} d"
+
+
+def coarse_count(count: float) -> str:
+    """A number with its two leading digits, for sentences that must not change every second."""
+    value = int(count)
+    if value < 100:
+        return f"{value:,}"
+    step = 10 ** (len(str(value)) - 2)
+    return f"{round(value / step) * step:,}"
+
+
+def needed_count(count: float) -> str:
+    """A number with its three leading digits, rounded up, because less would not suffice."""
+    value = math.ceil(count)
+    step = 10 ** max(0, len(str(value)) - 3)
+    return f"{-(-value // step) * step:,}"

@@ -1,1 +1,0 @@
-"""The embedded house: ports, processes and folders of one machine. Law: ends only what it started."""

@@ -1,0 +1,66 @@
+"""Kinds and shapes of live updates for browsers. The cluster monitor sends them through the channel layer group "live".
+
+A message on the layer is {"type": "live.update", "run": run, "seq": n, "kind": KIND, "data": {...}}; `seq` is one above the last message's in one
+`run`. A page contains `live_selectors.latest()`. A socket that sees a gap calls `live_selectors.since(run, seq)`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+LIVE_GROUP = "live"
+LIVE_TYPE = "live.update"
+
+CLUSTER = "cluster"
+"""The overview's figures: what `selectors.overview.overview().as_dict()` returns."""
+BROKERS = "brokers"
+"""{"brokers": [{"broker_id", "alive", "leaders", "replicas", "replicas_out_of_sync", "size_bytes", "total_bytes", "free_bytes", "answered",
+"cordoned", "leads", "replicas_on_disk"}]}: all brokers."""
+PARTITIONS = "partitions"
+"""{"topic": name, "topic_id": id, "partitions": [{"index", "leader", "leader_epoch", "replicas", "isr", "adding", "removing",
+"down", "min_isr", "start_offset", "end_offset", "size_bytes"}]}: only those that changed. `down`: replicas whose broker is down."""
+TOPICS = "topics"
+"""{"topics": [{"name", "partitions", "under_replicated", "under_min_isr", "offline", "reassigning", "internal", "size_bytes", "size_as_of_ms",
+"records", "records_per_s"}], "gone": [name]}."""
+GROUPS = "groups"
+"""{"groups": [{"group_id", "state", "member_count", "lag_records", "lag_ms_max", "lag_at_least", "status", "consumed_per_s",
+"produced_per_s", "lost_records", "retention_partition", "retention_in_s", "retention_limit", "retention_at_most"}], "gone": [group_id]}: those
+that changed."""
+LAG = "lag"
+"""{"group_id", "partitions": [{"topic", "index", "committed", "end_offset", "lag_records", "lag_ms", "lag_at_least", "status", "block",
+"retention_in_s", "client_id"}]}."""
+MOVES = "moves"
+"""{"moves": [{MOVE_KEYS}]}: those that changed."""
+MOVE_KEYS = (
+    "id",
+    "state",
+    "parts",
+    "parts_ended",
+    "parts_rejected",
+    "bytes_total",
+    "bytes_done",
+    "bytes_per_s",
+    "percent",
+    "eta_s",
+    "needs_bytes_per_s",
+    "waits_for",
+    "throttle_bytes_per_s",
+    "producers_p99_ms",
+    "note",
+    "can",
+)
+"""Fields of a move's row (`selectors.moves.MoveRow`) in an update."""
+CHANGES = "changes"
+"""{"id": newest change id, "pending": n}."""
+ARCHIVES = "archives"
+"""{"jobs": [{"id", "state", "rows", "batches", "restarts", "pid", "heartbeat_at", "note"}]}: those that changed."""
+
+KINDS = (CLUSTER, BROKERS, PARTITIONS, TOPICS, GROUPS, LAG, MOVES, CHANGES, ARCHIVES)
+
+
+class LiveUpdate(TypedDict):
+    type: str
+    run: str
+    seq: int
+    kind: str
+    data: dict[str, Any]

@@ -1,0 +1,372 @@
+"""The cluster monitor: tails the metadata log, samples the brokers, writes observed rows, publishes changes.
+
+Invariants: it writes only observed rows and makes no decisions. A broker, ZooKeeper or a database that hangs delays only its own figures.
+One thread for log and rows, several for brokers. The web process (ASGI lifespan) or `manage.py monitor` starts it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from django.db import DatabaseError, connection
+
+from brokerd.cluster import znodes
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import MetadataRecord
+from brokerd.cluster.model import NO_LEADER, Now
+from brokerd.cluster.store import Code, Result, SessionState, Store
+from brokerd.cluster.tailer import Tailer
+from controlplane.clients.broker_samples import BrokerSample, sample_broker
+from controlplane.clients.connection import KafkaConnection, NoAnswer
+from controlplane.clients.group_samples import Key
+from controlplane.clients.settings import address_of, client_settings, zookeeper_store
+from controlplane.db.sqlite import drop_if_replaced
+from controlplane.monitoring import damage, publisher
+from controlplane.monitoring.hub import Hub
+from controlplane.monitoring.projection import MetadataProjection
+from controlplane.monitoring.samples import Changed, MetricsCache
+from controlplane.services import alerts
+
+log = logging.getLogger(__name__)
+
+PROJECTION_MS_MIN = 200
+"""Minimum milliseconds between writes of a changing image: many elections become few writes."""
+
+TOUCH_MS = 1_000
+SAMPLE_MS = 1_000
+"""Minimum milliseconds between sampling rounds. Sampling takes at most one part in ROUND_SHARE of the time."""
+
+ROUND_SHARE = 6
+"""With ten thousand partitions a round takes some tenths of a second of a broker's event loop."""
+
+SAMPLE_MS_MAX = 10_000
+"""Maximum milliseconds between rounds: a broker that was stopped for a minute must not delay the figures of others."""
+
+SIZES_EVERY = 3
+"""Rounds between requests for sizes, for which the broker iterates over its partitions."""
+
+ROUND_MS_MAX = 2_500
+"""Milliseconds after which a round ends without the missing responses. A late response counts in the next round."""
+
+SAMPLERS = 8
+"""Sampling threads: one slow broker occupies one of them."""
+
+DRIFT_MS = 5_000
+"""Between counts of drifted topics: 30 ms with ten thousand topics."""
+
+ALERTS_MS = 2_000
+"""Between alert evaluations: some sums, 10 ms with ten thousand topics."""
+
+ALERTS_FIRST_MS = 5_000
+"""Before the first alert evaluation: the controller and the responding brokers are known by then."""
+
+SETTLED_MS = 15_000
+
+DAMAGE_MS = 2_000
+"""Between reads of damage reports: two small lists, and one node per broker with a report."""
+
+
+def clock() -> Now:
+    return Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+
+
+class ClusterMonitor:
+    def __init__(self, store: Store, hub: Hub) -> None:
+        self._store, self._hub = store, hub
+        self.tailer = Tailer(store, self, clock)
+        self.projection = MetadataProjection()
+        self.metrics = MetricsCache()
+        self._changed = Changed()
+        self._answers: deque[tuple[int, BrokerSample | NoAnswer]] = deque()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._pool = ThreadPoolExecutor(SAMPLERS, thread_name_prefix="sampler")
+        self._connections: dict[int, KafkaConnection] = {}
+        self._asking: dict[int, int] = {}
+        self._round: dict[int, BrokerSample | NoAnswer] = {}
+        self._round_asked: set[int] = set()
+        self._round_at_ms = self._round_not_before_ms = self._round_took_ms = self._rounds = 0
+        self._starts: dict[int, dict[Key, int]] = {}
+        self._began_ms = clock().mono_ms
+        self._dirty = True
+        self._projected_ms = self._touched_ms = -TOUCH_MS
+        self._loaded = False
+        self._controller_id: int | None = None
+        self._connected = False
+        self._sampled = False
+        self._sample_note = ""
+        self._stopping = False
+        self._database_failing = False
+        self._thread: threading.Thread | None = None
+        self._feed = publisher.LivePublisher(hub)
+        self._damage = damage.DamageReader(store)
+        self._damage_read_ms = 0
+        self._drift_ms = -DRIFT_MS
+        self._alerts_ms = self._began_ms + ALERTS_FIRST_MS - ALERTS_MS
+        store.on_session = self._session
+
+    # -- lifecycle -----------------------------------------------------------------------------------------------------
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self.run, name="monitor", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        self._stopping = True
+        os.eventfd_write(self._wake, 1)
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def run(self) -> None:
+        self._shorten_busy_timeout()
+        poll = select.poll()
+        poll.register(self._store.fileno(), select.POLLIN)
+        poll.register(self._wake, select.POLLIN)
+        while not self._stopping:
+            poll.poll(100)
+            try:
+                self.turn()
+            except DatabaseError as e:
+                self._database_failed(e)
+            except Exception:
+                # A bug must not stop all updates of the pages: compare with the rows and continue.
+                log.exception("cluster monitor iteration failed, retrying")
+                self.projection.forget()
+                self._dirty = True
+                time.sleep(1)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._store.close()
+        connection.close()
+
+    def _shorten_busy_timeout(self) -> None:
+        """On SQLite, fail on a lock after a second: this thread must follow the log, and it tries again anyway."""
+        if connection.vendor == "sqlite":
+            try:
+                with connection.cursor() as cursor:
+                    cursor.execute("PRAGMA busy_timeout = 1000")
+            except DatabaseError as e:
+                self._database_failed(e)
+
+    def turn(self) -> None:
+        """One iteration: handle input from ZooKeeper and brokers, then write rows and publish. Raises DatabaseError without data loss."""
+        try:
+            os.eventfd_read(self._wake)
+        except BlockingIOError:
+            pass
+        self._store.pump()
+        now = clock()
+        self.tailer.tick(now)
+        if not self._loaded:
+            if now.mono_ms - self._touched_ms >= TOUCH_MS:
+                self._touched_ms = now.mono_ms
+                self._touch(False)
+                self._check_alerts(now)
+            return
+        image = self.tailer.image
+        if self._dirty and now.mono_ms - self._projected_ms >= PROJECTION_MS_MIN:
+            self._projected_ms = now.mono_ms
+            difference = self.projection.write(image)
+            self._dirty = False
+            self._feed.image(image, difference, self.metrics)
+        self._sample(image, now)
+        if now.mono_ms - self._touched_ms >= TOUCH_MS:
+            self._touched_ms = now.mono_ms
+            if drop_if_replaced():
+                log.warning("database file was replaced, writing all observed rows again")
+                self._shorten_busy_timeout()
+                self.metrics = MetricsCache()
+                self.projection.forget()
+                self._dirty = True
+                return
+            self._touch(self.tailer.current)
+            self._update_damage(image, now)
+            self._check_alerts(now)
+            self._feed.periodic()
+        if self._database_failing:
+            self._database_failing = False
+            log.info("database available again")
+
+    def _check_alerts(self, now: Now) -> None:
+        if now.mono_ms - self._alerts_ms >= ALERTS_MS:
+            self._alerts_ms = now.mono_ms
+            alerts.evaluate()
+
+    def _update_damage(self, image: Image, now: Now) -> None:
+        if self._damage.found is not None:
+            damage.write(self._damage.found, image)
+        if self._connected and now.mono_ms - self._damage_read_ms >= DAMAGE_MS:
+            self._damage_read_ms = now.mono_ms
+            self._damage.poll()
+
+    def _touch(self, fresh: bool) -> None:
+        self._store.get(znodes.CONTROLLER, self._controller_read) if self._connected else None
+        self.projection.touch(
+            self.tailer.image,
+            controller_id=self._controller_id,
+            connected=self._connected,
+            fresh=fresh and self._connected,
+            sampled=self._sampled,
+            sample_note=self.tailer.halted or self._sample_note,
+            drift=self._drift(),
+        )
+        self._sampled = False
+
+    def _drift(self) -> int | None:
+        from controlplane.selectors.topics import drift_count
+
+        now_ms = clock().mono_ms
+        if not self._loaded or now_ms - self._drift_ms < DRIFT_MS:
+            return None
+        self._drift_ms = now_ms
+        return drift_count()
+
+    def _database_failed(self, error: DatabaseError) -> None:
+        self.projection.forget()
+        self._dirty = True
+        if not self._database_failing:
+            log.warning("database unavailable, observed data is kept in memory: error=%s", error)
+        self._database_failing = True
+        # Keep a usable connection with its short busy time-out.
+        if not connection.is_usable():
+            connection.close()
+            self._shorten_busy_timeout()
+        time.sleep(0.2)
+
+    # -- the metadata log ----------------------------------------------------------------------------------------------
+    def _session(self, state: SessionState) -> None:
+        self._connected = state is SessionState.CONNECTED
+        if self._connected:
+            self.tailer.connected()
+        else:
+            self.tailer.disconnected()
+            self._damage.disconnected()
+
+    def image_loaded(self, image: Image, now: Now) -> None:
+        self._dirty = True
+
+    def entry_applied(self, image: Image, records: Sequence[MetadataRecord], now: Now) -> None:
+        self._dirty = True
+
+    def caught_up(self, image: Image, now: Now) -> None:
+        self._loaded = True
+
+    def halted(self, reason: str) -> None:
+        """The rows are not updated any more. Pages show their age."""
+
+    def _controller_read(self, result: Result) -> None:
+        if result.ok:
+            self._controller_id = _number_of(result.data)
+        elif result.code is Code.NO_NODE:
+            self._controller_id = None
+
+    # -- the brokers -----------------------------------------------------------------------------------------------------
+    def _sample(self, image: Image, now: Now) -> None:
+        while self._answers:
+            broker_id, answer = self._answers.popleft()
+            asked_ms = self._asking.pop(broker_id, now.mono_ms)
+            if isinstance(answer, BrokerSample):
+                self._round_took_ms = max(self._round_took_ms, now.mono_ms - asked_ms)
+            self._round[broker_id] = answer
+        waiting = self._round_asked - set(self._round)
+        if self._round_asked and (not waiting or now.mono_ms - self._round_at_ms >= ROUND_MS_MAX):
+            self._close_round(image, now, waiting)
+        if not self._round_asked and now.mono_ms >= self._round_not_before_ms:
+            self._open_round(image, now)
+
+    def _open_round(self, image: Image, now: Now) -> None:
+        self._round_at_ms = now.mono_ms
+        self._rounds += 1
+        leads: dict[int, dict[str, list[int]]] = {}
+        for topic, index, state in image.each_partition():
+            if state.leader != NO_LEADER and topic.ready:
+                leads.setdefault(state.leader, {}).setdefault(topic.name, []).append(index)
+        with_sizes = self._rounds % SIZES_EVERY == 1
+        for broker in image.live_brokers():
+            self._round_asked.add(broker.broker_id)
+            if broker.broker_id in self._asking:
+                continue  # a request of an earlier round is still in flight
+            broker_connection = self._connections.get(broker.broker_id)
+            address = address_of(broker)
+            if broker_connection is None or (broker_connection.host, broker_connection.port) != address:
+                broker_connection = self._connections[broker.broker_id] = KafkaConnection(*address)
+            self._asking[broker.broker_id] = now.mono_ms
+            led = leads.get(broker.broker_id, {})
+            stuck = self.metrics.lags.stuck(led)
+            self._pool.submit(self._ask, broker_connection, broker.broker_id, led, with_sizes, stuck)
+
+    def _ask(
+        self,
+        broker_connection: KafkaConnection,
+        broker_id: int,
+        leads: dict[str, list[int]],
+        with_sizes: bool,
+        stuck: list[Key],
+    ) -> None:
+        answer: BrokerSample | NoAnswer
+        try:
+            answer = sample_broker(
+                broker_connection,
+                broker_id,
+                leads,
+                self._starts.setdefault(broker_id, {}),
+                with_sizes=with_sizes,
+                stuck=stuck,
+            )
+        except NoAnswer as e:
+            answer = e
+        except Exception as e:
+            log.exception("sampling failed: broker=%s", broker_id)
+            broker_connection.close()
+            answer = NoAnswer(str(e))
+        self._answers.append((broker_id, answer))
+        if not self._stopping:
+            os.eventfd_write(self._wake, 1)
+
+    def _close_round(self, image: Image, now: Now, waiting: set[int]) -> None:
+        samples = [a for a in self._round.values() if isinstance(a, BrokerSample)]
+        failed = {b: str(a) for b, a in self._round.items() if isinstance(a, NoAnswer) and image.alive(b)}
+        failed |= {b: f"broker {b} has not answered for {ROUND_MS_MAX} ms" for b in waiting if image.alive(b)}
+        asked = len(self._round_asked)
+        pause_ms = min(max(SAMPLE_MS, ROUND_SHARE * self._round_took_ms), SAMPLE_MS_MAX)
+        self._round_not_before_ms, self._round_took_ms = self._round_at_ms + pause_ms, 0
+        self._round, self._round_asked = {}, set()
+        self.metrics.settled = now.mono_ms - self._began_ms > SETTLED_MS and not failed
+        self.metrics.restore()
+        changed = self.metrics.take(samples, failed, image, now.wall_ms)
+        self._sampled = bool(samples)
+        self._sample_note = f"{len(samples)} of {asked} brokers answered" if failed else ""
+        self._feed.samples(changed, self.metrics)
+        _merge(self._changed, changed)
+        if self._dirty:
+            return  # rows of new partitions are written first, the figures with the next round
+        self.metrics.write(self._changed, self.projection, image)
+        self._changed = Changed()
+
+
+def _merge(into: Changed, more: Changed) -> None:
+    for name in Changed.__dataclass_fields__:
+        getattr(into, name).update(getattr(more, name))
+
+
+def _number_of(data: bytes) -> int | None:
+    """The controller's number from its name (`controller-2`)."""
+    try:
+        found = re.search(r"(\d+)$", str(json.loads(data)["controller"]))
+        return int(found.group(1)) if found else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def build(zookeeper: str, hub: Hub) -> Any:
+    """The cluster monitor, not yet started."""
+    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    client_settings()  # an unusable file must fail at the start, not at each sample
+    return ClusterMonitor(zookeeper_store(zookeeper, 6000), hub)

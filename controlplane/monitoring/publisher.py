@@ -1,0 +1,273 @@
+"""Publishes changes in the shapes of `live_events`.
+
+Invariant: an update is sent only if it contains a change. Figures come from memory. Moves, changes and jobs are polled once per second.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Q
+
+from brokerd.cluster.configs import controller_defaults
+from brokerd.cluster.cordons import cordoned, leadership_disabled
+from brokerd.cluster.image import Image
+from brokerd.cluster.model import NO_LEADER
+from controlplane.clients.group_samples import Key
+from controlplane.monitoring import live_events
+from controlplane.monitoring.group_figures import PartitionLag, owners_of, pace
+from controlplane.monitoring.hub import Hub
+from controlplane.monitoring.projection import Difference, broker_sums
+from controlplane.monitoring.samples import Changed, MetricsCache
+from controlplane.selectors.topic_configs import min_insync
+
+PARTITIONS_PER_UPDATE = 500
+"""Partitions in one update. Larger changes are split, so that no browser stalls."""
+
+
+MOVES_FOLLOWED, JOBS_FOLLOWED = 50, 20
+"""The newest moves and jobs, whose every change is published. Older ones are published while they run or when their state changes."""
+
+
+class LivePublisher:
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._published: dict[Any, Any] = {}
+        self._image = Image()
+        self._transition: int | None = None
+        """Id of the newest published state change of a move."""
+        self._running_jobs: set[int] = set()
+
+    def image(self, image: Image, difference: Difference, metrics: MetricsCache) -> None:
+        """The image was projected."""
+        self._image = image
+        for topic_id, indexes in difference.partitions.items():
+            topic = image.topics.get(topic_id)
+            if topic is not None:
+                self._partitions(topic.name, str(topic_id), sorted(indexes), metrics)
+        names = {image.topics[i].name for i in difference.topics if i in image.topics}
+        if names or difference.topics_gone:
+            self._topics(names, difference.topics_gone, metrics)
+        if difference.brokers:
+            self._brokers(metrics)
+
+    def samples(self, changed: Changed, metrics: MetricsCache) -> None:
+        """A round of samples was taken."""
+        by_topic: dict[str, list[int]] = {}
+        for name, index in changed.offsets | changed.sizes | changed.lagging:
+            by_topic.setdefault(name, []).append(index)
+        for name, indexes in by_topic.items():
+            topic = self._image.topic_named(name)
+            if topic is not None:
+                self._partitions(name, str(topic.topic_id), sorted(indexes), metrics)
+        if changed.topics:
+            self._topics(changed.topics, [], metrics)
+        self._groups(changed, metrics)
+        self._brokers(metrics)
+
+    def periodic(self) -> None:
+        """Once per second: the overview, changes, moves and jobs."""
+        from controlplane.models import Change
+        from controlplane.selectors import overview
+        from controlplane.selectors.common import as_dict
+
+        self._once(
+            live_events.CLUSTER,
+            "cluster",
+            as_dict(overview.overview()),
+            ignore=("age_s", "sample_age_s", "observed_at"),
+        )
+        newest = Change.objects.order_by("-id").values_list("id", flat=True).first()
+        pending = Change.objects.filter(outcome="pending").count()
+        self._once(live_events.CHANGES, "changes", {"id": newest, "pending": pending})
+        self._moves()
+        self._jobs()
+
+    def _moves(self) -> None:
+        """Moves in progress, all moves with a changed state, and other changes of the newest moves (such as a planned throttle).
+        A move is marked as published only after publication, so that it is read again after a database error."""
+        from controlplane.models import Move, MoveTransition
+        from controlplane.models.move import WORKING_STATES
+        from controlplane.selectors import moves
+
+        newest = MoveTransition.objects.order_by("-id").values_list("id", flat=True).first() or 0
+        if self._transition is None:
+            self._transition = newest
+        changed = MoveTransition.objects.filter(id__gt=self._transition).values_list("move_id", flat=True).distinct()
+        versions = dict(Move.objects.order_by("-id").values_list("id", "version")[:MOVES_FOLLOWED])
+        others = Q(state__in=WORKING_STATES) | Q(pk__in=list(changed[:MOVES_FOLLOWED]))
+        versions |= dict(Move.objects.filter(others).values_list("id", "version")[: 2 * MOVES_FOLLOWED])
+        touched = sorted(pk for pk, version in versions.items() if self._published.get(("move", pk)) != version)
+        if touched:
+            rows = moves.move_rows(touched)
+            self._hub.publish(
+                live_events.MOVES, {"moves": [{k: getattr(r, k) for k in live_events.MOVE_KEYS} for r in rows]}
+            )
+            self._published |= {("move", pk): versions[pk] for pk in touched}
+        self._transition = newest
+
+    def _jobs(self) -> None:
+        """The newest archive jobs, those that run, and those that were running when they were last published."""
+        from controlplane.models import ArchiveJob
+        from controlplane.models.job import ArchiveState
+
+        ended = (ArchiveState.STOPPED, ArchiveState.FAILED)
+        newest = list(ArchiveJob.objects.order_by("-id").values_list("id", flat=True)[:JOBS_FOLLOWED])
+        followed = ~Q(state__in=ended) | Q(pk__in=[*newest, *self._running_jobs])
+        jobs = list(ArchiveJob.objects.filter(followed).order_by("-id"))
+        shapes = []
+        for job in jobs:
+            shape = {
+                "id": job.pk,
+                "state": job.state,
+                "rows": job.rows,
+                "batches": job.batches,
+                "restarts": job.restarts,
+                "pid": job.pid,
+                "heartbeat_at": job.heartbeat_at.isoformat() if job.heartbeat_at else None,
+                "note": job.note,
+            }
+            if self._published.get(("job", job.pk)) != shape:
+                shapes.append(shape)
+        if shapes:
+            self._hub.publish(live_events.ARCHIVES, {"jobs": shapes})
+        for shape in shapes:
+            self._published["job", shape["id"]] = shape
+        self._running_jobs = {j.pk for j in jobs if j.state not in ended}
+
+    # -- shapes --------------------------------------------------------------------------------------------------------
+    def _once(self, kind: str, key: str, data: dict[str, Any], ignore: tuple[str, ...] = ()) -> None:
+        current = {k: v for k, v in data.items() if k not in ignore}
+        if self._published.get(key) != current:
+            self._published[key] = current
+            self._hub.publish(kind, data)
+
+    def _partitions(self, name: str, topic_id: str, indexes: list[int], metrics: MetricsCache) -> None:
+        topic = self._image.topic_named(name)
+        if topic is None:
+            return
+        alive = {b.broker_id for b in self._image.live_brokers()}
+        configured = min_insync(topic.configs, controller_defaults(self._image.broker_configs))
+        shapes = []
+        for index in indexes:
+            state = topic.partitions.get(index)
+            if state is None:
+                continue
+            start, end = metrics.offsets.get((name, index), (None, None))
+            leader = None if state.leader == NO_LEADER else state.leader
+            shapes.append(
+                {
+                    "index": index,
+                    "leader": leader,
+                    "leader_epoch": state.leader_epoch,
+                    "replicas": list(state.replicas),
+                    "isr": list(state.isr_ids),
+                    "adding": list(state.adding),
+                    "down": [b for b in state.replicas if b not in alive],
+                    "min_isr": state.effective_min_insync(configured),
+                    "removing": list(state.removing),
+                    "start_offset": start,
+                    "end_offset": end,
+                    "size_bytes": metrics.size_of((name, index), state.leader),
+                }
+            )
+        for first in range(0, len(shapes), PARTITIONS_PER_UPDATE):
+            self._hub.publish(
+                live_events.PARTITIONS,
+                {"topic": name, "topic_id": topic_id, "partitions": shapes[first : first + PARTITIONS_PER_UPDATE]},
+            )
+
+    def _topics(self, names: set[str], gone: list[str], metrics: MetricsCache) -> None:
+        from controlplane.monitoring.projection import topic_sums
+
+        alive = {b.broker_id for b in self._image.live_brokers()}
+        defaults = controller_defaults(self._image.broker_configs)
+        shapes = []
+        for name in sorted(names):
+            topic = self._image.topic_named(name)
+            if topic is None:
+                continue
+            sums, figures = topic_sums(topic, alive, defaults), metrics.topics.get(name)
+            shapes.append(
+                {
+                    "name": name,
+                    "partitions": sums.partition_count,
+                    "under_replicated": sums.under_replicated,
+                    "under_min_isr": sums.under_min_isr,
+                    "offline": sums.offline,
+                    "reassigning": sums.reassigning,
+                    "internal": sums.internal,
+                    "size_bytes": figures.size_bytes if figures else None,
+                    "size_as_of_ms": figures.size_as_of_ms if figures else None,
+                    "records": figures.records if figures else None,
+                    "records_per_s": figures.records_per_s if figures else None,
+                }
+            )
+        if shapes or gone:
+            self._hub.publish(live_events.TOPICS, {"topics": shapes, "gone": gone})
+
+    def _brokers(self, metrics: MetricsCache) -> None:
+        totals: dict[int, int] = {}
+        for by_broker in metrics.sizes.values():
+            for broker_id, (size, _) in by_broker.items():
+                totals[broker_id] = totals.get(broker_id, 0) + size
+        shapes = [
+            {
+                "broker_id": i,
+                "alive": s.state.alive,
+                "leaders": s.leaders,
+                "replicas": s.replicas,
+                "replicas_out_of_sync": s.replicas_out_of_sync,
+                "size_bytes": totals.get(i, 0 if metrics.replica_counts.get(i) == 0 else None),
+                "total_bytes": metrics.space.get(i, (None, None))[0],
+                "free_bytes": metrics.space.get(i, (None, None))[1],
+                "answered": metrics.answered.get(i),
+                "cordoned": cordoned(s.configs),
+                "leads": not leadership_disabled(s.configs),
+                "replicas_on_disk": metrics.replica_counts_in_rows.get(i),
+            }
+            for i, s in sorted(broker_sums(self._image).items())
+        ]
+        self._once(live_events.BROKERS, "brokers", {"brokers": shapes})
+
+    def _groups(self, changed: Changed, metrics: MetricsCache) -> None:
+        shapes = []
+        for name in sorted(changed.groups):
+            g = metrics.groups.get(name)
+            if g is None:
+                continue
+            shapes.append(
+                {
+                    "group_id": name,
+                    "state": g.sample.state,
+                    "member_count": len(g.sample.members),
+                    "lag_records": g.lag_records,
+                    "lag_ms_max": g.lag_ms_max,
+                    "lag_at_least": g.lag_at_least,
+                    "status": g.status.value,
+                    **pace(g),
+                }
+            )
+            owners = owners_of(g.sample)
+
+            def shape(key: Key, p: PartitionLag) -> dict[str, Any]:
+                member = owners.get(key)  # noqa: B023  called within this turn of the loop
+                return {
+                    "topic": key[0],
+                    "index": key[1],
+                    "committed": g.sample.committed.get(key),  # noqa: B023
+                    "end_offset": p.end,
+                    "lag_records": p.records,
+                    "lag_ms": None if p.age is None else p.age.ms,
+                    "lag_at_least": p.age is not None and p.age.at_least,
+                    "status": p.status.value,
+                    "block": p.block.value,
+                    "retention_in_s": None if p.forecast is None else p.forecast.in_s,
+                    "client_id": member.client_id if member else "",
+                }
+
+            self._hub.publish(
+                live_events.LAG, {"group_id": name, "partitions": [shape(k, v) for k, v in sorted(g.lags.items())]}
+            )
+        if shapes or changed.groups_gone:
+            self._hub.publish(live_events.GROUPS, {"groups": shapes, "gone": sorted(changed.groups_gone)})

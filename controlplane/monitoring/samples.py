@@ -1,0 +1,324 @@
+"""Samples of brokers in memory and as rows: offsets, sizes, groups and their lag.
+
+Invariant: without a response the old figures stay with their age; they never become zero.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from brokerd.cluster.configs import ALL_BROKERS, TopicConfig
+from brokerd.cluster.image import Image
+from brokerd.cluster.model import NO_LEADER
+from controlplane.clients.broker_samples import BrokerSample
+from controlplane.clients.group_samples import Key
+from controlplane.db.bulk import update_many
+from controlplane.models import Broker, ObservedTopic, Partition, Replica
+from controlplane.monitoring.group_figures import GroupFigures
+from controlplane.monitoring.group_lag import GroupLags, PartitionFacts, partition_pk
+from controlplane.monitoring.projection import MetadataProjection
+from controlplane.selectors.topic_configs import min_insync
+
+RATE_WINDOW_MS = 10_000
+"""Milliseconds over which records per second are averaged."""
+
+
+@dataclass(slots=True)
+class TopicFigures:
+    """`size_as_of_ms`: time of the oldest size in the sum, if the leader of its partition does not report it now."""
+
+    size_bytes: int | None = None
+    records: int | None = None
+    records_per_s: float | None = None
+    size_as_of_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Changed:
+    """The changes of the last `take`, for rows and live updates."""
+
+    offsets: set[Key] = field(default_factory=set)
+    sizes: set[Key] = field(default_factory=set)
+    lagging: set[Key] = field(default_factory=set)
+    topics: set[str] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+    groups_gone: set[str] = field(default_factory=set)
+
+
+class MetricsCache:
+    """The latest figures. `take` is pure memory, `write` makes them rows."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[Key, tuple[int, int]] = {}
+        self.sizes: dict[Key, dict[int, tuple[int, int | None]]] = {}
+        self.lagging: dict[Key, Mapping[int, tuple[int, int]]] = {}
+        """Out-of-sync replicas by partition: the positions that the leader reports."""
+        self.topics: dict[str, TopicFigures] = {}
+        self.lags = GroupLags()
+        self.answered: dict[int, bool] = {}
+        self.space: dict[int, tuple[int, int]] = {}
+        self.replica_counts: dict[int, int] = {}
+        """Number of replicas in a broker's directories, as it reports."""
+        self.replica_counts_in_rows: dict[int, int] = {}
+        """The same number in the rows: a page that reloads because of it must read the new value."""
+        self.failed: dict[int, tuple[str, ...]] = {}
+        """Failed directories by broker."""
+        self._known_sizes: dict[Key, tuple[int, int]] = {}
+        """(bytes, when) of each partition as last reported by its leader, or by another replica while it had none."""
+        self._totals: dict[str, deque[tuple[int, int]]] = {}
+        self._restored = False
+
+    @property
+    def groups(self) -> dict[str, GroupFigures]:
+        return self.lags.groups
+
+    def restore(self) -> None:
+        """Load the figures of the rows one time, before the first `take`. Raises DatabaseError."""
+        if self._restored:
+            return
+        self.lags.restore()
+        columns = ("topic__name", "index", "start_offset", "end_offset", "size_bytes", "sampled_at")
+        for name, index, start, end, size, at in Partition.objects.values_list(*columns).iterator():
+            if start is not None and end is not None:
+                self.offsets[name, index] = (start, end)
+            if size is not None and at is not None:
+                self._known_sizes[name, index] = (size, int(at.timestamp() * 1000))
+        self._restored = True
+
+    settled = False
+    """True after every live broker has answered for some time: a group that is not in memory by then no longer exists."""
+
+    # -- memory --------------------------------------------------------------------------------------------------------
+    def take(self, samples: list[BrokerSample], failed: Mapping[int, str], image: Image, now_ms: int) -> Changed:
+        """Apply the responses of one round. `failed`: brokers without a response."""
+        changed = Changed()
+        leaders = {(t.name, i): s.leader for t, i, s in image.each_partition()}
+        for broker_id in failed:
+            self.answered[broker_id] = False
+        for sample in samples:
+            self.answered[sample.broker_id] = True
+            for key, value in sample.offsets.items():
+                if leaders.get(key) != sample.broker_id:
+                    continue
+                if self.offsets.get(key) != value:
+                    self.offsets[key] = value
+                    changed.offsets.add(key)
+                self.lags.end_observed(key, sample.at_ms, value[1])
+            self.lags.stable_observed(sample.broker_id, sample.stable)
+            if sample.space is not None:
+                self.space[sample.broker_id] = sample.space
+            if sample.replicas is not None:
+                self.replica_counts[sample.broker_id], self.failed[sample.broker_id] = (
+                    len(sample.replicas),
+                    sample.failed,
+                )
+                self._take_sizes(sample, leaders, changed)
+                self._take_lagging(sample, leaders, changed)
+        self._forget_gone(leaders, changed)
+        self._take_topics(leaders, changed, now_ms)
+        facts = self._facts(image)
+        for sample in samples:
+            changed.groups.update(self.lags.take(sample, facts, now_ms))
+        if not failed and samples:
+            changed.groups_gone |= self.lags.forget_groups(now_ms)
+        return changed
+
+    def _facts(self, image: Image) -> Callable[[Key], PartitionFacts | None]:
+        for_all = _dynamic(image, ALL_BROKERS)
+
+        def of(key: Key) -> PartitionFacts | None:
+            offsets, topic = self.offsets.get(key), image.topic_named(key[0])
+            if offsets is None or topic is None or (state := topic.partitions.get(key[1])) is None:
+                return None
+            size = self._known_sizes.get(key)
+            return PartitionFacts(
+                *offsets,
+                size_bytes=None if size is None else size[0],
+                leader=None if state.leader == NO_LEADER else state.leader,
+                under_min_isr=len(state.isr) < state.effective_min_insync(min_insync(topic.configs, for_all)),
+                config=TopicConfig.from_overrides(topic.configs, {**for_all, **_dynamic(image, state.leader)}),
+            )
+
+        return of
+
+    def size_of(self, key: Key, leader: int) -> int | None:
+        """Size of a partition in bytes: its leader's replica, or the last known size."""
+        if (reported := self.sizes.get(key, {}).get(leader)) is not None:
+            return reported[0]
+        last = self._known_sizes.get(key)
+        return None if last is None else last[0]
+
+    def _take_sizes(self, sample: BrokerSample, leaders: Mapping[Key, int], changed: Changed) -> None:
+        assert sample.replicas is not None
+        for key, value in sample.replicas.items():
+            if leaders.get(key) == sample.broker_id or key not in self._known_sizes:
+                self._known_sizes[key] = (value[0], sample.at_ms)
+            if self.sizes.setdefault(key, {}).get(sample.broker_id) != value:
+                self.sizes[key][sample.broker_id] = value
+                changed.sizes.add(key)
+        for key, by_broker in self.sizes.items():
+            if sample.broker_id in by_broker and key not in sample.replicas:
+                del by_broker[sample.broker_id]
+                changed.sizes.add(key)
+
+    def _take_lagging(self, sample: BrokerSample, leaders: Mapping[Key, int], changed: Changed) -> None:
+        for key in {*sample.lagging, *self.lagging}:
+            if leaders.get(key) != sample.broker_id or self.lagging.get(key, {}) == sample.lagging.get(key, {}):
+                continue
+            self.lagging[key] = sample.lagging.get(key, {})
+            if not self.lagging[key]:
+                del self.lagging[key]
+            changed.lagging.add(key)
+
+    def _forget_gone(self, leaders: Mapping[Key, int], changed: Changed) -> None:
+        for key in [k for k in self.offsets if k not in leaders]:
+            del self.offsets[key]
+        self.lags.forget_partitions(leaders)
+        for key in [k for k in self._known_sizes if k not in leaders]:
+            del self._known_sizes[key]
+        for key in [k for k in self.sizes if k not in leaders]:
+            del self.sizes[key]
+            changed.sizes.discard(key)
+        for key in [k for k in self.lagging if k not in leaders]:
+            del self.lagging[key]
+            changed.lagging.discard(key)
+        names = {name for name, _ in leaders}
+        for name in [n for n in self.topics if n not in names]:
+            del self.topics[name]
+            self._totals.pop(name, None)
+
+    def _take_topics(self, leaders: Mapping[Key, int], changed: Changed, now_ms: int) -> None:
+        records: dict[str, int] = {}
+        ends: dict[str, int] = {}
+        sizes: dict[str, int] = {}
+        as_of: dict[str, int] = {}
+        unknown: set[str] = set()
+        for key, leader in leaders.items():
+            name = key[0]
+            if (offsets := self.offsets.get(key)) is None:
+                unknown.add(name)
+            else:
+                records[name] = records.get(name, 0) + offsets[1] - offsets[0]
+                ends[name] = ends.get(name, 0) + offsets[1]
+            if (size := self.size_of(key, leader)) is not None:
+                sizes[name] = sizes.get(name, 0) + size
+                if key in self._known_sizes and not self.answered.get(leader):
+                    as_of[name] = min(as_of.get(name, now_ms), self._known_sizes[key][1])
+        for name in {n for n, _ in leaders}:
+            figures = TopicFigures(
+                sizes.get(name), None if name in unknown else records.get(name), None, as_of.get(name)
+            )
+            if name not in unknown:
+                figures.records_per_s = self._rate(name, ends[name], now_ms)
+            if self.topics.get(name) != figures:
+                self.topics[name] = figures
+                changed.topics.add(name)
+
+    def _rate(self, name: str, total: int, now_ms: int) -> float | None:
+        totals = self._totals.setdefault(name, deque())
+        if totals and total < totals[-1][1]:
+            totals.clear()
+        totals.append((now_ms, total))
+        while len(totals) > 2 and totals[1][0] <= now_ms - RATE_WINDOW_MS:
+            totals.popleft()
+        span = now_ms - totals[0][0]
+        return None if span < 500 else round((total - totals[0][1]) * 1000 / span, 1)
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+    def write(self, changed: Changed, projection: MetadataProjection, image: Image) -> None:
+        """Write the changes to rows. Raises DatabaseError; a repeated call with the same `changed` is harmless."""
+        now = timezone.now()
+        ids = {t.name: t.topic_id for t in image.topics.values()}
+        pks = {
+            key: projection.partition_ids[ids[key[0]], key[1]]
+            for key in changed.offsets | changed.sizes | changed.lagging
+            if key[0] in ids and (ids[key[0]], key[1]) in projection.partition_ids
+        }
+        leaders = {(t.name, i): s.leader for t, i, s in image.each_partition()}
+        with transaction.atomic():
+            update_many(
+                Partition,
+                ["start_offset", "end_offset", "sampled_at"],
+                [(*self.offsets[k], now, pks[k]) for k in changed.offsets if k in pks and k in self.offsets],
+            )
+            update_many(
+                Partition,
+                ["lagging"],
+                [
+                    ({str(b): state for b, state in self.lagging.get(k, {}).items()}, pks[k])
+                    for k in changed.lagging
+                    if k in pks
+                ],
+            )
+            self._write_sizes(changed, pks, leaders, now)
+            self._write_topics(changed, ids)
+            self._write_brokers(now)
+            self.lags.write(changed.groups, changed.groups_gone, now, settled=self.settled)
+            self.lags.store(lambda key: partition_pk(projection, ids, key), int(now.timestamp() * 1000))
+        self.replica_counts_in_rows = dict(self.replica_counts)
+
+    def _write_sizes(self, changed: Changed, pks: Mapping[Key, int], leaders: Mapping[Key, int], now: Any) -> None:
+        whole: list[tuple[Any, ...]] = []
+        copies: list[tuple[Any, ...]] = []
+        for key in changed.sizes:
+            if key not in pks:
+                continue
+            by_broker = self.sizes.get(key, {})
+            if (leader := by_broker.get(leaders.get(key, -1))) is not None:
+                whole.append((leader[0], pks[key]))
+            end = self.offsets.get(key, (None, None))[1]
+            for broker_id, (size, behind) in by_broker.items():
+                copies.append(
+                    (size, behind, None if end is None or behind is None else end - behind, now, pks[key], broker_id)
+                )
+        update_many(Partition, ["size_bytes"], whole)
+        update_many(
+            Replica,
+            ["size_bytes", "lag_records", "end_offset", "sampled_at"],
+            copies,
+            where=["partition_id", "broker_id"],
+        )
+
+    def _write_topics(self, changed: Changed, ids: Mapping[str, Any]) -> None:
+        for name in changed.topics:
+            figures = self.topics.get(name)
+            if figures is not None and name in ids:
+                ObservedTopic.objects.filter(id=ids[name]).update(
+                    size_bytes=figures.size_bytes,
+                    records=figures.records,
+                    records_per_s=figures.records_per_s,
+                    size_as_of=None
+                    if figures.size_as_of_ms is None
+                    else datetime.fromtimestamp(figures.size_as_of_ms / 1000, UTC),
+                )
+
+    def _write_brokers(self, now: Any) -> None:
+        totals: dict[int, int] = {}
+        for by_broker in self.sizes.values():
+            for broker_id, (size, _) in by_broker.items():
+                totals[broker_id] = totals.get(broker_id, 0) + size
+        for broker_id, answered in self.answered.items():
+            values: dict[str, Any] = {"answered": answered}
+            if answered:
+                nothing = 0 if self.replica_counts.get(broker_id) == 0 else None
+                values |= {"sampled_at": now, "size_bytes": totals.get(broker_id, nothing)}
+                if broker_id in self.space:
+                    values["total_bytes"], values["free_bytes"] = self.space[broker_id]
+                if broker_id in self.replica_counts:
+                    values |= {
+                        "replicas_on_disk": self.replica_counts[broker_id],
+                        "dirs_failed": list(self.failed[broker_id]),
+                    }
+            Broker.objects.filter(broker_id=broker_id).update(**values)
+
+
+def _dynamic(image: Image, broker_id: int) -> Mapping[str, str]:
+    """Dynamic configs of a broker, or (ALL_BROKERS) the cluster-wide ones."""
+    return image.broker_configs.get(broker_id, (0, {}))[1]

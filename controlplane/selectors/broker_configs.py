@@ -1,0 +1,74 @@
+"""The settings of a broker, read from the broker: only it knows its file. A broker that does not answer within a second has none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, ask_brokers
+from controlplane.clients.broker_configs import describe_broker
+from controlplane.clients.connection import KafkaConnection
+from controlplane.domain.broker_config import BrokerConfigRow, BrokerConfigSource, ReportedConfig, compared
+from controlplane.models import Broker
+
+
+class BrokerConfigChoice(StrEnum):
+    """Which settings are listed: all, those that are not the default, those that differ between two brokers."""
+
+    ALL = ""
+    CHANGED = "changed"
+    DIFFERENT = "different"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfigs:
+    """`total`: settings before the filter. `problem`: why the broker did not answer; `other_problem` likewise for the compared broker."""
+
+    broker_id: int
+    other_id: int | None
+    rows: list[BrokerConfigRow]
+    total: int
+    changed: int
+    different: int
+    problem: str
+    other_problem: str
+
+
+def broker_configs(
+    broker_id: int, *, other_id: int | None = None, query: str = "", only: str = ""
+) -> BrokerConfigs | None:
+    """None: unknown broker."""
+    found = Broker.objects.in_bulk([i for i in (broker_id, other_id) if i is not None])
+    if broker_id not in found:
+        return None
+    asked = [BrokerAddress(b.broker_id, b.host, b.port) for b in found.values()]
+    answers = {a.broker_id: a for a in _ask(asked)}
+    mine, other = answers[broker_id], answers.get(other_id) if other_id is not None else None
+    rows = compared(mine.value or {}, other.value if other is not None else None) if mine.value is not None else []
+    changed = [r for r in rows if r.source != BrokerConfigSource.DEFAULT]
+    different = [r for r in rows if r.differs]
+    listed = {BrokerConfigChoice.CHANGED: changed, BrokerConfigChoice.DIFFERENT: different}.get(
+        BrokerConfigChoice(only), rows
+    )
+    other_problem = "" if other is None else other.problem
+    if other_id is not None and other is None:
+        other_problem = f"There is no broker {other_id}."
+    return BrokerConfigs(
+        broker_id=broker_id,
+        other_id=other_id,
+        rows=[r for r in listed if query.lower() in r.name],
+        total=len(rows),
+        changed=len(changed),
+        different=len(different),
+        problem=mine.problem,
+        other_problem=other_problem,
+    )
+
+
+def _ask(brokers: list[BrokerAddress]) -> list[BrokerAnswer[dict[str, ReportedConfig]]]:
+    ids = {(b.host, b.port): b.broker_id for b in brokers}
+
+    def call(connection: KafkaConnection) -> dict[str, ReportedConfig]:
+        return describe_broker(connection, ids[connection.host, connection.port])
+
+    return ask_brokers(brokers, call)

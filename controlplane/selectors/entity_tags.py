@@ -1,0 +1,44 @@
+"""Entity tags: a text per object that differs after each change of it. The REST API compares it with `If-Match`.
+
+`lock`: the row cannot change until the transaction ends. (SQLite locks the database when the transaction begins.)
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from django.db.models import Model, QuerySet
+
+from controlplane.models import Move, ObservedTopic, Plan, Topic
+
+M = TypeVar("M", bound=Model)
+
+
+def topic_tag(name: str, *, lock: bool = False) -> str | None:
+    """The desired generation; that of the cluster for a topic without a row. None = there is no such topic."""
+    generations = [
+        _locked(Topic.objects.filter(name=name, deleted_at__isnull=True), lock).values_list("generation", flat=True),
+        ObservedTopic.objects.filter(name=name).values_list("generation", flat=True),
+    ]
+    found = next((value for rows in generations for value in rows), None)
+    return None if found is None else str(found)
+
+
+def move_tag(move_id: int, *, lock: bool = False) -> str | None:
+    """The number of writes of the move."""
+    found = _locked(Move.objects.filter(pk=move_id), lock).values_list("version", flat=True).first()
+    return None if found is None else str(found)
+
+
+def plan_tag(plan_id: int, *, lock: bool = False) -> str | None:
+    """The content of a plan never changes. Its approval, its move and its place in the list do."""
+    columns = ("move_id", "approved_at", "dropped_at")
+    found = _locked(Plan.objects.filter(pk=plan_id), lock).values_list(*columns).first()
+    if found is None:
+        return None
+    move, *times = found
+    return "-".join([str(move or 0), *(t.strftime("%Y%m%d%H%M%S%f") if t else "0" for t in times)])
+
+
+def _locked(rows: QuerySet[M], lock: bool) -> QuerySet[M]:
+    return rows.select_for_update() if lock else rows

@@ -1,0 +1,236 @@
+"""Open alerts as incidents: each cause with the alerts that it explains, what changed before, and the timeline.
+
+Invariant: the cost is bounded. Of many partitions with problems the first are read. Which alert explains which: `controlplane.domain.incident`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from controlplane.domain import incident
+from controlplane.domain.alert_types import AlertKind, Severity
+from controlplane.domain.progress import StallCause
+from controlplane.models import (
+    AlertEntry,
+    Change,
+    ClusterEvent,
+    GroupPartition,
+    MovePartition,
+    MoveTransition,
+    Partition,
+    ReplicaDamageReport,
+)
+from controlplane.selectors.alerts import AlertRow, alert_row, open_alerts
+from controlplane.selectors.next_steps import NextStep, next_steps
+
+Spot = tuple[str, int]
+"""Topic and index of a partition."""
+
+BROKER_KINDS = frozenset(
+    {AlertKind.BROKER_DOWN, AlertKind.BROKER_SILENT, AlertKind.DISK_FAILED, AlertKind.DISK_LOW},
+)
+BROKER_CAUSES = (StallCause.TARGET_DOWN, StallCause.SOURCE_DOWN, StallCause.NO_SPACE, StallCause.FETCH_ERROR)
+"""Causes of a stuck partition that its brokers explain."""
+
+TROUBLED_MAX = 1_000
+"""Partitions with problems that are read to find the brokers that alerts depend on."""
+
+BEFORE = timedelta(minutes=15)
+"""What changed in this time before an alert is on its page."""
+AFTER = timedelta(minutes=1)
+"""The monitor may observe an election some seconds after the alert that it causes."""
+CONTEXT_MAX = 100
+"""Rows of each source. A rolling change of many topics must not hide the elections."""
+
+
+class ContextSource(StrEnum):
+    CHANGE = "change"
+    CLUSTER = "cluster"
+    MOVE = "move"
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentRow:
+    """`severity`: the gravest of the cause and its effects. `effects`: open alerts that the cause explains."""
+
+    cause: AlertRow
+    severity: str
+    effects: list[AlertRow]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRow:
+    """`change_id`: of the audit log, null for other sources. `actor` empty: observed by the monitor."""
+
+    at: datetime
+    source: str
+    text: str
+    actor: str
+    object_kind: str
+    object_name: str
+    outcome: str
+    change_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRow:
+    """`actor` empty: the monitor."""
+
+    at: datetime
+    kind: str
+    actor: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentDetail:
+    """An alert with its context. `severity`: the gravest of the alert and its effects. `caused_by`: the open alert that explains this one.
+    `before`: changes and events of the 15 minutes before, newest first."""
+
+    alert: AlertRow
+    severity: str
+    caused_by: AlertRow | None
+    effects: list[AlertRow]
+    next_steps: list[NextStep]
+    before: list[ContextRow]
+    timeline: list[EntryRow]
+
+
+def incident_list() -> list[IncidentRow]:
+    """The open incidents, most severe first; silenced ones last."""
+    return _grouped(open_alerts())
+
+
+def incident_detail(alert_id: int) -> IncidentDetail | None:
+    """An alert, open or ended. Number 0 is the alert of a silent monitor."""
+    row = alert_row(alert_id)
+    if row is None:
+        return None
+    caused_by: AlertRow | None = None
+    effects: list[AlertRow] = []
+    severity = row.severity
+    if row.ended_at is None:
+        own = next(i for i in incident_list() if row.id in (i.cause.id, *(e.id for e in i.effects)))
+        if own.cause.id == row.id:
+            effects, severity = own.effects, own.severity
+        else:
+            caused_by = own.cause
+    timeline = [EntryRow(e.at, e.kind, e.actor, e.text) for e in AlertEntry.objects.filter(alert_id=row.id)]
+    return IncidentDetail(row, severity, caused_by, effects, next_steps(row), before(row.since), timeline)
+
+
+def before(since: datetime) -> list[ContextRow]:
+    """What operators, moves and the cluster itself changed in the 15 minutes before, newest first."""
+    window = (since - BEFORE, since + AFTER)
+    changes = Change.objects.filter(at__range=window).exclude(object_kind__in=("records", "alert"))
+    rows = [
+        ContextRow(
+            c.at,
+            ContextSource.CHANGE,
+            c.verb.replace("_", " ").replace(".", " ") + (f": {c.comment}" if c.comment else ""),
+            c.actor,
+            c.object_kind,
+            c.object_name,
+            c.outcome,
+            c.pk,
+        )
+        for c in changes.order_by("-pk")[:CONTEXT_MAX]
+    ]
+    for event in ClusterEvent.objects.filter(at__range=window)[:CONTEXT_MAX]:
+        rows.append(ContextRow(event.at, ContextSource.CLUSTER, event.text, "", "", "", "", None))
+    for t in MoveTransition.objects.filter(at__range=window).order_by("-pk")[:CONTEXT_MAX]:
+        text = f"{t.state_from} → {t.state_to}".replace("_", " ") + (f": {t.comment}" if t.comment else "")
+        rows.append(ContextRow(t.at, ContextSource.MOVE, text, t.actor, "move", str(t.move_id), "", None))
+    return sorted(rows, key=lambda r: r.at, reverse=True)
+
+
+def _grouped(rows: Sequence[AlertRow]) -> list[IncidentRow]:
+    by_id = {a.id: a for a in rows}
+    objects = _objects(rows) if len(rows) > 1 else {}
+    found = incident.incidents(
+        [
+            incident.OpenAlert(
+                a.id,
+                AlertKind(a.kind),
+                Severity(a.severity),
+                a.since.timestamp(),
+                frozenset(objects.get(a.id, ())),
+            )
+            for a in rows
+        ]
+    )
+    incidents = [IncidentRow(by_id[i.cause], i.severity, [by_id[e] for e in i.effects]) for i in found]
+    return sorted(incidents, key=lambda i: i.cause.silenced_until is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """`missing`: partition with problems -> brokers whose replica is missing. `offline`: those of them without a leader. `reads`: group ->
+    partitions with problems that it reads. `moves`: move -> brokers of its stuck partitions. `damaged`: brokers with damaged replicas."""
+
+    missing: dict[Spot, set[str]]
+    offline: set[Spot]
+    reads: dict[str, set[Spot]]
+    moves: dict[str, set[str]]
+    damaged: set[str]
+
+
+def _objects(rows: Sequence[AlertRow]) -> dict[int, set[str]]:
+    """Alert id -> the objects that the alert is about or depends on."""
+    known = _dependencies(rows)
+    return {a.id: _objects_of(AlertKind(a.kind), a.subject, known) for a in rows}
+
+
+def _objects_of(kind: AlertKind, subject: str, known: Dependencies) -> set[str]:
+    if kind in BROKER_KINDS:
+        return {f"broker:{subject}"}
+    if kind is AlertKind.PARTITIONS_OFFLINE:
+        return _brokers(known, known.offline)
+    if kind in incident.PARTITIONS:
+        return _brokers(known, known.missing.keys() - known.offline)
+    if kind in incident.MOVES:
+        return {f"move:{subject}"} | known.moves.get(subject, set())
+    if kind in incident.GROUPS | incident.RETENTION:
+        # An alert about many groups has no subject: it depends on all partitions with problems.
+        return {f"group:{subject}"} | _brokers(
+            known, known.reads.get(subject, set()) if subject else set(known.missing)
+        )
+    if kind is AlertKind.COPIES_DAMAGED:
+        return known.damaged
+    return set()
+
+
+def _brokers(known: Dependencies, spots: AbstractSet[Spot]) -> set[str]:
+    return {broker for spot in spots for broker in known.missing[spot]}
+
+
+def _dependencies(rows: Sequence[AlertRow]) -> Dependencies:
+    columns = ("topic__name", "index", "replicas", "isr", "leader")
+    troubled = list(Partition.objects.filter(in_trouble=True).values_list(*columns)[:TROUBLED_MAX])
+    missing = {
+        (topic, index): {f"broker:{b}" for b in replicas if leader is None or b not in isr}
+        for topic, index, replicas, isr, leader in troubled
+    }
+    kinds = {a.kind for a in rows}
+    reads: dict[str, set[Spot]] = {}
+    if missing and kinds & (incident.GROUPS | incident.RETENTION):
+        groups = {a.subject for a in rows if a.kind in incident.GROUPS | incident.RETENTION}
+        read = GroupPartition.objects.filter(group_id__in=groups, topic__in={topic for topic, _ in missing})
+        for group, topic, index in read.values_list("group_id", "topic", "index"):
+            if (topic, index) in missing:
+                reads.setdefault(group, set()).add((topic, index))
+    moves: dict[str, set[str]] = {}
+    if kinds & incident.MOVES:
+        ids = [int(a.subject) for a in rows if a.kind in incident.MOVES]
+        parts = MovePartition.objects.filter(move_id__in=ids, cause__in=BROKER_CAUSES)
+        for move_id, old, new in parts.values_list("move_id", "replicas_from", "replicas_to")[:TROUBLED_MAX]:
+            moves.setdefault(str(move_id), set()).update(f"broker:{b}" for b in (*old, *new))
+    damaged: set[str] = set()
+    if AlertKind.COPIES_DAMAGED in kinds:
+        reports = ReplicaDamageReport.objects.filter(ended_at__isnull=True, recovery__isnull=True)
+        damaged = {f"broker:{b}" for b in reports.order_by().values_list("broker_id", flat=True).distinct()}
+    return Dependencies(missing, {(t, i) for t, i, _, _, leader in troubled if leader is None}, reads, moves, damaged)

@@ -1,0 +1,226 @@
+"""Records of a topic by key, read on demand from the leaders. Invariant: a look-up is limited in records, bytes and time; what it did not search is in
+its token, by partition. Does not contain: permissions and the audit log (`services.records`)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
+from brokerd.wire.records import Record
+from controlplane.clients import key_lookups
+from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+from controlplane.domain.errors import Rejected
+from controlplane.domain.lookup_token import decode_token, encode_token
+from controlplane.domain.masking import RecordRenderer
+from controlplane.models import Broker, Partition
+from controlplane.selectors.messages import MessageRow, message_row
+
+MATCHES_MAX = 100
+"""Records of one look-up: a page, not an export."""
+KEY_BYTES_MAX = 64 * 1024
+"""Bytes of a key in a question. The brokers refuse longer ones."""
+SCAN_BYTES = 256 * 1024 * 1024
+"""Bytes of log that one look-up reads by default, in all partitions together."""
+SCAN_BYTES_MAX = 1024 * 1024 * 1024
+"""Bytes of log that one look-up may read: some seconds of one thread of each leader."""
+DURATION_SECONDS = 5.0
+
+
+class PartitionLookupState(StrEnum):
+    """`more`: the look-up can be continued. `failed`: the leader did not answer."""
+
+    COMPLETE = "complete"
+    MORE = "more"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLookup:
+    """What was searched in one partition. Records from `searched_from` up to `end_offset` were searched; those below `start_offset` are deleted or
+    on history replicas, where no look-up reads. `indexed_end_offset`: below it each closed segment has an index."""
+
+    partition: int
+    state: str
+    problem: str = ""
+    searched_from: int | None = None
+    start_offset: int | None = None
+    end_offset: int | None = None
+    indexed_end_offset: int | None = None
+    log_bytes: int = 0
+    index_bytes: int = 0
+    segments_indexed: int = 0
+    segments_scanned: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLookup:
+    """Matches with the newest timestamp first. `complete` False = more records may match; `token` continues, where a leader has answered."""
+
+    topic: str
+    rows: list[MessageRow] = field(default_factory=list)
+    partitions: list[PartitionLookup] = field(default_factory=list)
+    complete: bool = True
+    token: str = ""
+    log_bytes: int = 0
+    index_bytes: int = 0
+    took_ms: int = 0
+
+
+def look_up_key(
+    topic: str,
+    key: bytes,
+    *,
+    renderer: RecordRenderer | None = None,
+    header: str = "",
+    partition: int | None = None,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+    limit: int = 32,
+    bytes_max: int = SCAN_BYTES,
+    token: str = "",
+    duration_s: float = DURATION_SECONDS,
+) -> KeyLookup:
+    """Records of `topic` with this key, or with this value of the record header `header`. Raises Rejected for invalid arguments. `token`: of the
+    previous answer to the same question. `renderer`: how the reader sees a record; None: without masking rules."""
+    renderer = renderer or RecordRenderer(topic)
+    before = _partitions(topic, partition, token)
+    _check(key, limit, bytes_max, from_ms, to_ms)
+    began = time.monotonic()
+    question = KeyLookupQuestion(
+        key=key,
+        header_name=header,
+        from_ms=-1 if from_ms is None else from_ms,
+        to_ms=-1 if to_ms is None else to_ms,
+        matches_max=limit,
+        bytes_max=bytes_max,
+        duration_ms_max=0,
+    )
+    found: list[MessageRow] = []
+    parts: list[PartitionLookup] = []
+    left: dict[int, int] = {}
+    leaders = _Leaders(topic, before)
+    try:
+        for i, (index, offset) in enumerate(sorted(before.items())):
+            remaining_s = began + duration_s - time.monotonic()
+            bytes_left = bytes_max - sum(p.log_bytes for p in parts)
+            if remaining_s <= 0 or bytes_left <= 0:
+                left[index] = offset
+                parts.append(PartitionLookup(index, PartitionLookupState.MORE))
+                continue
+            share = len(before) - i
+            question.before_offset = offset
+            question.bytes_max = max(1, bytes_left // share)
+            question.duration_ms_max = max(1, int(remaining_s * 1000 / share))
+            try:
+                answer = leaders.ask(index, question)
+            except (NoAnswer, Declined) as e:
+                left[index] = offset
+                parts.append(PartitionLookup(index, PartitionLookupState.FAILED, problem=str(e)))
+                continue
+            if answer.stop != LookupStop.LOG_START:
+                left[index] = answer.next_before_offset
+            found += [_row(index, match, renderer) for match in answer.matches]
+            parts.append(_part(index, answer))
+    finally:
+        leaders.close()
+    rows = _newest(found, limit, left)
+    return KeyLookup(
+        topic=topic,
+        rows=rows,
+        partitions=parts,
+        complete=not left,
+        token=encode_token(left),
+        log_bytes=sum(p.log_bytes for p in parts),
+        index_bytes=sum(p.index_bytes for p in parts),
+        took_ms=int((time.monotonic() - began) * 1000),
+    )
+
+
+def _check(key: bytes, limit: int, bytes_max: int, from_ms: int | None, to_ms: int | None) -> None:
+    if len(key) > KEY_BYTES_MAX:
+        raise Rejected(f"The key has {len(key)} bytes; the maximum is {KEY_BYTES_MAX}.", "key")
+    if not 1 <= limit <= MATCHES_MAX:
+        raise Rejected(f"{limit} records is out of range; use 1 to {MATCHES_MAX}.", "limit")
+    if not 1 <= bytes_max <= SCAN_BYTES_MAX:
+        raise Rejected(f"{bytes_max} bytes is out of range; use 1 to {SCAN_BYTES_MAX}.", "bytes_max")
+    if from_ms is not None and to_ms is not None and from_ms > to_ms:
+        raise Rejected("The start of the time range is after its end.", "from_ms")
+
+
+def _partitions(topic: str, partition: int | None, token: str) -> dict[int, int]:
+    """The partitions to search, each with the offset below which it is searched; -1 is the end."""
+    known = set(Partition.objects.filter(topic__name=topic).values_list("index", flat=True))
+    if not known:
+        raise Rejected(f"There is no topic {topic!r}.", "topic")
+    if partition is not None and partition not in known:
+        raise Rejected(f"Partition {topic}-{partition} does not exist.", "partition")
+    if not token:
+        return dict.fromkeys([partition] if partition is not None else known, -1)
+    before = decode_token(token)
+    if foreign := sorted(set(before) - (known if partition is None else {partition})):
+        raise Rejected(f"The token belongs to another question: it names partition {foreign[0]}.", "token")
+    return before
+
+
+class _Leaders:
+    """The leaders of the partitions, with one connection per broker."""
+
+    def __init__(self, topic: str, partitions: dict[int, int]) -> None:
+        self._topic = topic
+        rows = Partition.objects.filter(topic__name=topic, index__in=partitions)
+        self._leader = dict(rows.values_list("index", "leader"))
+        brokers = Broker.objects.filter(broker_id__in=[b for b in self._leader.values() if b is not None])
+        self._address = {b.broker_id: (b.host, b.port) for b in brokers}
+        self._open: dict[int, KafkaConnection] = {}
+
+    def ask(self, partition: int, question: KeyLookupQuestion) -> KeyLookupAnswer:
+        """Raises NoAnswer, Declined."""
+        leader = self._leader.get(partition)
+        if leader is None or leader not in self._address:
+            raise Declined(f"{self._topic}-{partition} has no leader with a known address")
+        if leader not in self._open:
+            self._open[leader] = KafkaConnection(*self._address[leader])
+        return key_lookups.look_up(self._open[leader], self._topic, partition, question)
+
+    def close(self) -> None:
+        for connection in self._open.values():
+            connection.close()
+
+
+def _newest(found: list[MessageRow], limit: int, left: dict[int, int]) -> list[MessageRow]:
+    """The newest `limit` rows. `left` is changed: a partition with a row that is not shown continues there. A row counts as at least as new as the
+    rows of its partition at lower offsets, because a token has one offset per partition."""
+    newest: dict[int, int] = {}
+    ranked: list[tuple[int, int, MessageRow]] = []
+    for row in sorted(found, key=lambda r: r.offset):
+        newest[row.partition] = max(newest.get(row.partition, -1), row.timestamp_ms or 0)
+        ranked.append((newest[row.partition], row.offset, row))
+    ranked.sort(key=lambda r: r[:2], reverse=True)
+    for _, offset, row in reversed(ranked[limit:]):
+        left[row.partition] = offset + 1
+    return [row for _, _, row in ranked[:limit]]
+
+
+def _part(index: int, answer: KeyLookupAnswer) -> PartitionLookup:
+    done = answer.stop == LookupStop.LOG_START
+    return PartitionLookup(
+        partition=index,
+        state=PartitionLookupState.COMPLETE if done else PartitionLookupState.MORE,
+        searched_from=answer.start_offset if done else answer.next_before_offset,
+        start_offset=answer.start_offset,
+        end_offset=answer.end_offset,
+        indexed_end_offset=answer.indexed_end_offset,
+        log_bytes=answer.log_bytes,
+        index_bytes=answer.index_bytes,
+        segments_indexed=answer.segments_indexed,
+        segments_scanned=answer.segments_scanned,
+    )
+
+
+def _row(partition: int, match: KeyLookupAnswer.Match, renderer: RecordRenderer) -> MessageRow:
+    headers = tuple((h.name, h.value) for h in match.headers)
+    row = message_row(partition, Record(match.offset, match.timestamp, match.key, match.value, headers), renderer)
+    # The broker cuts long keys and values.
+    return replace(row, key_bytes=max(0, match.key_size), value_bytes=max(0, match.value_size))

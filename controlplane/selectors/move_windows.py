@@ -1,0 +1,20 @@
+"""Whether the maintenance window of a move is open now."""
+
+from __future__ import annotations
+
+from django.utils import timezone
+
+from controlplane.domain import window as windows
+from controlplane.models import Move
+
+
+def closed(move: Move) -> str | None:
+    """The reason why no copy of the move may start now, as a sentence; None = copies may start."""
+    if move.window is None:
+        return None
+    window = move.window
+    open_, until = windows.at(window, timezone.now())
+    if open_:
+        return None
+    again = f"until {until:%Y-%m-%d %H:%M} UTC" if until is not None else "for good"
+    return f"The window of the move ({windows.text(window)}) is closed {again}."

@@ -1,0 +1,168 @@
+"""The operation that an alert calls for, on the object itself. Does not contain: addresses of pages (`console.next_steps`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from django.conf import settings
+from django.db.models import F
+
+from controlplane.clients import supervisor
+from controlplane.domain.alert_types import AlertKind
+from controlplane.models import Change, GroupPartition, Partition, ReplicaDamageReport
+from controlplane.models.change import Outcome
+from controlplane.selectors.alerts import AlertRow
+from controlplane.selectors.topics import drift_list
+
+
+class StepKind(StrEnum):
+    START_PROCESS = "start_process"
+    DRAIN_BROKER = "drain_broker"
+    OPEN_BROKER = "open_broker"
+    PROPOSE_ELECTION = "propose_election"
+    OPEN_PARTITION = "open_partition"
+    RECOVER_REPLICA = "recover_replica"
+    MOVE_OFF_BROKER = "move_off_broker"
+    OPEN_MOVE = "open_move"
+    ROLL_BACK_MOVE = "roll_back_move"
+    THROTTLE_MOVE = "throttle_move"
+    READ_RECORD = "read_record"
+    RAISE_RETENTION = "raise_retention"
+    OPEN_GROUP = "open_group"
+    RESUME_ARCHIVE = "resume_archive"
+    OPEN_TOPIC = "open_topic"
+    OPEN_CHANGE = "open_change"
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """`target`: the object, in the order of an address: [broker], [topic, partition], [topic, partition, broker], [topic, partition,
+    offset], [process name]."""
+
+    kind: str
+    label: str
+    target: list[str]
+
+
+def next_steps(a: AlertRow) -> list[NextStep]:
+    """The most useful first; empty for an alert that is resolved or has no operation."""
+    if a.ended_at is not None or a.kind not in _STEPS:
+        return []
+    return _STEPS[AlertKind(a.kind)](a)
+
+
+def _process(name: str, label: str) -> list[NextStep]:
+    if not supervisor.stopped(settings.WEIR.data_dir, name):
+        return []
+    return [NextStep(StepKind.START_PROCESS, f"Start {label}", [name])]
+
+
+def _broker_down(a: AlertRow) -> list[NextStep]:
+    drain = NextStep(StepKind.DRAIN_BROKER, f"Drain broker {a.subject}", [a.subject])
+    return [*_process(f"broker-{a.subject}", f"broker {a.subject}"), drain]
+
+
+def _broker(a: AlertRow) -> list[NextStep]:
+    return [NextStep(StepKind.OPEN_BROKER, f"Open broker {a.subject}", [a.subject])]
+
+
+def _disk_failed(a: AlertRow) -> list[NextStep]:
+    return [NextStep(StepKind.DRAIN_BROKER, f"Drain broker {a.subject}", [a.subject])]
+
+
+def _disk_low(a: AlertRow) -> list[NextStep]:
+    return [NextStep(StepKind.MOVE_OFF_BROKER, "Move replicas to brokers with more space", [a.subject])]
+
+
+def _partition(a: AlertRow) -> list[NextStep]:
+    rows = Partition.objects.filter(in_trouble=True, leader__isnull=a.kind == AlertKind.PARTITIONS_OFFLINE)
+    found = rows.order_by("topic__name", "index").values_list("topic__name", "index").first()
+    if found is None:
+        return []
+    name, target = f"{found[0]}-{found[1]}", [found[0], str(found[1])]
+    steps = [NextStep(StepKind.OPEN_PARTITION, f"Open {name}", target)]
+    if a.kind == AlertKind.PARTITIONS_OFFLINE:
+        steps.append(NextStep(StepKind.PROPOSE_ELECTION, f"Propose unclean election of {name}", target))
+    return steps
+
+
+def _damaged(a: AlertRow) -> list[NextStep]:
+    rows = ReplicaDamageReport.objects.filter(ended_at__isnull=True, recovery__isnull=True)
+    found = rows.order_by("topic_name", "partition", "broker_id").first()
+    if found is None:
+        return []
+    label = f"Re-replicate {found.topic_name}-{found.partition} on broker {found.broker_id}"
+    target = [found.topic_name, str(found.partition), str(found.broker_id)]
+    return [NextStep(StepKind.RECOVER_REPLICA, label, target)]
+
+
+def _move_failed(a: AlertRow) -> list[NextStep]:
+    return [NextStep(StepKind.ROLL_BACK_MOVE, f"Roll back move {a.subject}", [a.subject])]
+
+
+def _move_stuck(a: AlertRow) -> list[NextStep]:
+    return [NextStep(StepKind.OPEN_MOVE, f"Open move {a.subject}", [a.subject])]
+
+
+def _move_slow(a: AlertRow) -> list[NextStep]:
+    return [NextStep(StepKind.THROTTLE_MOVE, f"Change the throttle of move {a.subject}", [a.subject])]
+
+
+def _group(a: AlertRow) -> list[NextStep]:
+    if not a.subject:
+        return []
+    group = [NextStep(StepKind.OPEN_GROUP, f"Open group {a.subject}", [a.subject])]
+    rows = GroupPartition.objects.filter(group_id=a.subject)
+    if a.kind in (AlertKind.GROUP_RETENTION, AlertKind.GROUP_DATA_LOST):
+        worst = rows.order_by(F("retention_in_s").asc(nulls_last=True), F("lag_ms").desc(nulls_last=True)).first()
+        if worst is None:
+            return group
+        return [NextStep(StepKind.RAISE_RETENTION, f"Change retention of {worst.topic}", [worst.topic]), *group]
+    worst = rows.filter(committed__isnull=False).order_by(F("lag_ms").desc(nulls_last=True), "topic", "index").first()
+    if a.kind != AlertKind.GROUP_STALLED or worst is None:
+        return group
+    label = f"Read {worst.topic}-{worst.index} at offset {worst.committed}"
+    target = [worst.topic, str(worst.index), str(worst.committed)]
+    return [NextStep(StepKind.READ_RECORD, label, target), *group]
+
+
+def _archive(a: AlertRow) -> list[NextStep]:
+    return [NextStep(StepKind.RESUME_ARCHIVE, f"Resume archive {a.subject}", [a.subject])]
+
+
+def _drift(a: AlertRow) -> list[NextStep]:
+    rows = drift_list()
+    return [NextStep(StepKind.OPEN_TOPIC, f"Compare topic {rows[0].name}", [rows[0].name])] if rows else []
+
+
+def _unknown(a: AlertRow) -> list[NextStep]:
+    newest = Change.objects.filter(outcome=Outcome.UNKNOWN).order_by("-pk").first()
+    if newest is None:
+        return []
+    return [NextStep(StepKind.OPEN_CHANGE, f"Open change {newest.pk}", [str(newest.pk)])]
+
+
+_STEPS = {
+    AlertKind.PARTITIONS_OFFLINE: _partition,
+    AlertKind.PARTITIONS_UNDER_MIN_ISR: _partition,
+    AlertKind.PARTITIONS_UNDER_REPLICATED: _partition,
+    AlertKind.NO_CONTROLLER: lambda a: _process("controller-1", "controller 1"),
+    AlertKind.ZOOKEEPER_AWAY: lambda a: _process("zookeeper", "ZooKeeper"),
+    AlertKind.BROKER_DOWN: _broker_down,
+    AlertKind.BROKER_SILENT: _broker,
+    AlertKind.DISK_FAILED: _disk_failed,
+    AlertKind.DISK_LOW: _disk_low,
+    AlertKind.COPIES_DAMAGED: _damaged,
+    AlertKind.MOVE_FAILED: _move_failed,
+    AlertKind.MOVE_STUCK: _move_stuck,
+    AlertKind.MOVE_WILL_NOT_FINISH: _move_slow,
+    AlertKind.GROUP_DATA_LOST: _group,
+    AlertKind.GROUP_RETENTION: _group,
+    AlertKind.GROUP_FALLING_BEHIND: _group,
+    AlertKind.GROUP_STOPPED: _group,
+    AlertKind.GROUP_STALLED: _group,
+    AlertKind.ARCHIVE_FAILED: _archive,
+    AlertKind.DRIFT: _drift,
+    AlertKind.CHANGES_UNKNOWN: _unknown,
+}

@@ -1,0 +1,182 @@
+"""Offset resets with their partitions, for pages, scripts and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils import timezone
+from django_filters import rest_framework as filters
+
+from brokerd.wire.errors import ErrorCode
+from controlplane.domain.offset_reset import PREVIEW_MINUTES, UNDO_DAYS, Key, PartitionReset, ReportedDifference
+from controlplane.models import OffsetReset
+from controlplane.models.offset_reset import ResetState
+from controlplane.selectors.common import Page, TimeFilter, paged, within
+
+
+@dataclass(frozen=True, slots=True)
+class ResetPartitionRow:
+    """`now`, `after`: committed offsets; `after` null without a `problem`: the committed offset is deleted. `limited`: log_start or log_end, where the
+    requested offset was outside the log. `problem`: no_partition, no_leader, no_committed_offset, no_source_offset or open_transaction; such a
+    partition is not changed. `lost`: records that retention deleted before the group read them. `span_ms`: time between the records at both
+    offsets; `span_at_least`: it may be longer. `error`: error code of the coordinator."""
+
+    topic: str
+    partition: int
+    now: int | None
+    after: int | None
+    log_start: int | None
+    log_end: int | None
+    changes: bool
+    replayed: int | None
+    skipped: int | None
+    lost: int
+    span_ms: int | None
+    span_at_least: bool
+    limited: str
+    problem: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetResetRow:
+    """`target`: earliest, latest, time, offset, shift, group, file, delete or undo; `spec` is the whole request. `state`: previewed, waiting, applying,
+    applied, failed, cancelled or expired. `cause`: why the last attempt to apply it did not succeed: active, changed, out_of_range, no_response,
+    declined or different. `requests`: requests of the preview to brokers. `can`: apply, cancel,
+    preview (again, from the present offsets), undo."""
+
+    id: int
+    group_id: str
+    target: str
+    spec: dict[str, Any]
+    state: str
+    cause: str
+    note: str
+    partitions: int
+    changes: int
+    problems: int
+    replayed: int
+    skipped: int
+    overtaken: int
+    limited: int
+    requests: int
+    undo_of: int | None
+    actor: str
+    comment: str
+    created_at: datetime
+    applies_until: datetime | None
+    wait_until: datetime | None
+    finished_at: datetime | None
+    undo_until: datetime | None
+    differences: list[ReportedDifference]
+    can: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetResetDetail:
+    row: OffsetResetRow
+    partitions: list[ResetPartitionRow]
+
+
+class OffsetResetFilter(TimeFilter):
+    group_id = filters.CharFilter(strip=False)
+
+
+def reset_list(*, group_id: str = "", page: int = 1, per_page: int = 50) -> Page[OffsetResetRow]:
+    """Newest first, of one group when given. Without the partitions."""
+    rows = OffsetResetFilter.rows(OffsetReset.objects.all(), group_id=group_id)
+    return reset_page(rows, page=page, per_page=per_page)
+
+
+def reset_page(
+    rows: QuerySet[OffsetReset], *, sort: str = "-id", page: int, per_page: int, query: str = ""
+) -> Page[OffsetResetRow]:
+    return paged(
+        rows.defer("rows"),
+        lambda found: [_row(r) for r in found],
+        page=page,
+        per_page=per_page,
+        sort="-id",
+        columns={"id": "id"},
+    )
+
+
+def reset_row(reset_id: int) -> OffsetResetRow | None:
+    row = OffsetReset.objects.defer("rows").filter(pk=reset_id).first()
+    return None if row is None else _row(row)
+
+
+def reset_detail(reset_id: int) -> OffsetResetDetail | None:
+    row = OffsetReset.objects.filter(pk=reset_id).first()
+    if row is None:
+        return None
+    return OffsetResetDetail(_row(row), [_partition(p, row.errors) for p in row.rows])
+
+
+def partitions_page(detail: OffsetResetDetail, *, page: int = 1, per_page: int = 50) -> Page[ResetPartitionRow]:
+    """Partitions with a problem first, then those that change, then the others."""
+    rows = sorted(detail.partitions, key=lambda p: (not p.problem, not p.changes))
+    page, pages, per_page = within(len(rows), page, per_page)
+    start = (page - 1) * per_page
+    return Page(rows[start : start + per_page], len(rows), page, pages, per_page, "", "")
+
+
+def _row(r: OffsetReset) -> OffsetResetRow:
+    applies_until = r.computed_at + timedelta(minutes=PREVIEW_MINUTES) if r.state == ResetState.PREVIEWED else None
+    sent = r.finished_at is not None and r.applying_at is not None
+    undo_until = r.finished_at + timedelta(days=UNDO_DAYS) if sent and r.finished_at else None
+    now = timezone.now()
+    can = []
+    if applies_until is not None and now < applies_until and r.totals.changes:
+        can.append("apply")
+    if r.state in (ResetState.PREVIEWED, ResetState.WAITING):
+        can.append("cancel")
+    if r.state in (ResetState.PREVIEWED, ResetState.CANCELLED, ResetState.EXPIRED):
+        can.append("preview")
+    if undo_until is not None and now < undo_until:
+        can.append("undo")
+    return OffsetResetRow(
+        id=r.pk,
+        group_id=r.group_id,
+        target=r.spec.target.value,
+        spec=r.spec.to_json(),
+        state=r.state,
+        cause=r.cause,
+        note=r.note,
+        **asdict(r.totals),
+        requests=r.requests,
+        undo_of=r.undo_of_id,
+        actor=r.actor,
+        comment=r.comment,
+        created_at=r.created_at,
+        applies_until=applies_until,
+        wait_until=r.wait_until,
+        finished_at=r.finished_at,
+        undo_until=undo_until,
+        differences=list(r.differences),
+        can=can,
+    )
+
+
+def _partition(p: PartitionReset, errors: Mapping[Key, ErrorCode]) -> ResetPartitionRow:
+    return ResetPartitionRow(
+        topic=p.topic,
+        partition=p.partition,
+        now=p.now.offset if p.now else None,
+        after=p.after.offset if p.after else None,
+        log_start=p.log_start,
+        log_end=p.log_end,
+        changes=p.changes,
+        replayed=p.replayed,
+        skipped=p.skipped,
+        lost=p.lost,
+        span_ms=p.span_ms,
+        span_at_least=p.span_at_least,
+        limited=p.limited.value,
+        problem=p.problem.value if p.problem else "",
+        error=errors[p.key].name if p.key in errors else "",
+    )

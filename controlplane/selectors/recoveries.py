@@ -1,0 +1,160 @@
+"""Replica recoveries, and the damaged replicas that brokers report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import QuerySet
+from django_filters import rest_framework as filters
+
+from controlplane.models import ReplicaDamageReport, ReplicaRecovery
+from controlplane.selectors.common import Page, TimeFilter, paged
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryRow:
+    id: int
+    topic: str
+    partition: int
+    broker_id: int
+    state: str
+    bytes_total: int | None
+    bytes_done: int | None
+    actor: str
+    comment: str
+    note: str
+    created_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class DamageReportRow:
+    """A damaged replica reported by a broker. `kind`: corrupt (damaged bytes), disk (offline, its log directory failed), lost (missing at the start),
+    diverged (truncated below the high watermark); the last two are repaired automatically. `recovery`: the recovery that was requested for it."""
+
+    id: int
+    topic: str
+    partition: int
+    broker_id: int
+    kind: str
+    detail: str
+    found_at: datetime
+    ended_at: datetime | None
+    recovery: int | None
+    recovery_state: str | None
+
+
+class RecoveryFilter(TimeFilter):
+    working = filters.BooleanFilter(method="unfinished", help_text="True: unfinished ones only; false: finished ones.")
+    topic = filters.CharFilter(field_name="topic_name")
+    partition = filters.NumberFilter()
+
+    def unfinished(self, rows: QuerySet[ReplicaRecovery], name: str, value: bool) -> QuerySet[ReplicaRecovery]:
+        states = ["asked", "reset", "copying"]
+        return rows.filter(state__in=states) if value else rows.exclude(state__in=states)
+
+
+def recovery_list(
+    *, page: int = 1, per_page: int = 50, working: bool | None = None, topic: str = "", partition: int | None = None
+) -> Page[RecoveryRow]:
+    """Newest first; of one topic, of one partition of it, when given."""
+    rows = RecoveryFilter.rows(ReplicaRecovery.objects.all(), topic=topic, partition=partition, working=working)
+    return recovery_page(rows, page=page, per_page=per_page)
+
+
+def recovery_page(
+    rows: QuerySet[ReplicaRecovery], *, sort: str = "-id", page: int, per_page: int, query: str = ""
+) -> Page[RecoveryRow]:
+    return paged(
+        rows,
+        lambda found: [recovery_shape(r) for r in found],
+        page=page,
+        per_page=per_page,
+        sort="-id",
+        columns={"id": "id"},
+    )
+
+
+def recovery_row(recovery_id: int) -> RecoveryRow | None:
+    row = ReplicaRecovery.objects.filter(pk=recovery_id).first()
+    return None if row is None else recovery_shape(row)
+
+
+def recovery_shape(r: ReplicaRecovery) -> RecoveryRow:
+    return RecoveryRow(
+        id=r.pk,
+        topic=r.topic_name,
+        partition=r.partition,
+        broker_id=r.broker_id,
+        state=r.state,
+        bytes_total=r.bytes_total,
+        bytes_done=r.bytes_done,
+        actor=r.actor,
+        comment=r.comment,
+        note=r.note,
+        created_at=r.created_at,
+        finished_at=r.finished_at,
+    )
+
+
+DAMAGE_REPORT_COLUMNS = {"id": "id", "topic": "topic_name", "broker_id": "broker_id", "kind": "kind"}
+
+
+class DamageReportFilter(TimeFilter):
+    time_field = "found_at"
+    open = filters.BooleanFilter(method="still_reported", help_text="Only those that brokers still report.")
+    topic = filters.CharFilter(field_name="topic_name")
+    partition = filters.NumberFilter()
+
+    def still_reported(
+        self, rows: QuerySet[ReplicaDamageReport], name: str, value: bool
+    ) -> QuerySet[ReplicaDamageReport]:
+        return rows.filter(ended_at__isnull=True) if value else rows
+
+
+def damage_report_list(
+    *,
+    open_only: bool = False,
+    topic: str = "",
+    partition: int | None = None,
+    sort: str = "-id",
+    page: int = 1,
+    per_page: int = 50,
+) -> Page[DamageReportRow]:
+    """Damaged replicas reported by brokers, newest first. `open_only`: those that are still reported."""
+    rows = DamageReportFilter.rows(ReplicaDamageReport.objects.all(), open=open_only, topic=topic, partition=partition)
+    return damage_report_page(rows, sort=sort, page=page, per_page=per_page)
+
+
+def damage_report_page(
+    rows: QuerySet[ReplicaDamageReport], *, sort: str, page: int, per_page: int, query: str = ""
+) -> Page[DamageReportRow]:
+    return paged(
+        rows.select_related("recovery"),
+        lambda found: [_damage_report_row(r) for r in found],
+        page=page,
+        per_page=per_page,
+        sort=sort,
+        columns=DAMAGE_REPORT_COLUMNS,
+        tie="-id",
+    )
+
+
+def damage_reports_open() -> int:
+    return ReplicaDamageReport.objects.filter(ended_at__isnull=True).count()
+
+
+def _damage_report_row(r: ReplicaDamageReport) -> DamageReportRow:
+    return DamageReportRow(
+        id=r.pk,
+        topic=r.topic_name,
+        partition=r.partition,
+        broker_id=r.broker_id,
+        kind=r.kind,
+        detail=r.detail,
+        found_at=r.found_at,
+        ended_at=r.ended_at,
+        recovery=r.recovery_id,
+        recovery_state=r.recovery.state if r.recovery is not None else None,
+    )

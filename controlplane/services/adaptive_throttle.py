@@ -1,0 +1,152 @@
+"""Effect of moves on producers. Every few seconds the worker requests the produce latency from the brokers that a move loads. The
+measurements are stored for the move's page. An adaptive throttle is recomputed each second, and a changed rate is stored.
+
+Invariants: no transaction is open during a request to a broker. A broker that does not answer counts as not measured, never as unaffected. Rows
+change by compare-and-set. Does not contain the choice of the rate (`controlplane.domain.throttle`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from django.db import transaction
+from django.db.models import F
+
+from controlplane.clients import kafka
+from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.domain import progress, throttle
+from controlplane.domain.move_types import IN_FLIGHT
+from controlplane.domain.throttle import ProducerLatency
+from controlplane.models import Broker, Move
+from controlplane.models.move import MoveState
+from controlplane.services import throttles
+from controlplane.services.common import Rejected
+
+FLOOR_BYTES_PER_S = 1_000_000
+"""Default floor: copying at this rate does not affect producers, and the move still finishes."""
+
+WATCH_SECONDS = 3.0
+"""Between two measurements of producers without an adaptive throttle: the spacing of a chart."""
+
+
+class Bounds(NamedTuple):
+    """Bounds in bytes/s that an operator gives an adaptive throttle. `floor` None: the default floor."""
+
+    cap: int
+    floor: int | None = None
+
+
+def bounds_of(value: Mapping[str, int]) -> Bounds:
+    """The bounds in {"cap", "floor"}. Raises Rejected without a cap."""
+    if value.get("cap") is None:
+        raise Rejected("An adaptive throttle needs a maximum in bytes/s.", "throttle_bytes_per_s")
+    return Bounds(value["cap"], value.get("floor"))
+
+
+def floor_of(bounds: Bounds) -> int:
+    """The floor, after checking both bounds. Raises Rejected."""
+    floor = bounds.floor or min(FLOOR_BYTES_PER_S, bounds.cap)
+    throttles.check(floor)
+    throttles.check(bounds.cap)
+    if floor > bounds.cap:
+        raise Rejected(f"The minimum of {floor} bytes/s is above the maximum of {bounds.cap}.", "throttle_bytes_per_s")
+    return floor
+
+
+def due() -> list[int]:
+    """Moves that need an update of their throttle or their producer latency."""
+    rows = Move.objects.filter(state__in=(MoveState.RUNNING, MoveState.CANCELLING, MoveState.ROLLING_BACK))
+    return list(rows.order_by("id").values_list("pk", flat=True))
+
+
+def update_adaptive_throttle(move_id: int) -> float | None:
+    """One step of the adaptive throttle: the new rate in bytes/s, None if the rate is fixed or unchanged by another worker. The learned state is
+    stored in the row, so that any worker can run the next step."""
+    move = Move.objects.filter(pk=move_id).first()
+    if move is None:
+        return None
+    now, known = time.time(), move.producer_latency
+    if move.adaptive is None and known.rows and now - known.rows[-1][0] < WATCH_SECONDS:
+        return None
+    reported, complete = _reported_latency(move)
+    if not reported and complete:
+        return None  # no copy is in progress
+    before = known.counts
+    waits = [w for b, c in reported.items() if b in before and (w := throttle.p99(before[b], c)) is not None]
+    worst = max(waits, default=None)
+    values: dict[str, Any] = {
+        "producer_latency": ProducerLatency(
+            {**before, **reported}, _with(known.rows, (round(now, 2), worst if complete else None))
+        )
+    }
+    rate = None
+    if move.adaptive is not None and move.throttle_bytes_per_s is not None:
+        # A broker's first answer contains no latency yet, only the counters that later answers are compared with.
+        rate = _stepped(move, worst, complete and reported.keys() <= before.keys(), now, values)
+    with transaction.atomic():
+        changed = Move.objects.filter(pk=move.pk, version=move.version, adaptive__isnull=move.adaptive is None).update(
+            **values
+        )
+        if changed and "version" in values:
+            throttles.refresh()
+    return rate if changed else None
+
+
+def _stepped(move: Move, worst: float | None, complete: bool, now: float, values: dict[str, Any]) -> float:
+    """The adaptive rate after this measurement. Adds the fields to be stored to `values`."""
+    known = move.adaptive
+    assert known is not None and move.throttle_bytes_per_s is not None
+    speed = throttle.Speed(
+        move.throttle_bytes_per_s if known.rate is None else known.rate,
+        known.baseline,
+        now if known.heard is None else known.heard,
+        own=known.own,
+        learned=known.learned,
+        harmed=known.harmed,
+        slow=known.slow,
+    )
+    floor, cap = float(known.floor), float(known.cap)
+    after = throttle.stepped(speed, worst, heard=complete, floor=floor, cap=cap, now=now)
+    values["adaptive"] = replace(
+        known,
+        rate=after.rate,
+        baseline=after.baseline,
+        heard=after.heard,
+        p99=worst,
+        own=after.own,
+        learned=after.learned,
+        harmed=after.harmed,
+        slow=after.slow,
+    )
+    edge = after.rate in (floor, cap) and int(after.rate) != move.throttle_bytes_per_s
+    if edge or throttle.worth_writing(after.rate, move.throttle_bytes_per_s):
+        values |= {"throttle_bytes_per_s": int(after.rate), "version": F("version") + 1}
+    return after.rate
+
+
+def _with(
+    rows: tuple[tuple[float, float | None], ...], new: tuple[float, float | None]
+) -> tuple[tuple[float, float | None], ...]:
+    """The rows of the whole life of the move, thinned like its samples (`progress.added`)."""
+    out = [*rows, new]
+    if len(out) > progress.SAMPLES_MAX:
+        half = len(out) // 2
+        out = [*out[:half:2], *out[half:]]
+    return tuple(out)
+
+
+def _reported_latency(move: Move) -> tuple[dict[str, tuple[int, ...]], bool]:
+    """The counters reported by each broker that the move's copies load, and whether all of them answered."""
+    parts = move.parts.filter(state__in=IN_FLIGHT).values_list("replicas_from", "replicas_to")
+    brokers = {b for old, new in parts for b in (*old, *new)}
+    out: dict[str, tuple[int, ...]] = {}
+    complete = True
+    for b in Broker.objects.filter(broker_id__in=brokers, alive=True):
+        try:
+            out[str(b.broker_id)] = tuple(kafka.produce_times(b.host, b.port))
+        except (NoAnswer, Declined):
+            complete = False
+    return out, complete

@@ -1,0 +1,368 @@
+"""Plans a move from a scope: previews the effects and writes the planned move. Invariants: `controlplane.domain.planner` decides, from rows alone.
+Previous placement is recorded here, before any effect. A safety refusal can be lifted only by two people: `override` only records the request
+(see `proposals`). Does not contain the progress of a move (`moves`, `move_worker`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from brokerd.cluster.cordons import cordoned
+from controlplane.db.bulk import insert_many, read_many
+from controlplane.domain import planner as planning
+from controlplane.domain import progress
+from controlplane.domain import scope as scopes
+from controlplane.domain.move_types import Handover, MoveMode, PlacementBefore
+from controlplane.domain.scope import PartitionsScope, Scope, ScopeError
+from controlplane.domain.tail import first_placement
+from controlplane.models import Broker, Move, MovePartition, ObservedTopic, Partition
+from controlplane.models.change import Outcome
+from controlplane.services import tails, throttles
+from controlplane.services.common import Rejected, audited, record
+
+PARTS_IN_FLIGHT_MAX = 64
+"""Maximum of partitions copied at a time per move: each is a fetch stream that competes with the producers."""
+
+MODES = tuple(MoveMode)
+HANDOVERS = tuple(Handover)
+
+DEADLINE_HOURS_MAX = 24 * 365
+"""A wait of more than a year is as good as no deadline."""
+
+NAMED_MAX = 200
+"""Partitions listed by name in a change row or in a stored scope: a page of the audit log reads fifty such rows."""
+
+SENTENCES_MAX = 20
+"""Problems, warnings and lifted refusals stored per move: a plan of 100,000 partitions may have one for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """One planned partition, as `plan_move(dry=True)` and pages show it."""
+
+    topic: str
+    partition: int
+    replicas_from: list[int]
+    replicas_to: list[int]
+    bytes_to_copy: int | None
+    isr_min: int
+    min_insync: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLoad:
+    """Bytes that a move adds to a broker and removes from it. `free_bytes` None = not known."""
+
+    broker_id: int
+    bytes_in: int
+    bytes_out: int
+    free_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """`lasts_s`: (shortest, longest) in seconds under a throttle, determined by the broker that receives or sends most. None without a throttle or
+    without known sizes: the speed of an unthrottled copy is known only when it runs. `overridable`: each of the problems is a safety refusal that two
+    people may lift."""
+
+    parts: list[PartRow]
+    bytes_to_copy: int | None
+    brokers: list[BrokerLoad]
+    lasts_s: tuple[float, float] | None
+    problems: list[str]
+    warnings: list[str]
+    tail: tails.Outlook
+    """The same in mode `tail`, without old data."""
+    overridable: bool = False
+
+
+def parse_scope(value: Any) -> Scope:
+    """The scope in a JSON value of REST or of a form (`scope.parse`). Raises Rejected."""
+    try:
+        return scopes.parse(value)
+    except ScopeError as e:
+        raise Rejected(str(e), "scope") from e
+
+
+def preview_move(scope: Scope, throttle_bytes_per_s: int | None = None) -> Preview:
+    """What `plan_move` would plan, without writing."""
+    plan = planned(scope)
+    came, went = plan.incoming(), plan.outgoing()
+    free = {b.broker_id: b.free_bytes for b in Broker.objects.filter(broker_id__in=came.keys() | went.keys())}
+    lasts = None
+    if throttle_bytes_per_s and plan.bytes_to_copy is not None:
+        busiest = max([*came.values(), 0]) / throttle_bytes_per_s
+        lasts = (busiest, busiest * 2 + progress.OVERHEAD_SECONDS * (1 + len(plan.parts)))
+    return Preview(
+        parts=[
+            PartRow(
+                p.view.topic,
+                p.view.partition,
+                list(p.view.replicas),
+                list(p.replicas_to),
+                p.bytes_to_copy,
+                p.isr_min,
+                p.view.min_insync,
+            )
+            for p in plan.parts
+        ],
+        bytes_to_copy=plan.bytes_to_copy,
+        brokers=[BrokerLoad(b, came.get(b, 0), went.get(b, 0), free.get(b)) for b in sorted(came.keys() | went.keys())],
+        lasts_s=lasts,
+        problems=list(plan.problems),
+        warnings=list(plan.warnings),
+        tail=tails.outlook(plan),
+        overridable=bool(plan.problems) and set(plan.problems) <= set(plan.overridable),
+    )
+
+
+@audited("move.plan", lambda a: scopes.short_name(a["scope"]), after=lambda a: scopes.to_json(shortened(a["scope"])))
+def plan_move(
+    scope: Scope,
+    *,
+    actor: str,
+    comment: str = "",
+    parts_in_flight_max: int = 8,
+    parts_per_broker_max: int = 4,
+    throttle_bytes_per_s: int | None = None,
+    mode: str = "copy",
+    override: bool = False,
+    label: Scope | None = None,
+    compare: bool = False,
+    views: Sequence[planning.PlannerPartition] | None = None,
+    deadline_hours: int | None = None,
+    handover: str = "",
+) -> Move:
+    """Write a move in state `planned` with its previous values. Raises Rejected with every problem.
+
+    `override`: write the move although safety refuses it; only the approval of two people can start it. `label`: the scope that pages show, if it
+    differs from the planned scope. `compare`: old replicas are removed only after all replicas were compared and are equal; mode tail always
+    compares.
+    `views`: the partitions, where the caller has just read them. `deadline_hours`: in mode tail the wait for retention after the start of the move;
+    then the move requests the deletion of the old records from the operator. `handover` "early": in mode tail the move does not wait for retention,
+    and the old replicas keep the older records."""
+    if mode not in MODES:
+        raise Rejected(f"Unknown mode {mode!r}; use {' or '.join(MODES)}.", "mode")
+    if not 1 <= parts_in_flight_max <= PARTS_IN_FLIGHT_MAX:
+        raise Rejected(
+            f"{parts_in_flight_max} concurrent partitions is out of range; use 1 to {PARTS_IN_FLIGHT_MAX}.",
+            "parts_in_flight_max",
+        )
+    if not 1 <= parts_per_broker_max <= PARTS_IN_FLIGHT_MAX:
+        raise Rejected(
+            f"{parts_per_broker_max} concurrent copies per broker is out of range; use 1 to {PARTS_IN_FLIGHT_MAX}.",
+            "parts_per_broker_max",
+        )
+    throttles.check(throttle_bytes_per_s)
+    plan = planned(scope, views)
+    lifted = unproblematic(plan, override=override)
+    if deadline_hours is not None and (mode != MoveMode.TAIL or not 1 <= deadline_hours <= DEADLINE_HOURS_MAX):
+        raise Rejected(
+            f"A deadline of {deadline_hours} h is not possible; only mode tail has a deadline, of 1 to {DEADLINE_HOURS_MAX} h.",
+            "deadline_hours",
+        )
+    if handover not in HANDOVERS or (handover and mode != MoveMode.TAIL):
+        raise Rejected(
+            f"Hand-over {handover!r} is not possible in mode {mode}; only mode tail has a hand-over: early.",
+            "handover",
+        )
+    if handover and deadline_hours is not None:
+        raise Rejected("An early hand-over does not wait for retention; leave the deadline out.", "deadline_hours")
+    if mode == MoveMode.TAIL and (unfit := tails.unfit(plan, deadline=deadline_hours is not None)):
+        raise Rejected(sentences(unfit), "mode")
+    caps = {
+        "parts_in_flight_max": parts_in_flight_max,
+        "parts_per_broker_max": parts_per_broker_max,
+        "throttle_bytes_per_s": throttle_bytes_per_s,
+        "deadline_hours": deadline_hours,
+        "handover": handover,
+    }
+    try:
+        with transaction.atomic():
+            return _write(
+                plan,
+                label or shortened(scope),
+                mode,
+                actor,
+                comment,
+                caps,
+                lifted,
+                compare or mode == MoveMode.TAIL,
+            )
+    except IntegrityError:
+        raise Rejected(f"{_already_moving(plan)} Cancel that move, or wait until it ends.", "scope") from None
+
+
+def unproblematic(plan: planning.ComputedPlan, *, override: bool) -> tuple[str, ...]:
+    """The safety refusals that the plan violates. Raises Rejected with every other problem (and with these, too, without `override`)."""
+    lifted = plan.overridable if override else ()
+    may = set(lifted)
+    if problems := [p for p in plan.problems if p not in may]:
+        raise Rejected(sentences(problems), "scope")
+    return lifted
+
+
+def shortened(scope: Scope) -> Scope:
+    """The scope as rows store it: of many partitions listed by name the first one and their number. Each partition has a row of its own."""
+    if not isinstance(scope, PartitionsScope) or len(scope.partitions) <= NAMED_MAX:
+        return scope
+    return PartitionsScope(scope.partitions[:1], len(scope.partitions))
+
+
+def _write(
+    plan: planning.ComputedPlan,
+    scope: Scope,
+    mode: str,
+    actor: str,
+    comment: str,
+    caps: Mapping[str, int | str | None],
+    lifted: Sequence[str],
+    compare: bool,
+) -> Move:
+    move = Move.objects.create(
+        mode=mode,
+        scope=scope,
+        actor=actor,
+        comment=comment,
+        note=sentences(plan.warnings),
+        overrides=tuple(lifted[:SENTENCES_MAX]),
+        throttled=caps["throttle_bytes_per_s"] is not None,
+        **caps,
+    )
+
+    def first(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
+        return first_placement(old, new) if compare else new
+
+    insert_many(
+        MovePartition,
+        (
+            "move_id",
+            "topic_id",
+            "topic_name",
+            "partition",
+            "before",
+            "replicas_from",
+            "replicas_to",
+            "wanted",
+            "read_generation",
+            "bytes_total",
+        ),
+        (
+            (
+                move.pk,
+                v.topic_id,
+                v.topic,
+                v.partition,
+                PlacementBefore(v.replicas, v.leader, v.isr),
+                v.replicas,
+                p.replicas_to,
+                first(v.replicas, p.replicas_to),
+                v.generation,
+                p.bytes_to_copy if mode == MoveMode.COPY else 0,
+            )
+            for p in (plan.parts if isinstance(scope, PartitionsScope) else in_turn(plan.parts))
+            for v in (p.view,)
+        ),
+    )
+    named = plan.parts[:NAMED_MAX]
+    before: dict[str, Any] = {f"{p.view.topic}-{p.view.partition}": list(p.view.replicas) for p in named}
+    after: dict[str, Any] = {f"{p.view.topic}-{p.view.partition}": list(p.replicas_to) for p in named}
+    if more := len(plan.parts) - len(named):
+        before["..."] = after["..."] = f"{more} more: see the partitions of the move"
+    detail = f"Overrides a safety check: {sentences(lifted)}" if lifted else ""
+    record(
+        actor,
+        "move.plan",
+        "move",
+        str(move.pk),
+        comment=comment,
+        before=before,
+        after=after,
+        object_id=f"move-{move.pk}",
+        outcome=Outcome.CONFIRMED,
+        detail=detail,
+    )
+    return move
+
+
+def in_turn(parts: Sequence[planning.PlannedPart]) -> list[planning.PlannedPart]:
+    """The order of copying: the largest and the smallest partition in turn. With the largest last, the speed would be known only near the end.
+    Partitions that an operator lists by name keep the operator's order."""
+    by_size = sorted(parts, key=lambda p: -(p.bytes_to_copy or 0))
+    half = (len(by_size) + 1) // 2
+    large, small = by_size[:half], by_size[half:][::-1]
+    return [p for pair in zip_longest(large, small) for p in pair if p is not None]
+
+
+def sentences(all_of_them: Sequence[str]) -> str:
+    """The first sentences, and the number of the others: a person does not read thousands."""
+    more = len(all_of_them) - SENTENCES_MAX
+    return " ".join(all_of_them[:SENTENCES_MAX]) + (f" And {more} more." if more > 0 else "")
+
+
+def planned(scope: Scope, views: Sequence[planning.PlannerPartition] | None = None) -> planning.ComputedPlan:
+    """Raises Rejected for an unknown goal or an invalid tolerance of a rebalance."""
+    return planning.plan(scope, partition_views() if views is None else views, broker_views())
+
+
+def partition_views() -> list[planning.PlannerPartition]:
+    """Every partition as the monitor mirrored it, by topic and number."""
+    from controlplane.selectors.topic_configs import cluster_defaults, min_insync
+
+    defaults = cluster_defaults()
+    wanted = ObservedTopic.objects.only("id", "name", "configs", "records_per_s", "partition_count")
+    topics = {
+        t.id: (t.name, min_insync(t.configs, defaults), (t.records_per_s or 0.0) / max(1, t.partition_count))
+        for t in wanted
+    }
+    columns = (
+        "topic_id",
+        "index",
+        "replicas",
+        "isr",
+        "leader",
+        "assignment_generation",
+        "size_bytes",
+        "adding",
+        "removing",
+    )
+    views = [
+        planning.PlannerPartition(
+            topic_id=topic_id,
+            topic=topics[topic_id][0],
+            partition=index,
+            replicas=replicas,
+            isr=isr,
+            leader=leader,
+            generation=generation,
+            size_bytes=size,
+            min_insync=topics[topic_id][1],
+            reassigning=bool(adding or removing),
+            records_per_s=topics[topic_id][2],
+        )
+        for topic_id, index, replicas, isr, leader, generation, size, adding, removing in read_many(
+            Partition.objects.order_by(), columns
+        )
+        if topic_id in topics
+    ]
+    return sorted(views, key=lambda v: (v.topic, v.partition))
+
+
+def broker_views() -> list[planning.PlannerBroker]:
+    return [
+        planning.PlannerBroker(b.broker_id, b.alive, b.rack, b.failure_domain, b.free_bytes, cordoned(b.configs))
+        for b in Broker.objects.all()
+    ]
+
+
+def _already_moving(plan: planning.ComputedPlan) -> str:
+    keys = {(p.view.topic_id, p.view.partition) for p in plan.parts}
+    for row in MovePartition.objects.filter(active=True, topic_id__in={t for t, _ in keys}):
+        if (row.topic_id, row.partition) in keys:
+            return f"{row.topic_name}-{row.partition} is part of move {row.move_id}."
+    return "One of the partitions is part of another move."

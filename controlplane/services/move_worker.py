@@ -1,0 +1,322 @@
+"""Automatic progress of moves: one poll of the worker makes one short step. Also provides the orders for the controller.
+
+Invariants: `controlplane.domain.move` decides each step. Rows change by compare-and-set on the version of the move. The cost of a poll depends on the
+partitions in flight, not on the size of the move. Does not contain the operations of operators (`moves`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count, F, Q, Sum
+from django.utils import timezone
+
+from brokerd.cluster.configs import FOLLOWER_REPLICAS, throttled_replicas
+from controlplane.domain import move_types as types
+from controlplane.domain import progress, tail
+from controlplane.domain.move import next_steps
+from controlplane.domain.move_types import Handover, MoveMode
+from controlplane.models import Broker, Change, Move, MovePartition, MoveTransition, Partition
+from controlplane.models.change import Outcome
+from controlplane.models.move import FINISHED_STATES, ORDER_STATES, WORKING_STATES, MoveState, PartState
+from controlplane.selectors.move_totals import kinds_of
+from controlplane.services import throttles
+from controlplane.services.common import record
+from controlplane.services.move_totals import keep
+
+AHEAD = 4
+"""Waiting partitions read per free slot: where the first ones wait for a broker, later ones may start."""
+SAMPLE_SECONDS = 3.0
+"""Seconds between samples of a move: sizes are not updated faster."""
+
+
+def working_moves() -> list[int]:
+    """Ids of moves that the worker advances."""
+    return list(Move.objects.filter(state__in=WORKING_STATES).order_by("id").values_list("id", flat=True))
+
+
+def advance_move(move_id: int) -> str | None:
+    """One poll and one short step. Returns the new state of the move, None when another worker was faster. Idempotent."""
+    with transaction.atomic():
+        move = Move.objects.filter(pk=move_id, state__in=WORKING_STATES).first()
+        if move is None:
+            return None
+        now = time.time()
+        steps = next_steps(view_of(move), now)
+        measured = _measured(move, steps, now)
+        note = steps.note if steps.note is not None and steps.note != move.note else None
+        if not steps.parts and steps.state is None and note is None and not measured:
+            return move.state
+        # The version of the move is the only lock: a worker that loses the compare-and-set changes nothing.
+        changes: dict[str, Any] = {"version": F("version") + 1, **measured}
+        if steps.parts:
+            changes["step"] = F("step") + 1
+        if steps.state is not None:
+            changes["state"] = steps.state
+        if note is not None:
+            changes["note"] = note
+        if steps.state in FINISHED_STATES:
+            changes |= {
+                "finished_at": timezone.now(),
+                "needs_bytes_per_s": None,
+                "waits_for": "",
+                "bytes_per_s": None,
+                "ends_in_s_min": None,
+                "ends_in_s_max": None,
+            }
+        if not Move.objects.filter(pk=move.pk, state=move.state, version=move.version).update(**changes):
+            return None
+        apply_steps(move, steps.parts)
+        if steps.state in FINISHED_STATES:
+            keep(move.pk)
+        if move.throttled:
+            throttles.refresh()
+        if steps.state is not None:
+            transition(move, steps.state, "worker", steps.note or "")
+        if steps.state in FINISHED_STATES:
+            outcome = Outcome.CONFIRMED if steps.state != MoveState.FAILED else Outcome.UNKNOWN
+            Change.objects.filter(object_id=f"move-{move.pk}", outcome=Outcome.PENDING).update(
+                outcome=outcome, detail=steps.note or "", finished_at=timezone.now()
+            )
+            record(
+                "worker",
+                f"move.{steps.state}",
+                "move",
+                str(move.pk),
+                object_id=f"move-{move.pk}",
+                outcome=outcome,
+                detail=steps.note or "",
+            )
+        return steps.state or move.state
+
+
+def ordered_parts() -> list[MovePartition]:
+    """Orders for the controller: `wanted`, bound to `read_generation`. The database thread of the controller reads them."""
+    return list(
+        MovePartition.objects.filter(
+            Q(state__in=ORDER_STATES) & Q(active=True) & Q(move__state__in=WORKING_STATES)
+        ).order_by("id")
+    )
+
+
+def order_refused(move_id: int, topic: str, partition: int, reason: str) -> None:
+    """Store the acting controller's reason not to carry out this order, until the order is carried out. The controller retries automatically."""
+    text = f"The controller rejected the reassignment: {reason}."
+    with transaction.atomic():
+        parts = MovePartition.objects.filter(
+            move_id=move_id, topic_name=topic, partition=partition, active=True, state__in=ORDER_STATES
+        )
+        if parts.exclude(note=text).update(note=text, cause=progress.StallCause.REFUSED, version=F("version") + 1):
+            # A poll in progress has not read the refusal and must not overwrite it.
+            Move.objects.filter(pk=move_id).update(version=F("version") + 1)
+
+
+def transition(move: Move, to: str, actor: str, comment: str = "") -> None:
+    """Write the row of a state transition, in the same transaction. `move` is the move before the transition."""
+    MoveTransition.objects.create(move=move, state_from=move.state, state_to=to, actor=actor, comment=comment)
+
+
+# -- what a poll reads --------------------------------------------------------------------------------------------------------
+
+
+def view_of(move: Move) -> types.MoveSnapshot:
+    """The partitions in flight, and the waiting ones that might be next. The others are numbers only."""
+    of_state = move.parts.order_by().values_list("state").annotate(n=Count("pk"))
+    counts = Counter({PartState(state): n for state, n in of_state})
+    flying = list(move.parts.filter(state__in=types.UNDER_WAY).order_by("id"))
+    waiting = list(move.parts.filter(state=PartState.WAITING).order_by("id")[: AHEAD * move.parts_in_flight_max])
+    rows = sorted([*flying, *waiting], key=lambda p: p.pk)
+    counts.subtract(Counter(PartState(p.state) for p in rows))
+    brokers = list(Broker.objects.all())
+    ending = not waiting and all(
+        p.state in (PartState.COPYING, PartState.VERIFYING, PartState.COMPARING) for p in flying
+    )
+    return types.MoveSnapshot(
+        MoveState(move.state),
+        tuple(views_of(rows, deadline=move.deadline_hours is not None)),
+        move.parts_in_flight_max,
+        frozenset(b.broker_id for b in brokers if b.alive),
+        parts_per_broker_max=move.parts_per_broker_max,
+        rest=+counts,
+        busy=_busy(move) if waiting else {},
+        free={b.broker_id: b.free_bytes for b in brokers if b.free_bytes is not None},
+        throttle=move.throttle_bytes_per_s,
+        throttle_left=throttles.left(move) if move.throttled and ending else "",
+        mode=MoveMode(move.mode),
+        overdue=move.deadline is not None and timezone.now() >= move.deadline,
+        early=move.handover == Handover.EARLY,
+    )
+
+
+def views_of(parts: Sequence[MovePartition], *, deadline: bool = False) -> list[types.PartView]:
+    """These partitions with their observed state. `deadline`: their move has one."""
+    seen = observed_parts(((p.topic_id, p.partition) for p in parts), deadline=deadline)
+    return [
+        types.PartView(
+            id=p.pk,
+            name=f"{p.topic_name}-{p.partition}",
+            state=PartState(p.state),
+            replicas_from=tuple(p.replicas_from),
+            replicas_to=tuple(p.replicas_to),
+            wanted=tuple(p.wanted),
+            read_generation=p.read_generation,
+            ordered_at=p.ordered_at.timestamp() if p.ordered_at else None,
+            progress_at=p.progress_at.timestamp() if p.progress_at else None,
+            bytes_done=p.bytes_done,
+            observed=seen.get((p.topic_id, p.partition)),
+            bytes_total=p.bytes_total,
+            note=p.note,
+            cause=p.cause,
+            samples=tuple(p.samples),
+            compared=p.compared if p.compared is not None and p.compared.equal is not None else None,
+            tail_start=p.tail_start,
+            delete_below=p.delete_below,
+            hand_over_at=p.hand_over_at,
+        )
+        for p in parts
+    ]
+
+
+def observed_parts(
+    keys: Iterable[tuple[Any, int]], *, deadline: bool = False
+) -> dict[tuple[Any, int], types.ObservedPart]:
+    wanted = set(keys)
+    rows = (
+        Partition.objects.filter(topic_id__in={t for t, _ in wanted}, index__in={i for _, i in wanted})
+        .select_related("topic")
+        .prefetch_related("replica_rows")
+    )
+    return {(row.topic_id, row.index): _observed(row, deadline) for row in rows if (row.topic_id, row.index) in wanted}
+
+
+def _observed(row: Partition, deadline: bool) -> types.ObservedPart:
+    copies = list(row.replica_rows.all())
+    times: list[datetime] = [r.sampled_at for r in copies if r.sampled_at is not None]
+    named = throttled_replicas(row.topic.configs.get(FOLLOWER_REPLICAS, ""))
+    return types.ObservedPart(
+        replicas=tuple(row.replicas),
+        isr=tuple(row.isr),
+        adding=tuple(row.adding),
+        removing=tuple(row.removing),
+        leader=row.leader,
+        generation=row.assignment_generation,
+        sizes={r.broker_id: r.size_bytes for r in copies if r.size_bytes is not None},
+        sampled_at=max(times).timestamp() if times else None,
+        throttled=named is None or any((row.index, b) in named for b in row.adding),
+        observers=tuple(row.observers),
+        tail_start=row.tail_start,
+        log_start_floor=row.log_start_floor,
+        archive_start=row.archive_start,
+        log_start=row.start_offset,
+        lags={r.broker_id: r.lag_records for r in copies if r.lag_records is not None},
+        unfit=tail.unfit(row.topic.name, row.topic.configs, internal=row.topic.internal, deadline=deadline),
+    )
+
+
+def alive() -> frozenset[int]:
+    return frozenset(Broker.objects.filter(alive=True).values_list("broker_id", flat=True))
+
+
+def _busy(move: Move) -> Mapping[int, int]:
+    """Copies in flight per broker, of the other moves: the limit of a broker applies to all moves together."""
+    others = MovePartition.objects.filter(active=True, state__in=types.COPYING, move__state__in=WORKING_STATES)
+    return Counter(b for v in views_of(list(others.exclude(move=move))) for b in v.burdens)
+
+
+# -- what a poll writes -------------------------------------------------------------------------------------------------------
+
+
+def apply_steps(move: Move, steps: Sequence[types.PartStep]) -> None:
+    now = timezone.now()
+    for step in steps:
+        values: dict[str, Any] = {"state": step.state, "version": F("version") + 1}
+        if step.wanted is not None:
+            values["wanted"] = list(step.wanted)
+        for name in (
+            "read_generation",
+            "bytes_total",
+            "bytes_done",
+            "active",
+            "note",
+            "cause",
+            "tail_start",
+            "delete_below",
+            "hand_over_at",
+        ):
+            if (value := getattr(step, name)) is not None:
+                values[name] = value
+        if step.samples is not None:
+            values["samples"] = step.samples
+            values["bytes_per_s"] = progress.speed(step.samples, now.timestamp())
+        if step.progressed:
+            values["progress_at"] = now
+        if step.tail_start is not None:
+            values["tail_at"] = now
+        if step.ordered:
+            values |= {"ordered_at": now, "progress_at": None}
+        if step.state in types.ENDED:
+            values |= {"finished_at": now, "samples": (), "bytes_per_s": None}
+        MovePartition.objects.filter(pk=step.part_id, move=move).update(**values)
+
+
+def _busiest(move: Move) -> int:
+    """Bytes still to be received by the broker with the most of them; 0 without a throttle, which is the divisor."""
+    if move.throttle_bytes_per_s is None:
+        return 0
+    comes: Counter[int] = Counter()
+    for k in kinds_of(move.pk):
+        if k.state not in types.ENDED:
+            old = k.replicas_from if k.wanted != k.replicas_from else k.replicas_to
+            new = [b for b in k.wanted if b not in old]
+            for b in new:
+                comes[b] += max(0, (k.bytes_total or 0) - (k.bytes_done or 0)) // len(new)
+    return max(comes.values(), default=0)
+
+
+def _measured(move: Move, steps: types.Steps, now: float) -> dict[str, Any]:
+    """The move's own sample, speed, estimated end and required resources; empty without new measurements."""
+    out: dict[str, Any] = {}
+    if steps.needs != move.needs_bytes_per_s:
+        out["needs_bytes_per_s"] = steps.needs
+    if steps.waits_for != move.waits_for:
+        out["waits_for"] = steps.waits_for
+    samples = move.samples
+    if samples and now - samples[-1].at < SAMPLE_SECONDS:
+        return out
+    later = {s.part_id: s for s in steps.parts}
+    of_large = Q(bytes_total__gte=progress.PART_BYTES_MIN)
+    known = move.parts.exclude(state__in=(PartState.SKIPPED, PartState.REJECTED)).aggregate(
+        total=Sum("bytes_total"),
+        done=Sum("bytes_done"),
+        unknown=Count("pk", filter=Q(bytes_total__isnull=True)),
+        large=Sum("bytes_done", filter=of_large),
+        larges=Count("pk", filter=of_large),
+    )
+    if known["unknown"] or known["total"] is None:
+        return out
+    total, done, large = int(known["total"]), int(known["done"] or 0), int(known["large"] or 0)
+    for row in move.parts.filter(pk__in=later):
+        step = later[row.pk]
+        total += (step.bytes_total or 0) - (row.bytes_total or 0) if step.bytes_total is not None else 0
+        more = (step.bytes_done or 0) - (row.bytes_done or 0) if step.bytes_done is not None else 0
+        done += more
+        large += more if (row.bytes_total or 0) >= progress.PART_BYTES_MIN else 0
+    sample = progress.Sample(now, max(0, total - done), done, large if known["larges"] else None)
+    samples = progress.added(samples, sample)
+    end = None
+    if steps.needs is None:
+        open_parts = move.parts.exclude(state__in=types.ENDED)
+        end = progress.ends_in(
+            samples, now, throttle=move.throttle_bytes_per_s, busiest=_busiest(move), parts_left=open_parts.count()
+        )
+    return out | {
+        "samples": samples,
+        "bytes_per_s": progress.speed(samples, now),
+        "ends_in_s_min": end[0] if end else None,
+        "ends_in_s_max": end[1] if end else None,
+    }

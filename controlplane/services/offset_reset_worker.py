@@ -1,0 +1,125 @@
+"""The worker's part of offset resets: waiting for a group without members, the end of a reset whose process died, and cleaning up.
+
+Invariants: a waiting reset is computed again when the group is empty, because its members commit until they leave. A reset whose process died is
+not sent again: the committed offsets are read back and its result is set from them. Does not contain: the steps (`services.offset_resets`).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.group_offsets import DEADLINE_SECONDS, GroupOffsetsClient
+from controlplane.domain import offset_reset as core
+from controlplane.domain.offset_reset import UNDO_DAYS
+from controlplane.models import OffsetReset
+from controlplane.models.change import Outcome
+from controlplane.models.offset_reset import ResetCause, ResetState
+from controlplane.services.common import Rejected, record
+from controlplane.services.offset_resets import (
+    NotReady,
+    change_state,
+    compute,
+    finish,
+    spec_of_audit,
+    stored,
+    verb_of,
+    write,
+)
+
+SETTLE_SECONDS = DEADLINE_SECONDS + 10
+"""After this time the process that claimed a reset sends nothing more."""
+
+PREVIEW_DAYS = 1
+"""Days that previews, and resets that ended without a write, are kept."""
+
+
+def working_resets() -> list[int]:
+    """Resets that wait, and those whose process died while it wrote."""
+    overdue = timezone.now() - timedelta(seconds=SETTLE_SECONDS)
+    due = Q(state=ResetState.WAITING) | Q(state=ResetState.APPLYING, applying_at__lt=overdue)
+    return list(OffsetReset.objects.filter(due).order_by("id").values_list("id", flat=True))
+
+
+def advance_reset(reset_id: int) -> str | None:
+    """One step. Returns the state, None if there is nothing to do or another worker was faster."""
+    row = OffsetReset.objects.filter(pk=reset_id).first()
+    try:
+        if row is not None and row.state == ResetState.WAITING:
+            _wait_on(row)
+            return str(row.state)
+        if row is not None and row.state == ResetState.APPLYING:
+            _settle(row)
+            return str(row.state)
+    except Rejected:
+        pass  # another worker changed the row, or another reset of the group writes: the next step reads it again
+    return None
+
+
+def _wait_on(row: OffsetReset) -> None:
+    if row.wait_until is None or row.wait_until <= timezone.now():
+        _end(row, ResetState.EXPIRED, ResetCause.ACTIVE, "The group was still active at the end of the wait.")
+        return
+    try:
+        with GroupOffsetsClient(row.group_id) as client:
+            if client.status().active:
+                return
+            rows = compute(client, row.spec)
+    except (NoAnswer, Declined) as e:
+        if row.note != str(e):
+            change_state(row, ResetState.WAITING, cause=ResetCause.NO_RESPONSE, note=str(e))
+        return
+    except Rejected as refused:
+        _end(row, ResetState.FAILED, ResetCause.OUT_OF_RANGE, refused.reason)
+        return
+    if not any(r.changes for r in rows):
+        _end(row, ResetState.CANCELLED, ResetCause.NONE, "The group is empty, and the reset changes nothing.")
+        return
+    change_state(row, ResetState.WAITING, **stored(rows), computed_at=timezone.now(), differences=())
+    try:
+        write(row, row.actor, row.comment)
+    except NotReady as stop:
+        # A member joined or an offset was committed meanwhile, and the row has the cause. The next step computes again.
+        if stop.cause in (ResetCause.DECLINED, ResetCause.OUT_OF_RANGE):
+            _end(row, ResetState.FAILED, stop.cause, stop.reason)
+
+
+def _end(row: OffsetReset, state: ResetState, cause: ResetCause, note: str) -> None:
+    """The end of a wait without a write."""
+    with transaction.atomic():
+        change_state(row, state, cause=cause, note=note, finished_at=timezone.now())
+        outcome = Outcome.UNCHANGED if state is ResetState.CANCELLED else Outcome.REFUSED
+        record(
+            row.actor,
+            verb_of(row),
+            "group",
+            row.group_id,
+            comment=row.comment,
+            after=spec_of_audit(row),
+            outcome=outcome,
+            detail=note,
+        )
+
+
+def _settle(row: OffsetReset) -> None:
+    rows = row.rows
+    try:
+        with GroupOffsetsClient(row.group_id) as client:
+            committed, _ = client.committed([r.key for r in rows if r.changes])
+    except (NoAnswer, Declined):
+        return
+    finish(row, {}, core.not_applied(rows, committed), unsent=not core.differences(rows, committed))
+
+
+def sweep() -> int:
+    """Delete resets that can no longer be applied or undone. Returns how many."""
+    now = timezone.now()
+    unwritten = [ResetState.PREVIEWED, ResetState.CANCELLED, ResetState.EXPIRED]
+    old = Q(state__in=unwritten, created_at__lt=now - timedelta(days=PREVIEW_DAYS)) | Q(
+        finished_at__lt=now - timedelta(days=UNDO_DAYS)
+    )
+    return OffsetReset.objects.filter(old).exclude(state=ResetState.WAITING).delete()[0]

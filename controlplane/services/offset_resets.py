@@ -1,0 +1,409 @@
+"""Offset resets of a consumer group: preview, apply, cancel and undo. Invariants: a preview is a row with the committed offsets that it was computed
+from, and a reset is applied only to those. The offsets before are in the row before the first write, so an undo is possible whatever fails later.
+Each write is read back, and is in the audit log before it is sent.
+
+Does not contain: what a reset changes (`domain.offset_reset`), the requests (`clients.group_offsets`), waiting and cleaning up
+(`services.offset_reset_worker`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from brokerd.wire.errors import ErrorCode
+from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.group_offsets import GroupOffsetsClient
+from controlplane.domain import offset_reset as core
+from controlplane.domain.log_ends import Age, Ends
+from controlplane.domain.offset_reset import (
+    PREVIEW_MINUTES,
+    UNDO_DAYS,
+    WAIT_MINUTES_MAX,
+    Key,
+    OffsetDifference,
+    PartitionReset,
+    ResetSpec,
+    ResetTarget,
+)
+from controlplane.models import LogEnds, OffsetReset
+from controlplane.models.change import Outcome
+from controlplane.models.offset_reset import ResetCause, ResetState
+from controlplane.services.common import Rejected, finish_changes, record, record_refusal, recorded_refusals
+
+NAMED_MAX = 5
+"""Partitions that a message names; the row has all of them."""
+
+VERBS = {ResetTarget.DELETE: "group.delete_offsets", ResetTarget.UNDO: "group.undo_reset"}
+RESET_VERB = "group.reset_offsets"
+WAIT_VERB = "group.wait_reset"
+
+
+class NotReady(Exception):
+    """The reset cannot be applied now; nothing was written. `recorded`: the audit log has the refusal."""
+
+    def __init__(
+        self, cause: ResetCause, reason: str, differences: Sequence[OffsetDifference] = (), *, recorded: bool = False
+    ) -> None:
+        super().__init__(reason)
+        self.cause, self.reason, self.differences, self.recorded = cause, reason, differences, recorded
+
+
+def preview(group_id: str, spec: ResetSpec, *, actor: str, undo_of: OffsetReset | None = None) -> OffsetReset:
+    """Compute a reset and store it. Nothing is sent that changes the group. Raises Rejected."""
+    core.check(spec)
+    if not group_id or len(group_id) > 255:
+        raise Rejected("A group ID has 1 to 255 characters.", "group_id")
+    try:
+        with GroupOffsetsClient(group_id) as client:
+            rows = compute(client, spec)
+            requests = sum(client.requests.values())
+    except NoAnswer as e:
+        raise Rejected(f"The cluster did not respond: {e}") from e
+    except Declined as e:
+        raise Rejected(f"The coordinator declined: {e}") from e
+    return OffsetReset.objects.create(
+        group_id=group_id,
+        spec=spec,
+        **stored(rows),
+        requests=requests,
+        undo_of=undo_of,
+        actor=actor,
+        computed_at=timezone.now(),
+    )
+
+
+def preview_again(reset_id: int, *, actor: str) -> OffsetReset:
+    """A new preview of what another reset requested, from the present offsets. Raises Rejected."""
+    row = existing(reset_id)
+    return preview(row.group_id, row.spec, actor=actor, undo_of=row.undo_of)
+
+
+def undo(reset_id: int, *, actor: str) -> OffsetReset:
+    """The preview of an undo: offset, leader epoch and metadata as before the reset, within UNDO_DAYS. Raises Rejected."""
+    row = existing(reset_id)
+    if row.finished_at is None or row.applying_at is None:
+        raise Rejected(f"Offset reset {reset_id} is {row.state}; only an applied one can be undone.")
+    if row.finished_at < timezone.now() - timedelta(days=UNDO_DAYS):
+        raise Rejected(f"Offset reset {reset_id} is older than {UNDO_DAYS} days.")
+    return preview(row.group_id, ResetSpec(ResetTarget.UNDO, undone=row.pk), actor=actor, undo_of=row)
+
+
+def apply(reset_id: int, *, actor: str, comment: str = "", wait_minutes: int = 0) -> OffsetReset:
+    """Write the offsets of a preview and read them back. `wait_minutes` > 0: while the group is active, wait so long for its members to leave. The
+    row's state says what happened: applied, failed, waiting, or applying where the cluster did not respond in time. Raises Rejected: nothing was
+    written."""
+    row = existing(reset_id)
+    try:
+        if not 0 <= wait_minutes <= WAIT_MINUTES_MAX:
+            raise Rejected(f"Wait 0 to {WAIT_MINUTES_MAX:,} minutes.", "wait_minutes")
+        if row.state != ResetState.PREVIEWED:
+            raise Rejected(f"Offset reset {reset_id} is {row.state}; only a preview can be applied.")
+        if row.computed_at < timezone.now() - timedelta(minutes=PREVIEW_MINUTES):
+            raise Rejected(f"The preview is older than {PREVIEW_MINUTES} minutes. Preview the reset again.")
+        if not any(r.changes for r in row.rows):
+            raise Rejected("The reset changes nothing.")
+        try:
+            return write(row, actor, comment)
+        except NotReady as stop:
+            if stop.cause is not ResetCause.ACTIVE or not wait_minutes:
+                raise Rejected(stop.reason) from stop
+            return _wait(row, actor, comment, wait_minutes)
+    except Rejected as refused:
+        if isinstance(refused.__cause__, NotReady) and refused.__cause__.recorded:
+            raise
+        record_refusal(actor, verb_of(row), "group", row.group_id, refused, comment=comment, after=spec_of_audit(row))
+        raise
+
+
+def cancel(reset_id: int, *, actor: str, comment: str = "") -> OffsetReset:
+    """Drop a preview, or end the wait of a reset. Raises Rejected."""
+    row = existing(reset_id)
+    with recorded_refusals(actor, "group.cancel_reset", "group", row.group_id, comment=comment), transaction.atomic():
+        if row.state not in (ResetState.PREVIEWED, ResetState.WAITING):
+            raise Rejected(f"Offset reset {reset_id} is {row.state}; only a preview or a waiting one can be cancelled.")
+        change_state(row, ResetState.CANCELLED, finished_at=timezone.now())
+        record(
+            actor,
+            "group.cancel_reset",
+            "group",
+            row.group_id,
+            comment=comment,
+            after=spec_of_audit(row),
+            outcome=Outcome.CONFIRMED,
+        )
+    return row
+
+
+# -- the steps; also of the worker ---------------------------------------------------------------------------------------------
+
+
+def compute(client: GroupOffsetsClient, spec: ResetSpec) -> list[PartitionReset]:
+    """Read the offsets and logs, and plan. Raises Rejected, NoAnswer, Declined."""
+    committed, unstable = client.committed()
+    source: dict[Key, core.CommittedOffset] = {}
+    saved: dict[Key, core.CommittedOffset | None] = {}
+    if spec.target is ResetTarget.GROUP:
+        source, _ = client.committed(group_id=spec.source_group)
+        if not source:
+            raise Rejected(f"Group {spec.source_group!r} has no committed offsets.", "source_group")
+    elif spec.target is ResetTarget.UNDO:
+        assert spec.undone is not None
+        saved = {r.key: r.now for r in existing(spec.undone).rows if r.changes}
+    named: set[Key] = set(source) | set(saved)
+    given = named or set(spec.offsets) or set(committed) | unstable
+    topics = {*spec.topics, *(t for t, _ in spec.partitions)} or {t for t, _ in given}
+    leaders = client.leaders(topics) if topics else {}
+    if spec.target is not ResetTarget.DELETE and (missing := sorted(set(spec.topics) - {t for t, _ in leaders})):
+        raise Rejected(f"There is no topic {', '.join(missing[:NAMED_MAX])}.", "topics")
+    keys = core.selected(spec, {*committed, *unstable}, leaders, named)
+    chosen = {k: leaders[k] for k in keys if k in leaders}
+    read = core.OffsetsRead(
+        committed=committed,
+        leaders=leaders,
+        logs=client.log_ranges(chosen),
+        unstable=unstable,
+        at_time=client.offsets_at(chosen, spec.time_ms or 0) if spec.target is ResetTarget.TIME else {},
+        source=source,
+        saved=saved,
+    )
+    return core.plan(spec, keys, read, _ages(keys))
+
+
+def _ages(keys: Iterable[Key]) -> Callable[[Key, int], Age | None]:
+    """Ages of records from the observed log ends in the rows, without a request."""
+    wanted = set(keys)
+    now_ms = time.time_ns() // 1_000_000
+    ends = {
+        (topic, index): Ends.restored(observed)
+        for topic, index, observed in LogEnds.objects.filter(
+            partition__topic__name__in={t for t, _ in wanted}
+        ).values_list("partition__topic__name", "partition__index", "observed")
+        if (topic, index) in wanted
+    }
+    return lambda key, offset: ends[key].age(offset, now_ms) if key in ends else None
+
+
+def write(row: OffsetReset, actor: str, comment: str) -> OffsetReset:
+    """Claim the row, verify, commit, read back. Raises NotReady: nothing was written, and the row has its state from before."""
+    before, rows = ResetState(row.state), row.rows
+    try:
+        with transaction.atomic():
+            change_state(row, ResetState.APPLYING, applying_at=timezone.now(), actor=actor, comment=comment)
+    except IntegrityError:
+        raise Rejected(f"Another reset of group {row.group_id!r} writes at this moment. Try again.") from None
+    try:
+        with GroupOffsetsClient(row.group_id) as client:
+            _verify(client, row, rows)
+            with transaction.atomic():
+                _record_intent(row, rows)
+            return _send(client, row, rows, before)
+    except NotReady as stop:
+        _release(row, before, stop)
+        raise
+    except NoAnswer as e:
+        lost = NotReady(ResetCause.NO_RESPONSE, f"Nothing was written. The cluster did not respond: {e}")
+        _release(row, before, lost)
+        raise lost from e
+    except Declined as e:
+        declined = NotReady(ResetCause.DECLINED, f"Nothing was written. The coordinator declined: {e}")
+        _release(row, before, declined)
+        raise declined from e
+
+
+def _verify(client: GroupOffsetsClient, row: OffsetReset, rows: Sequence[PartitionReset]) -> None:
+    """Raises NotReady: members, offsets other than those of the preview, new offsets that are no longer in the log."""
+    target = row.spec.target
+    status = client.status()
+    # The coordinator itself refuses the deletion of offsets of subscribed topics.
+    if status.active and target is not ResetTarget.DELETE:
+        raise NotReady(ResetCause.ACTIVE, active_reason(row.group_id, len(status.members)))
+    changed = [r.key for r in rows if r.changes]
+    committed, unstable = client.committed(changed)
+    if unstable:
+        names = _names(sorted(unstable))
+        raise NotReady(ResetCause.CHANGED, f"An open transaction has written offsets of {names}. Nothing was written.")
+    if found := core.differences(rows, committed):
+        raise NotReady(
+            ResetCause.CHANGED,
+            "The committed offsets changed since the preview; nothing was written. Preview the reset again. "
+            + difference_text(found),
+            found,
+        )
+    if target in (ResetTarget.DELETE, ResetTarget.UNDO):
+        return
+    leaders = client.leaders({t for t, _ in changed})
+    if gone := core.outside(rows, client.log_ranges({k: leaders[k] for k in changed if k in leaders})):
+        names = _names([r.key for r in gone])
+        raise NotReady(
+            ResetCause.OUT_OF_RANGE,
+            f"The new offsets of {names} are no longer in the log. Nothing was written. Preview the reset again.",
+        )
+
+
+def _send(
+    client: GroupOffsetsClient, row: OffsetReset, rows: Sequence[PartitionReset], before: ResetState
+) -> OffsetReset:
+    changing = [r for r in rows if r.changes]
+    errors: dict[Key, ErrorCode] = {}
+    try:
+        if commits := {r.key: r.after for r in changing if r.after is not None}:
+            errors |= client.commit(commits)
+        if deletions := [r.key for r in changing if r.after is None]:
+            errors |= client.delete(deletions)
+        if len(errors) == len(changing):
+            finish_changes(change_id(row), None, Outcome.REFUSED, "Declined for all partitions.")
+            raise _all_declined(row, errors)
+        committed, _ = client.committed([r.key for r in changing])
+    except (NoAnswer, Declined) as e:
+        # Some requests may have been processed: the worker reads the offsets back.
+        change_state(row, ResetState.APPLYING, cause=ResetCause.NO_RESPONSE, note=str(e))
+        return row
+    return finish(row, errors, core.not_applied(rows, committed))
+
+
+def _all_declined(row: OffsetReset, errors: dict[Key, ErrorCode]) -> NotReady:
+    codes = set(errors.values())
+    if codes <= {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NON_EMPTY_GROUP}:
+        return NotReady(ResetCause.ACTIVE, active_reason(row.group_id, 0), recorded=True)
+    names = ", ".join(sorted(c.text for c in codes))
+    return NotReady(ResetCause.DECLINED, f"Nothing was written. The coordinator declined: {names}.", recorded=True)
+
+
+def finish(
+    row: OffsetReset, errors: dict[Key, ErrorCode], different: list[OffsetDifference], *, unsent: bool = False
+) -> OffsetReset:
+    """Set the result of a reset that was sent. `different`: what was read back and is not what the reset writes."""
+    if not different:
+        state, cause, outcome, note = ResetState.APPLIED, ResetCause.NONE, Outcome.CONFIRMED, ""
+    elif unsent:
+        state, cause, outcome = ResetState.FAILED, ResetCause.NO_RESPONSE, Outcome.UNCHANGED
+        note = "Nothing was written: the committed offsets are those before the reset."
+    elif errors:
+        state, cause, outcome = ResetState.FAILED, ResetCause.DECLINED, Outcome.CONFIRMED
+        names = ", ".join(sorted({c.text for c in errors.values()}))
+        note = f"Applied in part. The coordinator declined {len(errors)} partitions: {names}."
+    else:
+        state, cause, outcome = ResetState.FAILED, ResetCause.DIFFERENT, Outcome.UNKNOWN
+        note = "Read back different from what was written. " + difference_text(different)
+    with transaction.atomic():
+        change_state(
+            row,
+            state,
+            cause=cause,
+            note=note,
+            errors=errors,
+            differences=core.reported(different),
+            finished_at=timezone.now(),
+        )
+        finish_changes(change_id(row), None, outcome, note or "Read back as written.")
+    return row
+
+
+def _wait(row: OffsetReset, actor: str, comment: str, minutes: int) -> OffsetReset:
+    with transaction.atomic():
+        until = timezone.now() + timedelta(minutes=minutes)
+        change_state(
+            row, ResetState.WAITING, wait_until=until, actor=actor, comment=comment, cause=ResetCause.NONE, note=""
+        )
+        record(
+            actor,
+            WAIT_VERB,
+            "group",
+            row.group_id,
+            comment=comment,
+            after=spec_of_audit(row),
+            outcome=Outcome.CONFIRMED,
+            detail=f"Waits until {until:%Y-%m-%d %H:%M} UTC for the group to be empty.",
+        )
+    return row
+
+
+def _release(row: OffsetReset, state: ResetState, stop: NotReady) -> None:
+    """Restore the state before the claim, and store the cause."""
+    change_state(
+        row,
+        state,
+        cause=stop.cause,
+        note=stop.reason,
+        differences=core.reported(stop.differences),
+        applying_at=None,
+    )
+
+
+def change_state(row: OffsetReset, state: ResetState, **values: Any) -> None:
+    """Compare-and-set. Raises Rejected if the row changed meanwhile."""
+    values |= {"state": state}
+    if not OffsetReset.objects.filter(pk=row.pk, state=row.state, version=row.version).update(
+        **values, version=F("version") + 1
+    ):
+        raise Rejected(f"Offset reset {row.pk} was changed by another request.")
+    row.refresh_from_db()
+
+
+def _record_intent(row: OffsetReset, rows: Sequence[PartitionReset]) -> None:
+    changing = [r for r in rows if r.changes]
+    record(
+        row.actor,
+        verb_of(row),
+        "group",
+        row.group_id,
+        comment=row.comment,
+        before={f"{r.topic}-{r.partition}": r.now and r.now.offset for r in changing},
+        after={f"{r.topic}-{r.partition}": r.after and r.after.offset for r in changing},
+        object_id=change_id(row),
+    )
+
+
+# -- forms of a row ------------------------------------------------------------------------------------------------------------
+
+
+def existing(reset_id: int) -> OffsetReset:
+    row = OffsetReset.objects.filter(pk=reset_id).first()
+    if row is None:
+        raise Rejected(
+            f"There is no offset reset {reset_id}; previews are kept for a day, applied resets for {UNDO_DAYS} days."
+        )
+    return row
+
+
+def stored(rows: list[PartitionReset]) -> dict[str, Any]:
+    """The columns of a computed reset."""
+    return {"rows": tuple(rows), "totals": core.totals(rows)}
+
+
+def verb_of(row: OffsetReset) -> str:
+    return VERBS.get(row.spec.target, RESET_VERB)
+
+
+def change_id(row: OffsetReset) -> str:
+    return f"offset-reset-{row.pk}"
+
+
+def spec_of_audit(row: OffsetReset) -> dict[str, Any]:
+    return {"reset": row.pk, **{k: v for k, v in row.spec.to_json().items() if k != "offsets"}}
+
+
+def active_reason(group_id: str, members: int) -> str:
+    count = f" ({members} member{'' if members == 1 else 's'})" if members else ""
+    return f"Group {group_id!r} is active{count}; nothing was written. Stop its consumers, or wait until the group is empty."
+
+
+def difference_text(found: list[OffsetDifference]) -> str:
+    parts = [
+        f"{d.topic}-{d.partition}: {d.expected.offset if d.expected else 'none'} -> {d.found.offset if d.found else 'none'}"
+        for d in found[:NAMED_MAX]
+    ]
+    more = f" and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else ""
+    return f"Differences: {'; '.join(parts)}{more}."
+
+
+def _names(keys: list[Key]) -> str:
+    more = f" and {len(keys) - NAMED_MAX} more" if len(keys) > NAMED_MAX else ""
+    return ", ".join(f"{t}-{i}" for t, i in keys[:NAMED_MAX]) + more

@@ -1,0 +1,224 @@
+"""Producing and copying records for an operator: permission, refusals, and the audit row.
+
+Invariants: an audit row is written before the first record is sent, and gets its outcome afterwards. It has the key, the sizes and the names of
+headers, never a value. A copy needs the right to see the raw source. Does not contain: the producer (`controlplane.clients.producer`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, PermissionsMixin
+from django.core.exceptions import PermissionDenied
+
+from brokerd.cluster.model import INTERNAL_TOPICS
+from controlplane.clients import producer, record_range
+from controlplane.clients.connection import NoAnswer
+from controlplane.clients.record_range import RecordRange
+from controlplane.domain.formats import render
+from controlplane.domain.masking import REPLACEMENT
+from controlplane.domain.produce import (
+    REQUEST_BYTES_MAX,
+    CopyTimestamp,
+    NewRecord,
+    ProducedRecord,
+    ProduceSummary,
+    check_range,
+    check_record,
+)
+from controlplane.models import Partition
+from controlplane.models.change import Outcome
+from controlplane.services import masking, records
+from controlplane.services.common import Rejected, finish_changes, record, record_refusal
+
+User = AbstractBaseUser | AnonymousUser
+
+PERMISSION = "controlplane.produce_records"
+NEEDS_PERMISSION = "Producing records needs the permission produce_records. An administrator grants it: manage.py produce_records USER."
+MASKED_SOURCE = (
+    "Masking rules apply to the source topic for this user. Somebody who sees its raw records can copy them."
+)
+KEY_CHARS_MAX = 200
+"""Characters of a key in the audit log."""
+
+PARTITIONS_NAMED_MAX = 20
+"""Partitions whose offsets the audit log names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceResult:
+    """`written`, `refused`, `unknown`: numbers of records; unknown ones may have been written. `problems`: each reason one time. `records`:
+    partition and offset of each record, in the order of the request."""
+
+    topic: str
+    written: int
+    refused: int
+    unknown: int
+    problems: list[str]
+    records: list[ProducedRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPreview:
+    """What a copy would read. `records`: committed records in the range now; compaction and transactions leave offsets without a record.
+    `start_offset`, `end_offset`: of the source's log. `complete` False: the range is larger than a copy can read; `records` is then a part."""
+
+    source: str
+    partition: int
+    topic: str
+    records: int
+    bytes: int
+    first_offset: int | None
+    last_offset: int | None
+    start_offset: int
+    end_offset: int
+    complete: bool
+
+
+def denied(user: User) -> str:
+    """Why this user may not produce; "" = producing is allowed."""
+    return "" if isinstance(user, PermissionsMixin) and user.has_perm(PERMISSION) else NEEDS_PERMISSION
+
+
+def produce_record(user: User, topic: str, new: NewRecord, *, count: int = 1, comment: str = "") -> ProduceResult:
+    """Write one record `count` times. Raises PermissionDenied and Rejected. Brokers' refusals are in the result."""
+    asked = _described(topic, new, count)
+    with _permitted(user, "records.produce", topic, asked, comment):
+        check_record(new, _partitions_of(topic, new.partition), count)
+    return _send(user, "records.produce", topic, asked, comment, [new] * count)
+
+
+def preview_copy(
+    user: User, source: str, partition: int, first_offset: int, last_offset: int, *, topic: str
+) -> CopyPreview:
+    """What `copy_records` would copy. Raises PermissionDenied and Rejected."""
+    asked = {"source": f"{source}-{partition}", "first_offset": first_offset, "last_offset": last_offset}
+    with _permitted(user, "records.copy", topic, asked):
+        found = _read_source(user, source, partition, first_offset, last_offset, topic, None)
+    offsets = [offset for offset, _ in found.records]
+    return CopyPreview(
+        source=source,
+        partition=partition,
+        topic=topic,
+        records=len(offsets),
+        bytes=sum(r.size for _, r in found.records),
+        first_offset=offsets[0] if offsets else None,
+        last_offset=offsets[-1] if offsets else None,
+        start_offset=found.start_offset,
+        end_offset=found.end_offset,
+        complete=found.complete,
+    )
+
+
+def copy_records(
+    user: User,
+    source: str,
+    partition: int,
+    first_offset: int,
+    last_offset: int,
+    *,
+    topic: str,
+    to_partition: int | None = None,
+    timestamp: CopyTimestamp = CopyTimestamp.ORIGINAL,
+    comment: str = "",
+) -> ProduceResult:
+    """Write the records of an offset range again, with key, value and headers, into `topic`. Raises PermissionDenied and Rejected."""
+    asked = {"source": f"{source}-{partition}", "first_offset": first_offset, "last_offset": last_offset}
+    asked |= {"partition": to_partition, "timestamp": timestamp.value}
+    with _permitted(user, "records.copy", topic, asked, comment):
+        found = _read_source(user, source, partition, first_offset, last_offset, topic, to_partition)
+        if not found.complete:
+            raise Rejected(f"The range is too large: only {len(found.records)} records could be read. Copy less.")
+        if not found.records:
+            raise Rejected("The range has no records. Retention or compaction may have removed them.", "first_offset")
+    keep = timestamp is CopyTimestamp.ORIGINAL
+    copies = [
+        NewRecord(r.key, r.value, r.headers, to_partition, r.timestamp_ms if keep else None) for _, r in found.records
+    ]
+    return _send(user, "records.copy", topic, asked | {"records": len(copies)}, comment, copies)
+
+
+def _read_source(
+    user: User, source: str, partition: int, first: int, last: int, topic: str, to_partition: int | None
+) -> RecordRange:
+    if reason := records.denied(user, source):
+        raise PermissionDenied(reason)
+    if masking.rules_for(user, source):
+        raise PermissionDenied(MASKED_SOURCE)
+    check_record(NewRecord(partition=to_partition), _partitions_of(topic, to_partition))
+    check_range(first, last)
+    if not Partition.objects.filter(topic__name=source, index=partition).exists():
+        raise Rejected(f"Partition {source}-{partition} does not exist.", "source_partition")
+    try:
+        return record_range.read_range(source, partition, first, last, REQUEST_BYTES_MAX)
+    except NoAnswer as error:
+        raise Rejected(f"{source}-{partition} could not be read: {error}. Try again when it has a leader.") from None
+
+
+def _partitions_of(topic: str, partition: int | None) -> int:
+    """The number of partitions. Raises Rejected for a topic or partition that cannot be written."""
+    if topic in INTERNAL_TOPICS:
+        raise Rejected(f"{topic} is an internal topic. Only brokers write to it.", "topic")
+    leaders = dict(Partition.objects.filter(topic__name=topic).values_list("index", "leader"))
+    if not leaders:
+        raise Rejected(f"There is no topic {topic!r}.", "topic")
+    offline = sorted(index for index, leader in leaders.items() if leader is None or leader < 0)
+    if partition in offline or len(offline) == len(leaders):
+        which = f"Partition {topic}-{partition}" if partition in offline else f"Topic {topic}"
+        raise Rejected(f"{which} has no leader. Records can be written again when a replica leads.")
+    return len(leaders)
+
+
+@contextmanager
+def _permitted(user: User, verb: str, topic: str, asked: Mapping[str, Any], comment: str = "") -> Iterator[None]:
+    """Checks the permission. A refusal, of the permission or inside the block, is in the audit log."""
+    try:
+        if reason := denied(user):
+            raise PermissionDenied(reason)
+        yield
+    except (PermissionDenied, Rejected) as error:
+        refused = Rejected(str(error))
+        record_refusal(user.get_username(), verb, "records", topic[:255], refused, comment=comment, after=asked)
+        raise
+
+
+def _send(
+    user: User, verb: str, topic: str, asked: Mapping[str, Any], comment: str, batch: Sequence[NewRecord]
+) -> ProduceResult:
+    """Write the records between the audit row and its outcome."""
+    object_id = f"produce-{uuid.uuid4().hex}"
+    record(user.get_username(), verb, "records", topic, comment=comment, after=asked, object_id=object_id)
+    written = producer.produce(topic, batch)
+    summary = ProduceSummary.of(written)
+    outcome = Outcome.CONFIRMED if summary.written else Outcome.REFUSED
+    finish_changes(object_id, None, Outcome.UNKNOWN if summary.unknown else outcome, _detail(summary, written))
+    return ProduceResult(topic, summary.written, summary.refused, summary.unknown, summary.problems, written)
+
+
+def _detail(summary: ProduceSummary, written: Sequence[ProducedRecord]) -> str:
+    """Where the records are: the offsets of each partition. And why some are not there."""
+    offsets: dict[int, list[int]] = {}
+    for r in written:
+        if not r.problem and r.partition is not None and r.offset is not None:
+            offsets.setdefault(r.partition, []).append(r.offset)
+    places = [f"partition {p}: offsets {min(o)} to {max(o)}" for p, o in sorted(offsets.items())[:PARTITIONS_NAMED_MAX]]
+    return " ".join([f"{summary.written} written.", *(f"{place}." for place in places), *summary.problems])
+
+
+def _described(topic: str, new: NewRecord, count: int) -> dict[str, Any]:
+    """The audit row's facts of a new record: the key, sizes and names of headers. Never a value."""
+    key = render(new.key).text if new.key is not None else None
+    if key is not None:
+        key = REPLACEMENT if masking.key_is_masked(topic) else key[:KEY_CHARS_MAX]
+    return {
+        "records": count,
+        "partition": new.partition,
+        "key": key,
+        "key_bytes": len(new.key or b""),
+        "value_bytes": None if new.value is None else len(new.value),
+        "headers": [name for name, _ in new.headers],
+    }

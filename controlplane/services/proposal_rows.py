@@ -1,0 +1,132 @@
+"""Proposals to override a safety refusal, and what this person may do with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django_filters import rest_framework as filters
+
+from controlplane.models import Proposal
+from controlplane.models.proposal import ProposalState
+from controlplane.selectors.common import Page, TimeFilter, paged
+from controlplane.services import Rejected, proposals
+from controlplane.services.overrides import KINDS
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalRow:
+    """`shown` is what the author saw ({"title", "lines", "facts", "figures"}). `figures` change automatically: current ones while the proposal is
+    open, otherwise those of the time of the proposal. `may_not`: why this person may not approve, empty = approval is allowed. `differs`: how the
+    present view differs, so approval is refused. `differs` is computed only for a single open proposal."""
+
+    id: int
+    kind: str
+    label: str
+    target: str
+    arguments: dict[str, Any]
+    shown: dict[str, Any]
+    shown_hash: str
+    state: str
+    proposed_by: str
+    comment: str
+    proposed_at: datetime
+    expires_at: datetime
+    decided_by: str
+    decided_comment: str
+    decided_at: datetime | None
+    detail: str
+    finished_at: datetime | None
+    may_not: str
+    differs: str
+    figures: list[str]
+
+
+COLUMNS = {
+    "id": "id",
+    "state": "state",
+    "kind": "kind",
+    "target": "target",
+    "proposed_by": "proposed_by",
+    "expires_at": "expires_at",
+}
+
+
+class ProposalFilter(TimeFilter):
+    time_field = "proposed_at"
+    query = filters.CharFilter(method="search", help_text="Part of the target or of the author's name.")
+    state = filters.CharFilter(method="in_state", help_text="open, decided, or one state.")
+
+    def search(self, rows: QuerySet[Proposal], name: str, value: str) -> QuerySet[Proposal]:
+        return rows.filter(Q(target__icontains=value) | Q(proposed_by__icontains=value))
+
+    def in_state(self, rows: QuerySet[Proposal], name: str, value: str) -> QuerySet[Proposal]:
+        return rows.exclude(state=ProposalState.OPEN) if value == "decided" else rows.filter(state=value)
+
+
+def proposal_list(
+    actor: str, *, query: str = "", sort: str = "-id", page: int = 1, per_page: int = 50, state: str = ""
+) -> Page[ProposalRow]:
+    """Newest first. `state`: one of ProposalState, or "decided" for all except open ones."""
+    rows = ProposalFilter.rows(Proposal.objects.all(), query=query, state=state)
+    return proposal_page(rows, actor, sort=sort, page=page, per_page=per_page, query=query)
+
+
+def proposal_page(
+    rows: QuerySet[Proposal], actor: str, *, sort: str, page: int, per_page: int, query: str = ""
+) -> Page[ProposalRow]:
+    return paged(
+        rows,
+        lambda found: [_shape(r, actor) for r in found],
+        page=page,
+        per_page=per_page,
+        sort=sort,
+        columns=COLUMNS,
+        query=query,
+        tie="-id",
+    )
+
+
+def proposal_row(proposal_id: int, actor: str) -> ProposalRow | None:
+    row = Proposal.objects.filter(pk=proposal_id).first()
+    if row is None:
+        return None
+    if row.state != ProposalState.OPEN:
+        return _shape(row, actor)
+    try:
+        now = proposals.shown_now(row.kind, row.target, row.arguments)
+        return _shape(row, actor, proposals.difference(row, now), list(now.figures))
+    except Rejected as refused:
+        return _shape(row, actor, refused.reason)
+
+
+def open_count() -> int:
+    return Proposal.objects.filter(state=ProposalState.OPEN).count()
+
+
+def _shape(r: Proposal, actor: str, differs: str = "", figures: list[str] | None = None) -> ProposalRow:
+    kind = KINDS.get(r.kind)
+    return ProposalRow(
+        id=r.pk,
+        kind=r.kind,
+        label=kind.label if kind else r.kind,
+        target=r.target,
+        arguments=r.arguments,
+        shown=r.shown,
+        shown_hash=r.shown_hash,
+        state=r.state,
+        proposed_by=r.proposed_by,
+        comment=r.comment,
+        proposed_at=r.proposed_at,
+        expires_at=r.expires_at,
+        decided_by=r.decided_by,
+        decided_comment=r.decided_comment,
+        decided_at=r.decided_at,
+        detail=r.detail,
+        finished_at=r.finished_at,
+        may_not=proposals.may_decide(r, actor),
+        differs=differs,
+        figures=r.shown.get("figures", []) if figures is None else figures,
+    )

@@ -1,0 +1,52 @@
+"""Client quotas: set and remove the limits of a user, a client id, an address, or a default. `access` sends them to the brokers.
+
+Invariant: limits that a request does not name stay as they are. An entity without limits has no value, as after AlterClientQuotas of a client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.db import IntegrityError, transaction
+
+from brokerd.cluster.quota_entities import entity_key, entity_problem, value_problem
+from controlplane.domain.access import AccessRecordKind
+from controlplane.domain.quota import Entity, entity_text
+from controlplane.models import AccessEntry
+from controlplane.services import access
+from controlplane.services.common import Rejected, audited
+
+
+@audited("quota.set", lambda given: entity_text(given["entity"]), after=lambda given: dict(given["limits"]))
+def set_quota(entity: Entity, limits: Mapping[str, float | None], *, actor: str, comment: str = "") -> AccessEntry:
+    """Set these limits of an entity, per broker: bytes/s, per cent of one event loop, partitions/s, connections/s. None removes a limit.
+    Raises Rejected."""
+    if (problem := entity_problem(entity)) is not None:
+        raise Rejected(f"Invalid quota entity: {problem}.", "entity")
+    for quota, value in limits.items():
+        if (problem := value_problem(entity, quota, value)) is not None:
+            raise Rejected(f"{problem}.", f"limits.{quota}")
+    key = entity_key(entity)
+    try:
+        with transaction.atomic():
+            row = AccessEntry.objects.select_for_update().filter(kind=AccessRecordKind.QUOTA, key=key).first()
+            before = (row.value or {}) if row is not None else {}
+            wanted = {q: v for q, v in {**before, **limits}.items() if v is not None}
+            if wanted == before:
+                raise Rejected(
+                    "The entity has these limits already." if wanted else "Give at least one limit.", "limits"
+                )
+            verb = "quota.set" if wanted else "quota.delete"
+            return access.put(AccessRecordKind.QUOTA, key, wanted or None, actor=actor, comment=comment, verb=verb)
+    except IntegrityError:
+        raise Rejected("The quota was created by another operator at the same time.", "entity") from None
+
+
+@audited("quota.delete", lambda given: str(given["quota_id"]))
+def delete_quota(quota_id: int, *, actor: str, comment: str = "") -> None:
+    """Remove all limits of an entity. Less specific quotas apply afterwards. Raises Rejected."""
+    with transaction.atomic():
+        row = AccessEntry.objects.filter(pk=quota_id, kind=AccessRecordKind.QUOTA, value__isnull=False).first()
+        if row is None:
+            raise Rejected(f"There is no quota {quota_id}; it may have been deleted already.")
+        access.put(AccessRecordKind.QUOTA, row.key, None, actor=actor, comment=comment, verb="quota.delete")

@@ -1,0 +1,61 @@
+"""Rebalance proposals, computed from the current rows without writing. A proposal runs as a move of kind `rebalance`, which computes the proposal
+again from the rows at that time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controlplane.domain import balance
+from controlplane.domain.balance import GOALS, TOLERANCE_DEFAULT, Load
+from controlplane.domain.scope import RebalanceScope
+from controlplane.services import move_planning
+
+__all__ = ["GOALS", "TOLERANCE_DEFAULT", "Load", "Proposed", "propose", "proposed", "scope_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """`changes` listed up to a limit, `changes_total` of them in all; `copies` replicas, `bytes_to_copy` of those whose size is known.
+    `before` and `after` per broker; `scope` is that of the move that carries out the proposal."""
+
+    goals: list[balance.GoalResult]
+    before: list[Load]
+    after: list[Load]
+    changes: list[balance.Relocated]
+    changes_total: int
+    copies: int
+    bytes_to_copy: int
+    notes: list[str]
+    scope: RebalanceScope
+
+
+def proposed(goals: Sequence[str] | None = None, tolerance: float | None = None, limit: int = 500) -> Proposed:
+    """The proposal, in the shape of the API. Raises Rejected."""
+    p = propose(goals, tolerance)
+    return Proposed(
+        list(p.goals),
+        list(p.before),
+        list(p.after),
+        list(p.changes[:limit]),
+        len(p.changes),
+        sum(c.copies for c in p.changes),
+        p.bytes_to_copy,
+        list(p.notes),
+        scope_of(goals, tolerance),
+    )
+
+
+def propose(goals: Sequence[str] | None = None, tolerance: float | None = None) -> balance.Balance:
+    """`goals` in their order of importance, None: all. Raises Rejected for an unknown goal or an invalid tolerance."""
+    return balance.propose(
+        move_planning.partition_views(),
+        move_planning.broker_views(),
+        list(goals or GOALS),
+        tolerance if tolerance is not None else TOLERANCE_DEFAULT,
+    )
+
+
+def scope_of(goals: Sequence[str] | None = None, tolerance: float | None = None) -> RebalanceScope:
+    """The scope of the move that carries out this proposal."""
+    return RebalanceScope(tuple(goals or GOALS), TOLERANCE_DEFAULT if tolerance is None else tolerance)

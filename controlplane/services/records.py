@@ -1,0 +1,142 @@
+"""Reads of a topic's records by people: the permission check and the audit row. Invariants: records are shown only with the permission read_records,
+whatever role a user has. Internal topics are for administrators, because they contain the activity of every group and transaction. Each read is in
+the audit log before its records are shown, and so is each refused read. Does not contain the reading of records (`selectors.messages`,
+`selectors.key_lookups`)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, PermissionsMixin
+from django.core.exceptions import PermissionDenied
+
+from brokerd.cluster.model import INTERNAL_TOPICS
+from controlplane.domain.formats import Format
+from controlplane.domain.masking import RecordRenderer
+from controlplane.domain.record_query import RecordQuery, text_of_partitions
+from controlplane.models.change import Outcome
+from controlplane.selectors import key_lookups, messages
+from controlplane.selectors.key_lookups import KeyLookup
+from controlplane.selectors.messages import MessageRead
+from controlplane.services import masking
+from controlplane.services.common import Rejected, record, record_refusal
+
+PERMISSION = "controlplane.read_records"
+NEEDS_PERMISSION = (
+    "Reading records needs the permission read_records. An administrator grants it: manage.py read_records USER."
+)
+LOOK_UP_MASKED = "A masking rule hides this part of the records from you; a look-up would disclose it."
+KEY_AUDITED_BYTES_MAX = 256
+"""Bytes of a key in the audit log."""
+NEEDS_ADMINISTRATOR = "Records of internal topics are for administrators (superusers)."
+
+User = AbstractBaseUser | AnonymousUser
+Formats = tuple[Format, Format]
+"""Of the key and of the value."""
+
+AUTOMATIC: Formats = (Format.AUTO, Format.AUTO)
+
+
+def denied(user: User, topic: str) -> str:
+    """The reason why this user may not read the records of this topic; "" = reading is allowed."""
+    may = isinstance(user, PermissionsMixin)
+    if topic in INTERNAL_TOPICS:
+        return "" if may and user.is_superuser else NEEDS_ADMINISTRATOR  # type: ignore[union-attr]
+    return "" if may and user.has_perm(PERMISSION) else NEEDS_PERMISSION  # type: ignore[union-attr]
+
+
+def read_records(user: User, query: RecordQuery, resume: str = "", formats: Formats = AUTOMATIC) -> MessageRead:
+    """One page of a read, as masking rules permit; see `selectors.messages.read_messages`. Raises PermissionDenied and Rejected."""
+    _check_permission(user, "records.read", query)
+    read = messages.read_messages(query, resume, **_renderers(user, query.topic, formats))
+    _record_read(user, "records.read", query, read)
+    return read
+
+
+def download_records(user: User, query: RecordQuery, resume: str = "", formats: Formats = AUTOMATIC) -> MessageRead:
+    """The same with the limits of a download."""
+    _check_permission(user, "records.download", query)
+    read = messages.read_for_download(query, resume, **_renderers(user, query.topic, formats))
+    _record_read(user, "records.download", query, read)
+    return read
+
+
+def _renderers(user: User, topic: str, formats: Formats) -> dict[str, RecordRenderer]:
+    key_format, value_format = formats
+    return {
+        "renderer": masking.renderer_for(user, topic, key_format=key_format, value_format=value_format),
+        "plain": masking.renderer_for(user, topic),
+    }
+
+
+def _check_permission(user: User, verb: str, query: RecordQuery) -> None:
+    if reason := denied(user, query.topic):
+        record_refusal(user.get_username(), verb, "records", _name(query), Rejected(reason), after=_asked(query))
+        raise PermissionDenied(reason)
+
+
+def _record_read(user: User, verb: str, query: RecordQuery, read: MessageRead) -> None:
+    offsets = [(r.partition, r.offset) for r in read.rows]
+    shown: dict[str, Any] = {**_asked(query), "records": len(offsets)}
+    detail = "No records."
+    if offsets:
+        of_partition: dict[int, list[int]] = {}
+        for partition, offset in offsets:
+            of_partition.setdefault(partition, []).append(offset)
+        shown["offsets"] = {str(p): [min(found), max(found)] for p, found in sorted(of_partition.items())}
+        where = (
+            f"Offsets {min(offsets)[1]} to {max(offsets)[1]}"
+            if len(of_partition) == 1
+            else f"{len(of_partition)} partitions"
+        )
+        detail = f"{len(offsets)} records. {where}."
+    record(user.get_username(), verb, "records", _name(query), after=shown, outcome=Outcome.CONFIRMED, detail=detail)
+
+
+def _name(query: RecordQuery) -> str:
+    one = f"-{query.partitions[0]}" if len(query.partitions) == 1 else ""
+    return f"{query.topic}{one}"[:255]
+
+
+def _asked(query: RecordQuery) -> dict[str, Any]:
+    asked = {**asdict(query), "partitions": text_of_partitions(query.partitions)}
+    asked |= asked.pop("filters")
+    return {k: v for k, v in asked.items() if v not in (None, "", False)}
+
+
+def look_up_records(
+    user: User,
+    topic: str,
+    key: bytes,
+    *,
+    header: str = "",
+    key_format: str = Format.AUTO,
+    value_format: str = Format.AUTO,
+    **asked: Any,
+) -> KeyLookup:
+    """Records of a topic by key, as masking rules permit; see `selectors.key_lookups.look_up_key` for the arguments. Raises PermissionDenied, also
+    for a key or header that is masked for this user, and Rejected."""
+    actor = user.get_username()
+    renderer = masking.renderer_for(user, topic, key_format=Format(key_format), value_format=Format(value_format))
+    if reason := denied(user, topic) or (LOOK_UP_MASKED if renderer.hides(header) else ""):
+        after = {"header": header, **_given(asked)}
+        record_refusal(actor, "records.look_up", "records", topic, Rejected(reason), after=after)
+        raise PermissionDenied(reason)
+    return look_up_records_as(actor, topic, key, header=header, renderer=renderer, **asked)
+
+
+def look_up_records_as(actor: str, topic: str, key: bytes, **asked: Any) -> KeyLookup:
+    """For the command line, whose user has the rights of an administrator. Raises Rejected. The key is not in the audit log of a topic with
+    masking rules, because viewers read that log."""
+    found = key_lookups.look_up_key(topic, key, **asked)
+    shown: dict[str, Any] = {"topic": topic, "records": len(found.rows)}
+    if not masking.has_rules(topic):
+        shown["key"] = key[:KEY_AUDITED_BYTES_MAX].decode("utf-8", "backslashreplace")
+    said = f"{len(found.rows)} records." if found.rows else "No records."
+    record(actor, "records.look_up", "records", topic, after=shown, outcome=Outcome.CONFIRMED, detail=said)
+    return found
+
+
+def _given(asked: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in asked.items() if v is not None}

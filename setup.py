@@ -1,0 +1,16 @@
+"""Packages of the wheel. `templates/`, `static/` and `docs/runbooks/` are installed inside the package `weir`."""
+
+from setuptools import find_packages, setup
+
+PAGES = {"weir.templates": "templates", "weir.static": "static", "weir.runbooks": "docs/runbooks"}
+
+setup(
+    packages=[
+        *find_packages(
+            include=["brokerd*", "controlplane*", "console*", "pipeline*", "weir", "weir.*", "weir_common*"]
+        ),
+        *PAGES,
+    ],
+    package_dir=PAGES,
+    package_data={"": ["py.typed"], **{package: ["**/*"] for package in PAGES}},
+)

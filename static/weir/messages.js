@@ -1,0 +1,31 @@
+// The Messages page: copies a record to the clipboard.
+(() => {
+  "use strict";
+  const COPIED_MS = 1500; // time that the button shows the result
+
+  // The Clipboard API needs HTTPS or localhost; the selection works everywhere.
+  const copySelection = (text) => {
+    const area = document.body.appendChild(document.createElement("textarea"));
+    area.value = text;
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done;
+  };
+  const copy = async (text) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      return copySelection(text);
+    }
+  };
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    const done = await copy(button.nextElementSibling.textContent);
+    button.textContent = done ? "Copied" : "Not copied";
+    setTimeout(() => (button.textContent = "Copy"), COPIED_MS);
+  });
+})();

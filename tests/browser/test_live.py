@@ -1,0 +1,191 @@
+"""Requests of a page for live updates: one for all panels, none in a hidden tab. A reload of panels must keep input, focus and other pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import BrowserSession, Served
+from tests.browser.test_pages import until
+
+pytestmark = pytest.mark.browser
+MOVE: dict[str, Any] = {
+    "id": 1,
+    "state": "running",
+    "parts": 2,
+    "parts_ended": 1,
+    "parts_rejected": 0,
+    "bytes_total": 10,
+    "bytes_done": 5,
+    "bytes_per_s": 1.0,
+    "percent": 50.0,
+    "eta_s": None,
+    "needs_bytes_per_s": None,
+    "waits_for": "",
+    "throttle_bytes_per_s": None,
+    "producers_p99_ms": None,
+    "note": "",
+    "can": [],
+}
+HIDE = """(hidden) => {
+    Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+SETTLE_MS = 4_000
+"""Longer than two of the page's intervals between requests (PANEL_MS_MIN)."""
+
+
+def page_requests(session: BrowserSession, path: str) -> list[str]:
+    """The requests for the page itself from now on, as the browser sends them."""
+    found: list[str] = []
+
+    def note(request: Any) -> None:
+        if request.url.endswith(path) and request.resource_type in ("fetch", "xhr"):
+            found.append(request.url)
+
+    session.page.on("request", note)
+    return found
+
+
+def first_request(session: BrowserSession, found: list[str]) -> None:
+    for _ in range(600):
+        if found:
+            return
+        session.page.wait_for_timeout(100)
+    raise AssertionError("waited 60 s for the first request")
+
+
+def publish(served: Served, percent: float) -> None:
+    served.publish("moves", {"moves": [{**MOVE, "percent": percent}]})
+
+
+@pytest.mark.parametrize(("path", "panels"), [("/moves/1/", 5), ("/", 1)])
+def test_one_update_leads_to_one_request_for_all_panels(
+    session: BrowserSession, served: Served, path: str, panels: int
+) -> None:
+    page = session.page
+    page.goto(path)
+    session.live()
+    topic = "move:1" if path == "/moves/1/" else "moves"
+    assert page.locator(f'[data-refresh~="{topic}"]').count() >= panels
+    found = page_requests(session, path)
+    publish(served, 51.0)
+    first_request(session, found)
+    page.wait_for_timeout(SETTLE_MS)
+    assert len(found) == 1, found
+
+
+def test_updates_of_several_kinds_share_the_request_of_a_tick(session: BrowserSession, served: Served) -> None:
+    page = session.page
+    page.goto("/")
+    session.live()
+    found = page_requests(session, "/")
+    for percent in (52.0, 53.0, 54.0):
+        publish(served, percent)
+        served.publish("changes", {})
+    first_request(session, found)
+    page.wait_for_timeout(SETTLE_MS)
+    assert 1 <= len(found) <= 2, "one at once, and one for what arrived during it"
+
+
+def test_a_hidden_tab_makes_no_request_and_catches_up_when_it_is_shown(session: BrowserSession, served: Served) -> None:
+    page = session.page
+    page.goto("/moves/1/")
+    session.live()
+    found = page_requests(session, "/moves/1/")
+    page.evaluate(HIDE, True)
+    for percent in (61.0, 62.0):
+        publish(served, percent)
+    until(session, "document.querySelector('[data-f=percent]').innerText.includes('62')", "the updates")
+    page.wait_for_timeout(SETTLE_MS)
+    assert found == []
+    page.evaluate(HIDE, False)
+    page.wait_for_timeout(SETTLE_MS)
+    assert len(found) == 1, found
+
+
+def broker(broker_id: int, *, alive: bool) -> dict[str, Any]:
+    counts = {"leaders": 3, "replicas": 9, "replicas_out_of_sync": 0, "size_bytes": 10}
+    return {"broker_id": broker_id, "alive": alive, "answered": alive, **counts}
+
+
+def reload_brokers(session: BrowserSession, served: Served) -> None:
+    """Change the list of brokers in the page, and wait until a reload of the panel has restored it."""
+    session.page.evaluate("document.querySelector('#list tbody tr td:last-child').textContent = 'stale'")
+    until(session, "document.documentElement.dataset.seq !== undefined", "the position of the page")
+    for alive in (True, False):
+        before = session.page.evaluate("document.documentElement.dataset.seq")
+        served.publish("brokers", {"brokers": [broker(1, alive=alive)]})
+        until(session, f"document.documentElement.dataset.seq !== '{before}'", "the update")
+    until(session, "!document.querySelector('#list').innerText.includes('stale')", "the panel to be reloaded")
+
+
+def test_a_request_asks_for_the_due_panels_only(session: BrowserSession, served: Served) -> None:
+    page = session.page
+    page.goto("/")
+    session.live()
+    with page.expect_response(lambda r: r.request.headers.get("weir-panels") is not None) as got:
+        publish(served, 71.0)
+    response = got.value
+    assert response.request.headers["weir-panels"] == "moves-now"
+    assert 'id="moves-now"' in response.text()
+    assert "<header" not in response.text() and 'id="problems"' not in response.text()
+
+
+def test_a_reload_of_a_panel_keeps_ticked_boxes_and_the_focus(session: BrowserSession, served: Served) -> None:
+    page = session.page
+    page.goto("/brokers/")
+    session.live()
+    page.check("input[name=b][value='2']")
+    page.focus("#list a.name[href='/brokers/3/']")
+    reload_brokers(session, served)
+    assert page.is_checked("input[name=b][value='2']")
+    assert not page.is_checked("input[name=b][value='1']")
+    assert page.evaluate("document.activeElement.getAttribute('href')") == "/brokers/3/"
+
+
+def test_a_panel_in_use_is_reloaded_when_the_focus_leaves_it(session: BrowserSession, served: Served) -> None:
+    page = session.page
+    page.goto("/brokers/")
+    session.live()
+    found = page_requests(session, "/brokers/")
+    page.evaluate("document.querySelector('#restart-now').remove()")
+    page.focus("input[name=b][value='2']")
+    page.evaluate("setTimeout(() => document.activeElement.blur(), 6000)")
+    reload_brokers(session, served)
+    assert page.evaluate("document.activeElement.tagName") == "BODY"
+    assert len(found) == 1, "none while the panel was in use"
+
+
+def test_a_panel_that_the_response_does_not_have_is_hidden(session: BrowserSession, served: Served) -> None:
+    page = session.page
+    page.goto("/brokers/")
+    session.live()
+    page.evaluate("""() => {
+        const panel = Object.assign(document.createElement("p"), {id: "former", textContent: "a former panel"});
+        panel.dataset.refresh = "brokers";
+        document.querySelector("#main").append(panel);
+    }""")
+    reload_brokers(session, served)
+    assert page.is_hidden("#former") and page.is_visible("#list")
+
+
+def test_a_response_does_not_replace_a_list_that_was_opened_meanwhile(session: BrowserSession, served: Served) -> None:
+    """Every page calls its list #list: the response for one page must not change another page."""
+    page = session.page
+    page.goto("/brokers/")
+    session.live()
+    found = page_requests(session, "/brokers/")
+    page.evaluate("""() => document.addEventListener("htmx:beforeSwap", () => {
+        const other = document.querySelector("#list").cloneNode(true);
+        other.querySelector("tbody tr td").textContent = "another list";
+        document.querySelector("#list").replaceWith(other);
+        window.weirOther = true;
+        document.addEventListener("htmx:afterSwap", () => { window.weirKept = other.textContent.includes("another list"); }, {once: true});
+    }, {once: true})""")
+    reload_brokers(session, served)
+    until(session, "window.weirOther && window.weirKept !== undefined", "the response")
+    assert page.evaluate("window.weirKept")
+    until(session, "!document.querySelector('#list').textContent.includes('another list')", "its own reload")
+    assert len(found) == 2, found

@@ -1,0 +1,85 @@
+"""The supervisor restarts exactly the requested process, one time, by SIGTERM. It sends SIGKILL only if the process does not end."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.clients import supervisor as supervisor_client
+from controlplane.devcluster import processes
+from controlplane.devcluster.layout import Layout
+from tests.cluster.local import wait_for
+
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ignores SIGTERM', flush=True); time.sleep(600)"
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    (tmp_path / "logs").mkdir()
+    return Layout(tmp_path, 20_000, 1, 1)
+
+
+@pytest.fixture
+def supervisor(layout: Layout) -> Iterator[processes.Supervisor]:
+    running = processes.Supervisor(
+        layout, [processes.Process("broker-1", [sys.executable, "-c", "import time; time.sleep(600)"])]
+    )
+    running.step()
+    yield running
+    running.stop()
+
+
+def pid(folder: Path) -> int | None:
+    found = supervisor_client.running(folder, "broker-1")
+    return found.pid if found is not None else None
+
+
+def other(supervisor: processes.Supervisor, folder: Path, before: int | None) -> int | None:
+    supervisor.step()
+    now = pid(folder)
+    return now if now != before else None
+
+
+def test_a_requested_restart_happens_once_and_not_to_the_successor(
+    supervisor: processes.Supervisor, layout: Layout
+) -> None:
+    asked = supervisor_client.running(layout.folder, "broker-1")
+    assert asked is not None
+    supervisor_client.request_restart(layout.folder, "broker-1", asked)
+    second = wait_for(lambda: other(supervisor, layout.folder, asked.pid), "another process", 60)
+    assert not layout.restart("broker-1").exists()
+    supervisor_client.request_restart(layout.folder, "broker-1", asked)  # its process has ended
+    for _ in range(5):
+        supervisor.step()
+        time.sleep(0.02)
+    assert pid(layout.folder) == second and not layout.restart("broker-1").exists()
+    assert supervisor.processes["broker-1"].starts == 1, "a requested restart does not count as a crash"
+
+
+def test_a_process_that_ignores_sigterm_is_killed(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(processes.STOP_SECONDS, "broker", 0.3)
+    running = processes.Supervisor(layout, [processes.Process("broker-1", [sys.executable, "-c", STUBBORN])])
+    try:
+        running.step()
+        wait_for(lambda: "ignores SIGTERM" in layout.log("broker-1").read_text(), "the process to ignore SIGTERM", 60)
+        asked = supervisor_client.running(layout.folder, "broker-1")
+        assert asked is not None
+        supervisor_client.request_restart(layout.folder, "broker-1", asked)
+        wait_for(lambda: other(running, layout.folder, asked.pid), "another process", 60)
+    finally:
+        running.stop()
+
+
+def test_without_a_live_supervisor_no_process_counts_as_running(layout: Layout) -> None:
+    assert supervisor_client.running(layout.folder, "broker-1") is None
+    state = {
+        "supervisor": {"pid": 1, "started": -5},
+        "processes": [{"name": "broker-1", "pid": 1, "started": -5, "state": "running"}],
+    }
+    layout.state.write_text(json.dumps(state))
+    assert supervisor_client.running(layout.folder, "broker-1") is None

@@ -1,0 +1,88 @@
+"""Docstrings of modules and packages, and rules of the code that import-linter and ruff cannot check."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.local import ROOT
+
+PACKAGES = ("brokerd", "controlplane", "console", "pipeline", "weir", "weir_common")
+MODULES = sorted(
+    p
+    for package in PACKAGES
+    for p in (ROOT / package).rglob("*.py")
+    if "migrations" not in p.parts and p.stat().st_size
+)
+CORES = (
+    "brokerd/replication/partition.py",
+    "brokerd/replication/fetch_client.py",
+    "brokerd/coordinator/classic/group.py",
+    "brokerd/coordinator/consumer/group.py",
+    "controlplane/controller/core.py",
+)
+"""State machines without I/O: events in, effects out, a check of every invariant, and a plain description."""
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_the_layers_are_kept() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "0 broken" in done.stdout
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_every_module_has_a_docstring(path: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(path.read_text()))
+    assert docstring is not None
+    assert len(docstring) >= 25
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in MODULES if p.name == "__init__.py" and p.parent.name != "commands"], ids=name
+)
+def test_a_package_says_what_it_contains_in_a_sentence(path: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+    assert len(docstring) >= 40 and docstring.rstrip().endswith(".")
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_a_state_machine_has_the_common_interface(core: str) -> None:
+    tree = ast.parse((ROOT / core).read_text())
+    interfaces = [
+        {f.name for f in node.body if isinstance(f, ast.FunctionDef)}
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert any({"handle", "validate", "describe"} <= interface for interface in interfaces)
+
+
+def test_only_one_file_imports_kazoo() -> None:
+    found = [name(p) for p in MODULES if re.search(r"^\s*(import|from) kazoo", p.read_text(), flags=re.M)]
+    assert found == ["brokerd/cluster/zookeeper.py"]
+
+
+def test_a_broad_except_has_a_reason_beside_it() -> None:
+    bare = []
+    for path in MODULES:
+        lines = path.read_text().splitlines()
+        for i, line in enumerate(lines):
+            if re.search(r"except (Base)?Exception\b|except:", line):
+                around = "\n".join(lines[max(0, i - 2) : i + 3])
+                if not re.search(r"#|log\.|raise|_log", around):
+                    bare.append(f"{name(path)}:{i + 1}")
+    assert bare == []

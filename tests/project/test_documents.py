@@ -1,0 +1,134 @@
+"""Paths, files, links and commands that the documents name exist. Does not check that their statements are true."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from brokerd.wire.apis import APIS
+from tests.cluster.local import ROOT
+
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/**/*.md")])
+FOLDERS = (
+    "brokerd/",
+    "controlplane/",
+    "console/",
+    "pipeline/",
+    "tests/",
+    "docs/",
+    "bench/",
+    "templates/",
+    "static/",
+    "deploy/",
+    "weir/",
+    "weir_common/",
+)
+
+
+def words(path: Path) -> set[str]:
+    """The text of code spans."""
+    text = path.read_text()
+    text_without_blocks = re.sub(r"```.*?```", "", text, flags=re.S)
+    return set(re.findall(r"`([^`\n]+)`", text_without_blocks))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_path_a_document_names_exists(path: Path) -> None:
+    named = {w for w in words(path) if w.startswith(FOLDERS) and re.fullmatch(r"[\w./-]+", w)}
+    missing = sorted(w for w in named if not (ROOT / w).exists())
+    assert missing == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_link_to_a_file_has_a_target(path: Path) -> None:
+    targets = [t.partition("#")[0] for t in re.findall(r"\]\(([^)]+)\)", path.read_text()) if "://" not in t]
+    assert [t for t in targets if t and not (path.parent / t).exists()] == []
+
+
+@pytest.fixture(scope="module")
+def tracked() -> list[str]:
+    out = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return out.splitlines()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_python_file_a_document_names_exists(path: Path, tracked: list[str]) -> None:
+    """With or without backticks, as a whole path or as its last parts."""
+    named = set(re.findall(r"(?<![\w/.-])[\w][\w/-]*\.py\b", path.read_text()))
+    assert sorted(w for w in named if not any(f"/{t}".endswith(f"/{w}") for t in tracked)) == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_command_a_document_names_exists(path: Path) -> None:
+    """Targets of make, and the project's own commands of manage.py."""
+    text = path.read_text()
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
+    assert sorted(set(re.findall(r"`make ([a-z]+(?:-[a-z]+)*)", text)) - targets) == []
+    commands = {p.stem for p in (ROOT / "controlplane" / "management" / "commands").glob("*.py")} | {
+        "migrate",
+        "collectstatic",
+    }
+    assert sorted(set(re.findall(r"manage\.py ([a-z_]+)", text)) - commands) == []
+
+
+def test_every_make_command_in_the_readme_is_in_the_makefile() -> None:
+    verbs = set(re.findall(r"\bmake (?!ARGS)([a-z]+(?:-[a-z]+)*)", (ROOT / "README.md").read_text()))
+    known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
+    assert verbs <= known
+    assert {
+        "setup",
+        "up",
+        "down",
+        "status",
+        "check",
+        "test",
+        "simulate",
+        "faults",
+        "browser",
+        "pipeline",
+        "bench",
+    } <= known
+
+
+def test_ci_runs_the_commands_of_the_readme() -> None:
+    script = (ROOT / ".ci" / "run").read_text()
+    assert "make check" in script
+    assert "make test" in script
+    assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
+
+
+def test_every_api_with_a_gap_is_named_among_the_gaps() -> None:
+    text = (ROOT / "GAPS.md").read_text()
+    assert [a.name for a in APIS.values() if a.gaps and not re.search(rf"\b{a.name}\b", text)] == []
+
+
+def test_decisions_are_numbered_without_gaps_and_name_the_alternatives() -> None:
+    found = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    assert [int(p.name[:3]) for p in found] == list(range(1, len(found) + 1))
+    for path in found:
+        text = path.read_text()
+        for part in ("**Context.**", "**Choice.**", "**Given up.**", "**Would change our mind.**"):
+            assert part in text, f"{path.name} lacks {part}"
+
+
+def test_options_of_up_named_in_the_readme_exist() -> None:
+    options = set(
+        re.findall(r"--[a-z][a-z-]+", " ".join(re.findall(r"make up ARGS='([^']*)'", (ROOT / "README.md").read_text())))
+    )
+    source = (ROOT / "controlplane" / "management" / "commands" / "up.py").read_text()
+    assert options
+    assert [o for o in sorted(options) if f'"{o}"' not in source] == []
+
+
+def test_nothing_that_was_built_is_committed() -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.splitlines()
+    assert [
+        t
+        for t in tracked
+        if t.startswith(("data/", "build/", ".venv/")) or t.endswith((".pyc", ".sqlite3", ".parquet"))
+    ] == []

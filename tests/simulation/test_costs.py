@@ -1,0 +1,97 @@
+"""Time within a loop iteration: work makes a broker's event loop busy, messages wait meanwhile, and no iteration may take too long."""
+
+from __future__ import annotations
+
+import pytest
+
+from brokerd.membership.identity import Identity
+from tests.simulation.checkers import Violation
+from tests.simulation.scene import Scene
+from tests.simulation.world import MS, Node, S, World
+
+SECONDS = 30
+
+
+def test_events_of_a_busy_process_wait_and_arrivals_precede_timers() -> None:
+    world = World(1)
+    node = Node(world, "node")
+    seen: list[tuple[str, int]] = []
+
+    def work(name: str, cost_us: int = 0) -> None:
+        seen.append((name, world.now_us // MS))
+        world.spend(cost_us)
+
+    node.post(1 * MS, lambda: work("long", 10 * MS))
+    node.post(2 * MS, lambda: work("timer"), timer=True)
+    node.post(3 * MS, lambda: work("first", 4 * MS))
+    node.post(4 * MS, lambda: work("second"))
+    node.post(30 * MS, lambda: work("later"))
+    world.run(1 * S)
+    assert seen == [("long", 1), ("first", 11), ("second", 15), ("timer", 15), ("later", 30)]
+
+
+def test_an_arrival_waits_behind_earlier_arrivals_of_a_busy_process() -> None:
+    """Seed 541: a broker got the response with entry 9 of the metadata log before the response with entry 6."""
+    world = World(1)
+    node = Node(world, "node")
+    seen: list[str] = []
+    node.post(1 * MS, lambda: world.spend(10 * MS))
+    node.post(2 * MS, lambda: seen.append("timer"), timer=True)
+    node.post(3 * MS, lambda: seen.append("first"))
+    node.post(11 * MS, lambda: seen.append("second"))
+    node.post(11 * MS, lambda: seen.append("later timer"), timer=True)
+    world.run(1 * S)
+    assert seen == ["first", "second", "timer", "later timer"]
+
+
+def test_a_process_that_dies_while_it_is_busy_does_nothing_more() -> None:
+    world = World(1)
+    node = Node(world, "node")
+    seen: list[str] = []
+    node.post(1 * MS, lambda: world.spend(10 * MS))
+    node.post(2 * MS, lambda: seen.append("of the life before"))
+    world.run(5 * MS)
+    node.die()
+    node.live()
+    node.post(0, lambda: seen.append("of this life"))
+    world.run(1 * S)
+    assert seen == ["of this life"]
+
+
+def test_the_next_life_of_a_busy_process_is_not_busy() -> None:
+    """Seed 270: a broker that was killed in an iteration of half a minute did nothing after its restart before that half minute was over."""
+    world = World(1)
+    node = Node(world, "node")
+    seen: list[tuple[str, int]] = []
+    node.post(1 * MS, lambda: world.spend(30 * S))
+    node.post(2 * MS, lambda: seen.append(("of the life before", 0)))
+    world.run(5 * MS)
+    node.die()
+    node.live()
+    node.post(1 * MS, lambda: world.spend(10 * MS))
+    node.post(2 * MS, lambda: seen.append(("of this life", world.now_us // MS)))
+    world.run(60 * S)
+    assert seen == [("of this life", 16)]
+
+
+def on_slow_disks(seed: int) -> None:
+    """Each flush takes seconds on every broker, while the metadata log and the partition grow."""
+    scene = Scene(seed, min_insync=2)
+    for node in scene.cluster.brokers.values():
+        node.slow_until_us = scene.world.now_us + SECONDS * S
+    for i in range(SECONDS):
+        scene.cluster.want_topic(f"another-{i}", 1, 2)
+        scene.write(f"r{i}")
+        scene.pass_ms(1_000)
+    assert scene.end() == [f"r{i}" for i in range(SECONDS)]
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_no_loop_iteration_waits_for_a_slow_disk(seed: int) -> None:
+    on_slow_disks(seed)
+
+
+def test_a_flush_on_the_event_loop_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Identity, "_save", Identity._save_and_wait)
+    with pytest.raises(Violation, match="waited for the disk"):
+        on_slow_disks(1)

@@ -1,0 +1,45 @@
+"""The mutator itself, and a small fixed sample of its mutants; `make mutants` runs them all."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation import mutate
+from tests.simulation.mutate import NAMES, TARGETS, judged, mutants_of
+
+
+def test_each_kind_of_change_is_made() -> None:
+    names = [m.name for m in mutants_of(TARGETS["truncation"])]
+    assert "truncation_point: never if `local_epoch < epoch`" in names
+    assert "truncation_point: negate if `local_epoch < epoch`" in names
+    assert "truncation_point: `local_epoch < epoch` -> `local_epoch <= epoch`" in names
+    assert "truncation_point: drop `end_offset` of `min(local_end, end_offset, log_end)`" in names
+    assert "truncation_point: `min(local_end, log_end)`: min -> max" in names
+    wider = [m.name for t in ("election", "producers") for m in mutants_of(TARGETS[t])]
+    for kind in (
+        "drop `not state.elr` of and",
+        "drop filter `s not in left`",
+        "`state.leader_epoch + 1` -> `state.leader_epoch`",
+    ):
+        assert any(kind in name for name in wider), kind
+
+
+def test_what_the_documentation_calls_equivalent_is_made_by_the_mutator() -> None:
+    made = {f"{name} {m.name}" for name, target in TARGETS.items() for m in mutants_of(target)}
+    assert mutate.equivalent() <= made, "the code has changed: run `make mutants` for these again"
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("truncation", "truncation_point: negate if `local_epoch < epoch`"),
+        ("truncation", "truncation_point: drop `end_offset` of `min(local_end, end_offset, log_end)`"),
+        ("producers", "Producers.check: never if `header.producer_epoch < producer.epoch`"),
+        ("producers", "Producers.check: drop `last == header.last_sequence` of and"),
+        ("election", "without: drop filter `s not in left`"),
+    ],
+)
+def test_a_mutant_of_the_sample_is_detected(target: str, name: str) -> None:
+    mutant = next(m for m in mutants_of(TARGETS[target]) if m.name == name)
+    code = judged(TARGETS[target], mutant, seeds=1)
+    assert NAMES[code] in ("unit test", "scene", "world")

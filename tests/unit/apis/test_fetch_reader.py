@@ -1,0 +1,82 @@
+"""The records that a fetch may read, and the log size from which a waiting fetch is checked again."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from brokerd.apis.fetch_reader import READ_COMMITTED, FetchReader
+from brokerd.apis.fetch_sessions import PartitionRequest
+from brokerd.apis.history_reads import HistoryReader
+from brokerd.cluster.model import ReplicaIncarnation
+from brokerd.replication.throttles import Throttles
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import FetchRequest
+from tests.simulation.disk import SimDisk
+from tests.unit.replication.test_relocations import TP, Harness
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.harness = Harness(SimDisk())
+        partitions, loop = self.harness.partitions, SimpleNamespace(now=self.harness.now)
+        self.reader = FetchReader(
+            loop,  # type: ignore[arg-type]
+            partitions,
+            HistoryReader(partitions, None, 1 << 20),
+            bytes_max=1 << 20,
+            throttles=Throttles(1, lambda name: 0),
+            by_rack=False,
+            warming=None,
+        )
+        self.ask = PartitionRequest(
+            "t",
+            TP.topic_id,
+            FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20),
+            self.harness.replica,
+            ErrorCode.NONE,
+            self.harness.replica.core.leader_epoch,
+        )
+
+    def body(self, **fields: Any) -> FetchRequest:
+        return FetchRequest(**{"min_bytes": 1, "max_bytes": 1 << 20, "replica_id": -1, **fields})
+
+    def enough(self, body: FetchRequest) -> bool:
+        return self.reader.enough(body, [self.ask], None)
+
+
+def test_a_fetch_has_enough_when_min_bytes_are_below_the_high_watermark() -> None:
+    scene = Scene()
+    assert not scene.enough(scene.body())
+    scene.harness.append()
+    size = scene.harness.replica.log.size_bytes
+    assert scene.enough(scene.body()) and scene.enough(scene.body(min_bytes=size))
+    assert not scene.enough(scene.body(min_bytes=size + 1))
+
+
+def test_a_changed_leader_epoch_is_answered_at_once() -> None:
+    scene = Scene()
+    scene.ask.epoch -= 1
+    assert scene.enough(scene.body())
+
+
+def test_the_needed_log_size_is_what_is_missing_to_min_bytes() -> None:
+    scene = Scene()
+    scene.harness.append()
+    log = scene.harness.replica.log
+    needs = scene.reader.needs(scene.body(min_bytes=log.size_bytes + 100), [scene.ask])
+    assert needs == {scene.harness.replica.hw_key(): log.written_bytes + 100}
+    assert scene.reader.needs(scene.body(), [scene.ask]) is None
+    assert scene.reader.needs(scene.body(min_bytes=log.size_bytes), [scene.ask]) is None
+
+
+def test_followers_read_the_whole_log_and_consumers_what_is_replicated_or_committed() -> None:
+    scene = Scene()
+    replica: Any = SimpleNamespace(
+        log=SimpleNamespace(end_offset=9), core=SimpleNamespace(high_watermark=7), last_stable=lambda: 5
+    )
+    limit = scene.reader._limit
+    assert limit(scene.body(), ReplicaIncarnation(2, 12))(replica) == 9
+    assert limit(scene.body(), None)(replica) == 7
+    committed = limit(scene.body(isolation_level=READ_COMMITTED), None)
+    assert committed(scene.harness.replica) == scene.harness.replica.last_stable()

@@ -1,0 +1,193 @@
+"""Look-ups by key over the segments of a replica: complete, newest first, bounded, continued; correct while segments change."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from brokerd.apis import key_lookups
+from brokerd.apis.fetch_sessions import PartitionRequest
+from brokerd.apis.key_lookups import KeyLookupServer
+from brokerd.storage import key_index
+from brokerd.storage.key_hashes import HashedKeys
+from brokerd.storage.key_index_build import KeyIndexBuild
+from brokerd.storage.log import Log
+from brokerd.storage.segment import KeyIndexFile, Segment
+from brokerd.wire import records, versioned
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import FetchRequest, FetchResponse
+from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
+from brokerd.wire.records import Record
+from brokerd.wire.steps import Ended, next_step
+from tests.unit.storage.test_log import append, everything, opened, sim
+
+CONFIG = {"segment_bytes": "600", "weir_index_keys": "true"}
+
+
+class World:
+    """A leader with a log of keys k0 to k6 in turn, one record per batch, timestamps that grow."""
+
+    def __init__(self, count: int = 40) -> None:
+        self.log: Log = opened(sim(), **CONFIG)
+        self.mono_ms = 0
+        for i in range(count):
+            append(self.log, bytearray(records.build([Record(0, 1_000 + i, b"k%d" % (i % 7), b"v%d" % i)])))
+        core = SimpleNamespace(high_watermark=self.log.end_offset, leader_epoch=0)
+        self.replica: Any = SimpleNamespace(
+            log=self.log, core=core, leads=True, config=self.log.config, start_offset=self.log.start_offset
+        )
+        self.replica.last_stable = lambda: core.high_watermark
+        self.failed: list[object] = []
+        partitions: Any = SimpleNamespace(fail=lambda replica, error: self.failed.append(error))
+        self.server = KeyLookupServer(partitions, lambda: self.mono_ms)
+
+    def build(self, segment: Segment) -> None:
+        build = KeyIndexBuild(self.log.disk, segment.path, segment.base_offset, segment.size, HashedKeys())
+        while not build.finished:
+            build.run(1_000)
+        self.log.disk.rename(build.temporary, build.target)
+        segment.key_index = KeyIndexFile.CURRENT
+
+    def part(self, key: bytes = b"k3", before_job: Any = lambda: None, **asked: Any) -> FetchResponse.PartitionData:
+        given = {"matches_max": 100, "bytes_max": 1 << 30, "duration_ms_max": 1_000, "header_name": "", **asked}
+        data = versioned.encode(KeyLookupQuestion(key=key, **given), 0)
+        wanted = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=0, key_lookup=data)
+        ask = PartitionRequest("t", UUID(int=1), wanted, self.replica, ErrorCode.NONE)
+        body = FetchRequest(max_wait_ms=0, min_bytes=0, isolation_level=1, topics=[])
+        steps = self.server.answer(body, [ask], [])
+        job = next_step(steps)
+        while not isinstance(job, Ended):
+            value, error = None, None
+            if job is not None:
+                before_job()
+                try:
+                    value = job()
+                except Exception as e:
+                    error = e
+            job = next_step(steps, value, error)
+        return job.value.responses[0].partitions[0]  # type: ignore[no-any-return]
+
+    def ask(self, key: bytes = b"k3", **asked: Any) -> KeyLookupAnswer:
+        data = self.part(key, **asked)
+        assert data.error_code == ErrorCode.NONE
+        return versioned.decode(KeyLookupAnswer, data.key_lookup, 0)
+
+    def expected(self, key: bytes = b"k3") -> list[int]:
+        return [r.offset for r in reversed(everything(self.log)) if r.key == key]
+
+
+def offsets(answer: KeyLookupAnswer) -> list[int]:
+    return [m.offset for m in answer.matches]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    indexed=st.sets(st.integers(0, 8)),
+    most=st.integers(1, 4),
+    size=st.sampled_from([1, 400, 1 << 30]),
+    key=st.integers(0, 7),
+)
+def test_a_look_up_in_parts_finds_every_record_once_newest_first(
+    indexed: set[int], most: int, size: int, key: int
+) -> None:
+    w = World()
+    for i in indexed:
+        if i < len(w.log.segments) - 1:
+            w.build(w.log.segments[i])
+    found: list[int] = []
+    before = -1
+    while True:
+        answer = w.ask(b"k%d" % key, matches_max=most, bytes_max=size, before_offset=before)
+        found += offsets(answer)
+        before = answer.next_before_offset
+        if answer.stop == LookupStop.LOG_START:
+            break
+        assert before > 0
+    assert found == w.expected(b"k%d" % key) and before == -1
+
+
+def test_the_answer_says_what_was_read_and_how_far_the_indexes_reach() -> None:
+    w = World()
+    assert w.ask().indexed_end_offset == 0
+    for segment in w.log.segments[:-2]:
+        w.build(segment)
+    answer = w.ask()
+    assert (answer.segments_indexed, answer.segments_scanned) == (len(w.log.segments) - 2, 2)
+    assert answer.indexed_end_offset == w.log.segments[-2].base_offset
+    assert (answer.start_offset, answer.end_offset) == (0, w.log.end_offset)
+    assert answer.index_bytes > 0 and answer.log_bytes > 0
+
+
+def test_records_outside_the_time_range_above_the_watermark_and_below_the_log_start_are_no_matches() -> None:
+    w = World()
+    assert offsets(w.ask(from_ms=1_010, to_ms=1_024)) == [24, 17, 10]
+    w.replica.core.high_watermark = 25
+    w.log.start_offset = 10
+    assert offsets(w.ask()) == [24, 17, 10]
+    assert w.ask(from_ms=9_000).log_bytes <= w.log.segments[-1].size, "closed segments that are too old are skipped"
+
+
+def test_the_time_limit_ends_a_look_up_which_can_be_continued() -> None:
+    w = World()
+
+    def later() -> None:
+        w.mono_ms += 400
+
+    data = w.part(before_job=later, duration_ms_max=1_000)
+    answer = versioned.decode(KeyLookupAnswer, data.key_lookup, 0)
+    assert answer.stop == LookupStop.TIME
+    rest = w.ask(before_offset=answer.next_before_offset)
+    assert offsets(answer) + offsets(rest) == w.expected()
+
+
+def test_a_leader_that_is_deposed_meanwhile_answers_with_an_error() -> None:
+    w = World()
+
+    def deposed() -> None:
+        w.replica.leads = False
+
+    assert w.part(before_job=deposed).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert w.part().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_segments_that_retention_deletes_meanwhile_are_not_an_error() -> None:
+    w = World()
+
+    def deleted() -> None:
+        w.log.raise_start(30)
+
+    data = w.part(before_job=deleted)
+    answer = versioned.decode(KeyLookupAnswer, data.key_lookup, 0)
+    assert answer.stop == LookupStop.LOG_START
+    assert offsets(answer)[:2] == [38, 31] and w.failed == []
+
+
+def test_a_damaged_index_is_scanned_around_removed_and_built_again() -> None:
+    w = World()
+    for segment in w.log.segments[:-1]:
+        w.build(segment)
+    damaged = w.log.segments[1]
+    w.log.disk.replace(damaged.path.with_suffix(key_index.SUFFIX), b"nothing")
+    answer = w.ask()
+    assert offsets(answer) == w.expected() and answer.segments_scanned == 2
+    assert damaged.key_index is KeyIndexFile.ABSENT
+
+
+def test_a_damaged_log_is_a_storage_error_of_this_answer_only() -> None:
+    w = World()
+    w.log.disk.names[w.log.segments[0].path].live[70] ^= 1  # type: ignore[attr-defined]
+    assert w.part().error_code == ErrorCode.KAFKA_STORAGE_ERROR and w.failed == []
+
+
+def test_limits_of_the_broker_bound_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = World()
+    monkeypatch.setattr(key_lookups, "MATCHES_MAX", 2)
+    assert (answer := w.ask()).stop == LookupStop.MATCHES and len(answer.matches) == 2
+    monkeypatch.setattr(key_lookups, "MATCHES_MAX", 100)
+    monkeypatch.setattr(key_lookups, "BYTES_MAX", 500)
+    assert w.ask().stop == LookupStop.BYTES

@@ -1,0 +1,102 @@
+"""DescribeLogDirs returns produce latency counters and a leader's statistics about out-of-sync replicas."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+from brokerd.apis.log_dirs import UNTOLD, LogDirsApi
+from brokerd.authz.auth_helper import ALLOW_ALL
+from brokerd.authz.quotas import Quotas
+from brokerd.cluster.model import Now, PartitionState, ReplicaIncarnation, TopicPartition
+from brokerd.cluster.quota_entities import PRODUCE
+from brokerd.replication.follower import Follower
+from brokerd.replication.produce_latency import BOUNDS_MS, ProduceLatency
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.framing import decode_response, encode_response
+from brokerd.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
+
+
+def led(index: int, isr: tuple[int, ...], **followers: Follower) -> Any:
+    state = PartitionState((1, 2, 3), tuple(ReplicaIncarnation(b, 100 + b) for b in isr), 1, 101)
+    core = SimpleNamespace(state=state, followers={int(name[1:]): f for name, f in followers.items()})
+    return SimpleNamespace(topic="t", tp=TopicPartition(UUID(int=1), index), core=core)
+
+
+def reported(asked: bool, *replicas: Any) -> DescribeLogDirsResponse:
+    partitions: Any = SimpleNamespace(hosted={}, led=lambda: replicas, log_dirs=SimpleNamespace(all=[]))
+    api = LogDirsApi(partitions, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas())  # type: ignore[arg-type]
+    answers: list[DescribeLogDirsResponse] = []
+    api.describe_log_dirs(SimpleNamespace(body=DescribeLogDirsRequest(topics=[], lagging=asked), reply=answers.append))  # type: ignore[arg-type]
+    return answers[0]
+
+
+def test_out_of_sync_replicas_are_returned_with_their_log_start_and_others_are_not() -> None:
+    late = Follower(103, log_end=90, log_start=50, log_start_late_since_ms=7)
+    answer = reported(
+        True, led(0, (1, 2, 3)), led(1, (1,), b2=Follower(102, log_end=40, log_start=10), b3=late), led(2, (1, 2))
+    )
+    found = [(c.partition_index, c.broker_id, c.log_end, c.log_start) for c in answer.lagging]
+    assert found == [(1, 2, 40, UNTOLD), (1, 3, 90, 50), (2, 3, UNTOLD, UNTOLD)]
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answer))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answer)
+
+
+def test_statistics_are_returned_on_request_only() -> None:
+    assert reported(False, led(1, (1,))).lagging == []
+
+
+def test_each_latency_is_counted_in_its_bucket() -> None:
+    times = ProduceLatency()
+    for ms in (0, 1, 2, 3, 4, 10_000, 10_001, 10**9):
+        times.add(ms)
+    assert times.counts[:4] == [2, 1, 1, 1]
+    assert times.counts[len(BOUNDS_MS) - 1 :] == [1, 2]
+
+
+def latency_rows(topics: list[Any] | None) -> DescribeLogDirsResponse:
+    times = ProduceLatency()
+    times.add(4)
+    partitions: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
+    api = LogDirsApi(partitions, SimpleNamespace(under_way={}), lambda: None, times, ALLOW_ALL, Quotas())  # type: ignore[arg-type]
+    answers: list[DescribeLogDirsResponse] = []
+    api.describe_log_dirs(SimpleNamespace(body=DescribeLogDirsRequest(topics=topics), reply=answers.append))  # type: ignore[arg-type]
+    return answers[0]
+
+
+def test_latencies_are_returned_only_if_the_request_names_no_partition() -> None:
+    assert latency_rows([]).produce_times[3] == 1 and len(latency_rows([]).produce_times) == len(BOUNDS_MS) + 1
+    assert latency_rows(None).produce_times == []
+    assert latency_rows([DescribeLogDirsRequest.DescribableLogDirTopic(topic="t", partitions=[0])]).produce_times == []
+
+
+def test_latencies_are_a_tagged_field_that_other_clients_skip() -> None:
+    answer = latency_rows([])
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answer))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answer)
+    silent = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, latency_rows(None)))  # type: ignore[arg-type]
+    assert len(silent) < len(frame), "and an absent field takes no byte"
+
+
+def test_the_use_of_quotas_is_returned_on_request_and_without_idle_buckets() -> None:
+    quotas = Quotas()
+    quotas.rate(PRODUCE, '{"user":"idle"}').add(1_000, 1_000)
+    quotas.rate(PRODUCE, '{"user":"alice"}').add(20_000, 50_000)
+    partitions: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
+    api = LogDirsApi(
+        partitions,
+        SimpleNamespace(under_way={}),  # type: ignore[arg-type]
+        lambda: Now(50_000, 0),
+        ProduceLatency(),
+        ALLOW_ALL,
+        quotas,
+    )
+    answers: list[DescribeLogDirsResponse] = []
+    for asked in (True, False):
+        body = DescribeLogDirsRequest(topics=[], quota_use=asked)
+        api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
+    assert [(u.entity, u.quota, u.per_second) for u in answers[0].quota_use] == [('{"user":"alice"}', PRODUCE, 2_000)]
+    assert answers[1].quota_use == []
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])

@@ -1,0 +1,239 @@
+"""Authorization of the group APIs, with a real group coordinator. Topics `a` and `b` exist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from brokerd.authz.acls import Operation
+from brokerd.cluster.metadata import PartitionChanged, TopicCreated, TopicReady
+from brokerd.cluster.model import PartitionState, ReplicaIncarnation
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+from tests.unit.authz.scene import Broker
+from tests.unit.coordinator.consumer.test_records import Harness
+from tests.unit.coordinator.topics import A, B
+
+TOPIC, GROUP = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+class Groups(Broker):
+    def __init__(self, *rules: str) -> None:
+        self.coordinator = Harness()
+        super().__init__(groups=self.coordinator.groups)
+        state = PartitionState((1,), (ReplicaIncarnation(1, 11),), 1, 11)
+        for topic_id, name, count in ((A, "a", 4), (B, "b", 3)):
+            for record in (
+                TopicCreated(topic_id, name, 1, {}, count),
+                *(PartitionChanged(topic_id, i, state) for i in range(count)),
+                TopicReady(topic_id),
+            ):
+                self.image.apply(record)
+        self.allow(*rules)
+
+    @property
+    def offsets(self) -> dict[str, int]:
+        group = self.coordinator.group
+        return {t: o.offset for (t, _), o in group.commits.offsets.items()} if group else {}
+
+
+def commit(*topics: str, offset: int = 5) -> m.OffsetCommitRequest:
+    r = m.OffsetCommitRequest
+    part = r.OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+    asked = [r.OffsetCommitRequestTopic(name=t, partitions=[part]) for t in topics]
+    return r(group_id="g", member_id="", generation_id_or_member_epoch=-1, topics=asked)
+
+
+def errors(answer: Any) -> dict[str, int]:
+    return {t.name: p.error_code for t in answer.topics for p in t.partitions}
+
+
+# -- offsets ---------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        (["read topic *"], {"b": GROUP, "a": GROUP}),
+        (["describe group g", "read topic *"], {"b": GROUP, "a": GROUP}),
+        (["read group g"], {"b": TOPIC, "a": TOPIC}),
+        (["read group g", "read topic a"], {"a": 0, "b": TOPIC}),
+        (["read group g", "describe topic b", "read topic a"], {"a": 0, "b": TOPIC}),
+        (["read group g", "read topic *"], {"b": 0, "a": 0}),
+    ],
+)
+def test_offsets_are_committed_with_read_on_the_group_and_on_each_topic(
+    rules: list[str], expected: dict[str, int]
+) -> None:
+    broker = Groups(*rules)
+    answer = broker.ask(ApiKey.OFFSET_COMMIT, 8, commit("b", "a"))
+    assert list(errors(answer).items()) == list(expected.items())
+    assert broker.offsets == {t: 5 for t, error in expected.items() if not error}
+
+
+def fetched(broker: Broker, version: int, topics: list[str] | None) -> tuple[int, dict[str, tuple[int, int]]]:
+    """(error of the group, {topic: (error, offset)})."""
+    r = m.OffsetFetchRequest
+    if version >= 8:
+        named = None if topics is None else [r.OffsetFetchRequestTopics(name=t, partition_indexes=[0]) for t in topics]
+        body = r(groups=[r.OffsetFetchRequestGroup(group_id="g", topics=named)])
+        answer = broker.ask(ApiKey.OFFSET_FETCH, version, body).groups[0]
+    else:
+        old = None if topics is None else [r.OffsetFetchRequestTopic(name=t, partition_indexes=[0]) for t in topics]
+        answer = broker.ask(ApiKey.OFFSET_FETCH, version, r(group_id="g", topics=old))
+    return answer.error_code, {t.name: (p.error_code, p.committed_offset) for t in answer.topics for p in t.partitions}
+
+
+@pytest.mark.parametrize("version", [2, 7, 8, 9])
+def test_offsets_are_fetched_with_describe_on_the_group_and_on_each_topic(version: int) -> None:
+    broker = Groups()
+    broker.ask(ApiKey.OFFSET_COMMIT, 8, commit("a", "b"), "User:root")
+    error, topics = fetched(broker, version, ["b", "a"])
+    assert error == GROUP and topics == ({} if version >= 8 else {"b": (GROUP, -1), "a": (GROUP, -1)})
+    broker.allow("describe group g")
+    assert fetched(broker, version, ["b"]) == (0, {"b": (TOPIC, -1)})
+    assert fetched(broker, version, None) == (0, {}), "topics that the request does not name are omitted"
+    broker.allow("describe topic a")
+    assert fetched(broker, version, ["b", "a"]) == (0, {"b": (TOPIC, -1), "a": (0, 5)})
+    assert fetched(broker, version, None) == (0, {"a": (0, 5)})
+
+
+def test_offsets_of_a_group_that_is_named_two_times_are_those_of_the_last_and_no_topic_is_shown() -> None:
+    broker, r = Groups("describe group g"), m.OffsetFetchRequest
+    broker.ask(ApiKey.OFFSET_COMMIT, 8, commit("a", "b"), "User:root")
+    topics = [r.OffsetFetchRequestTopics(name="a", partition_indexes=[0])]
+    body = r(groups=[r.OffsetFetchRequestGroup(group_id="g", topics=t) for t in (topics, None)])
+    (group,) = broker.ask(ApiKey.OFFSET_FETCH, 9, body).groups
+    assert group.topics == []
+
+
+def test_offsets_are_deleted_with_delete_on_the_group_and_read_on_each_topic() -> None:
+    r = m.OffsetDeleteRequest
+    part = r.OffsetDeleteRequestPartition(partition_index=0)
+    body = r(group_id="g", topics=[r.OffsetDeleteRequestTopic(name=t, partitions=[part]) for t in ("b", "a")])
+    broker = Groups("read topic *")
+    broker.ask(ApiKey.OFFSET_COMMIT, 8, commit("a", "b"), "User:root")
+    refused = broker.ask(ApiKey.OFFSET_DELETE, 0, body)
+    assert (refused.error_code, refused.topics) == (GROUP, []) and broker.offsets == {"a": 5, "b": 5}
+    broker.set_acl("read topic *", None)
+    broker.allow("delete group g", "read topic a")
+    assert list(errors(broker.ask(ApiKey.OFFSET_DELETE, 0, body)).items()) == [("a", 0), ("b", TOPIC)]
+    assert broker.offsets == {"b": 5}
+
+
+# -- groups ----------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize(("rule", "key_type"), [("describe group g", 0), ("describe transactional_id g", 1)])
+def test_a_coordinator_is_found_with_describe_on_the_group_or_transactional_id(
+    version: int, rule: str, key_type: int
+) -> None:
+    denied = (GROUP, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)[key_type]
+    body = m.FindCoordinatorRequest(key="g", key_type=key_type, coordinator_keys=["h", "g"])
+
+    def found() -> list[tuple[str, int, int]]:
+        answer = broker.ask(ApiKey.FIND_COORDINATOR, version, body)
+        return [(c.key, c.error_code, c.node_id) for c in answer.coordinators] or [
+            ("g", answer.error_code, answer.node_id)
+        ]
+
+    broker = Groups()
+    assert found() == ([("h", denied, -1), ("g", denied, -1)] if version >= 4 else [("g", denied, -1)])
+    broker.allow(rule)
+    assert found() == ([("g", 0, 1), ("h", denied, -1)] if version >= 4 else [("g", 0, 1)])
+
+
+def test_groups_are_described_listed_and_deleted_by_who_may() -> None:
+    broker = Groups("describe group g")
+    broker.ask(ApiKey.OFFSET_COMMIT, 8, commit("a"), "User:root")
+    asked = m.DescribeGroupsRequest(groups=["h", "g"], include_authorized_operations=True)
+    shown = broker.ask(ApiKey.DESCRIBE_GROUPS, 5, asked).groups
+    assert [(g.group_id, g.error_code, g.group_state) for g in shown] == [("g", 0, "Empty"), ("h", GROUP, "")]
+    assert [g.authorized_operations for g in shown] == [1 << Operation.DESCRIBE, -(2**31)]
+    delete = m.DeleteGroupsRequest(groups_names=["h", "g"])
+    refused = broker.ask(ApiKey.DELETE_GROUPS, 2, delete).results
+    assert [(g.group_id, g.error_code) for g in refused] == [("h", GROUP), ("g", GROUP)]
+    broker.allow("delete group g")
+    results = broker.ask(ApiKey.DELETE_GROUPS, 2, delete).results
+    assert [(g.group_id, g.error_code) for g in results] == [("g", 0), ("h", GROUP)]
+    assert broker.coordinator.group is None
+
+
+@pytest.mark.parametrize(
+    ("rules", "names"),
+    [
+        ([], []),
+        (["read group g"], ["g"]),
+        (["describe group *"], ["g"]),
+        (["describe cluster kafka-cluster"], ["g"]),
+        (["describe group h"], []),
+    ],
+)
+def test_groups_are_listed_to_who_may_describe_them_or_the_cluster(rules: list[str], names: list[str]) -> None:
+    broker = Groups(*rules)
+    broker.ask(ApiKey.OFFSET_COMMIT, 8, commit("a"), "User:root")
+    assert [g.group_id for g in broker.ask(ApiKey.LIST_GROUPS, 4, m.ListGroupsRequest()).groups] == names
+
+
+# -- members ---------------------------------------------------------------------------------------------------------------
+class Recorder:
+    """A group coordinator that keeps the events."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def handle(self, group_id: str, event: Any) -> int:
+        self.events.append(event)
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def generate_member_id(self, client_id: str, instance_id: str | None) -> str:
+        return "m"
+
+
+def test_a_join_resolves_patterns_of_members_to_topics_that_the_caller_may_describe_at_that_time() -> None:
+    """The group may have members of the consumer protocol. Their regular expressions are resolved in a join."""
+    groups = Recorder()
+    broker = Broker(groups=groups)
+    broker.allow("read group g", "describe topic t")
+    body = m.JoinGroupRequest(group_id="g", session_timeout_ms=10_000, member_id="m", protocol_type="consumer")
+    broker.send(ApiKey.JOIN_GROUP, 9, body)
+    may_describe = groups.events[0].may_describe
+    assert [n for n in ("t", "u") if may_describe(n)] == ["t"]
+    broker.set_acl("describe topic t", None)
+    assert not may_describe("t")
+
+
+def joined(broker: Broker, *names: str) -> int:
+    body = m.ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", rebalance_timeout_ms=1_000, subscribed_topic_names=[*names], topic_partitions=[]
+    )
+    return int(broker.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body).error_code)
+
+
+def test_a_consumer_joins_with_read_on_the_group_and_describe_on_each_topic() -> None:
+    groups = Recorder()
+    broker = Broker(groups=groups)
+    broker.allow("describe topic t")
+    assert joined(broker, "t") == GROUP
+    broker.allow("read group g")
+    assert joined(broker, "t", "u") == TOPIC and not groups.events
+    assert joined(broker, "t") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    may_describe = groups.events[0].may_describe
+    assert [n for n in ("t", "u") if may_describe(n)] == ["t"], "topics that match a pattern are authorized too"
+
+
+def test_without_an_authorizer_members_may_describe_every_topic() -> None:
+    groups = Recorder()
+    joined(Broker(groups=groups, **{"authorizer.class.name": ""}), "t")
+    assert groups.events[0].may_describe is None
+
+
+def test_a_consumer_group_is_described_to_who_may_describe_each_of_its_topics() -> None:
+    broker = Groups("describe group g", "describe topic a")
+    broker.coordinator.beat("m1", 0, "a", "b")
+    body = m.ConsumerGroupDescribeRequest(group_ids=["k", "g"], include_authorized_operations=True)
+    g, k = broker.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, body).groups
+    assert [(x.group_id, x.error_code, x.members) for x in (g, k)] == [("g", TOPIC, []), ("k", GROUP, [])]
+    broker.allow("describe topic b")
+    g, k = broker.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, body).groups
+    assert (g.error_code, len(g.members), g.authorized_operations) == (0, 1, 1 << Operation.DESCRIBE)
+    assert (k.group_id, k.error_code) == ("k", GROUP)

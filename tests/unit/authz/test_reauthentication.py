@@ -1,0 +1,79 @@
+"""Inter-broker connections whose authentication expires (KIP-368). They authenticate again in time, and no request is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from brokerd.cluster.model import Now
+from brokerd.net.loop import Loop
+from tests.unit.net.sasl_server import KEPT, SaslServer
+
+REAUTH_MS, ANSWER_MS = 200, 30
+"""Milliseconds until a request is answered, as for a follower's fetch that waits for records."""
+TURNS_MAX = 20_000
+
+
+class CountingLoop(Loop):
+    """Its clock counts iterations of the loop, a millisecond each. The load of the machine does not matter."""
+
+    def wake(self, now: Now) -> Now:
+        return super().wake(Now(self.now.mono_ms + 1, self.now.wall_ms + 1))
+
+
+class Asker:
+    def __init__(self, mechanism: str) -> None:
+        self.server = SaslServer(CountingLoop(), reauth_ms=REAUTH_MS, answer_ms=ANSWER_MS)
+        self.peer = self.server.peer(mechanism, "BROKERS")
+        self.asked = self.lost = self.answered = 0
+
+    def ask(self) -> None:
+        self.asked += 1
+        self.server.ask(self.peer, self._heard)
+
+    def _heard(self, frame: memoryview | None) -> None:
+        self.lost += frame is None
+        self.answered += frame is not None
+
+    @property
+    def under_way(self) -> int:
+        return self.asked - self.answered - self.lost
+
+    def finish(self) -> None:
+        self.server.until(lambda: not self.under_way, TURNS_MAX, "the last answer")
+
+
+@pytest.fixture(params=[KEPT, "PLAIN"])
+def requester(request: pytest.FixtureRequest) -> Iterator[Asker]:
+    made = Asker(request.param)
+    yield made
+    made.server.close()
+
+
+@pytest.mark.parametrize("under_way", [1, 5])
+def test_requests_are_answered_over_one_connection_while_its_authentication_ends_and_is_renewed(
+    requester: Asker, under_way: int
+) -> None:
+    def renewed() -> bool:
+        while requester.under_way < under_way:
+            requester.ask()
+        return requester.server.authenticator.succeeded >= 4
+
+    requester.server.until(renewed, TURNS_MAX, "the third renewal")
+    requester.finish()
+    assert requester.lost == 0, f"{requester.lost} of {requester.asked} requests were lost with their connection"
+    assert len(requester.server.accepted) == 1
+
+
+def test_a_connection_that_was_idle_for_longer_is_renewed_before_its_next_request(requester: Asker) -> None:
+    requester.ask()
+    requester.finish()
+    ended: list[bool] = []
+    requester.server.loop.call_later(2 * REAUTH_MS, lambda now: ended.append(True))
+    requester.server.until(lambda: bool(ended), TURNS_MAX, "the end of the authentication")
+    requester.ask()
+    requester.ask()
+    requester.finish()
+    server = requester.server
+    assert (requester.lost, server.authenticator.succeeded, len(server.accepted)) == (0, 2, 1)

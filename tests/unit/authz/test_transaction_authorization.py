@@ -1,0 +1,191 @@
+"""Authorization of the transaction APIs: nothing of an unauthorized request reaches the coordinator or a log."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+from tests.unit.authz.scene import Broker, Unused
+
+TOPIC, GROUP = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED
+CLUSTER, TRANSACTION = (
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+WRITE_X = "write transactional_id x"
+
+
+class Recorder:
+    """A transaction coordinator that keeps the events."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def handle(self, transactional_id: str, event: Any, *, new_producer_id: int | None = None) -> int:
+        self.events.append(event)
+        return LOADING
+
+
+def broker_with(*rules: str) -> tuple[Broker, Recorder]:
+    recorder = Recorder()
+    broker = Broker(transactions=recorder)
+    broker.allow(*rules)
+    return broker, recorder
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "rules", "error"),
+    [
+        (None, [], CLUSTER),
+        (None, ["describe cluster kafka-cluster", "read topic t"], CLUSTER),
+        (None, ["idempotent_write cluster kafka-cluster"], 0),
+        (None, ["write topic t"], 0),
+        ("x", ["write topic t", "idempotent_write cluster kafka-cluster"], TRANSACTION),
+        ("x", ["describe transactional_id x"], TRANSACTION),
+        ("x", [WRITE_X], LOADING),
+    ],
+)
+def test_a_producer_id_needs_the_transactional_id_or_the_permission_to_write_anywhere(
+    transactional_id: str | None, rules: list[str], error: int
+) -> None:
+    broker, recorder = broker_with(*rules)
+    body = m.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1_000)
+    answer = broker.ask(ApiKey.INIT_PRODUCER_ID, 4, body)
+    assert (answer.error_code, answer.producer_id) == (error, -1 if error else 7)
+    assert len(recorder.events) == (error == LOADING)
+
+
+def added(*topics: str) -> m.AddPartitionsToTxnRequest:
+    r = m.AddPartitionsToTxnRequest
+    return r(
+        v3_and_below_transactional_id="x",
+        v3_and_below_topics=[r.AddPartitionsToTxnTopic(name=t, partitions=[0]) for t in topics],
+    )
+
+
+@pytest.mark.parametrize(
+    ("rules", "errors"),
+    [
+        (["write topic *"], {"t": TRANSACTION, "u": TRANSACTION}),
+        ([WRITE_X], {"t": TOPIC, "u": TOPIC}),
+        ([WRITE_X, "write topic t"], {"t": ErrorCode.OPERATION_NOT_ATTEMPTED, "u": TOPIC}),
+        ([WRITE_X, "write topic *"], {"t": ErrorCode.OPERATION_NOT_ATTEMPTED, "u": 3}),  # u does not exist
+    ],
+)
+def test_all_partitions_are_added_to_a_transaction_or_none(rules: list[str], errors: dict[str, int]) -> None:
+    broker, recorder = broker_with(*rules)
+    answer = broker.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 3, added("t", "u"))
+    found = {t.name: t.results_by_partition[0].partition_error_code for t in answer.results_by_topic_v3_and_below}
+    assert found == errors and not recorder.events
+
+
+def test_an_authorized_client_adds_partitions() -> None:
+    broker, recorder = broker_with(WRITE_X, "write topic t")
+    broker.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 3, added("t"))
+    assert len(recorder.events) == 1
+
+
+def test_newer_versions_of_add_partitions_are_for_brokers() -> None:
+    broker, recorder = broker_with(WRITE_X, "write topic t")
+    r = m.AddPartitionsToTxnRequest
+    topics = [r.AddPartitionsToTxnTopic(name="t", partitions=[0])]
+    body = r(transactions=[r.AddPartitionsToTxnTransaction(transactional_id="x", topics=topics)])
+    answer = broker.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 4, body)
+    assert (answer.error_code, answer.results_by_transaction) == (CLUSTER, []) and not recorder.events
+    broker.allow("cluster_action cluster kafka-cluster")
+    assert broker.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 4, body).error_code == 0 and len(recorder.events) == 1
+
+
+@pytest.mark.parametrize(
+    ("rules", "error"),
+    [(["read group g"], TRANSACTION), ([WRITE_X], GROUP), ([WRITE_X, "read group g"], 15)],  # no __consumer_offsets
+)
+def test_offsets_are_added_with_the_transactional_id_and_the_group(rules: list[str], error: int) -> None:
+    broker, _ = broker_with(*rules)
+    body = m.AddOffsetsToTxnRequest(transactional_id="x", group_id="g")
+    assert broker.ask(ApiKey.ADD_OFFSETS_TO_TXN, 3, body).error_code == error
+
+
+@pytest.mark.parametrize(("rules", "error"), [(["describe transactional_id x"], TRANSACTION), ([WRITE_X], LOADING)])
+def test_a_transaction_is_ended_with_write_on_its_id(rules: list[str], error: int) -> None:
+    broker, recorder = broker_with(*rules)
+    assert broker.ask(ApiKey.END_TXN, 3, m.EndTxnRequest(transactional_id="x")).error_code == error
+    assert len(recorder.events) == (error == LOADING)
+
+
+def test_markers_are_written_by_brokers() -> None:
+    broker, r = Broker(), m.WriteTxnMarkersRequest
+    topic = r.WritableTxnMarkerTopic(name="t", partition_indexes=[0])
+    marker = r.WritableTxnMarker(producer_id=5, transaction_result=True, topics=[topic])
+    (result,) = broker.ask(ApiKey.WRITE_TXN_MARKERS, 1, r(markers=[marker])).markers
+    assert [(p.partition_index, p.error_code) for t in result.topics for p in t.partitions] == [(0, CLUSTER)]
+    assert result.producer_id == 5 and broker.log.end_offset == 0
+
+
+def committed(rules: list[str], *names: str) -> dict[str, int]:
+    """The errors of an offset commit in a transaction, with a group coordinator that is loading."""
+    groups = Unused(
+        "groups", partition_count=lambda topic: 1, metadata_bytes_max=100, find=lambda group_id: (0, None, LOADING)
+    )
+    broker, r = Broker(groups=groups), m.TxnOffsetCommitRequest
+    broker.allow(*rules)
+    part = r.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+    topics = [r.TxnOffsetCommitRequestTopic(name=n, partitions=[part]) for n in names]
+    answer = broker.ask(ApiKey.TXN_OFFSET_COMMIT, 3, r(transactional_id="x", group_id="g", topics=topics))
+    return {t.name: t.partitions[0].error_code for t in answer.topics}
+
+
+@pytest.mark.parametrize(
+    ("rules", "errors"),
+    [
+        (["read group g", "read topic *"], {"t": TRANSACTION, "u": TRANSACTION}),
+        ([WRITE_X, "read topic *"], {"t": GROUP, "u": GROUP}),
+        ([WRITE_X, "read group g"], {"t": TOPIC, "u": TOPIC}),
+        ([WRITE_X, "read group g", "read topic t"], {"t": LOADING, "u": TOPIC}),
+    ],
+)
+def test_offsets_are_committed_in_a_transaction_by_who_may(rules: list[str], errors: dict[str, int]) -> None:
+    assert committed(rules, "t", "u") == errors
+
+
+@pytest.mark.parametrize("rules", [["read group g"], [WRITE_X]])
+def test_an_unauthorized_offset_commit_without_topics_does_not_reach_the_group(rules: list[str]) -> None:
+    broker, r = Broker(groups=Unused("groups")), m.TxnOffsetCommitRequest
+    broker.allow(*rules)
+    assert broker.ask(ApiKey.TXN_OFFSET_COMMIT, 3, r(transactional_id="x", group_id="g")).topics == []
+
+
+def test_transactions_and_their_topics_are_shown_to_who_may_describe_them() -> None:
+    state = SimpleNamespace(value="Ongoing")
+    record = SimpleNamespace(
+        partitions={("t", 0), ("u", 0)}, state=state, timeout_ms=1, started_wall_ms=1, producer_id=5, epoch=0
+    )
+    one = SimpleNamespace(transactional_id="x", record=record, state=state)
+    broker = Broker(transactions=Unused("transactions", existing=lambda i: (one, 0), shards={}, each=lambda: [one]))
+    broker.allow("describe topic t")
+    body = m.DescribeTransactionsRequest(transactional_ids=["y", "x"])
+    shown = broker.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, body).transaction_states
+    assert [(s.transactional_id, s.error_code) for s in shown] == [("y", TRANSACTION), ("x", TRANSACTION)]
+    assert broker.ask(ApiKey.LIST_TRANSACTIONS, 0, m.ListTransactionsRequest()).transaction_states == []
+    broker.allow("describe transactional_id x")
+    shown = broker.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, body).transaction_states
+    assert [(s.transactional_id, s.error_code, [t.topic for t in s.topics]) for s in shown] == [
+        ("x", 0, ["t"]),
+        ("y", TRANSACTION, []),
+    ]
+    listed = broker.ask(ApiKey.LIST_TRANSACTIONS, 0, m.ListTransactionsRequest()).transaction_states
+    assert [s.transactional_id for s in listed] == ["x"]
+
+
+def test_producers_of_authorized_topics_are_described() -> None:
+    broker, r = Broker(), m.DescribeProducersRequest
+    broker.allow("read topic t")
+    body = r(topics=[r.TopicRequest(name=n, partition_indexes=[0]) for n in ("u", "t")])
+    shown = broker.ask(ApiKey.DESCRIBE_PRODUCERS, 0, body).topics
+    assert [(t.name, t.partitions[0].error_code) for t in shown] == [("t", 0), ("u", TOPIC)]

@@ -1,0 +1,93 @@
+"""`Tailer.confirm`: every confirmation has a sync that starts after its request, and ends with the connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import MetadataRecord
+from brokerd.cluster.model import Now
+from brokerd.cluster.store import Code, Result
+from brokerd.cluster.tailer import Tailer
+
+
+class Store:
+    """A session of an empty cluster. Requests complete when the test says so."""
+
+    zk_session = 1
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Callable[[Result], None]]] = []
+
+    def sync(self, path: str, done: Callable[[Result], None]) -> None:
+        self.asked.append(("sync", done))
+
+    def get(self, path: str, done: Callable[[Result], None], watch: Any = None) -> None:
+        self.asked.append(("get", done))
+
+    def exists(self, path: str, done: Callable[[Result], None], watch: Any = None) -> None:
+        pass
+
+    def answer(self, what: str, code: Code) -> None:
+        name, done = self.asked.pop(0)
+        assert name == what, f"{name} instead of {what}"
+        done(Result(code))
+
+
+class Quiet:
+    def image_loaded(self, image: Image, now: Now) -> None: ...
+
+    def entry_applied(self, image: Image, records: Sequence[MetadataRecord], now: Now) -> None: ...
+
+    def caught_up(self, image: Image, now: Now) -> None: ...
+
+    def halted(self, reason: str) -> None: ...
+
+
+def connected() -> tuple[Store, Tailer, list[bool]]:
+    store = Store()
+    port: Any = store
+    tailer = Tailer(port, Quiet(), lambda: Now(0, 0))
+    tailer.connected()
+    store.answer("sync", Code.OK)
+    store.answer("get", Code.NO_NODE)
+    assert tailer.current and not store.asked
+    return store, tailer, []
+
+
+def test_a_confirmation_reads_the_head_after_a_sync() -> None:
+    store, tailer, heard = connected()
+    tailer.confirm(heard.append)
+    store.answer("sync", Code.OK)
+    assert heard == []
+    store.answer("get", Code.NO_NODE)
+    assert heard == [True]
+
+
+def test_a_sync_that_began_before_the_request_does_not_count() -> None:
+    store, tailer, heard = connected()
+    tailer.confirm(heard.append)
+    tailer.confirm(lambda ok: heard.append(ok))
+    store.answer("sync", Code.OK)
+    store.answer("get", Code.NO_NODE)
+    assert heard == [True]
+    store.answer("sync", Code.OK)
+    store.answer("get", Code.NO_NODE)
+    assert heard == [True, True]
+
+
+def test_a_failed_read_and_a_lost_connection_confirm_nothing() -> None:
+    store, tailer, heard = connected()
+    tailer.confirm(heard.append)
+    store.answer("sync", Code.CONNECTION_LOSS)
+    assert heard == [False]
+    tailer.confirm(heard.append)
+    tailer.confirm(heard.append)
+    tailer.disconnected()
+    assert heard == [False, False, False]
+    store.zk_session = 0
+    tailer.confirm(heard.append)
+    assert heard == [False] * 4
+    store.answer("sync", Code.OK)
+    assert heard == [False] * 4, "the answer of the lost connection counts for nobody"

@@ -1,0 +1,34 @@
+"""Each next step of an alert has a page or an operation that exists."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import pytest
+from django.urls import resolve
+
+from console.next_steps import POSTED, buttons
+from controlplane.selectors.next_steps import NextStep, StepKind
+
+TARGETS = {
+    StepKind.START_PROCESS: ["broker-2"],
+    StepKind.PROPOSE_ELECTION: ["orders", "0"],
+    StepKind.OPEN_PARTITION: ["orders", "0"],
+    StepKind.RECOVER_REPLICA: ["orders", "0", "2"],
+    StepKind.READ_RECORD: ["orders", "0", "77"],
+    StepKind.RAISE_RETENTION: ["orders"],
+    StepKind.OPEN_TOPIC: ["orders"],
+    StepKind.OPEN_GROUP: ["a/b"],
+}
+
+
+@pytest.mark.parametrize("kind", list(StepKind))
+def test_each_step_has_an_address(kind: StepKind) -> None:
+    (button,) = buttons([NextStep(kind, "label", TARGETS.get(kind, ["2"]))])
+    assert resolve(urlsplit(button.url).path).func is not None
+    assert button.label == "label" and button.posts == (kind in POSTED)
+
+
+def test_the_record_at_the_committed_offset_is_read_directly() -> None:
+    (button,) = buttons([NextStep(StepKind.READ_RECORD, "x", ["orders", "0", "77"])])
+    assert button.url == "/messages/?topic=orders&partition=0&start=offset&offset=77&limit=1"

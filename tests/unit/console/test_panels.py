@@ -1,0 +1,89 @@
+"""A request for live panels gets these panels, and reads only their rows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client, RequestFactory
+from django.test.utils import CaptureQueriesContext
+
+from console.panels import RequestedPanels, lazy
+
+PANELS = {
+    "/": ["incidents", "brokers-strip", "problems", "lagging", "moves-now", "changes-now"],
+    "/brokers/": ["restart-now", "list"],
+    "/brokers/1/": ["broker-acts", "restart"],
+    "/topics/flights/": ["topic-state", "waiting", "list"],
+    "/moves/1/": ["move-acts", "move-drained", "move-brokers", "move-tabs", "list", "move-timeline"],
+    "/groups/slow-reader/": ["list", "members"],
+    "/alerts/": ["list"],
+    "/alerts/1/": ["incident", "before", "timeline"],
+}
+VOID = {"input", "br", "img", "meta", "link"}
+
+
+def panel(html: str, element_id: str) -> str:
+    """The text of an element."""
+    text, depth, parts = html[html.index(f' id="{element_id}"') :], 1, []
+    for match in re.finditer(r">([^<]*)<(/?)(\w+)", text):
+        parts.append(match.group(1).strip())
+        depth += 0 if match.group(3) in VOID else -1 if match.group(2) else 1
+        if depth == 0:
+            break
+    return " ".join(filter(None, parts))
+
+
+@pytest.mark.parametrize("path", PANELS)
+def test_the_response_has_the_panels_and_no_frame(seeded: dict[str, Any], operator: Client, path: str) -> None:
+    whole = operator.get(path).content.decode()
+    response = operator.get(path, headers={"Weir-Panels": " ".join(PANELS[path])})
+    found = response.content.decode()
+    assert response.status_code == 200 and "<header" in whole and "<header" not in found
+    for element_id in PANELS[path]:
+        assert panel(found, element_id) == panel(whole, element_id)
+    assert any(panel(found, element_id) for element_id in PANELS[path])
+
+
+@pytest.mark.parametrize(
+    ("path", "one"), [("/", "changes-now"), ("/brokers/1/", "broker-acts"), ("/moves/1/", "move-tabs")]
+)
+def test_selectors_of_other_panels_are_not_called(
+    seeded: dict[str, Any], operator: Client, path: str, one: str
+) -> None:
+    operator.get(path)
+    with CaptureQueriesContext(connection) as whole:
+        operator.get(path)
+    with CaptureQueriesContext(connection) as read:
+        response = operator.get(path, headers={"Weir-Panels": one})
+    assert f'id="{one}"' in response.content.decode()
+    assert 2 * len(read) < len(whole)
+
+
+def test_a_request_without_the_header_asks_for_the_whole_page() -> None:
+    requests = RequestFactory()
+    page = RequestedPanels(requests.get("/"))
+    assert page.whole and "list" in page
+    some = RequestedPanels(requests.get("/", headers={"Weir-Panels": "list  tabs"}))
+    assert not some.whole and "list" in some and "tabs" in some and "other" not in some
+    none = RequestedPanels(requests.get("/", headers={"Weir-Panels": ""}))
+    assert not none.whole and "list" not in none
+
+
+def test_a_lazy_value_is_read_once_and_only_when_it_is_used() -> None:
+    reads: list[int] = []
+    value = lazy(lambda n: reads.append(n) or [n], 3)
+    assert reads == []
+    assert value() is value() and reads == [3]
+
+
+def test_a_panel_whose_rows_are_lazy_names_its_own_id() -> None:
+    """A misspelt id in `"..." in panels` would hide a panel from every live update."""
+    for template in (Path(__file__).parents[3] / "templates" / "console").rglob("*.html"):
+        text = template.read_text()
+        for element_id in re.findall(r'"([\w-]+)" in panels', text):
+            own = re.search(rf'id="{element_id}"', text)
+            assert own or '{% include "console/topic_"' in text, f"{template.name}: {element_id}"

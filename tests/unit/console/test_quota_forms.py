@@ -1,0 +1,30 @@
+"""Forms of client quotas."""
+
+from __future__ import annotations
+
+from console.quota_forms import QuotaForm, QuotaLimitsForm
+
+
+def test_an_empty_name_is_the_default_and_rates_are_in_bytes() -> None:
+    form = QuotaForm({"applies_to": "user and client-id", "user": "ann", "client_id": "", "producer_byte_rate": "1.5"})
+    assert form.is_valid(), form.errors
+    assert form.entity() == {"user": "ann", "client-id": None}
+    assert form.limits() == {"producer_byte_rate": 1_500_000}
+
+
+def test_names_and_limits_of_another_entity_type_are_refused() -> None:
+    form = QuotaForm({"applies_to": "ip", "user": "ann", "producer_byte_rate": "1", "connection_creation_rate": "5"})
+    assert not form.is_valid() and set(form.errors) == {"user", "producer_byte_rate"}
+    form = QuotaForm({"applies_to": "user", "ip": "::1", "connection_creation_rate": "5"})
+    assert not form.is_valid() and set(form.errors) == {"ip", "connection_creation_rate"}
+
+
+def test_an_edited_quota_starts_with_its_limits_and_an_empty_field_removes_one() -> None:
+    now = {"producer_byte_rate": 2_500_000.0, "request_percentage": 50.0}
+    form = QuotaLimitsForm({"user": None}, now)
+    assert "connection_creation_rate" not in form.fields
+    assert (form["producer_byte_rate"].value(), form["request_percentage"].value()) == (2.5, 50.0)
+    form = QuotaLimitsForm({"user": None}, now, {"producer_byte_rate": "", "request_percentage": "60", "comment": "x"})
+    assert form.is_valid() and form.limits()["producer_byte_rate"] is None
+    assert form.limits()["request_percentage"] == 60
+    assert list(QuotaLimitsForm({"ip": None}, {}).fields) == ["connection_creation_rate", "comment"]

@@ -1,0 +1,139 @@
+"""The live socket with the messages of a browser. A page stores the number of the last message and sends it after
+each reload of a panel. An update that was published after the page was loaded must not be missing then.
+
+Does not cover the browser's side (tests/browser) or authentication and closing of the socket (test_access).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from asgiref.testing import ApplicationCommunicator
+from channels.layers import get_channel_layer
+from django.contrib.auth.models import AnonymousUser
+
+from console import sockets
+from controlplane.monitoring import live_events, live_selectors
+from controlplane.monitoring.age import DataAge
+from controlplane.monitoring.hub import Hub
+from controlplane.monitoring.live_events import LIVE_GROUP
+
+MOVE = "move:7"
+
+
+class Person(AnonymousUser):
+    """A logged-in user without a row."""
+
+    is_authenticated = True  # type: ignore[assignment]
+
+
+class Page:
+    """The browser's side: the last received number and the state that the page shows."""
+
+    def __init__(self, socket: ApplicationCommunicator, run: str, seq: int) -> None:
+        self.socket, self.run, self.seq = socket, run, seq
+        self.state = ""
+
+    async def send_subjects(self) -> None:
+        message = json.dumps({"run": self.run, "seq": self.seq, "subjects": [MOVE]})
+        await self.socket.send_input({"type": "websocket.receive", "text": message})
+
+    async def receive(self) -> None:
+        message = json.loads((await self.socket.receive_output(30))["text"])
+        self.run, self.seq = message["run"], message["seq"]
+        for subject, field, html in message["cells"]:
+            if (subject, field) == (MOVE, "state"):
+                self.state = html
+
+
+def move(state: str) -> dict[str, Any]:
+    return {
+        "id": 7,
+        "state": state,
+        "parts": 2,
+        "parts_ended": 1,
+        "parts_rejected": 0,
+        "bytes_total": 10,
+        "bytes_done": 5,
+        "bytes_per_s": 1.0,
+        "percent": 70.0,
+        "eta_s": None,
+        "needs_bytes_per_s": None,
+        "waits_for": "",
+        "throttle_bytes_per_s": None,
+        "producers_p99_ms": None,
+        "note": "",
+        "can": [],
+    }
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, scene: Callable[[Page, Callable[[str], Any]], Coroutine[Any, Any, None]]
+) -> None:
+    async def main() -> None:
+        hub = Hub()
+        monkeypatch.setattr(live_selectors, "hub", hub)
+
+        async def age() -> DataAge:
+            return DataAge(0.0, zookeeper_away=False, samples_current=True)
+
+        monkeypatch.setattr(sockets._age, "now", age)
+        monkeypatch.setattr(sockets, "signed_in", lambda key: True)
+        layer = get_channel_layer()
+        scope = {"type": "websocket", "path": "/ws/live", "user": Person()}
+        socket = ApplicationCommunicator(sockets.LiveSocket.as_asgi(), scope)
+        await socket.send_input({"type": "websocket.connect"})
+        assert (await socket.receive_output(30))["type"] == "websocket.accept"
+        page = Page(socket, *hub.latest())
+
+        async def publish(state: str) -> None:
+            await layer.group_send(LIVE_GROUP, hub.publish(live_events.MOVES, {"moves": [move(state)]}))
+
+        try:
+            await scene(page, publish)
+        finally:
+            await socket.send_input({"type": "websocket.disconnect", "code": 1000})
+            await socket.wait(30)
+
+    asyncio.run(main())
+
+
+async def until(page: Page, condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await page.receive()
+
+
+def test_a_page_receives_published_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(page: Page, publish: Callable[[str], Any]) -> None:
+        await page.send_subjects()
+        await page.receive()
+        await publish("running")
+        await until(page, lambda: "running" in page.state)
+
+    run(monkeypatch, scene)
+
+
+def test_a_heartbeat_has_the_number_of_the_last_sent_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An update is buffered for a moment before it is sent. A heartbeat in that moment carried the number of the
+    update. The page, which was reloading a panel, then confirmed that number, and the server dropped the update: the
+    move stayed “rolling back” for ever."""
+    monkeypatch.setattr(sockets, "FLUSH_SECONDS", 1.0)
+    monkeypatch.setattr(sockets, "HEARTBEAT_SECONDS", 0.1)
+
+    async def scene(page: Page, publish: Callable[[str], Any]) -> None:
+        await page.send_subjects()
+        await page.receive()
+        await publish("rolled_back")
+        for _ in range(40):
+            await page.receive()  # a heartbeat, or the update
+            await page.send_subjects()  # a panel was read again
+            if "rolled back" in page.state:
+                return
+        raise AssertionError(f"the page still says {page.state!r} at number {page.seq}")
+
+    run(monkeypatch, scene)

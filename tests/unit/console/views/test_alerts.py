@@ -1,0 +1,102 @@
+"""The incident page and its operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from controlplane.models import Alert, AlertSilence
+from controlplane.services import alerts, incidents
+from tests.unit.controlplane.world import World
+
+
+@pytest.fixture
+def outage(world: World) -> Alert:
+    world.topic("orders", (1, 2))
+    world.offline("orders", 0)
+    world.down(1)
+    alerts.evaluate()
+    return Alert.objects.get(kind="broker_down")
+
+
+def text(answer: Any) -> str:
+    return " ".join(answer.content.decode().split())
+
+
+def test_the_page_has_the_cause_what_it_explains_and_what_changed(outage: Alert, operator: Client) -> None:
+    page = text(operator.get(f"/alerts/{outage.pk}/"))
+    assert "<h1>Broker 1 is down.</h1>" in page and "at risk" in page
+    assert page.index("1 partition (orders-0) has no leader") < page.index("Changed in the 15 minutes before")
+    assert "Broker 1 left." in page and "Drain broker 1" in page and "/runbooks/broker_down/" in page
+    effect = Alert.objects.get(kind="partitions_offline")
+    assert f'<b>Cause:</b> <a href="/alerts/{outage.pk}/">Broker 1 is down' in text(
+        operator.get(f"/alerts/{effect.pk}/")
+    )
+
+
+def test_the_overview_begins_with_the_open_incidents(outage: Alert, operator: Client) -> None:
+    page = text(operator.get("/"))
+    assert page.index(f'href="/alerts/{outage.pk}/"') < page.index("Live brokers")
+    assert page.index("Broker 1 is down: 1 replica offline.") < page.index("1 partition (orders-0) has no leader")
+
+
+def test_an_acknowledgement_has_an_undo_and_is_refused_the_second_time(outage: Alert, operator: Client) -> None:
+    page = operator.post(f"/alerts/{outage.pk}/acknowledge/", follow=True)
+    assert "acknowledged by alice" in text(page) and f"/alerts/{outage.pk}/withdraw/" in text(page)
+    assert operator.post(f"/alerts/{outage.pk}/acknowledge/").status_code == 409
+    assert "acknowledged by alice" not in text(operator.post(f"/alerts/{outage.pk}/withdraw/", follow=True))
+
+
+def test_a_note_is_in_the_timeline(outage: Alert, operator: Client) -> None:
+    assert "fan &lt;broken&gt;" in text(
+        operator.post(f"/alerts/{outage.pk}/note/", {"text": "fan <broken>"}, follow=True)
+    )
+    answer = operator.post(f"/alerts/{outage.pk}/note/", {"text": ""})
+    assert answer.status_code == 400 and "Write the note." in text(answer)
+    assert operator.get(f"/alerts/{outage.pk}/note/").status_code == 302
+
+
+def test_a_silence_of_the_object_or_of_the_kind(outage: Alert, operator: Client) -> None:
+    address = f"/alerts/{outage.pk}/silence/"
+    answer = operator.post(address, {"minutes": "60", "scope": "object", "comment": ""})
+    assert answer.status_code == 400 and "Give a reason" in text(answer)
+    page = operator.post(address, {"minutes": "60", "scope": "object", "comment": "new disk"}, follow=True)
+    assert "silenced until" in text(page)
+    assert AlertSilence.objects.get().subject == "1"
+    assert "new disk" in text(operator.get("/silences/"))
+    ended = operator.post(f"/silences/{AlertSilence.objects.get().pk}/end/", follow=True)
+    assert "Silence 1 ended" in text(ended) or "ended." in text(ended)
+    assert operator.post(f"/silences/{AlertSilence.objects.get().pk}/end/").status_code == 409
+    operator.post(address, {"minutes": "15", "scope": "kind", "comment": "all"})
+    assert AlertSilence.objects.order_by("pk").last().subject is None  # type: ignore[union-attr]
+
+
+def test_a_viewer_reads_the_page_and_may_do_nothing(outage: Alert, viewer: Client) -> None:
+    page = text(viewer.get(f"/alerts/{outage.pk}/"))
+    assert "Broker 1 is down." in page and "Add note" not in page
+    for verb in ("acknowledge", "note", "silence"):
+        assert viewer.post(f"/alerts/{outage.pk}/{verb}/", {"text": "x"}).status_code == 403
+    assert viewer.post("/start/process/broker-1/").status_code == 403
+
+
+def test_unknown_alerts_operations_and_runbooks_are_not_found(outage: Alert, operator: Client) -> None:
+    for address in ("/alerts/999/", f"/alerts/{outage.pk}/explode/", "/alerts/0/", "/runbooks/none/"):
+        assert operator.get(address).status_code == 404
+
+
+def test_a_process_without_a_supervisor_is_refused(outage: Alert, operator: Client) -> None:
+    answer = operator.post("/start/process/broker-1/")
+    assert answer.status_code == 409 and "No supervisor" in text(answer)
+
+
+def test_a_stopped_process_is_started_from_the_page(
+    outage: Alert, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(incidents.supervisor, "stopped", lambda folder, name: True)
+    monkeypatch.setattr(incidents.supervisor, "request_start", lambda folder, name: started.append(name))
+    assert "Start broker 1" in text(operator.get(f"/alerts/{outage.pk}/"))
+    operator.post("/start/process/broker-1/")
+    assert started == ["broker-1"]

@@ -1,0 +1,287 @@
+"""Reading records in the console and over REST: permission, audit, the query of the form, progress, download."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.core.management import call_command
+from django.test import Client
+
+from brokerd.wire.records import Record
+from controlplane.domain.formats import Format
+from controlplane.domain.record_query import RecordQuery, StartPosition
+from controlplane.models import Change
+from controlplane.selectors import messages
+from controlplane.selectors.messages import KeyPartition, MessageRead, MessageRow, PartitionRead
+from controlplane.services import masking
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+RIGHT = "the right password"
+
+
+READ = "/messages/?topic=flights&partitions=0&start=earliest"
+
+
+REST = "/api/v1/topics/flights/messages?partitions=0&start=earliest"
+
+
+ONE = "/api/v1/topics/flights/partitions/0/messages?start=earliest"
+
+
+def user(name: str, **more: Any) -> Any:
+    return get_user_model().objects.create_user(name, password=RIGHT, **more)
+
+
+def client_of(person: Any) -> Client:
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+@pytest.fixture(autouse=True)
+def quick_hashes(settings: Any) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture
+def asked(world: World, monkeypatch: pytest.MonkeyPatch) -> list[tuple[RecordQuery, str]]:
+    """Every read finds two records, without a broker. Returns the queries."""
+    world.topic("flights", (1, 2))
+    world.topic("__consumer_offsets", (1, 2))
+    asked: list[tuple[RecordQuery, str]] = []
+
+    def read(query: RecordQuery, resume: str = "", **renderers: Any) -> MessageRead:
+        asked.append((query, resume))
+        rows = [MessageRow(0, o, 1_795_315_445_123, "UA", "secret", 2, 6, [("h", "x")], []) for o in (7, 8)]
+        by_key = [KeyPartition("murmur2", 3), KeyPartition("crc32", 5)] if query.filters.key else []
+        problem = PartitionRead(4, None, None, None, "no_leader", "Partition 4 was not read to the end.")
+        return MessageRead(
+            query.topic,
+            rows,
+            [PartitionRead(0, 0, 9, 7), problem],
+            by_key,
+            scanned=1_200_000,
+            found=2,
+            percent=30.0,
+            records_per_s=100_000,
+            complete=False,
+            stopped="time",
+            note="The time limit of one read is reached.",
+            resume="TOKEN",
+        )
+
+    def download(query: RecordQuery, resume: str = "", *, renderer: Any, plain: Any) -> MessageRead:
+        asked.append((query, resume))
+        records = [(0, Record(7, 1_000, b"k", b"\xff\x00")), (1, Record(8, -1, None, "ü".encode() * 10_000))]
+        rows = [messages.message_row(p, r, renderer) for p, r in records]
+        return MessageRead(query.topic, rows, complete=False, stopped="bytes")
+
+    monkeypatch.setattr(messages, "read_messages", read)
+    monkeypatch.setattr(messages, "read_for_download", download)
+    return asked
+
+
+@pytest.fixture
+def root(asked: Any) -> Client:
+    return client_of(user("root", is_superuser=True, is_staff=True))
+
+
+# -- permission and audit ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", [READ, REST, ONE])
+def test_records_are_read_with_a_permission_of_its_own_and_each_read_is_in_the_audit(asked: Any, address: str) -> None:
+    viewer = user("viewer", is_staff=True)
+    answer = client_of(viewer).get(address)
+    assert answer.status_code == 403 and "secret" not in answer.content.decode() and not asked
+    assert "read_records" in answer.content.decode()
+    call_command("read_records", "viewer")
+    answer = client_of(get_user_model().objects.get(pk=viewer.pk)).get(address)
+    assert answer.status_code == 200 and "secret" in answer.content.decode()
+    read, refused = Change.objects.order_by("-id")[:2]
+    assert (read.actor, read.verb, read.object_kind, read.object_name) == (
+        "viewer",
+        "records.read",
+        "records",
+        "flights-0",
+    )
+    assert (read.outcome, refused.outcome) == ("confirmed", "refused")
+    assert read.detail == "2 records. Offsets 7 to 8."
+    assert read.after == {
+        "topic": "flights",
+        "partitions": "0",
+        "start": "earliest",
+        "limit": 50,
+        "records": 2,
+        "offsets": {"0": [7, 8]},
+    } | ({"minutes": 15} if address == READ else {})
+    call_command("read_records", "viewer", "--revoke")
+    assert client_of(get_user_model().objects.get(pk=viewer.pk)).get(address).status_code == 403
+
+
+@pytest.mark.parametrize("address", [READ, REST, READ.replace("/messages/", "/messages/download/")])
+def test_internal_topics_are_for_administrators(asked: Any, address: str) -> None:
+    reader = user("reader")
+    reader.user_permissions.add(Permission.objects.get(codename="read_records"))
+    internal = address.replace("flights", "__consumer_offsets")
+    assert client_of(reader).get(address).status_code == 200
+    assert client_of(reader).get(internal).status_code == 403
+    assert client_of(user("root", is_superuser=True)).get(internal).status_code == 200
+
+
+def test_reads_of_records_do_not_hide_the_changes_of_the_overview(root: Client) -> None:
+    root.get(READ)
+    assert "records.read" not in root.get("/").content.decode()
+    assert "records.read" in root.get("/audit/?kind=records").content.decode()
+
+
+# -- masking -----------------------------------------------------------------------------------------------------------------
+
+SECRET = "4111-1111"
+
+
+@pytest.fixture
+def masked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic whose record has the secret in its key, value and header, and a rule for each."""
+    world.topic("flights", (1, 2))
+    for target, field in (("key", ""), ("value", "$.customer.card"), ("header", "authorization")):
+        masking.create_rule(topics="fl*", target=target, field=field, actor="root")
+    value = json.dumps({"customer": {"card": SECRET, "name": "Ann"}}).encode()
+    found = Record(7, 1_700_000_000_000, SECRET.encode(), value, (("Authorization", SECRET.encode()),))
+
+    def read(query: RecordQuery, resume: str = "", *, renderer: Any, plain: Any) -> MessageRead:
+        return MessageRead(query.topic, [messages.message_row(0, found, renderer)])
+
+    monkeypatch.setattr(messages, "read_messages", read)
+    monkeypatch.setattr(messages, "read_for_download", read)
+
+
+@pytest.mark.parametrize("wanted", list(Format))
+@pytest.mark.parametrize("address", [READ, REST, READ.replace("/messages/", "/messages/download/")])
+def test_a_viewer_sees_no_masked_part_in_any_format(masked: None, address: str, wanted: Format) -> None:
+    viewer = user("viewer")
+    viewer.user_permissions.add(Permission.objects.get(codename="read_records"))
+    answer = client_of(viewer).get(f"{address}&key_format={wanted}&value_format={wanted}")
+    text = answer.content.decode()
+    assert answer.status_code == 200 and "Ann" in text and "[masked]" in text
+    encoded = SECRET.encode()
+    spaced = " ".join(f"{b:02x}" for b in encoded)
+    for form in (SECRET, encoded.hex(), spaced, base64.b64encode(encoded).decode()[:-2]):
+        assert form not in text
+    assert SECRET not in "".join(str((c.after, c.detail)) for c in Change.objects.all())
+
+
+@pytest.mark.parametrize("address", [READ, REST])
+def test_an_operator_sees_the_raw_record(masked: None, address: str) -> None:
+    operator = user("operator", is_staff=True)
+    operator.user_permissions.add(Permission.objects.get(codename="read_records"))
+    text = client_of(operator).get(address).content.decode()
+    assert text.count(SECRET) >= 3 and "[masked]" not in text
+
+
+def test_the_chosen_format_is_shown(masked: None) -> None:
+    operator = client_of(user("root", is_superuser=True, is_staff=True))
+    row = operator.get(f"{REST}&key_format=hex&value_format=integer").json()["rows"][0]
+    assert (row["key"], row["key_format"]) == (SECRET.encode().hex(), "hex")
+    assert row["value_format"] == "hex" and row["binary"] == ["key", "value"]
+    assert row["notes"] == ["value: Not integer: it has 50 bytes; this format has 1, 2, 4, 8."]
+    assert operator.get(f"{REST}&value_format=xml").status_code == 400
+
+
+# -- the query ---------------------------------------------------------------------------------------------------------------
+
+
+def test_form_and_rest_make_the_same_query(root: Client, asked: list[tuple[RecordQuery, str]]) -> None:
+    filters = f"key=UA&key_contains=U&value_contains=x&json={quote('$.a == 1')}&header=h=x"
+    shared = f"start=minutes&minutes=15&limit=20&{filters}"
+    root.get(f"/messages/?topic=flights&partitions=0,2-3&{shared}&resume=T&all_partitions=on")
+    root.get(f"/api/v1/topics/flights/messages?partitions=0,2-3&{shared}&resume=T&all_partitions=true")
+    assert asked[0] == asked[1]
+    query, resume = asked[0]
+    assert query.partitions == (0, 2, 3) and query.start is StartPosition.MINUTES and query.minutes == 15
+    assert (query.limit, query.all_partitions, resume) == (20, True, "T")
+    assert (query.filters.key, query.filters.json, query.filters.header) == ("UA", "$.a == 1", "h=x")
+
+
+def test_an_address_with_only_the_topic_reads_the_newest_records_of_all_partitions(
+    root: Client, asked: list[tuple[RecordQuery, str]]
+) -> None:
+    assert root.get("/messages/?topic=flights").status_code == 200
+    query, _ = asked[0]
+    assert query.start is StartPosition.LATEST and query.partitions == () and query.limit == 50
+
+
+def test_a_time_is_utc(root: Client, asked: list[tuple[RecordQuery, str]]) -> None:
+    root.get("/messages/?topic=flights&start=timestamp&time=2026-11-22T02:04:05")
+    assert asked[0][0].timestamp_ms == 1_795_313_045_000
+
+
+@pytest.mark.parametrize(
+    "given", ["partitions=x", "limit=0", "limit=501", "start=x", "offset=-1", "time=x", "minutes=7"]
+)
+def test_invalid_input_reads_nothing(root: Client, asked: Any, given: str) -> None:
+    answer = root.get(f"/messages/?topic=flights&{given}")
+    assert answer.status_code == 400 and 'role="alert"' in answer.content.decode() and not asked
+
+
+# -- what is shown -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_shows_progress_problems_and_how_to_continue(root: Client) -> None:
+    text = root.get(READ).content.decode()
+    for shown in (
+        "Not complete",
+        "The time limit of one read is reached.",
+        "1,200,000 records scanned",
+        "100,000 records/s",
+        "30 % of the range",
+        "Partition 4 was not read to the end.",
+        "resume=TOKEN",
+        "topic=flights&amp;partitions=0&amp;start=offset&amp;offset=7&amp;limit=1",
+    ):
+        assert shown in text, shown
+
+
+def test_the_partitions_of_a_key_are_named(root: Client) -> None:
+    text = " ".join(root.get("/messages/?topic=flights&key=UA").content.decode().split())
+    assert "partition 3 (Java clients, murmur2), partition 5 (librdkafka clients, crc32); only these were read" in text
+    assert "all_partitions=on" in text
+    assert "only these were read" not in root.get("/messages/?topic=flights&key=UA&all_partitions=on").content.decode()
+
+
+def test_a_permalink_replaces_a_start_relative_to_now(root: Client) -> None:
+    text = root.get("/messages/?topic=flights&key=UA").content.decode()
+    assert "topic=flights&amp;key=UA&amp;start=timestamp&amp;time=2026-11-22T02%3A44%3A05" in text
+    text = root.get("/messages/?topic=flights&start=minutes&minutes=15&resume=T").content.decode()
+    assert "topic=flights&amp;start=timestamp&amp;time=20" in text
+
+
+def test_a_download_has_one_line_per_record_and_says_that_it_is_not_complete(
+    root: Client, asked: list[tuple[RecordQuery, str]]
+) -> None:
+    answer = root.get("/messages/download/?topic=flights&start=earliest")
+    first, second = [json.loads(line) for line in answer.content.decode().splitlines()]
+    assert first == {
+        "topic": "flights",
+        "partition": 0,
+        "offset": 7,
+        "timestamp_ms": 1_000,
+        "key": "k",
+        "value": "ff00",
+        "headers": [],
+        "binary": ["value"],
+    }
+    assert second["value"] == "ü" * 10_000 and second["timestamp_ms"] is None and "binary" not in second
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="flights-bytes.ndjson"'
+    assert answer.headers["Weir-Complete"] == "false"
+    assert asked[0][0].limit == messages.DOWNLOAD_RECORDS_MAX
+    assert Change.objects.get(verb="records.download").after["records"] == 2

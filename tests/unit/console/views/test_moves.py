@@ -1,0 +1,102 @@
+"""The page of a move: throttles, time left, totals, end of a drain."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from controlplane.models import Move, MovePartition
+from controlplane.monitoring.hub import hub
+from controlplane.services import brokers as broker_services
+from tests.unit.controlplane.world import World
+
+
+def test_a_throttle_is_set_and_removed_by_its_form(seeded: dict[str, Any], operator: Client) -> None:
+    page = operator.post("/moves/1/throttle/", {"throttle_bytes_per_s": "1.5", "comment": "night"}, follow=True)
+    assert "1.5 MB/s per broker" in page.content.decode()
+    assert operator.get("/api/v1/moves/1").json()["throttle_bytes_per_s"] == 1_500_000
+    low = operator.post("/moves/1/throttle/", {"throttle_bytes_per_s": "0.0001"})
+    assert (low.status_code, "too low" in low.content.decode()) == (409, True)
+    operator.post("/moves/1/throttle/", {"throttle_bytes_per_s": ""})
+    assert operator.get("/api/v1/moves/1").json()["throttle_bytes_per_s"] is None
+
+
+def test_an_adaptive_throttle_is_set_by_its_form(seeded: dict[str, Any], operator: Client) -> None:
+    page = operator.post("/moves/1/throttle/", {"throttle_bytes_per_s": "50", "adaptive": "on"}, follow=True)
+    text = page.content.decode()
+    assert "adaptive, up to 50.0 MB/s per broker" in text and "Adaptive throttle, up to" in text
+    row = operator.get("/api/v1/moves/1").json()
+    assert (row["throttle_bytes_per_s"], row["adaptive"]["cap"]) == (1_000_000, 50_000_000)
+    none = operator.post("/moves/1/throttle/", {"throttle_bytes_per_s": "", "adaptive": "on"})
+    assert (none.status_code, "needs a maximum" in none.content.decode()) == (409, True)
+
+
+def test_a_move_without_an_eta_shows_the_reason(seeded: dict[str, Any], operator: Client) -> None:
+    Move.objects.filter(pk=seeded["move"]).update(waits_for="retention (1)")
+    text = operator.get("/moves/").content.decode()
+    assert '<span class="sub">waits for retention (1)</span>' in text
+    assert 'title="The move waits for retention (1)."' in operator.get(f"/moves/{seeded['move']}/").content.decode()
+    assert 'title="The move has not started."' in text, "move 2 is planned"
+    Move.objects.filter(pk=seeded["move"]).update(
+        state="cancelled", started_at=timezone.now() - timedelta(seconds=90), finished_at=timezone.now()
+    )
+    MovePartition.objects.filter(move=seeded["move"]).update(state="reverted")
+    text = operator.get(f"/moves/{seeded['move']}/").content.decode()
+    assert "<dt>Took</dt><dd>1 min 30 s</dd>" in text
+    assert "Roll back" not in text, "nothing has stayed where it was going"
+
+
+@pytest.mark.parametrize("asked", ["", "?only=waiting&sort=-bytes_total"])
+def test_the_page_of_a_move_computes_its_totals_once(seeded: dict[str, Any], operator: Client, asked: str) -> None:
+    with CaptureQueriesContext(connection) as read:
+        operator.get(f"/moves/{seeded['move']}/{asked}")
+    of_parts = [q["sql"] for q in read.captured_queries if 'FROM "controlplane_movepartition"' in q["sql"]]
+    grouped = [q for q in of_parts if "SUM(" in q or "GROUP BY" in q]
+    assert len(grouped) == 1, grouped
+    assert len(of_parts) <= 4, "besides it the list: how many, which, and these"
+
+
+def test_a_page_has_the_update_number_from_before_its_rows_were_read(
+    seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The socket must send an update that is published while the page is rendered: the page may show older data."""
+    from console.views import moves as view
+
+    read = view.moves.move_history
+
+    def read_slowly(move_id: int) -> Any:
+        found = read(move_id)
+        hub.publish("moves", {"moves": []})
+        return found
+
+    monkeypatch.setattr(view.moves, "move_history", read_slowly)
+    _, before = hub.latest()
+    text = operator.get(f"/moves/{seeded['move']}/").content.decode()
+    assert f'data-seq="{before}"' in text
+    assert hub.latest()[1] > before
+
+
+def test_the_end_of_a_drain_shows_that_its_broker_stays_out_of_service(world: World, operator: Client) -> None:
+    world.topic("flights", (1, 2))
+    move = broker_services.drain(1, actor="alice", comment="new disk")
+    assert move is not None
+    world.apply_rows()
+    review = operator.get(f"/moves/{move.pk}/cancel/").content.decode()
+    assert "Broker 1 stays cordoned and demoted, unless you uncordon below." in review
+    assert "Uncordon broker 1 and restore leadership" in review
+    assert 'id="id_uncordon" checked' not in review
+    assert "checked" in operator.get(f"/moves/{move.pk}/roll_back/").content.decode()
+    operator.post(f"/moves/{move.pk}/cancel/", {"comment": "not today"})
+    Move.objects.filter(pk=move.pk).update(state="cancelled")
+    page = operator.get(f"/moves/{move.pk}/").content.decode()
+    assert "cordoned, and its leadership is off" in page and "/brokers/1/restore/" in page
+    assert "Uncordon and restore leadership" in operator.get("/brokers/1/").content.decode()
+    operator.post("/brokers/1/restore/")
+    world.apply_rows()
+    assert "/brokers/1/restore/" not in operator.get(f"/moves/{move.pk}/").content.decode()

@@ -1,0 +1,105 @@
+"""The pages that produce a record and copy records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+
+from controlplane.clients.record_range import RecordRange
+from controlplane.domain.produce import NewRecord, ProducedRecord
+from controlplane.services import produce
+from tests.unit.controlplane.world import World
+
+PRODUCE, COPY = "/topics/orders/produce/", "/topics/orders/copy/"
+FORM = {"key_format": "text", "value_format": "text", "count": "1"}
+RANGE = {"source_partition": "0", "first_offset": "4", "last_offset": "6", "topic": "copies", "timestamp": "original"}
+
+
+@pytest.fixture
+def sent(world: World, operator: Client, monkeypatch: pytest.MonkeyPatch) -> list[NewRecord]:
+    """The records that were sent, instead of brokers."""
+    for topic in ("orders", "copies"):
+        world.topic(topic, (1, 2))
+    records: list[NewRecord] = []
+
+    def send(topic: str, batch: Sequence[NewRecord]) -> list[ProducedRecord]:
+        records.extend(batch)
+        return [ProducedRecord(0, 9041 + n) for n, _ in enumerate(batch)]
+
+    source = RecordRange([(4, NewRecord(b"k", b"v", (), None, 7))], 0, 9, True)
+    monkeypatch.setattr(produce.producer, "produce", send)
+    monkeypatch.setattr(produce.record_range, "read_range", lambda *_: source)
+    for command in ("produce_records", "read_records"):
+        call_command(command, "alice")
+    return records
+
+
+def test_a_record_is_produced_and_its_place_is_shown(sent: list[NewRecord], operator: Client) -> None:
+    form = {
+        **FORM,
+        "key": "k",
+        "value": '{\r\n"a": 1}',
+        "value_format": "json",
+        "headers": "trace: 1\r\nempty",
+        "count": "2",
+    }
+    page = operator.post(PRODUCE, form)
+    text = page.content.decode()
+    assert page.status_code == 200 and "2 written to orders" in text and "9042" in text
+    assert "2 of 2 records, in the order of the request" in text
+    assert sent == [NewRecord(b"k", b'{\n"a": 1}', (("trace", b"1"), ("empty", None)))] * 2
+
+
+def test_an_empty_value_is_not_a_tombstone(sent: list[NewRecord], operator: Client) -> None:
+    operator.post(PRODUCE, FORM)
+    operator.post(PRODUCE, {**FORM, "key": "k", "tombstone": "on"})
+    assert sent == [NewRecord(None, b""), NewRecord(b"k", None)]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"value": "{", "value_format": "json"}, "Not JSON"),
+        ({"value": "x", "tombstone": "on"}, "A tombstone has no value"),
+        ({"count": "2000"}, "out of range"),
+        ({"partition": "7"}, "partitions 0 to 0"),
+    ],
+)
+def test_wrong_input_is_named_beside_its_field(
+    sent: list[NewRecord], operator: Client, given: dict[str, str], reason: str
+) -> None:
+    page = operator.post(PRODUCE, {**FORM, **given})
+    assert page.status_code == 400 and reason in page.content.decode() and sent == []
+
+
+def test_producing_without_permission_says_which_is_missing(
+    sent: list[NewRecord], operator: Client, viewer: Client
+) -> None:
+    call_command("produce_records", "alice", "--revoke")
+    assert "manage.py produce_records USER" in operator.get(PRODUCE).content.decode()
+    for address, form in ((PRODUCE, FORM), (COPY, RANGE)):
+        assert operator.post(address, form).status_code == viewer.post(address, form).status_code == 403
+    assert sent == []
+
+
+def test_a_copy_shows_a_preview_first(sent: list[NewRecord], operator: Client) -> None:
+    text = operator.post(COPY, {**RANGE, "step": "review"}).content.decode()
+    assert "Log start offset 0, log end offset 9." in text
+    assert "1 records, 2 bytes" in text and "Copy 1 records" in text and sent == []
+    done = operator.post(COPY, {**RANGE, "step": "apply"})
+    assert "1 written to copies" in done.content.decode()
+    assert sent == [NewRecord(b"k", b"v", (), None, 7)]
+
+
+def test_a_copy_of_too_many_records_is_refused(sent: list[NewRecord], operator: Client) -> None:
+    page = operator.post(COPY, {**RANGE, "last_offset": "99999"})
+    assert page.status_code == 400 and "Copy in parts" in page.content.decode()
+
+
+def test_unknown_topics_are_404(world: Any, operator: Client) -> None:
+    for address in (PRODUCE, COPY):
+        assert operator.get(address.replace("orders", "missing")).status_code == 404

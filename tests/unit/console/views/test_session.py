@@ -1,0 +1,67 @@
+"""Sign-in: failed attempts are delayed, per user name and address."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db.models import F
+from django.test import Client
+
+from controlplane.clients import logins
+from controlplane.models import LoginFailure
+
+pytestmark = pytest.mark.django_db
+
+
+RIGHT, WRONG = "the right password", "a wrong password"
+
+
+def user(name: str, **more: Any) -> Any:
+    return get_user_model().objects.create_user(name, password=RIGHT, **more)
+
+
+@pytest.fixture(autouse=True)
+def quick_hashes(settings: Any) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+# -- login ------------------------------------------------------------------------------------------------------------------
+
+
+def sign_in(client: Client, password: str, name: str = "alice", address: str = "10.0.0.1") -> Any:
+    return client.post("/login/", {"username": name, "password": password}, REMOTE_ADDR=address)
+
+
+def test_a_user_with_failed_attempts_waits_even_with_the_right_password(client: Client) -> None:
+    user("alice")
+    for _ in range(logins.FREE_BY_PLACE):
+        assert sign_in(client, WRONG).status_code == 200
+    refused = sign_in(client, RIGHT)
+    assert refused.status_code == 429 and int(refused.headers["Retry-After"]) >= 1
+    assert "Too many failed logins" in refused.content.decode()
+    assert sign_in(Client(), RIGHT, address="10.0.0.2").status_code == 302, "from elsewhere its owner gets in"
+    LoginFailure.objects.update(last_at=F("last_at") - timedelta(seconds=5))
+    assert sign_in(client, RIGHT).status_code == 302
+    assert not LoginFailure.objects.filter(address="10.0.0.1").exists(), "forgotten"
+
+
+def test_guesses_from_many_addresses_are_slowed_down_too(client: Client) -> None:
+    user("alice")
+    answers = [sign_in(Client(), WRONG, address=f"10.0.1.{i}").status_code for i in range(logins.FREE_BY_NAME + 1)]
+    assert answers[:-1] == [200] * logins.FREE_BY_NAME and answers[-1] == 429
+
+
+def test_sign_in_delays_double_up_to_a_maximum() -> None:
+    waits = [logins.wait_s(n, 0, free=5, longest=900) for n in range(40)]
+    assert waits[:8] == [0, 0, 0, 0, 0, 1, 2, 4] and max(waits) == 900
+    assert logins.wait_s(7, 3.0, free=5, longest=900) == 1 and logins.wait_s(7, 10.0, free=5, longest=900) == 0
+
+
+def test_unknown_user_names_do_not_fill_the_database(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins, "ROWS_MAX", 10)
+    for i in range(20):
+        sign_in(client, WRONG, name=f"nobody-{i}")
+    assert LoginFailure.objects.count() == 10

@@ -1,0 +1,73 @@
+"""The pages of SCRAM users."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from controlplane.models import AccessEntry, Change
+from controlplane.services import access
+
+PASSWORD = "correct horse battery"
+FORM = {"name": "ann", "mechanisms": ["SCRAM-SHA-256"], "iterations": "4096", "comment": "new service"}
+
+
+def stored() -> AccessEntry:
+    return AccessEntry.objects.get(key="SCRAM-SHA-256:ann")
+
+
+def test_a_generated_password_is_only_in_the_response_that_creates_it(operator: Client) -> None:
+    answer = operator.post("/new/user/", FORM)
+    page = answer.content.decode()
+    found = re.search(r'<code id="generated-password">([^<]+)</code>', page)
+    assert answer.status_code == 200 and found is not None and "no-store" in answer.headers["Cache-Control"]
+    assert access.password_fits(stored(), found[1])
+    for address in ("/users/", "/users/ann/", "/audit/", f"/audit/{Change.objects.get().pk}/"):
+        again = operator.get(address)
+        assert again.status_code == 200 and found[1] not in again.content.decode()
+    changed = operator.post("/password/user/ann/", {"comment": "leaked"}).content.decode()
+    second = re.search(r'<code id="generated-password">([^<]+)</code>', changed)
+    assert second is not None and second[1] != found[1] and access.password_fits(stored(), second[1])
+
+
+def test_a_typed_password_is_shown_nowhere_and_not_logged(operator: Client, caplog: Any) -> None:
+    caplog.set_level(logging.DEBUG)
+    answer = operator.post("/new/user/", {**FORM, "password": PASSWORD}, follow=True)
+    assert "User ann created." in answer.content.decode() and access.password_fits(stored(), PASSWORD)
+    assert PASSWORD not in answer.content.decode()
+    refused = operator.post("/new/user/", {**FORM, "password": PASSWORD})
+    assert refused.status_code == 400 and "exists already" in refused.content.decode()
+    assert PASSWORD not in refused.content.decode(), "the form does not return it"
+    operator.post("/password/user/ann/", {"password": PASSWORD + "2", "comment": "x"})
+    assert access.password_fits(stored(), PASSWORD + "2")
+    assert PASSWORD not in caplog.text and PASSWORD not in operator.get("/audit/").content.decode()
+
+
+def test_all_errors_of_the_form_are_shown_at_once(operator: Client) -> None:
+    answer = operator.post("/new/user/", {"name": "", "password": "short", "iterations": "1", "comment": ""})
+    text = answer.content.decode()
+    assert answer.status_code == 400 and text.count('class="error"') == 4
+    assert not AccessEntry.objects.exists()
+
+
+def test_a_deletion_names_the_acls_and_needs_the_name(seeded: dict[str, Any], operator: Client) -> None:
+    page = operator.get("/delete/user/billing/").content.decode()
+    assert "1 ACL name" in page and "User:billing" in page and "orders" in page
+    wrong = operator.post("/delete/user/billing/", {"confirm_name": "bill", "comment": "left"})
+    assert wrong.status_code == 400 and "does not match" in wrong.content.decode()
+    done = operator.post("/delete/user/billing/", {"confirm_name": "billing", "comment": "left"}, follow=True)
+    assert "User billing deleted." in done.content.decode()
+    assert operator.get("/users/billing/").status_code == 404
+    assert Change.objects.filter(verb="scram.delete", comment="left", actor="alice").count() == 2
+
+
+@pytest.mark.parametrize("address", ["/new/user/", "/password/user/billing/", "/delete/user/billing/"])
+def test_a_viewer_changes_no_user(seeded: dict[str, Any], viewer: Client, address: str) -> None:
+    before = list(AccessEntry.objects.values("key", "value", "generation"))
+    answer = viewer.post(address, {**FORM, "confirm_name": "billing"})
+    assert answer.status_code == 403
+    assert list(AccessEntry.objects.values("key", "value", "generation")) == before

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import pytest
+from django.core.management import call_command
+from rest_framework.test import APIClient
+
+from controlplane.models import Change
+from controlplane.services.move_planning import parse_scope
+from tests.unit.controlplane.world import World
+from weir.settings import database
+
+pytestmark = pytest.mark.django_db
+API = "/api/v1"
+
+
+def test_a_topic_is_created_altered_and_deleted_over_rest(world: World, operator: APIClient) -> None:
+    made = operator.post(f"{API}/topics", {"name": "flights", "partitions": 2, "comment": "demo"}, format="json")
+    assert made.status_code == 202
+    assert (made.json()["state"], made.json()["partitions"]) == ("creating", 2)
+    changed = operator.patch(
+        f"{API}/topics/flights", {"configs": {"retention.ms": "9"}, "partitions": 3}, format="json"
+    )
+    assert changed.status_code == 202
+    assert changed.json()["configs"] == {"retention.ms": "9"}
+    back = operator.patch(f"{API}/topics/flights", {"configs": {"retention.ms": None}}, format="json")
+    assert back.json()["configs"] == {}
+    assert operator.delete(f"{API}/topics/flights", {"comment": "over"}, format="json").status_code == 202
+    assert operator.get(f"{API}/topics/flights").status_code == 404
+    verbs = [c["verb"] for c in operator.get(f"{API}/changes").json()["rows"]]
+    assert verbs == ["topic.delete", "topic.alter", "topic.alter", "topic.create"]
+    assert Change.objects.filter(actor="alice").count() == 4
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "field"),
+    [
+        ("post", "topics", {"name": "a b"}, 400, "name"),
+        ("post", "topics", {}, 400, "name"),
+        ("post", "topics", {"name": "t", "partitions": "many"}, 400, "partitions"),
+        ("post", "topics", {"name": "t", "configs": {"retention.ms": "x"}}, 400, "configs.retention.ms"),
+        ("post", "topics", {"name": "t", "assignment": {"x": [1]}}, 400, "assignment"),
+        ("patch", "topics/nope", {"partitions": 2}, 404, ""),
+        ("delete", "topics/nope", {}, 404, ""),
+        ("get", "topics?per_page=100000", None, 400, "per_page"),
+        ("get", "topics/nope/partitions/0/messages", None, 404, ""),
+        ("get", "brokers/77", None, 404, ""),
+        ("get", "moves/77", None, 404, ""),
+        ("post", "moves/77/start", {}, 404, ""),
+        ("post", "moves", {"scope": "everything"}, 400, "scope"),
+        ("post", "moves", {"scope": {"kind": "drain", "broker": 9}, "comment": "x"}, 400, "scope"),
+        ("post", "recoveries", {"topic": "nope", "partition": 0, "broker_id": 1, "comment": "x"}, 400, "partition"),
+        ("post", "archives", {"topics": ["nope"]}, 400, "topics"),
+        ("post", "acls", {"resource_type": "topic"}, 400, "resource_name"),
+        ("delete", "acls/7", {"comment": "x"}, 409, ""),
+    ],
+)
+def test_invalid_input_gets_the_error_shape(
+    world: World, operator: APIClient, method: str, path: str, body: object, status: int, field: str
+) -> None:
+    call = getattr(operator, method)
+    answer = call(f"{API}/{path}") if body is None else call(f"{API}/{path}", body, format="json")
+    assert (answer.status_code, answer.json()["field"]) == (status, field), answer.content
+    assert len(answer.json()["detail"]) > 10
+
+
+COSTLY = [
+    ("delete", "topics/flights", {}),
+    ("delete", "groups/readers", {}),
+    ("delete", "acls/1", {}),
+    ("post", "moves", {"scope": {"kind": "drain", "broker": 1}}),
+    ("post", "moves/1/cancel", {}),
+    ("post", "moves/1/roll_back", {}),
+    ("post", "recoveries", {"topic": "flights", "partition": 0, "broker_id": 1}),
+    ("post", "proposals", {"kind": "move.approve", "target": "1"}),
+    ("post", "proposals/1/reject", {}),
+]
+"""Operations that copy or destroy data, or approve that. Operations that are as easily reverted need no confirmation."""
+
+
+@pytest.mark.parametrize("comment", [{}, {"comment": ""}, {"comment": "  "}])
+@pytest.mark.parametrize(("method", "path", "body"), COSTLY)
+def test_a_costly_act_requires_a_reason(
+    world: World, operator: APIClient, method: str, path: str, body: dict[str, object], comment: dict[str, str]
+) -> None:
+    from controlplane.models import Acl, ConsumerGroup
+    from controlplane.services import moves, proposals
+
+    world.topic("flights", (1, 2), configs={"min.insync.replicas": "2"})
+    ConsumerGroup.objects.create(group_id="readers", state="Empty", observed_at="2026-11-21T00:00:00Z")
+    Acl.objects.create(
+        pk=1,
+        resource_type="topic",
+        pattern_type="literal",
+        resource_name="x",
+        principal="User:x",
+        host="*",
+        operation="read",
+        permission="allow",
+        created_by="x",
+    )
+    to_3 = {"kind": "partitions", "partitions": [{"topic": "flights", "partition": 0, "replicas": [3]}]}
+    move = moves.plan_move(parse_scope(to_3), actor="bea", comment="x", override=True)
+    row = proposals.propose("move.approve", str(move.pk), actor="bea", comment="x")
+    before = Change.objects.count()
+    path = path.replace("moves/1", f"moves/{move.pk}").replace("proposals/1", f"proposals/{row.pk}")
+    answer = getattr(operator, method)(f"{API}/{path}", {**body, **comment}, format="json")
+    assert (answer.status_code, answer.json()["field"]) == (400, "comment"), answer.content
+    assert "Give a reason" in answer.json()["detail"]
+    assert Change.objects.count() == before
+
+
+def test_a_malformed_json_body_is_rejected(world: World, operator: APIClient) -> None:
+    answer = operator.generic("POST", f"{API}/topics", "{not json", content_type="application/json")
+    assert answer.status_code == 400
+    assert answer.headers["Content-Type"] == "application/problem+json"
+
+
+def test_a_move_is_previewed_planned_started_and_refused_over_rest(world: World, operator: APIClient) -> None:
+    world.topic("flights", (1, 2), (2, 1))
+    scope = {"kind": "drain", "broker": 1}
+    dry = operator.post(f"{API}/moves", {"scope": scope, "dry": True}, format="json")
+    assert (dry.status_code, len(dry.json()["parts"]), dry.json()["bytes_to_copy"]) == (200, 2, 2000)
+    made = operator.post(f"{API}/moves", {"scope": scope, "comment": "disk"}, format="json")
+    assert (made.status_code, made.json()["title"], made.json()["can"]) == (
+        201,
+        "Drain broker 1",
+        ["approve", "start", "throttle", "schedule", "cancel"],
+    )
+    move_id = made.json()["id"]
+    assert operator.post(f"{API}/moves/{move_id}/approve", {}, format="json").json()["state"] == "approved"
+    assert operator.post(f"{API}/moves/{move_id}/start", {}, format="json").json()["state"] == "running"
+    again = operator.post(f"{API}/moves/{move_id}/start", {}, format="json")
+    assert (again.status_code, "is running" in again.json()["detail"]) == (409, True)
+    assert operator.post(f"{API}/moves/{move_id}/dance", {}, format="json").status_code == 404
+    assert operator.get(f"{API}/moves/{move_id}/parts").json()["total"] == 2
+
+
+def test_every_get_endpoint_responds(world: World, operator: APIClient) -> None:
+    world.topic("flights", (1, 2))
+    for path in (
+        "overview",
+        "brokers",
+        "brokers/1",
+        "brokers/1/replicas",
+        "brokers/1/restart",
+        "topics",
+        "topics/flights",
+        "topics/flights/configs",
+        "topics/flights/partitions",
+        "topics/flights/partitions/0",
+        "partitions",
+        "drift",
+        "groups",
+        "acls",
+        "moves",
+        "recoveries",
+        "changes",
+        "archives",
+    ):
+        answer = operator.get(f"{API}/{path}")
+        assert answer.status_code == 200, (path, answer.content)
+
+
+def test_an_operator_is_created_once_and_keeps_its_token(db: None, tmp_path: object) -> None:
+    out = tmp_path / "token"  # type: ignore[operator]
+    call_command("ensure_operator", username="weir", password="a-long-password", token_out=str(out))
+    first = out.read_text()
+    call_command("ensure_operator", username="weir", password="another-password", token_out=str(out))
+    assert out.read_text() == first
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Token {first}")
+    assert client.get(f"{API}/overview").status_code == 200
+    assert client.login(username="weir", password="another-password")
+
+
+def test_the_database_is_chosen_by_url() -> None:
+    chosen = database("postgres://weir:p%40ss@db.example:5433/weir")
+    assert (chosen["ENGINE"], chosen["NAME"], chosen["PASSWORD"], chosen["PORT"]) == (
+        "django.db.backends.postgresql",
+        "weir",
+        "p@ss",
+        "5433",
+    )
+
+
+def test_throttle_history_and_samples_of_a_move_over_rest(
+    world: World, operator: APIClient, onlooker: APIClient
+) -> None:
+    world.topic("flights", (1, 2))
+    scope = {"kind": "topic", "topic": "flights", "brokers": [2, 3]}
+    dry = operator.post(
+        f"{API}/moves", {"scope": scope, "dry": True, "throttle_bytes_per_s": 10_000}, format="json"
+    ).json()
+    assert (dry["lasts_s"][0], [b["bytes_in"] for b in dry["brokers"]]) == (0.1, [0, 1000])
+    made = operator.post(
+        f"{API}/moves", {"scope": scope, "start": True, "throttle_bytes_per_s": 10_000, "comment": "x"}, format="json"
+    ).json()
+    assert (made["throttle_bytes_per_s"], made["parts_per_broker_max"], made["origin"]) == (10_000, 4, "operator")
+    here = f"{API}/moves/{made['id']}"
+    faster = operator.post(f"{here}/throttle", {"throttle_bytes_per_s": 20_000, "comment": "night"}, format="json")
+    assert (faster.status_code, faster.json()["throttle_bytes_per_s"]) == (200, 20_000)
+    refused = operator.post(f"{here}/throttle", {"throttle_bytes_per_s": 1}, format="json")
+    assert (refused.status_code, refused.json()["field"]) == (400, "throttle_bytes_per_s")
+    assert operator.post(f"{here}/throttle", {}, format="json").status_code == 400  # null must be given explicitly
+    assert (
+        operator.post(f"{here}/throttle", {"throttle_bytes_per_s": None}, format="json").json()["throttle_bytes_per_s"]
+        is None
+    )
+    assert [(t["state_from"], t["state_to"]) for t in operator.get(f"{here}/history").json()] == [
+        ("planned", "running")
+    ]
+    assert operator.get(f"{here}/samples").json() == []
+    assert onlooker.post(f"{here}/throttle", {"throttle_bytes_per_s": None}, format="json").status_code == 403
+    assert operator.get(f"{API}/moves/999/history").status_code == 404
+
+
+def test_the_plan_of_a_move_is_exported_and_imported_as_kafkas_json(world: World, operator: APIClient) -> None:
+    world.topic("flights", (1, 2), (2, 1))
+    file = {
+        "version": 1,
+        "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3], "log_dirs": ["any", "any"]}],
+    }
+    made = operator.post(f"{API}/moves", {"scope": file, "comment": "x"}, format="json")
+    assert (made.status_code, made.json()["title"]) == (201, "flights-0")
+    plans = operator.get(f"{API}/moves/{made.json()['id']}/plan").json()
+    assert plans["wanted"] == {"version": 1, "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3]}]}
+    assert plans["previous"]["partitions"] == [{"topic": "flights", "partition": 0, "replicas": [1, 2]}]
+    file["partitions"][0]["log_dirs"] = ["/data/1", "any"]  # type: ignore[index]
+    refused = operator.post(f"{API}/moves", {"scope": file, "dry": True}, format="json")
+    assert (refused.status_code, "log_dirs" in refused.json()["detail"]) == (400, True)

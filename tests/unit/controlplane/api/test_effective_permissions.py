@@ -1,0 +1,44 @@
+"""Permissions over REST."""
+
+from __future__ import annotations
+
+import pytest
+from rest_framework.test import APIClient
+
+from controlplane.services import acls
+
+pytestmark = pytest.mark.django_db
+HERE = "/api/v1/permissions"
+CHECK = {"principal": "User:ann", "resource_type": "topic", "resource_name": "orders", "operation": "read"}
+
+
+def test_a_viewer_reads_the_decision_and_its_rule(onlooker: APIClient) -> None:
+    row = acls.create_acl(
+        resource_type="topic",
+        resource_name="orders",
+        principal="User:ann",
+        operation="read",
+        permission="deny",
+        actor="op",
+    )
+    check = onlooker.get(f"{HERE}/check", CHECK).json()
+    assert (check["allowed"], check["reason"], check["acl"]["id"], check["host"]) == (
+        False,
+        "denied_by_acl",
+        row.pk,
+        "*",
+    )
+    root = onlooker.get(f"{HERE}/check", {**CHECK, "super_users": ["User:x", "User:ann"]}).json()
+    assert (root["allowed"], root["reason"], root["acl"]) == (True, "super_user", None)
+    other = onlooker.get(f"{HERE}/check", {**CHECK, "resource_name": "free", "allow_if_no_acl": "true"}).json()
+    assert (other["allowed"], other["reason"]) == (True, "no_acl_of_resource")
+    page = onlooker.get(HERE, {"principal": "User:ann"}).json()
+    assert page["total"] == 1 and page["rows"][0]["resource_name"] == "orders"
+    read = next(o for o in page["rows"][0]["operations"] if o["operation"] == "read")
+    assert read == {"operation": "read", "allowed": False, "reason": "denied_by_acl", "acl_id": row.pk}
+
+
+@pytest.mark.parametrize(("name", "value"), [("principal", "ann"), ("operation", "all"), ("resource_type", "x")])
+def test_an_invalid_query_names_its_field(operator: APIClient, name: str, value: str) -> None:
+    answer = operator.get(f"{HERE}/check", {**CHECK, name: value})
+    assert (answer.status_code, answer.json()["field"]) == (400, name)

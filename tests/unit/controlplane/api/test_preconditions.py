@@ -1,0 +1,100 @@
+"""If-Match: a change of an object that was changed meanwhile is refused with the present state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from controlplane.models import Change, Move, Topic
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+API = "/api/v1"
+RETENTION = {"configs": {"retention.ms": "9"}}
+
+
+@pytest.fixture
+def topic(world: World) -> str:
+    world.topic("orders", (1, 2))
+    return f"{API}/topics/orders"
+
+
+@pytest.fixture
+def move(topic: str, operator: APIClient) -> str:
+    body = {"scope": {"kind": "drain", "broker": 1}, "comment": "x"}
+    return f"{API}/moves/{operator.post(f'{API}/moves', body, format='json').json()['id']}"
+
+
+def patch(client: APIClient, path: str, body: Any, tag: str) -> Any:
+    return client.patch(path, body, format="json", HTTP_IF_MATCH=tag)
+
+
+def test_the_tag_of_a_topic_is_its_generation_and_guards_changes(topic: str, operator: APIClient) -> None:
+    read = operator.get(topic)
+    assert read.headers["ETag"] == f'"{read.json()["row"]["generation"]}"' == '"1"'
+    changed = patch(operator, topic, RETENTION, '"1"')
+    assert (changed.status_code, changed.headers["ETag"]) == (202, '"2"')
+    late = patch(operator, topic, {"configs": {"retention.ms": "10"}}, '"1"')
+    assert (late.status_code, late.json()["code"], late.headers["ETag"]) == (412, "precondition_failed", '"2"')
+    assert late.json()["current"]["configs"] == {"retention.ms": "9"}
+    assert Topic.objects.get().configs == {"retention.ms": "9"}
+
+
+@pytest.mark.parametrize("tag", ['"9"', 'W/"1"', "1", '"1x"'])
+def test_only_the_same_strong_tag_matches(topic: str, operator: APIClient, tag: str) -> None:
+    assert patch(operator, topic, RETENTION, tag).status_code == 412
+
+
+@pytest.mark.parametrize("tag", ["*", '"7", "1"'])
+def test_any_and_one_of_several_tags_match(topic: str, operator: APIClient, tag: str) -> None:
+    assert patch(operator, topic, RETENTION, tag).status_code == 202
+
+
+def test_a_delete_is_guarded_too(topic: str, operator: APIClient) -> None:
+    body = {"comment": "over"}
+    assert operator.delete(topic, body, format="json", HTTP_IF_MATCH='"2"').status_code == 412
+    assert operator.delete(topic, body, format="json", HTTP_IF_MATCH='"1"').status_code == 202
+
+
+def test_the_tag_of_a_move_counts_its_writes(move: str, operator: APIClient) -> None:
+    tag = operator.get(move).headers["ETag"]
+    approved = operator.post(f"{move}/approve", {}, format="json", HTTP_IF_MATCH=tag)
+    assert approved.status_code == 200 and approved.headers["ETag"] != tag
+    late = operator.post(f"{move}/start", {}, format="json", HTTP_IF_MATCH=tag)
+    assert (late.status_code, late.json()["current"]["state"]) == (412, "approved")
+    assert Move.objects.get().state == "approved"
+    assert operator.get(f"{move}/history").headers.get("ETag") is None
+
+
+def test_the_tag_of_a_plan_changes_with_its_approval(topic: str, operator: APIClient) -> None:
+    body = {"scope": {"kind": "drain", "broker": 1}, "comment": "x"}
+    plan = operator.post(f"{API}/plans", body, format="json").json()
+    path = f"{API}/plans/{plan['id']}"
+    tag = operator.get(path).headers["ETag"]
+    approval = {"digest": plan["digest"], "comment": "x"}
+    approved = operator.post(f"{path}/approve", approval, format="json", HTTP_IF_MATCH=tag)
+    assert approved.status_code == 200, approved.content
+    late = operator.post(f"{path}/move", {"digest": plan["digest"]}, format="json", HTTP_IF_MATCH=tag)
+    assert (late.status_code, Move.objects.count()) == (412, 0)
+
+
+def test_a_refusal_under_a_precondition_is_in_the_audit_log(topic: str, operator: APIClient) -> None:
+    refused = patch(operator, topic, {"partitions": 1, "configs": {"retention.ms": "x"}}, '"1"')
+    assert refused.status_code == 400
+    assert Change.objects.filter(outcome="refused", verb="topic.alter").count() == 1
+
+
+def test_a_missing_object_is_404_and_a_path_without_tags_400(topic: str, operator: APIClient) -> None:
+    assert patch(operator, f"{API}/topics/nope", RETENTION, '"1"').status_code == 404
+    answer = operator.post(f"{API}/brokers/1/cordon", {}, format="json", HTTP_IF_MATCH='"1"')
+    assert (answer.status_code, answer.json()["field"]) == (400, "If-Match")
+
+
+def test_a_precondition_and_a_key_work_together(move: str, operator: APIClient) -> None:
+    headers = {"HTTP_IF_MATCH": operator.get(move).headers["ETag"], "HTTP_IDEMPOTENCY_KEY": "k"}
+    first = operator.post(f"{move}/approve", {}, format="json", **headers)
+    again = operator.post(f"{move}/approve", {}, format="json", **headers)
+    assert (first.status_code, again.status_code) == (200, 200), again.content
+    assert again.headers["Idempotency-Replayed"] == "true"

@@ -1,0 +1,87 @@
+"""Producing and copying over REST."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from django.core.management import call_command
+from rest_framework.test import APIClient
+
+from controlplane.clients.record_range import RecordRange
+from controlplane.domain.produce import NewRecord, ProducedRecord
+from controlplane.services import produce
+from tests.unit.controlplane.world import World
+
+ADDRESS = "/api/v1/topics/orders/records"
+COPY = {"source_topic": "orders", "source_partition": 0, "first_offset": 4, "last_offset": 6}
+
+
+@pytest.fixture
+def sent(world: World, operator: APIClient, monkeypatch: pytest.MonkeyPatch) -> list[NewRecord]:
+    """The records that were sent, instead of brokers."""
+    world.topic("orders", (1, 2))
+    records: list[NewRecord] = []
+
+    def send(topic: str, batch: Sequence[NewRecord]) -> list[ProducedRecord]:
+        records.extend(batch)
+        return [ProducedRecord(0, 41 + n) for n, _ in enumerate(batch)]
+
+    source = RecordRange([(4, NewRecord(b"k", b"v", (), None, 7))], 0, 9, True)
+    monkeypatch.setattr(produce.producer, "produce", send)
+    monkeypatch.setattr(produce.record_range, "read_range", lambda *_: source)
+    for command in ("produce_records", "read_records"):
+        call_command(command, "alice")
+    return records
+
+
+def test_a_record_in_formats_with_headers(sent: list[NewRecord], operator: APIClient) -> None:
+    body = {
+        "key": "00ff",
+        "key_format": "hex",
+        "value": '{"a": 1}',
+        "value_format": "json",
+        "headers": [{"name": "h", "value": "x"}, {"name": "n"}],
+        "partition": 0,
+        "timestamp_ms": 9,
+        "count": 2,
+    }
+    answer = operator.post(ADDRESS, body, format="json")
+    assert answer.status_code == 200, answer.json()
+    assert sent == [NewRecord(b"\x00\xff", b'{"a": 1}', (("h", b"x"), ("n", None)), 0, 9)] * 2
+    assert answer.json()["written"] == 2
+    assert answer.json()["records"][1] == {"partition": 0, "offset": 42, "problem": "", "unknown": False}
+
+
+def test_a_tombstone_is_a_null_value_and_must_be_given(sent: list[NewRecord], operator: APIClient) -> None:
+    assert operator.post(ADDRESS, {"key": "k", "value": None}, format="json").status_code == 200
+    assert sent == [NewRecord(b"k", None)]
+    assert operator.post(ADDRESS, {"key": "k"}, format="json").json()["field"] == "value"
+
+
+def test_input_without_its_format_is_400_and_without_permission_403(
+    sent: list[NewRecord], operator: APIClient, onlooker: APIClient
+) -> None:
+    answer = operator.post(ADDRESS, {"value": "{", "value_format": "json"}, format="json")
+    assert (answer.status_code, answer.json()["field"]) == (400, "value")
+    assert onlooker.post(ADDRESS, {"value": "x"}, format="json").status_code == 403
+    assert operator.post("/api/v1/topics/missing/records", {"value": "x"}, format="json").status_code == 404
+    call_command("produce_records", "alice", "--revoke")
+    answer = operator.post(ADDRESS, {"value": "x"}, format="json")
+    assert (answer.status_code, "produce_records" in answer.json()["detail"]) == (403, True)
+    assert sent == []
+
+
+def test_a_copy_and_its_preview(sent: list[NewRecord], operator: APIClient) -> None:
+    preview = operator.post("/api/v1/topics/orders/record-copies/preview", COPY, format="json")
+    assert (preview.status_code, preview.json()["records"]) == (200, 1) and sent == []
+    answer = operator.post("/api/v1/topics/orders/record-copies", COPY, format="json")
+    assert (answer.status_code, answer.json()["written"]) == (200, 1)
+    assert sent == [NewRecord(b"k", b"v", (), None, 7)]
+    operator.post("/api/v1/topics/orders/record-copies", {**COPY, "timestamp": "now"}, format="json")
+    assert sent[1].timestamp_ms is None
+
+
+def test_the_paths_of_the_actions_refuse_unknown_values(sent: list[NewRecord], operator: APIClient) -> None:
+    answer = operator.post("/api/v1/topics/orders/record-copies", {**COPY, "last_offset": 5000}, format="json")
+    assert (answer.status_code, answer.json()["field"]) == (400, "last_offset")

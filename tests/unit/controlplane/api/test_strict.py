@@ -1,0 +1,60 @@
+"""Unknown names are found at every depth of a body, and the nearest known name is offered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rest_framework import serializers
+
+from controlplane.api.errors import InvalidInput
+from controlplane.api.strict import unknown_parameters, validated
+
+
+class Place(serializers.Serializer[Any]):
+    topic = serializers.CharField()
+    number = serializers.IntegerField(read_only=True)
+
+
+class Order(serializers.Serializer[Any]):
+    places = Place(many=True)
+    first = Place(required=False)
+    configs = serializers.DictField(child=serializers.CharField(), default=dict)
+
+
+def faults(data: Any) -> dict[str, str]:
+    with pytest.raises(InvalidInput) as refused:
+        validated(Order, data)
+    return {e.field: e.code.value for e in refused.value.errors}
+
+
+def test_a_body_of_known_fields_is_returned() -> None:
+    body = {"places": [{"topic": "t"}], "configs": {"any.key": "v"}}
+    assert validated(Order, body) == body
+
+
+def test_unknown_fields_of_nested_objects_are_found() -> None:
+    body = {"places": [{"topic": "t"}, {"topic": "t", "topik": 1, "number": 2}], "first": {"topic": "t", "x": 1}}
+    assert faults(body) == {
+        "places.1.topik": "unknown_field",
+        "places.1.number": "unknown_field",
+        "first.x": "unknown_field",
+    }
+
+
+def test_unknown_and_invalid_fields_are_named_together() -> None:
+    assert faults({"places": [{}], "y": 1}) == {"y": "unknown_field", "places.0.topic": "required"}
+
+
+@pytest.mark.parametrize("data", [[], "text", None, 7])
+def test_a_body_that_is_no_object_is_invalid(data: Any) -> None:
+    assert set(faults(data)) == {""}
+
+
+@pytest.mark.parametrize(
+    ("known", "hint"),
+    [(("per_page", "page"), "Did you mean page?"), (("x",), "Known are: x."), ((), "there is none here")],
+)
+def test_a_hint_has_the_nearest_name_or_all_names(known: tuple[str, ...], hint: str) -> None:
+    (error,) = unknown_parameters(["pages"], known)
+    assert hint in error.detail

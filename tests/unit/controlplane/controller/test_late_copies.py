@@ -1,0 +1,84 @@
+"""A leader reports replicas that start too late for the ISR. The controller resets such a replica if no data is lost
+by that, else it does nothing (decision 037)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from brokerd.cluster.metadata import MetadataRecord, PartitionChanged, ReplicaReset
+from brokerd.cluster.model import PartitionState, ReplicaIncarnation
+from brokerd.cluster.znodes import ResetProposal
+from controlplane.controller.events import BrokersSeen, IsrProposed
+from controlplane.services.recovery import NAMED_BY_CONTENT
+from tests.unit.controlplane.controller.test_isr_refusals import TOPIC, TP, Desk, registration
+
+
+class Late(Desk):
+    """Broker 2 has returned. It follows the leader, broker 1, and is not in the ISR."""
+
+    def __init__(self, **more: object) -> None:
+        super().__init__()
+        self.seen[2] = registration(2, 103)
+        self.hear(BrokersSeen(dict(self.seen)))
+        self.image.topics[TOPIC].partitions[0] = replace(self.state, **more)  # type: ignore[arg-type]
+        assert self.state.isr == (ReplicaIncarnation(1, 101),)
+
+    def asked(
+        self,
+        isr_member: ReplicaIncarnation = ReplicaIncarnation(2, 103),
+        *,
+        by: tuple[int, int] = (1, 101),
+        epoch: int = 0,
+    ) -> list[MetadataRecord]:
+        return self.hear(
+            IsrProposed(*by, (), resets=(ResetProposal(TOPIC, 0, self.state.leader_epoch + epoch, isr_member),))
+        )
+
+
+def test_a_late_replica_is_reset_once_with_a_new_leader_epoch() -> None:
+    desk = Late(elr=(2,))
+    before = desk.state
+    changed, reset = desk.asked()
+    assert isinstance(changed, PartitionChanged) and isinstance(reset, ReplicaReset)
+    assert (reset.topic_id, reset.partition, reset.broker_id) == (TOPIC, 0, 2)
+    assert UUID(reset.reset_id).version == NAMED_BY_CONTENT, "by this the record of changes knows that nobody asked"
+    assert (desk.state.leader, desk.state.leader_epoch) == (1, before.leader_epoch + 1)
+    assert (desk.state.isr, desk.state.elr) == ((ReplicaIncarnation(1, 101),), ()), "it proves nothing any more"
+    again = desk.asked(epoch=-1)
+    assert again == [], "the earlier proposal is still in the znode"
+
+
+@pytest.mark.parametrize(
+    ("isr_member", "by", "epoch"),
+    [
+        (ReplicaIncarnation(2, 102), (1, 101), 0),
+        (ReplicaIncarnation(3, 103), (1, 101), 0),
+        (ReplicaIncarnation(1, 101), (1, 101), 0),
+        (ReplicaIncarnation(2, 103), (2, 103), 0),
+        (ReplicaIncarnation(2, 103), (1, 101), -1),
+    ],
+    ids=["another life", "no replica", "in the ISR", "by who does not lead", "of another epoch"],
+)
+def test_a_late_replica_is_not_reset(isr_member: ReplicaIncarnation, by: tuple[int, int], epoch: int) -> None:
+    desk = Late()
+    assert desk.asked(isr_member, by=by, epoch=epoch) == []
+    assert desk.state.isr == (ReplicaIncarnation(1, 101),)
+
+
+@pytest.mark.parametrize(("others", "goes"), [((1, 2), True), ((2,), False)], ids=["two holders", "the only one"])
+def test_a_history_replica_is_reset_only_if_another_live_one_has_its_records(
+    others: tuple[int, ...], goes: bool
+) -> None:
+    desk = Late(handover_offset=50, handover_epoch=1, history_replicas=others)
+    assert any(isinstance(r, ReplicaReset) for r in desk.asked()) == goes
+
+
+def test_the_state_after_a_reset_can_be_applied() -> None:
+    desk = Late()
+    desk.asked()
+    again = type(desk.image).from_records(desk.image.records(), 1, "h", 1)
+    state = again.partition(TP)
+    assert isinstance(state, PartitionState) and state == desk.state

@@ -1,0 +1,222 @@
+"""Liveness probes against real sockets on loopback. The test sets the clock."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from brokerd.cluster.model import Now
+from brokerd.cluster.znodes import Registration
+from controlplane.controller.liveness_probes import REFUSED_RETRY_MS, TOGETHER_MS_MAX, UNREACHABLE_RETRY_MS, Probes
+from tests.cluster.local import wait_for
+
+
+class ListenSocket:
+    """A broker's listener that can be closed and opened again on its port."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.inside: list[socket.socket] = []
+        self.open()
+
+    def open(self) -> None:
+        self.listening = socket.socket()
+        self.listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listening.bind(("127.0.0.1", self.port))
+        self.listening.listen()
+        self.port = self.listening.getsockname()[1]
+
+    def accept(self) -> None:
+        while select.select([self.listening], [], [], 0)[0]:
+            self.inside.append(self.listening.accept()[0])
+
+    def hang_up(self) -> None:
+        while self.inside:
+            self.inside.pop().close()
+
+    def die(self) -> None:
+        self.listening.close()
+        self.hang_up()
+
+
+class Watch:
+    def __init__(self, listener: ListenSocket) -> None:
+        self.listener, self.probes, self.ms = listener, Probes(), 0
+
+    def see(self, broker_epoch: int = 7, host: str = "127.0.0.1") -> None:
+        self.probes.watch(
+            {1: Registration(1, "uuid", host, self.listener.port, None, None, True, broker_epoch=broker_epoch)}
+        )
+
+    def turn(self, ms: int = 0) -> bool:
+        self.ms += ms
+        return self.probes.turn(Now(self.ms, self.ms))
+
+    def until_connected(self, times: int = 1) -> None:
+        def connected() -> bool:
+            self.turn(10)
+            self.listener.accept()
+            return len(self.listener.inside) == times
+
+        wait_for(connected, "the probe to connect")
+        wait_for(lambda: self.turn() or not select.select([self.probes], [], [], 0)[0], "the probe to know it")
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    watch = Watch(ListenSocket())
+    yield watch
+    watch.probes.close()
+    watch.listener.die()
+
+
+def test_a_process_is_dead_after_two_refused_connections(watch: Watch) -> None:
+    watch.see()
+    watch.until_connected()
+    watch.listener.die()
+    wait_for(lambda: select.select([watch.probes], [], [], 0)[0], "the end of the connection")
+    assert not watch.turn(), "dead by the end of a connection alone"
+    assert not watch.turn(REFUSED_RETRY_MS - 1)
+    wait_for(lambda: watch.turn(REFUSED_RETRY_MS), "the verdict")
+    assert watch.probes.dead == {(1, 7)}
+    assert not watch.turn(10 * UNREACHABLE_RETRY_MS), "reported two times"
+
+
+def test_a_broker_that_closes_connections_and_accepts_new_ones_is_alive(watch: Watch) -> None:
+    """The broker closes connections that are idle or not authenticated."""
+    watch.see()
+    for _ in range(3):
+        watch.until_connected()
+        watch.listener.hang_up()
+    watch.until_connected()
+    assert not watch.probes.dead
+
+
+def test_a_port_that_never_accepted_a_connection_proves_nothing(watch: Watch) -> None:
+    """The broker registers before its listener is open, or this host cannot reach the listener."""
+    watch.listener.die()
+    watch.see()
+    for _ in range(10):
+        assert not watch.turn(UNREACHABLE_RETRY_MS)
+        select.select([watch.probes], [], [], 0.02)
+    watch.listener.open()
+    watch.until_connected()
+    assert not watch.probes.dead
+
+
+def test_a_host_name_that_cannot_be_resolved_proves_nothing(watch: Watch) -> None:
+    watch.see(host="no-such-host.invalid")
+    for _ in range(5):
+        assert not watch.turn(UNREACHABLE_RETRY_MS)
+        select.select([watch.probes], [], [], 0.02)
+    assert not watch.probes.dead
+
+
+def test_a_probe_result_belongs_to_one_broker_epoch(watch: Watch) -> None:
+    watch.see()
+    watch.until_connected()
+    watch.listener.die()
+    wait_for(lambda: watch.turn(REFUSED_RETRY_MS), "the verdict")
+    watch.see()
+    assert watch.probes.dead == {(1, 7)}, "the registration outlives its process, and the verdict stands"
+    watch.listener.open()
+    watch.see(broker_epoch=9)
+    assert not watch.probes.dead
+    watch.until_connected()
+    assert not watch.turn(UNREACHABLE_RETRY_MS)
+    watch.probes.watch({})
+    wait_for(lambda: watch.listener.inside[0].recv(1) == b"", "the connection to be given up")
+
+
+class Two:
+    """Brokers 1 and 2, both connected. The clock advances only when a test advances it."""
+
+    def __init__(self) -> None:
+        self.listeners, self.probes, self.ms = {1: ListenSocket(), 2: ListenSocket()}, Probes(), 0
+        self.probes.watch(
+            {
+                b: Registration(b, "uuid", "127.0.0.1", d.port, None, None, True, broker_epoch=7)
+                for b, d in self.listeners.items()
+            }
+        )
+        wait_for(self.connected, "the probes to connect")
+
+    def connected(self) -> bool:
+        self.turn(10)
+        for listener in self.listeners.values():
+            listener.accept()
+        return all(listener.inside for listener in self.listeners.values()) and not self.doubtful(1, 2)
+
+    def doubtful(self, *brokers: int) -> list[int]:
+        return [b for b in brokers if not self.probes._probes[b].was_connected or self.probes._probes[b].in_doubt]
+
+    def turn(self, ms: int = 0) -> bool:
+        """Advance the clock by `ms` and run all timers. Connection errors may be delayed a moment."""
+        self.ms += ms
+        reported = self.probes.turn(Now(self.ms, self.ms))
+        while select.select([self.probes], [], [], 0.05)[0]:
+            reported |= self.probes.turn(Now(self.ms, self.ms))
+        return reported
+
+    def ends(self, broker_id: int) -> None:
+        """The controller detects the end of this connection; the clock does not advance."""
+        wait_for(lambda: not self.turn() and self.doubtful(broker_id), f"the end of the connection to {broker_id}")
+
+
+@pytest.fixture
+def two() -> Iterator[Two]:
+    two = Two()
+    yield two
+    two.probes.close()
+    for listener in two.listeners.values():
+        listener.die()
+
+
+def test_brokers_that_die_together_are_reported_together(two: Two) -> None:
+    two.listeners[1].die()
+    two.ends(1)
+    assert not two.turn(REFUSED_RETRY_MS - 1)
+    two.listeners[2].die()
+    two.ends(2)
+    assert not two.turn(1), "1 was refused twice, 2 once: a verdict on both is near"
+    assert not two.turn(REFUSED_RETRY_MS - 2)
+    assert two.turn(1)
+    assert two.probes.dead == {(1, 7), (2, 7)}
+
+
+def test_a_probe_result_does_not_wait_for_connected_brokers(two: Two) -> None:
+    two.listeners[1].die()
+    two.ends(1)
+    assert two.turn(REFUSED_RETRY_MS)
+    assert two.probes.dead == {(1, 7)}
+
+
+def test_a_probe_result_stops_waiting_when_the_other_broker_responds(two: Two) -> None:
+    two.listeners[1].die()
+    two.ends(1)
+    two.listeners[2].hang_up()
+    wait_for(lambda: not two.turn() and (two.listeners[2].accept() or two.listeners[2].inside), "2 to be asked again")
+    wait_for(lambda: not two.turn() and not two.doubtful(2), "2 to have answered")
+    assert two.turn(REFUSED_RETRY_MS)
+    assert two.probes.dead == {(1, 7)}
+
+
+def test_a_probe_result_waits_only_briefly_for_a_silent_broker(two: Two) -> None:
+    two.listeners[2].listening.listen(0)
+    crowd = [socket.socket() for _ in range(3)]
+    for one in crowd:  # the listen backlog is full: a new connection gets no answer
+        one.setblocking(False)
+        one.connect_ex(("127.0.0.1", two.listeners[2].port))
+    two.listeners[2].hang_up()
+    two.ends(2)
+    two.listeners[1].die()
+    two.ends(1)
+    assert not two.turn(REFUSED_RETRY_MS)
+    assert not two.turn(TOGETHER_MS_MAX - 1)
+    assert two.turn(1)
+    assert two.probes.dead == {(1, 7)}
+    for one in crowd:
+        one.close()

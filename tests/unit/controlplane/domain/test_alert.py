@@ -1,0 +1,97 @@
+"""Alerts: the closed list of kinds with their texts and advice."""
+
+from __future__ import annotations
+
+from controlplane.domain.alert import BRIEFS, RULES, alerts, brief
+from controlplane.domain.alert_types import BrokerFacts, Facts, GroupFacts, MoveFacts
+from controlplane.domain.lag import LagStatus
+from controlplane.domain.move_types import MoveState
+
+ILL = Facts(
+    zookeeper=True,
+    controller=None,
+    brokers=(
+        BrokerFacts(1, False, None, 40),
+        BrokerFacts(2, True, False, 40, 1000, 90, ("/data/b",)),
+        BrokerFacts(3, True, True, 40, 1000, 20),
+        BrokerFacts(4, False, None, 0),
+    ),
+    offline=(1, ("orders-1",)),
+    under_min_isr=(5, ("topic a", "topic b")),
+    damaged=(1, ("orders-2 on broker 3",)),
+    drift=2,
+    groups=(
+        GroupFacts("a", LagStatus.STOPPED, "orders-1", 1234, 90_000),
+        GroupFacts("d", LagStatus.DATA_LOST, "orders-2", 77, 1000, lost_records=12_345),
+        GroupFacts(
+            "billing",
+            LagStatus.FALLING_BEHIND,
+            "flights-3",
+            1_860_000,
+            1_500_000,
+            False,
+            1204.0,
+            2008.0,
+            0,
+            "flights-5",
+            667.0,
+            "retention.bytes",
+        ),
+        GroupFacts("s", LagStatus.STALLED, "orders-1", 40, 90_000, True),
+    ),
+    moves=(MoveFacts(7, MoveState.RUNNING, 2, 5_000_000), MoveFacts(8, MoveState.FAILED, 1)),
+    changes_unknown=1,
+    archives=((3, "records were gone"),),
+)
+
+
+def test_each_alert_has_a_remedy_and_the_most_severe_is_first() -> None:
+    found = alerts(ILL)
+    assert [(a.kind, a.subject) for a in found] == [
+        ("partitions_offline", ""),
+        ("partitions_under_min_isr", ""),
+        ("no_controller", ""),
+        ("disk_failed", "2"),
+        ("disk_low", "3"),
+        ("group_data_lost", "d"),
+        ("group_retention", "billing"),
+        ("group_falling_behind", "billing"),
+        ("broker_down", "1"),
+        ("broker_silent", "2"),
+        ("disk_low", "2"),
+        ("copies_damaged", ""),
+        ("move_failed", "8"),
+        ("move_stuck", "7"),
+        ("move_will_not_finish", "7"),
+        ("group_stopped", "a"),
+        ("group_stalled", "s"),
+        ("archive_failed", "3"),
+        ("drift", ""),
+        ("changes_unknown", ""),
+    ]
+    assert all(a.text.endswith(".") or a.kind == "archive_failed" for a in found) and all(a.do for a in found)
+    said = {(a.kind, a.subject): a.text for a in found}
+    assert said["partitions_offline", ""].startswith("1 partition (orders-1) has no leader")
+    assert said["group_stopped", "a"] == "Group a has stopped: no members and no commits; lag 1,200 records, 1 min."
+    assert said["group_data_lost", "d"].startswith(
+        "Group d lost data: retention deleted 12,000 records before they were consumed"
+    )
+    assert said["group_falling_behind", "billing"] == (
+        "Group billing is falling behind: it reads 1,200 records/s, producers write 2,000/s; lag 1,900,000 records, 25 min."
+    )
+    assert said["group_retention", "billing"] == (
+        "In 11 min retention (retention.bytes) deletes records of flights-5 that group billing has not consumed."
+    )
+    assert said["group_stalled", "s"] == (
+        "Group s is stalled: committed offset of orders-1 unchanged; lag 40 records, more than 1 min."
+    )
+    do = {(a.kind, a.subject): a.do for a in found}
+    assert do["group_retention", "billing"].startswith("Raise retention.bytes of the topic")
+    assert "needs 2,530 records/s to catch up within an hour" in do["group_falling_behind", "billing"]
+
+
+def test_every_kind_of_alert_has_a_short_text() -> None:
+    counted = {"partitions_offline", "partitions_under_min_isr", "partitions_under_replicated"}
+    assert {r.kind for r in RULES} - counted == set(BRIEFS), "health counts those itself"
+    assert max(len(brief(name, "7", "")) for name in BRIEFS) < 60
+    assert brief("group_stopped", "", "25 groups have stopped.") == "25 groups have stopped."

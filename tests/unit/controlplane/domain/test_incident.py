@@ -1,0 +1,83 @@
+"""Grouping of open alerts by cause."""
+
+from __future__ import annotations
+
+from graphlib import TopologicalSorter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.alert_types import AlertKind as K
+from controlplane.domain.alert_types import Severity
+from controlplane.domain.incident import CAUSE_LATE_S, RULES, Incident, OpenAlert, causes, incidents
+
+
+def alert(number: int, kind: K, *objects: str, since: float = 0.0, grave: bool = False) -> OpenAlert:
+    severity = Severity.AT_RISK if grave else Severity.DEGRADED
+    return OpenAlert(number, kind, severity, since, frozenset(objects))
+
+
+def test_a_dead_broker_explains_its_partitions_and_the_lag_on_them() -> None:
+    down = alert(1, K.BROKER_DOWN, "broker:2")
+    offline = alert(2, K.PARTITIONS_OFFLINE, "broker:2", "broker:3", grave=True)
+    behind = alert(3, K.GROUP_STALLED, "group:billing", "broker:2", since=20)
+    other = alert(4, K.GROUP_STALLED, "group:nightly", "broker:1", since=20)
+    assert incidents([down, offline, behind, other]) == [
+        Incident(1, (2, 3), Severity.AT_RISK),
+        Incident(4, (), Severity.DEGRADED),
+    ]
+
+
+def test_the_incident_is_as_severe_as_its_gravest_effect() -> None:
+    down, offline = alert(1, K.BROKER_DOWN, "broker:2"), alert(2, K.PARTITIONS_OFFLINE, "broker:2", grave=True)
+    lost = alert(3, K.GROUP_DATA_LOST, "group:x", since=-500, grave=True)
+    found = incidents([down, offline, lost])
+    assert [(i.cause, i.severity) for i in found] == [(3, Severity.AT_RISK), (1, Severity.AT_RISK)]
+
+
+def test_a_lost_zookeeper_explains_data_that_is_out_of_date_and_what_needs_a_controller() -> None:
+    away, silent = alert(1, K.ZOOKEEPER_AWAY), alert(0, K.MONITOR_SILENT, since=10, grave=True)
+    controller, stuck = alert(2, K.NO_CONTROLLER, since=6, grave=True), alert(3, K.MOVE_STUCK, "move:7", since=30)
+    (found,) = incidents([controller, stuck, silent, away])
+    assert found == Incident(1, (2, 0, 3), Severity.AT_RISK)
+
+
+def test_a_chain_of_causes_is_one_incident_of_the_first_cause() -> None:
+    down = alert(1, K.BROKER_DOWN, "broker:2")
+    stalled = alert(2, K.GROUP_STALLED, "group:billing", "broker:2", since=30)
+    retention = alert(3, K.GROUP_RETENTION, "group:billing", since=90, grave=True)
+    assert causes([retention, stalled, down]) == {2: 1, 3: 2}
+    assert incidents([retention, stalled, down]) == [Incident(1, (3, 2), Severity.AT_RISK)]
+
+
+def test_an_alert_that_is_older_than_the_cause_has_another_cause() -> None:
+    down = alert(1, K.BROKER_DOWN, "broker:2", since=1000)
+    late = alert(2, K.GROUP_STALLED, "broker:2", since=1000 - CAUSE_LATE_S)
+    old = alert(3, K.GROUP_STALLED, "broker:2", since=1000 - CAUSE_LATE_S - 1)
+    assert causes([down, late, old]) == {2: 1}
+
+
+def test_of_two_dead_brokers_the_one_that_died_first_is_the_cause() -> None:
+    first, second = alert(5, K.BROKER_DOWN, "broker:1", since=1), alert(4, K.BROKER_DOWN, "broker:2", since=9)
+    offline = alert(6, K.PARTITIONS_OFFLINE, "broker:1", "broker:2", since=9, grave=True)
+    assert causes([second, first, offline]) == {6: 5}
+    assert [i.cause for i in incidents([second, first, offline])] == [5, 4]
+
+
+def test_two_alerts_of_one_kind_never_explain_each_other_and_the_rules_form_no_cycle() -> None:
+    graph: dict[K, set[K]] = {}
+    for rule in RULES:
+        assert rule.cause not in rule.effects
+        for effect in rule.effects:
+            graph.setdefault(effect, set()).add(rule.cause)
+    order = list(TopologicalSorter(graph).static_order())
+    assert order.index(K.ZOOKEEPER_AWAY) < order.index(K.NO_CONTROLLER) < order.index(K.GROUP_DATA_LOST)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(list(K)), st.integers(0, 3), st.integers(0, 200), st.booleans()), max_size=12)
+)
+def test_every_alert_is_in_exactly_one_incident(rows: list[tuple[K, int, int, bool]]) -> None:
+    found = incidents([alert(i, k, f"broker:{b}", since=s, grave=g) for i, (k, b, s, g) in enumerate(rows)])
+    members = [a for i in found for a in (i.cause, *i.effects)]
+    assert sorted(members) == list(range(len(rows)))

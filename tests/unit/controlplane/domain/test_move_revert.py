@@ -1,0 +1,56 @@
+"""Cancel and roll back: when they are refused, and what they change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controlplane.domain.move import after, next_steps
+from controlplane.domain.move_revert import cancel_problem, cancel_steps, roll_back_steps
+from tests.unit.controlplane.domain.test_move import ALIVE, copying, move, part, seen
+
+
+def test_cancel_is_rejected_without_a_live_in_sync_old_replica() -> None:
+    risky = part(state="copying", observed=seen((2, 3, 1), isr=(3,), generation=8, adding=(), removing=(1,)))
+    assert "would leave it without a leader" in (cancel_problem([risky], ALIVE) or "")
+    safe = part(state="copying", observed=copying())
+    assert cancel_problem([safe], ALIVE) is None
+    assert cancel_problem([safe], frozenset({3})) is not None
+
+
+def test_cancel_reverts_partitions_in_flight_only() -> None:
+    steps = cancel_steps([part(1), part(2, "copying", copying()), part(3, "done")])
+    assert [(s.part_id, s.state, s.wanted) for s in steps] == [(1, "skipped", (1, 2)), (2, "submitted", (1, 2))]
+    assert steps[1].read_generation == 8
+
+
+def test_a_reverted_partition_waits_for_its_order_even_without_a_change() -> None:
+    back = part(state="submitted", wanted=(1, 2), observed=seen((1, 2), generation=7), ordered_at=0.0)
+    assert not next_steps(move(back, state="cancelling"), now=9).parts
+    taken = replace(back, observed=seen((1, 2), generation=8))
+    step = next_steps(move(taken, state="cancelling"), now=9).parts[0]
+    assert (step.state, step.read_generation) == ("copying", 8)
+    steps = next_steps(move(after(taken, step, 9), state="cancelling"), now=10)
+    assert (steps.parts[0].state, steps.state) == ("reverted", "cancelled")
+
+
+def test_cancelling_a_withdrawn_order_submits_the_old_placement_again() -> None:
+    withdrawn = part(state="waiting", ordered_at=1.0)
+    assert [s.state for s in cancel_steps([withdrawn])] == ["submitted"]
+    assert [s.state for s in roll_back_steps([withdrawn])] == ["submitted"]
+
+
+def test_an_order_applied_after_the_cancel_updates_the_generation_of_the_revert() -> None:
+    late = part(state="submitted", wanted=(1, 2), observed=copying(), ordered_at=0.0)
+    step = next_steps(move(late, state="cancelling"), now=1).parts[0]
+    assert (step.state, step.read_generation) == ("submitted", 8)
+
+
+def test_rolling_back_reverts_every_submitted_partition() -> None:
+    steps = roll_back_steps(
+        [part(1), part(2, "copying", copying()), part(3, "done", seen((2, 3), generation=9)), part(4, "skipped")]
+    )
+    assert [(s.part_id, s.state) for s in steps] == [(1, "skipped"), (2, "submitted"), (3, "waiting")]
+    assert steps[2].active is True
+    assert steps[2].read_generation == 9
+    back = after(part(3, "done", seen((2, 3), generation=9)), steps[2], 0)
+    assert next_steps(move(back, state="rolling_back"), now=0).parts[0].state == "submitted"

@@ -1,0 +1,121 @@
+"""Queries for records: limits, partitions as text, and resume tokens, also damaged ones."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.errors import Rejected
+from controlplane.domain.record_filter import RecordFilters
+from controlplane.domain.record_query import (
+    PARTITIONS_MAX,
+    TOKEN_CHARS_MAX,
+    RecordQuery,
+    ResumePoint,
+    StartPosition,
+    partitions_of_text,
+    text_of_partitions,
+)
+from controlplane.domain.record_scan import ScanRange
+
+QUERY = RecordQuery("flights", filters=RecordFilters(key="UA"))
+POINT = ResumePoint((ScanRange(0, 5, 90, 40), ScanRange(3, 0, 0, 0)), 17, 35, 2, 1_200)
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        (RecordQuery("a", limit=0), "limit"),
+        (RecordQuery("a", limit=501), "limit"),
+        (RecordQuery("a", start=StartPosition.OFFSET), "offset"),
+        (RecordQuery("a", start=StartPosition.OFFSET, offset=-1), "offset"),
+        (RecordQuery("a", start=StartPosition.TIMESTAMP), "timestamp_ms"),
+        (RecordQuery("a", start=StartPosition.MINUTES, minutes=0), "minutes"),
+        (RecordQuery("a", start=StartPosition.MINUTES, minutes=10**6), "minutes"),
+    ],
+)
+def test_invalid_queries_name_the_field(query: RecordQuery, field: str) -> None:
+    with pytest.raises(Rejected) as refused:
+        query.check()
+    assert refused.value.field == field
+
+
+def test_valid_queries() -> None:
+    for query in (
+        QUERY,
+        RecordQuery("a", start=StartPosition.OFFSET, offset=0),
+        RecordQuery("a", start=StartPosition.TIMESTAMP, timestamp_ms=0),
+        RecordQuery("a", start=StartPosition.MINUTES, minutes=15),
+    ):
+        query.check()
+
+
+def test_a_token_is_read_back_by_the_same_query_with_any_limit() -> None:
+    token = POINT.token(QUERY)
+    assert ResumePoint.of_token(token, QUERY) == POINT
+    assert ResumePoint.of_token(token, RecordQuery("flights", filters=RecordFilters(key="UA"), limit=7)) == POINT
+
+
+def test_a_token_of_the_most_partitions_fits_into_an_address() -> None:
+    point = ResumePoint(tuple(ScanRange(p, 10**9 + 977 * p, 10**10 - p, 2 * 10**9 + p) for p in range(PARTITIONS_MAX)))
+    token = point.token(QUERY)
+    assert len(token) < TOKEN_CHARS_MAX / 2 and ResumePoint.of_token(token, QUERY) == point
+
+
+def test_a_token_of_another_query_is_refused() -> None:
+    for other in (RecordQuery("flights"), RecordQuery("orders", filters=RecordFilters(key="UA"))):
+        with pytest.raises(Rejected, match="another query"):
+            ResumePoint.of_token(POINT.token(QUERY), other)
+
+
+def packed(text: str) -> str:
+    return base64.urlsafe_b64encode(zlib.compress(text.encode())).decode()
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "x",
+        "é",
+        "A" * (TOKEN_CHARS_MAX + 1),
+        packed("[]"),
+        packed("{}"),
+        packed("[" * 30_000),
+        packed(" " * 10_000_000),
+        packed(f'["{QUERY.digest()}",0,0,0,0,[]]'),
+        packed(f'["{QUERY.digest()}",0,0,0,0,[[0,5,4,5]]]'),
+        packed(f'["{QUERY.digest()}",0,0,0,0,[[0,0,9,"5"]]]'),
+        packed(f'["{QUERY.digest()}",0,0,0,0,[[0,0,1e300,5]]]'),
+        packed(f'["{QUERY.digest()}",-1,0,0,0,[[0,0,9,5]]]'),
+    ],
+    ids=range(12),
+)
+def test_damaged_tokens_are_refused(token: str) -> None:
+    with pytest.raises(Rejected) as refused:
+        ResumePoint.of_token(token, QUERY)
+    assert refused.value.field == "resume"
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_token_or_refused(token: str) -> None:
+    with pytest.raises(Rejected):
+        ResumePoint.of_token(token, QUERY)
+
+
+@pytest.mark.parametrize(
+    ("text", "partitions"), [("", ()), (" ", ()), ("3", (3,)), ("8-10, 0,3,3", (0, 3, 8, 9, 10)), ("5-5", (5,))]
+)
+def test_partitions_as_text(text: str, partitions: tuple[int, ...]) -> None:
+    assert partitions_of_text(text) == partitions
+    assert partitions_of_text(text_of_partitions(partitions)) == partitions
+
+
+@pytest.mark.parametrize("text", ["a", "-1", "3-1", "1-", "0-500", "1234567", "٣", "0-999999"])
+def test_text_that_is_no_list_of_partitions_is_refused(text: str) -> None:
+    with pytest.raises(Rejected) as refused:
+        partitions_of_text(text)
+    assert refused.value.field == "partitions"

@@ -1,0 +1,58 @@
+"""Numbers, sizes and durations in sentences."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.text import coarse_count, coarse_duration, duration_text, needed_count, size_text, some
+
+
+@pytest.mark.parametrize(
+    ("count", "many", "text"),
+    [(0, "", "0 copies"), (1, "", "1 copy"), (2_000, "copies", "2,000 copies")],
+)
+def test_a_count_has_the_singular_for_one_only(count: int, many: str, text: str) -> None:
+    assert some(count, "copy", many or "copies") == text
+    assert some(2, "partition") == "2 partitions"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (999, "999 B"), (1_000, "1.0 kB"), (123_456, "123 kB"), (20_000_000, "20.0 MB"), (5e15, "5000 TB")],
+)
+def test_a_size_has_at_most_three_digits_up_to_terabytes(size: float, text: str) -> None:
+    assert size_text(size) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.9, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (90, "1 min 30 s"),
+        (601, "10 min"),
+        (3_600, "1 h"),
+        (5_400, "1 h 30 min"),
+        (90_000, "1 d 1 h"),
+    ],
+)
+def test_a_duration_has_its_two_largest_units(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(9, "9 s"), (19, "10 s"), (61, "1 min"), (5_400, "1 h"), (172_799, "47 h"), (172_800, "2 d")],
+)
+def test_a_coarse_duration_has_one_unit(seconds: float, text: str) -> None:
+    assert coarse_duration(seconds) == text
+
+
+@given(st.integers(0, 10**12))
+def test_a_needed_count_never_understates_and_both_counts_are_close(count: int) -> None:
+    needed, coarse = (int(f(count).replace(",", "")) for f in (needed_count, coarse_count))
+    assert count <= needed <= count * 1.01 + 1
+    assert abs(coarse - count) <= count * 0.05

@@ -1,0 +1,187 @@
+"""Copies and producers in a simple model: a broker responds like a queue whose load is ingest plus copy rate."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brokerd.cluster.latency_buckets import BOUNDS_MS
+from controlplane.domain import throttle
+from controlplane.domain.throttle import Speed, bucket, p99, stepped
+
+MB = 1_000_000
+FLOOR, CAP = 1 * MB, 200 * MB
+
+
+@dataclass
+class Toy:
+    """A broker with a capacity of `capacity` bytes/s. Does not model disk stalls or producers that slow down on their own."""
+
+    capacity: float = 100 * MB
+    ingest: float = 40 * MB
+    answers: bool = True
+    speed: Speed = Speed(FLOOR, None, 0.0)
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_MS) + 1))
+    rng: random.Random = field(default_factory=lambda: random.Random(1))
+    now: float = 0.0
+
+    def latency_ms(self) -> float:
+        load = min(0.999, (self.ingest + self.speed.rate) / self.capacity)
+        return 1.5 / (1 - load)
+
+    def second(self) -> float:
+        """One sample. Returns the p99 of that second."""
+        before, mean = list(self.counts), self.latency_ms()
+        if self.ingest:
+            for _ in range(400):
+                self.counts[bucket(min(9_000.0, self.rng.expovariate(1 / mean)))] += 1
+        worst = p99(before, self.counts)
+        self.now += 1
+        self.speed = stepped(self.speed, worst, heard=self.answers, floor=FLOOR, cap=CAP, now=self.now)
+        return worst or 0.0
+
+    def run(self, seconds: int) -> list[tuple[float, float]]:
+        return [(self.second(), self.speed.rate) for _ in range(seconds)]
+
+
+def test_the_throttle_uses_free_bandwidth_and_keeps_the_produce_p99() -> None:
+    toy = Toy()
+    toy.run(10)
+    calm = toy.speed.baseline or 0
+    seen = toy.run(120)
+    assert sum(rate for _, rate in seen[30:]) / 90 > 0.3 * (toy.capacity - toy.ingest), "of 60 MB/s that are free"
+    bad = [p for p, _ in seen if p > 4 * calm]
+    assert len(bad) < 0.1 * len(seen)
+
+
+def test_a_produce_burst_halves_the_rate_each_second_down_to_the_floor_within_five() -> None:
+    toy = Toy()
+    toy.run(60)
+    fast = toy.speed.rate
+    toy.ingest = 85 * MB
+    seen = toy.run(5)
+    assert fast > 15 * MB and seen[-1][1] + toy.ingest < toy.capacity
+    assert min(rate for _, rate in seen) <= fast / 4
+    toy.ingest = 40 * MB
+    assert toy.run(40)[-1][1] > 10 * MB, "and it comes back"
+
+
+def test_without_producers_the_rate_is_the_cap() -> None:
+    toy = Toy(ingest=0)
+    assert toy.run(60)[-1][1] == CAP
+
+
+def test_without_measurements_the_rate_falls_to_the_floor_within_five_seconds() -> None:
+    toy = Toy()
+    toy.run(60)
+    toy.answers = False
+    rates = [rate for _, rate in toy.run(5)]
+    assert rates[-1] == FLOOR and rates[0] > FLOOR, "one answer that is late is no blindness"
+
+
+def reported(series: Iterable[float | None], speed: Speed | None = None, cap: float = CAP) -> list[Speed]:
+    """The copy rates that result from this producer latency in each second, independent of the copy rate."""
+    speed, out = speed or Speed(FLOOR, None, 0.0), []
+    for now, worst in enumerate(series):
+        speed = stepped(speed, worst, heard=True, floor=FLOOR, cap=cap, now=float(now))
+        out.append(speed)
+    return out
+
+
+LEARNT = Speed(50 * MB, 5.0, 0.0, own=5.0, learned=60)
+"""The copy is fast, and producers wait 5 ms."""
+
+
+def test_the_baseline_excludes_the_effect_of_the_copy() -> None:
+    seen = reported([500.0] * 60, LEARNT)
+    fast = [s for s in seen if s.rate > FLOOR]
+    assert len(fast) == 6 and {s.baseline for s in fast} == {5.0}
+    assert {s.rate for s in seen[10:]} == {FLOOR}, "nor does it go on beside producers in such trouble, whosever it is"
+    assert seen[-1].own == throttle.OWN_MS_MAX
+
+
+def test_a_small_effect_does_not_raise_the_baseline_step_by_step() -> None:
+    """Half an hour of 29 ms with a baseline of 5 ms. The rule accepts 29 ms, so a baseline learned from accepted seconds would grow without limit."""
+    seen = reported([29.0] * 1800, LEARNT)
+    assert (seen[-1].baseline, seen[-1].rate) == (5.0, CAP)
+    assert seen[-1].own == 5.0
+
+
+def test_one_slow_second_keeps_the_rate_and_the_next_halves_it() -> None:
+    rates = [s.rate / MB for s in reported([180.0, 180.0, 180.0, 5.0, 180.0, 5.0], LEARNT)]
+    assert rates == [50, 25, 12.5, 15.625, 15.625, 19.53125]
+
+
+def test_a_few_milliseconds_above_a_small_baseline_are_no_harm() -> None:
+    assert reported([20.0] * 20, LEARNT)[-1].rate == CAP, "four times 5 ms"
+    assert reported([50.0] * 20, LEARNT)[9].rate == FLOOR
+
+
+NOISES = {
+    "few": [3, 3, 5, 5, 5, 7, 7, 10, 15, 30],
+    "many": [7, 10, 15, 15, 20, 20, 30, 50, 70, 100],
+    "spikes": [5, 5, 5, 5, 5, 5, 5, 7, 70, 200],
+}
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("noise", NOISES)
+def test_noise_of_a_busy_machine_does_not_slow_a_copy(noise: str, seed: int) -> None:
+    """The p99 of each second is independent of the copy. One second of 5 ms above a small baseline once reduced the rate."""
+    draw = random.Random(seed)
+    seen = reported([float(draw.choice(NOISES[noise])) for _ in range(180)], cap=50 * MB)
+    assert sum(s.rate for s in seen[30:]) / 150 > 0.5 * 50 * MB
+
+
+def test_a_higher_latency_without_the_copy_becomes_the_baseline_at_the_floor() -> None:
+    """Another application has started to write: 60 ms instead of 5 ms at any copy rate."""
+    seen = reported([60.0] * 60, LEARNT)
+    floor = [n for n, s in enumerate(seen) if s.rate == FLOOR]
+    assert floor[0] < 8 and len(floor) < 30
+    assert seen[-1].rate > 10 * FLOOR
+    again = reported([5.0] * 60, seen[-1])
+    assert (again[-1].baseline or 0) < 10, "and forgotten when it is over"
+    assert again[-1].own == seen[-1].own
+
+
+def test_the_baseline_of_new_producers_is_measured_at_the_floor() -> None:
+    idle = reported([None] * 40)
+    assert idle[-1].rate == CAP
+    busy = reported([90.0, 30.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0], idle[-1])
+    assert [s.rate for s in busy[:6]] == [FLOOR] * 6 and busy[7].rate > FLOOR
+    assert busy[0].baseline is None, "the copy was at its cap in that second"
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [([1] * 99 + [400], 1), ([1] * 98 + [400, 400], 500), ([50_000], 20_000)]
+)
+def test_the_p99_of_a_histogram_is_the_bound_of_its_bucket(values: list[int], expected: float) -> None:
+    counts = [0] * (len(BOUNDS_MS) + 1)
+    for value in values:
+        counts[bucket(value)] += 1
+    assert p99([0] * len(counts), counts) == expected
+
+
+def test_counters_of_a_restarted_broker_are_not_compared_with_earlier_ones() -> None:
+    counts = [0] * (len(BOUNDS_MS) + 1)
+    assert p99([5, *counts[1:]], counts) is None
+    assert p99(counts, counts) is None
+
+
+@given(st.lists(st.tuples(st.one_of(st.none(), st.floats(0, 20_000)), st.booleans()), max_size=80))
+def test_no_sequence_of_measurements_leaves_the_bounds(story: list[tuple[float | None, bool]]) -> None:
+    speed = Speed(FLOOR, None, 0.0)
+    for now, (worst, heard) in enumerate(story):
+        speed = stepped(speed, worst, heard=heard, floor=FLOOR, cap=CAP, now=float(now))
+        assert FLOOR <= speed.rate <= CAP
+
+
+def test_the_buckets_are_those_of_the_brokers() -> None:
+    from brokerd.replication import produce_latency
+
+    assert produce_latency.BOUNDS_MS == throttle.BOUNDS_MS

@@ -1,0 +1,62 @@
+"""`weir lookup`: prints records, the problems of partitions and the token; its exit code says whether more may match."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.core.management.base import CommandError
+
+from controlplane.domain.errors import Rejected
+from controlplane.management.commands import lookup
+from controlplane.models import Change
+from controlplane.selectors import key_lookups
+from controlplane.selectors.key_lookups import KeyLookup, PartitionLookup, PartitionLookupState
+from controlplane.selectors.messages import MessageRow
+from tests.unit.controlplane.management.commands.local_cluster import run
+
+pytestmark = pytest.mark.django_db
+ROW = MessageRow(3, 7, 1_000, "k", "paid", 1, 4, [], [])
+
+
+@pytest.fixture
+def questions(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bytes, dict[str, Any]]]:
+    seen: list[tuple[bytes, dict[str, Any]]] = []
+
+    def look_up(topic: str, key: bytes, **asked: Any) -> KeyLookup:
+        seen.append((key, asked))
+        if asked["limit"] == 0:
+            raise Rejected("0 records is out of range; use 1 to 100.", "limit")
+        if asked["limit"] == 1:
+            failed = PartitionLookup(0, PartitionLookupState.FAILED, problem="broker 1 does not respond")
+            return KeyLookup(topic, [ROW], [failed], complete=False, token="abc")
+        return KeyLookup(topic, [ROW])
+
+    monkeypatch.setattr(key_lookups, "look_up_key", look_up)
+    return seen
+
+
+def test_records_are_printed_and_the_look_up_is_audited(questions: list[tuple[bytes, dict[str, Any]]]) -> None:
+    out = run("lookup", "orders", "k", "--from", "1970-01-01T00:00:05", "--header", "id")
+    assert "orders-3  7  1970-01-01T00:00:01+00:00  k  paid" in out
+    assert questions[0][0] == b"k" and questions[0][1]["from_ms"] == 5_000 and questions[0][1]["header"] == "id"
+    change = Change.objects.get()
+    assert change.verb == "records.look_up" and change.actor.endswith("(weir lookup)")
+
+
+def test_json_has_the_fields_of_the_rest_answer(questions: list[tuple[bytes, dict[str, Any]]]) -> None:
+    answer = json.loads(run("lookup", "orders", "00ff", "--hex", "--json"))
+    assert answer["rows"][0]["offset"] == 7 and answer["complete"] is True and questions[0][0] == b"\x00\xff"
+
+
+def test_an_incomplete_look_up_has_an_exit_code_of_its_own(questions: list[tuple[bytes, dict[str, Any]]]) -> None:
+    with pytest.raises(CommandError) as incomplete:
+        run("lookup", "orders", "k", "--limit", "1")
+    assert incomplete.value.returncode == lookup.INCOMPLETE_CODE
+
+
+def test_invalid_input_is_refused(questions: list[tuple[bytes, dict[str, Any]]]) -> None:
+    for wrong in (["zz", "--hex"], ["k", "--from", "yesterday"], ["k", "--limit", "0"]):
+        with pytest.raises(CommandError):
+            run("lookup", "orders", *wrong)

@@ -1,0 +1,55 @@
+"""Properties of every model: a `__str__`, choices for states and kinds, a unit in the help text of every figure with a unit."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.apps import apps
+from django.db import models
+
+MODELS = list(apps.get_app_config("controlplane").get_models())
+WORDS = re.compile(
+    r"(state|state_from|state_to|kind|mode|origin|handover|cause|status|block|severity|outcome|part"
+    r"|tail_doubt|retention_limit|permission|operation|pattern_type|resource_type)"
+)
+FREE = {("ConsumerGroup", "state"), ("HandledRequest", "kind")}
+"""Words that brokers of another version may extend."""
+UNITS = (
+    (re.compile(r"(?:.*_)?bytes(?:_.*)?"), "bytes"),
+    (re.compile(r".*_per_s"), "per second"),
+    (re.compile(r".*_ms(?:_max)?"), "milliseconds"),
+    (re.compile(r".*_in_s(?:_min|_max)?"), "seconds"),
+    (re.compile(r"lag_records"), "records"),
+    (re.compile(r".*_hours"), "hours"),
+)
+
+
+def columns(model: type[models.Model]) -> list[models.Field]:  # type: ignore[type-arg]
+    return [f for f in model._meta.get_fields() if isinstance(f, models.Field) and f.concrete]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: m.__name__)
+def test_a_model_has_its_own_text(model: type[models.Model]) -> None:
+    assert model.__str__ is not models.Model.__str__
+    assert isinstance(str(model()), str)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: m.__name__)
+def test_states_and_kinds_have_choices(model: type[models.Model]) -> None:
+    for f in columns(model):
+        if isinstance(f, models.CharField) and WORDS.fullmatch(f.name) and (model.__name__, f.name) not in FREE:
+            assert f.choices, f"{model.__name__}.{f.name}"
+            values = {v for v, _ in f.flatchoices}
+            assert not f.has_default() or f.default in values | ({""} if f.blank else set()), (
+                f"{model.__name__}.{f.name}"
+            )
+            assert all(len(v) <= (f.max_length or 0) for v in values), f"{model.__name__}.{f.name}"
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: m.__name__)
+def test_a_figure_names_its_unit(model: type[models.Model]) -> None:
+    for f in columns(model):
+        for name, unit in UNITS:
+            if not isinstance(f, models.JSONField) and name.fullmatch(f.name):
+                assert unit in f.help_text.lower(), f"{model.__name__}.{f.name}: {f.help_text!r}"

@@ -1,0 +1,103 @@
+"""Incidents of open alerts: their causes, what changed before, and the next step."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from controlplane.models import Alert, Broker, Change, ClusterEvent, ConsumerGroup, GroupPartition, ReplicaDamageReport
+from controlplane.selectors import incidents
+from controlplane.services import alerts
+from controlplane.services import incidents as services
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+def group(name: str, topic: str, index: int) -> None:
+    row = ConsumerGroup.objects.create(group_id=name, state="Stable", status="stalled", observed_at=timezone.now())
+    GroupPartition.objects.create(
+        group=row, topic=topic, index=index, committed=7, status="stalled", observed_at=timezone.now()
+    )
+
+
+def outage(world: World) -> None:
+    """Broker 1 is down. Therefore orders-0 has no leader. Group billing reads orders-0, group nightly reads a healthy partition."""
+    world.topic("orders", (1, 2), (2, 3))
+    world.topic("other", (2, 3))
+    world.offline("orders", 0)
+    group("billing", "orders", 0)
+    group("nightly", "other", 0)
+    world.down(1)
+    alerts.evaluate()
+
+
+def test_a_dead_broker_is_the_cause_of_offline_partitions_and_of_the_group_that_reads_them(world: World) -> None:
+    outage(world)
+    first, second = incidents.incident_list()
+    assert (first.cause.kind, first.cause.subject, first.severity) == ("broker_down", "1", "at_risk")
+    assert [(e.kind, e.subject) for e in first.effects] == [("partitions_offline", ""), ("group_stalled", "billing")]
+    assert (second.cause.subject, second.effects) == ("nightly", [])
+
+
+def test_an_effect_names_its_cause(world: World) -> None:
+    outage(world)
+    effect = Alert.objects.get(kind="partitions_offline")
+    detail = incidents.incident_detail(effect.pk)
+    assert detail is not None and detail.caused_by is not None
+    assert (detail.caused_by.kind, detail.effects) == ("broker_down", [])
+    assert [s.kind for s in detail.next_steps] == ["open_partition", "propose_election"]
+    assert detail.next_steps[1].target == ["orders", "0"]
+
+
+def test_the_page_has_what_changed_in_the_fifteen_minutes_before(world: World) -> None:
+    outage(world)
+    alert = Alert.objects.get(kind="broker_down")
+    old = alert.since - incidents.BEFORE - timedelta(seconds=1)
+    ClusterEvent.objects.create(at=old, kind="broker_registered", subject="9", text="too old")
+    for verb, kind in (("topic.alter", "topic"), ("records.read", "records"), ("alert.note", "alert")):
+        Change.objects.create(actor="alice", verb=verb, object_kind=kind, object_name="orders", comment="why")
+    detail = incidents.incident_detail(alert.pk)
+    assert detail is not None
+    assert [(r.source, r.text) for r in detail.before if r.source == "change"] == [("change", "topic alter: why")]
+    assert "Broker 1 left." in [r.text for r in detail.before] and "too old" not in [r.text for r in detail.before]
+    assert [r.at for r in detail.before] == sorted((r.at for r in detail.before), reverse=True)
+    assert [e.kind for e in detail.timeline] == ["opened"]
+
+
+def test_silenced_incidents_are_last_and_an_acknowledgement_names_its_operator(world: World) -> None:
+    outage(world)
+    services.silence("broker_down", "1", 10, actor="alice", comment="new disk")
+    nightly = Alert.objects.get(subject="nightly")
+    services.acknowledge(nightly.pk, actor="bob")
+    first, second = incidents.incident_list()
+    assert (first.cause.id, first.cause.acknowledged_by) == (nightly.pk, "bob")
+    assert second.cause.silenced_until is not None and first.cause.silenced_until is None
+
+
+def test_a_silent_monitor_has_a_page_without_a_row(world: World) -> None:
+    assert incidents.incident_detail(0) is None and incidents.incident_list() == []
+    world.aged(300)
+    detail = incidents.incident_detail(0)
+    assert detail is not None and detail.alert.kind == "monitor_silent" and detail.timeline == []
+    assert [i.cause.id for i in incidents.incident_list()] == [0]
+
+
+def test_a_resolved_alert_keeps_its_page_and_has_no_next_step(world: World) -> None:
+    outage(world)
+    Alert.objects.update(ended_at=timezone.now())
+    detail = incidents.incident_detail(Alert.objects.get(kind="broker_down").pk)
+    assert detail is not None and (detail.next_steps, detail.effects, detail.caused_by) == ([], [], None)
+
+
+def test_a_failed_disk_is_the_cause_of_the_damaged_replicas_on_it(world: World) -> None:
+    world.topic("orders", (1, 2))
+    Broker.objects.filter(pk=2).update(dirs_failed=["/data/b"])
+    ReplicaDamageReport.objects.create(
+        topic_id=world.image.topic_ids["orders"], topic_name="orders", partition=0, broker_id=2, kind="disk"
+    )
+    alerts.evaluate()
+    (found,) = incidents.incident_list()
+    assert (found.cause.kind, [e.kind for e in found.effects]) == ("disk_failed", ["copies_damaged"])

@@ -1,0 +1,74 @@
+"""The operation that each alert calls for."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from controlplane.models import Change, ConsumerGroup, GroupPartition, ReplicaDamageReport
+from controlplane.selectors.alerts import AlertRow
+from controlplane.selectors.next_steps import next_steps
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+def steps(kind: str, subject: str = "", *, ended: bool = False) -> list[tuple[str, list[str]]]:
+    now = timezone.now()
+    row = AlertRow(1, kind, subject, "degraded", "text", "do", now, now if ended else None, 1.0)
+    return [(s.kind, s.target) for s in next_steps(row)]
+
+
+def test_alerts_about_an_object_lead_to_its_operation(world: World) -> None:
+    assert steps("broker_down", "2") == [("drain_broker", ["2"])]
+    assert steps("broker_silent", "2") == [("open_broker", ["2"])]
+    assert steps("disk_failed", "2") == [("drain_broker", ["2"])]
+    assert steps("disk_low", "2") == [("move_off_broker", ["2"])]
+    assert steps("move_failed", "7") == [("roll_back_move", ["7"])]
+    assert steps("move_stuck", "7") == [("open_move", ["7"])]
+    assert steps("move_will_not_finish", "7") == [("throttle_move", ["7"])]
+    assert steps("archive_failed", "3") == [("resume_archive", ["3"])]
+
+
+def test_a_resolved_alert_and_a_silent_monitor_have_no_operation(world: World) -> None:
+    assert steps("broker_down", "2", ended=True) == steps("monitor_silent") == []
+    assert steps("zookeeper_away") == [], "no supervisor keeps it stopped"
+
+
+def test_the_first_partition_with_the_problem_is_opened(world: World) -> None:
+    assert steps("partitions_offline") == []
+    world.topic("orders", (1, 2), (2, 3))
+    world.put("orders", 0, isr=(1,))
+    world.offline("orders", 1)
+    assert steps("partitions_under_replicated") == [("open_partition", ["orders", "0"])]
+    assert steps("partitions_offline") == [
+        ("open_partition", ["orders", "1"]),
+        ("propose_election", ["orders", "1"]),
+    ]
+
+
+def test_the_record_at_the_committed_offset_of_a_stalled_group_is_read(world: World) -> None:
+    row = ConsumerGroup.objects.create(group_id="billing", state="Stable", observed_at=timezone.now())
+    assert steps("group_stalled", "billing") == [("open_group", ["billing"])]
+    assert steps("group_retention", "billing") == [("open_group", ["billing"])]
+    for index, lag_ms in ((0, 5), (1, 900)):
+        GroupPartition.objects.create(
+            group=row, topic="orders", index=index, committed=77, lag_ms=lag_ms, observed_at=timezone.now()
+        )
+    assert steps("group_stalled", "billing")[0] == ("read_record", ["orders", "1", "77"])
+    assert steps("group_retention", "billing")[0] == ("raise_retention", ["orders"])
+    assert steps("group_stopped", "billing") == [("open_group", ["billing"])]
+    assert steps("group_stopped") == [], "an alert about many groups has no single object"
+
+
+def test_the_damaged_replica_the_drifted_topic_and_the_unknown_change_are_named(world: World) -> None:
+    assert steps("copies_damaged") == steps("drift") == steps("changes_unknown") == []
+    world.topic("orders", (1, 2), row=False)
+    topic_id = world.image.topic_ids["orders"]
+    ReplicaDamageReport.objects.create(topic_id=topic_id, topic_name="orders", partition=0, broker_id=2, kind="disk")
+    change = Change.objects.create(
+        actor="a", verb="topic.alter", object_kind="topic", object_name="x", outcome="unknown"
+    )
+    assert steps("copies_damaged") == [("recover_replica", ["orders", "0", "2"])]
+    assert steps("drift") == [("open_topic", ["orders"])]
+    assert steps("changes_unknown") == [("open_change", [str(change.pk)])]

@@ -1,0 +1,143 @@
+"""The page of a partition shows why a replica is out of sync, from the leader's counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from brokerd.cluster.model import NO_LEADER
+from console import cells
+from console.fragments import chips
+from controlplane.clients.broker_samples import BrokerSample
+from controlplane.models import Broker, ObservedTopic, Partition, ReplicaDamageReport
+from controlplane.monitoring.hub import Hub
+from controlplane.monitoring.projection import Difference
+from controlplane.monitoring.publisher import LivePublisher
+from controlplane.monitoring.samples import MetricsCache
+from controlplane.selectors import partitions, topics
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+F0 = ("flights", 0)
+
+
+@pytest.fixture
+def lagging(world: World) -> World:
+    """flights-0 on brokers 1, 2 and 3; 3 is out of sync."""
+    world.topic("flights", (1, 2, 3))
+    world.put("flights", 0, isr=(1, 2))
+    Broker.objects.update(answered=True)
+    return world
+
+
+def copy_on_3() -> partitions.ReplicaOf:
+    row = partitions.partition_row("flights", 0)
+    assert row is not None and [r.why_out for r in row.replica_rows[:2]] == ["", ""]
+    return row.replica_rows[2]
+
+
+@pytest.mark.parametrize(
+    ("reported", "words", "end", "behind"),
+    [
+        ((940, -1), "The replica lacks 60 records: check whether the number decreases", 940, 60),
+        ((-1, -1), "The replica has sent no fetch request to broker 1", None, None),
+        ((1000, 700), "its log start offset 700 is above the leader's 200", 1000, 0),
+        ((1000, -1), "it has stopped fetching", 1000, 0),
+    ],
+)
+def test_the_position_of_a_replica_is_the_one_that_the_leader_reports(
+    lagging: World, reported: tuple[int, int], words: str, end: int | None, behind: int | None
+) -> None:
+    """A disconnected replica reports no lag, because it knows only the last high watermark that it received."""
+    metrics = MetricsCache()
+    leader = BrokerSample(1, 5, {F0: (200, 1000)}, {F0: (700, 0)}, lagging={F0: {3: reported}})
+    follower = BrokerSample(3, 5, {}, {F0: (700, 0)}, lagging={F0: {2: (1, 1)}})
+    metrics.write(metrics.take([leader, follower], {}, lagging.image, 5), lagging.projection, lagging.image)
+    assert Partition.objects.get().lagging == {"3": list(reported)}, "a broker that does not lead has no say"
+    copy = copy_on_3()
+    assert words in copy.why_out and (copy.end_offset, copy.lag_records) == (end, behind)
+    again = metrics.take([leader], {}, lagging.image, 6)
+    assert not again.lagging, "nothing is written where nothing changed"
+    whole = BrokerSample(1, 7, {F0: (200, 1000)}, {F0: (700, 0)})
+    metrics.write(metrics.take([whole], {}, lagging.image, 7), lagging.projection, lagging.image)
+    assert Partition.objects.get().lagging == {}
+
+
+def test_the_closest_replica_is_listed_first(lagging: World) -> None:
+    assert copy_on_3().why_out == "The leader has not reported the replica's log end offset yet."
+    Partition.objects.update(lagging={"3": [940, -1]}, end_offset=1000)
+    lagging.put("flights", 0, adding=(3,))
+    assert copy_on_3().why_out.startswith("A move is copying the replica to this broker. The replica lacks 60 records")
+    lagging.put("flights", 0, adding=())
+    topic_id = lagging.image.topic_ids["flights"]
+    ReplicaDamageReport.objects.create(
+        topic_id=topic_id, topic_name="flights", partition=0, broker_id=3, kind="disk", detail="/b: EIO"
+    )
+    assert copy_on_3().why_out == "The log directory has failed: /b: EIO."
+    lagging.down(3)
+    assert copy_on_3().why_out == "The broker is down."
+
+
+def test_a_partition_without_a_live_replica_shows_its_unavailable_records(lagging: World) -> None:
+    lagging.put("flights", 0, handover_offset=600, handover_epoch=1, history_replicas=(2, 3))
+    assert (row := partitions.partition_row("flights", 0)) is not None and row.holders_down == []
+    lagging.down(3)
+    assert (row := partitions.partition_row("flights", 0)) is not None and row.holders_down == [3]
+
+
+def test_the_first_problems_equal_those_of_the_sorted_list(world: World) -> None:
+    for name in ("b", "a", "c"):
+        world.topic(name, (1, 2), (2, 3), (3, 1))
+    assert partitions.in_trouble(3).rows == []
+    for name, index in (("c", 0), ("b", 2), ("b", 0)):
+        world.put(name, index, isr=(world.state(name, index).leader,))
+    world.offline("a", 1)
+    first = partitions.in_trouble(3)
+    sorted_list = partitions.partition_list(only="problems", sort="topic", per_page=3)
+    assert [(p.topic, p.index) for p in first.rows] == [("a", 1), ("b", 0), ("b", 2)]
+    assert [(p.topic, p.index) for p in sorted_list.rows] == [("a", 1), ("b", 0), ("b", 2)]
+    assert (first.total, first.pages) == (4, 2)
+
+
+def test_the_worst_partitions_come_first_and_users_topics_before_internal_ones(world: World) -> None:
+    """With a dead broker, the list showed eight `__consumer_offsets` partitions without a replica and none of the six partitions without a leader."""
+    world.topic("__consumer_offsets", *[(1, 2)] * 9)
+    world.topic("zebras", (1, 2), (2, 1))
+    world.topic("ledger", (1, 2), configs={"min.insync.replicas": "2"})
+    for index in range(9):
+        world.put("__consumer_offsets", index, isr=(1,))
+    world.put("zebras", 0, isr=(1,))
+    world.put("ledger", 0, isr=(1,))
+    world.offline("zebras", 1)
+    world.offline("__consumer_offsets", 7)
+    ObservedTopic.objects.filter(name="__consumer_offsets").update(internal=True)
+    found = partitions.in_trouble(5)
+    assert [(p.topic, p.index, p.state) for p in found.rows] == [
+        ("zebras", 1, "offline"),
+        ("__consumer_offsets", 7, "offline"),
+        ("ledger", 0, "under_min_isr"),
+        ("zebras", 0, "under_replicated"),
+        ("__consumer_offsets", 0, "under_replicated"),
+    ]
+    assert found.total == 12
+
+
+def test_a_replica_of_a_broker_that_is_down_is_offline_on_every_page(world: World) -> None:
+    """The page showed the only replica of a dead broker as `follower`, grey and not struck through."""
+    world.topic("flights", (2,), (1, 2))
+    world.down(2)
+    world.put("flights", 0, leader=NO_LEADER)
+    row = partitions.partition_row("flights", 0)
+    assert row is not None and row.down == [2] and row.state == "offline"
+    assert [(r.broker_id, r.alive) for r in row.replica_rows] == [(2, False)]
+    assert 'class="b b2 out down" title="broker 2, down"' in chips(row.replicas, row.isr, row.leader, down=row.down)
+    assert topics.topic_list().rows[0].health == "offline"
+    heard: list[Any] = []
+    hub = Hub()
+    hub.listen(heard.append)
+    everything = Difference(partitions={i: list(t.partitions) for i, t in world.image.topics.items()})
+    LivePublisher(hub).image(world.image, everything, MetricsCache())
+    cell = cells.page_update(heard[0], {"partition:flights:0", "partition:flights:1"}).cells
+    assert "down" in cell["partition:flights:0", "replicas"] and "offline" in cell["partition:flights:0", "state"]
+    assert cell["partition:flights:1", "replicas"].count("down") == 2, "its class and its title"

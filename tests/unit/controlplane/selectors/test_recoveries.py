@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from controlplane.models import ReplicaRecovery
+from controlplane.selectors.recoveries import recovery_list
+
+pytestmark = pytest.mark.django_db
+
+
+def test_recoveries_are_filtered_by_progress_topic_and_partition() -> None:
+    for number, (topic, partition, state) in enumerate([("a", 0, "asked"), ("a", 1, "done"), ("b", 0, "copying")], 1):
+        ReplicaRecovery.objects.create(
+            pk=number,
+            topic_id=uuid.uuid4(),
+            topic_name=topic,
+            partition=partition,
+            broker_id=1,
+            state=state,
+            actor="alice",
+            comment="x",
+        )
+    assert [r.id for r in recovery_list().rows] == [3, 2, 1]
+    assert [r.id for r in recovery_list(working=True).rows] == [3, 1]
+    assert [r.id for r in recovery_list(working=False).rows] == [2]
+    assert [r.id for r in recovery_list(topic="a", partition=0).rows] == [1]

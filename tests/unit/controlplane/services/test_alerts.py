@@ -1,0 +1,221 @@
+"""Stored alerts: their start and end, the list, the health line, and the metrics for a monitoring system."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from prometheus_client.parser import text_string_to_metric_families
+from rest_framework.test import APIClient
+
+from controlplane.models import (
+    Alert,
+    Broker,
+    Change,
+    Cluster,
+    ConsumerGroup,
+    Move,
+    MovePartition,
+    ObservedTopic,
+    ReplicaDamageReport,
+)
+from controlplane.monitoring.age import data_age
+from controlplane.selectors import alerts as selectors
+from controlplane.selectors.overview import overview
+from controlplane.services import alerts, moves
+from controlplane.services.move_planning import parse_scope
+from tests.unit.controlplane.world import World
+
+
+@pytest.mark.django_db
+def test_an_alert_keeps_its_start_time_and_ends_automatically(world: World) -> None:
+    world.topic("flights", (1, 2), (2, 3))
+    assert not alerts.evaluate() and overview().alerts == 0
+    world.down(1)
+    assert alerts.evaluate() and not alerts.evaluate(), "nothing is written where nothing changed"
+    row = Alert.objects.get()
+    assert (row.kind, row.subject, row.severity) == ("broker_down", "1", "degraded")
+    assert (overview().alerts, overview().alerts_at_risk) == (1, 0)
+    Alert.objects.update(since=timezone.now() - timedelta(minutes=5))
+    world.image.brokers[1] = replace(world.image.brokers[1], alive=True)
+    world.look()
+    alerts.evaluate()
+    assert [a.kind for a in selectors.alert_list().rows] == []
+    (ended,) = selectors.alert_list(ended=True).rows
+    assert 299 < ended.lasts_s < 310
+    world.down(1)
+    alerts.evaluate()
+    (again,) = selectors.alert_list().rows
+    assert (again.id, again.ended_at) == (row.pk, None) and again.lasts_s > 299, "back within a minute: it never ended"
+
+
+@pytest.mark.django_db
+def test_each_kind_of_problem_is_an_alert(world: World) -> None:
+    world.topic("orders", (1, 2), (2, 3))
+    world.offline("orders", 1)
+    world.put("orders", 0, isr=(1,))
+    topic_id = world.image.topic_ids["orders"]
+    ReplicaDamageReport.objects.create(topic_id=topic_id, topic_name="orders", partition=0, broker_id=2, kind="corrupt")
+    ConsumerGroup.objects.create(group_id="nightly", state="Empty", status="stopped", observed_at=timezone.now())
+    ConsumerGroup.objects.create(group_id="fine", state="Stable", status="blocked", observed_at=timezone.now())
+    Change.objects.create(actor="a", verb="topic.alter", object_kind="topic", object_name="orders", outcome="unknown")
+    to_3 = {"kind": "partitions", "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 3]}]}
+    move = moves.plan_move(parse_scope(to_3), actor="alice", comment="x")
+    Move.objects.filter(pk=move.pk).update(state="running", needs_bytes_per_s=9)
+    MovePartition.objects.filter(move=move).update(cause="target_down", state="submitted")
+    alerts.evaluate()
+    said = {(a.kind, a.subject): a.text for a in Alert.objects.all()}
+    assert set(said) == {
+        ("partitions_offline", ""),
+        ("copies_damaged", ""),
+        ("group_stopped", "nightly"),
+        ("changes_unknown", ""),
+        ("move_stuck", str(move.pk)),
+        ("move_will_not_finish", str(move.pk)),
+        ("partitions_under_replicated", ""),
+    }
+    assert said["partitions_under_replicated", ""].startswith(
+        "1 partition (orders-0) has a replica that is out of sync"
+    )
+    assert "(orders-1)" in said["partitions_offline", ""] and "orders-0 on broker 2" in said["copies_damaged", ""]
+    assert said["group_stopped", "nightly"] == "Group nightly has stopped: no members and no commits."
+    Move.objects.filter(pk=move.pk).update(state="failed", finished_at=timezone.now() - timedelta(days=2))
+    alerts.evaluate()
+    assert not Alert.objects.filter(kind__startswith="move", ended_at__isnull=True).exists(), (
+        "of the day before yesterday"
+    )
+
+
+@pytest.mark.django_db
+def test_partitions_below_min_insync_are_counted_and_named(world: World) -> None:
+    """The message listed topics before `and 2 more`, which counted partitions."""
+    world.topic("flights", (1, 2), (2, 3), (1, 3), (3, 1), configs={"min.insync.replicas": "2"})
+    for index in (1, 2, 3):
+        world.put("flights", index, isr=(world.state("flights", index).leader,))
+    alerts.evaluate()
+    (said,) = Alert.objects.filter(kind="partitions_under_min_isr")
+    assert said.text.startswith("3 partitions (flights-1, flights-2, flights-3) have fewer")
+
+
+@pytest.mark.django_db
+def test_a_stuck_move_has_its_causes_and_an_unfinishable_move_is_one_alert(world: World) -> None:
+    world.topic("orders", (1, 2), (2, 1))
+    over = {"kind": "topic", "topic": "orders", "brokers": [2, 3]}
+    move = moves.plan_move(parse_scope(over), actor="alice", comment="x")
+    Move.objects.update(state="running", needs_bytes_per_s=9)
+    move.parts.update(cause="will_not_finish", state="copying")
+    alerts.evaluate()
+    assert [a.kind for a in selectors.alert_list().rows] == ["move_will_not_finish"]
+    Move.objects.update(needs_bytes_per_s=None)
+    move.parts.filter(partition=0).update(cause="target_down")
+    alerts.evaluate()
+    assert [a.text for a in selectors.alert_list().rows] == [f"Move {move.pk}: 1 partition is stuck (target down)."]
+
+
+@pytest.mark.django_db
+def test_alerts_are_listed_by_severity_and_then_time(world: World) -> None:
+    world.topic("orders", (1, 2), (2, 3))
+    Broker.objects.filter(broker_id=3).update(total_bytes=1000, free_bytes=20)
+    alerts.evaluate()
+    Broker.objects.filter(broker_id=2).update(total_bytes=1000, free_bytes=90)
+    alerts.evaluate()
+    world.offline("orders", 1)
+    Cluster.objects.update(drift=1)
+    alerts.evaluate()
+    listed = selectors.alert_list(sort="severity").rows
+    assert [(a.kind, a.subject) for a in listed] == [
+        ("partitions_offline", ""),
+        ("disk_low", "3"),
+        ("disk_low", "2"),
+        ("drift", ""),
+    ]
+
+
+@pytest.mark.django_db
+def test_a_silent_monitor_is_the_first_alert_without_a_row(world: World) -> None:
+    assert selectors.silence() is None
+    Cluster.objects.update(observed_at=timezone.now() - timedelta(seconds=40))
+    assert [a.kind for a in selectors.open_alerts()] == ["monitor_silent"]
+
+
+@pytest.mark.django_db
+def test_alerts_and_metrics_are_readable_with_a_token(world: World, onlooker: APIClient) -> None:
+    world.topic('odd"topic', (1, 2))
+    ObservedTopic.objects.update(size_bytes=7)
+    world.down(1)
+    alerts.evaluate()
+    assert APIClient().get("/api/v1/metrics").status_code == 401
+    listed = onlooker.get("/api/v1/alerts").json()
+    assert [(a["kind"], a["subject"]) for a in listed["rows"]] == [("broker_down", "1")]
+    answer = onlooker.get("/api/v1/metrics", HTTP_ACCEPT="text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
+    assert answer.headers["Content-Type"].startswith("text/plain; version=")
+    text = answer.content.decode()
+    assert 'weir_alert{kind="broker_down",severity="degraded",subject="1"} 1.0\n' in text
+    assert 'weir_broker_alive{broker="1"} 0.0\n' in text and "weir_partitions 1.0\n" in text
+    assert "weir_records_per_second" not in text, "not known is left out"
+    assert "weir_topic_size_bytes" not in text
+    with_topics = onlooker.get("/api/v1/metrics?topics=true").content.decode()
+    assert 'weir_topic_size_bytes{topic="odd\\"topic"}' in with_topics
+    families = list(text_string_to_metric_families(with_topics))
+    assert len({family.name for family in families}) == len(families) > 10
+    assert all(family.documentation and sample.value >= 0 for family in families for sample in family.samples)
+
+
+@pytest.mark.django_db
+def test_a_disk_that_fills_up_is_a_warning_and_then_critical(world: World) -> None:
+    def said() -> list[tuple[Any, ...]]:
+        alerts.evaluate()
+        return list(Alert.objects.filter(ended_at__isnull=True).values_list("kind", "severity"))
+
+    Broker.objects.filter(broker_id=2).update(total_bytes=1000, free_bytes=101)
+    assert said() == []
+    Broker.objects.filter(broker_id=2).update(free_bytes=99)
+    assert said() == [("disk_low", "degraded")]
+    Broker.objects.filter(broker_id=2).update(free_bytes=29)
+    assert said() == [("disk_low", "at_risk")]
+
+
+@pytest.mark.django_db
+def test_the_health_is_never_better_than_the_most_severe_alert(world: World, onlooker: APIClient) -> None:
+    """The status was `healthy` although an alert about data at risk was open."""
+    world.topic("flights", (1, 2))
+    group = ConsumerGroup.objects.create(group_id="billing", status="stopped", observed_at=timezone.now())
+    alerts.evaluate()
+    assert overview().health.word == "degraded" and overview().health.reason == "Group billing has stopped."
+    ConsumerGroup.objects.filter(pk=group.pk).update(status="data_lost", lost_records=9)
+    alerts.evaluate()
+    said = onlooker.get("/api/v1/overview").json()
+    assert (said["alerts_at_risk"], said["health"]["word"]) == (1, "at_risk")
+    assert said["health"]["reason"] == "Group billing lost data to retention."
+    world.down(1)
+    assert overview().health.word == "at_risk", "a broker that is down is less than that"
+    ConsumerGroup.objects.all().delete()
+    world.image.brokers[1] = replace(world.image.brokers[1], alive=True)
+    world.look()
+    alerts.evaluate()
+    assert (overview().alerts, overview().health.word) == (0, "healthy")
+
+
+@pytest.mark.django_db
+def test_an_unreachable_zookeeper_is_its_own_alert(world: World) -> None:
+    def age(observed_s: float, heartbeat_s: float) -> None:
+        now = timezone.now()
+        Cluster.objects.update(
+            zookeeper_connected=False,
+            observed_at=now - timedelta(seconds=observed_s),
+            heartbeat_at=now - timedelta(seconds=heartbeat_s),
+        )
+
+    age(90, 1)
+    alerts.evaluate()
+    assert selectors.silence() is None
+    assert [a.kind for a in selectors.open_alerts()] == ["zookeeper_away"]
+    assert overview().health.word == "degraded" and overview().health.reason.startswith("ZooKeeper does not respond")
+    assert data_age().zookeeper_away
+    age(90, 40)
+    silent = selectors.silence()
+    assert silent is not None and silent.kind == "monitor_silent"
+    assert overview().health.word == "unknown" and not data_age().zookeeper_away

@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from controlplane.domain.move_types import PlacementBefore
+from controlplane.models import Change, Move, Replica
+from controlplane.selectors import moves as selectors
+from controlplane.services import Rejected, move_worker, moves
+from controlplane.services.move_planning import parse_scope
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+TO_23 = {"kind": "partitions", "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3]}]}
+
+
+def advance(move: Move) -> str | None:
+    return move_worker.advance_move(move.pk)
+
+
+def test_a_move_runs_from_planned_to_done_by_observations(world: World) -> None:
+    world.topic("flights", (1, 2))
+    move = moves.plan_move(parse_scope(TO_23), actor="alice", comment="rack work")
+    moves.start_move(move.pk, actor="alice")
+    assert advance(move) == "running"
+    (order,) = move_worker.ordered_parts()
+    assert (order.wanted, order.read_generation) == ([2, 3], 0)
+    world.begin_move("flights", 0, (2, 3))
+    advance(move)
+    assert move_worker.ordered_parts() == []
+    row = selectors.move_row(move.pk)
+    assert row is not None
+    assert (row.state, row.parts_ended, row.bytes_total) == ("running", 0, 1000)
+    world.end_move("flights", 0)
+    world.sized("flights", 1000)
+    assert advance(move) == "done"
+    move.refresh_from_db()
+    assert move.finished_at is not None
+    assert Change.objects.filter(verb="move.start").get().outcome == "confirmed"
+
+
+def test_the_previous_placement_is_recorded_before_any_effect(world: World) -> None:
+    world.topic("flights", (1, 2))
+    move = moves.plan_move(parse_scope(TO_23), actor="alice")
+    assert move.parts.get().before == PlacementBefore((1, 2), 1, (1, 2))
+
+
+def test_one_partition_belongs_to_one_move_at_a_time(world: World) -> None:
+    world.topic("flights", (1, 2))
+    first = moves.plan_move(parse_scope(TO_23), actor="alice")
+    with pytest.raises(Rejected, match=f"flights-0 is part of move {first.pk}"):
+        moves.plan_move(parse_scope(TO_23), actor="bob")
+    moves.cancel_move(first.pk, actor="alice")
+    assert moves.plan_move(parse_scope(TO_23), actor="bob").state == "planned"
+
+
+def test_a_move_whose_partitions_changed_since_planning_does_not_start(world: World) -> None:
+    world.topic("flights", (1, 2))
+    move = moves.plan_move(parse_scope(TO_23), actor="alice")
+    world.begin_move("flights", 0, (1, 3))
+    world.end_move("flights", 0)
+    with pytest.raises(Rejected, match=r"reassigned since the move was planned \(generation 0, now 2"):
+        moves.start_move(move.pk, actor="alice")
+    assert Change.objects.first().outcome == "refused"  # type: ignore[union-attr]
+
+
+def test_two_concurrent_workers_do_one_step(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.topic("flights", (1, 2))
+    move = moves.plan_move(parse_scope(TO_23), actor="alice")
+    moves.start_move(move.pk, actor="alice")
+    real = move_worker.next_steps
+
+    def meanwhile(view: object, now: float) -> object:
+        steps = real(view, now)  # type: ignore[arg-type]
+        Move.objects.filter(pk=move.pk).update(version=99)  # the other worker was faster
+        return steps
+
+    monkeypatch.setattr(move_worker, "next_steps", meanwhile)
+    assert advance(move) is None
+    assert move_worker.ordered_parts() == []
+
+
+def test_a_pause_withdraws_orders_and_a_resume_continues(world: World) -> None:
+    world.topic("flights", (1, 2))
+    move = moves.plan_move(parse_scope(TO_23), actor="alice")
+    moves.start_move(move.pk, actor="alice")
+    advance(move)
+    assert len(move_worker.ordered_parts()) == 1
+    moves.pause_move(move.pk, actor="alice")
+    assert move_worker.ordered_parts() == []
+    advance(move)
+    assert move_worker.ordered_parts() == []
+    moves.resume_move(move.pk, actor="alice")
+    advance(move)
+    assert len(move_worker.ordered_parts()) == 1
+
+
+def test_cancelling_during_the_copy_restores_the_old_placement(world: World) -> None:
+    world.topic("flights", (1, 2))
+    move = moves.plan_move(parse_scope(TO_23), actor="alice")
+    moves.start_move(move.pk, actor="alice")
+    advance(move)
+    world.begin_move("flights", 0, (2, 3))
+    advance(move)
+    moves.cancel_move(move.pk, actor="alice", comment="too slow")
+    (order,) = move_worker.ordered_parts()
+    assert (order.wanted, order.read_generation) == ([1, 2], 1)
+    assert advance(move) == "cancelling"
+    world.begin_move("flights", 0, (1, 2))
+    world.end_move("flights", 0)
+    assert advance(move) == "cancelling"
+    assert advance(move) == "cancelled"
+    assert world.state("flights", 0).replicas == (1, 2)
+
+
+def test_cancelling_without_an_old_replica_is_rejected(world: World) -> None:
+    world.topic("flights", (1, 2))
+    to_3 = {"kind": "partitions", "partitions": [{"topic": "flights", "partition": 0, "replicas": [3]}]}
+    move = moves.plan_move(parse_scope(to_3), actor="alice")
+    moves.start_move(move.pk, actor="alice")
+    advance(move)
+    world.begin_move("flights", 0, (3,))
+    advance(move)
+    world.put("flights", 0, isr=(3,), leader=3, leader_broker_epoch=103)
+    with pytest.raises(Rejected, match="none of its old replicas"):
+        moves.cancel_move(move.pk, actor="alice")
+    assert Move.objects.get(pk=move.pk).state == "running"
+
+
+def test_a_finished_move_is_rolled_back_to_the_recorded_order(world: World) -> None:
+    world.topic("flights", (1, 2))
+    move = moves.plan_move(parse_scope(TO_23), actor="alice")
+    moves.start_move(move.pk, actor="alice")
+    advance(move)
+    world.begin_move("flights", 0, (2, 3))
+    advance(move)
+    world.end_move("flights", 0)
+    assert advance(move) == "done"
+    moves.roll_back_move(move.pk, actor="alice")
+    advance(move)
+    (order,) = move_worker.ordered_parts()
+    assert order.wanted == [1, 2]
+    world.begin_move("flights", 0, (1, 2))
+    advance(move)
+    world.end_move("flights", 0)
+    assert advance(move) == "rolled_back"
+
+
+@pytest.mark.parametrize("act", [moves.pause_move, moves.resume_move, moves.roll_back_move])
+def test_acts_that_the_state_does_not_allow_are_rejected(world: World, act: object) -> None:
+    world.topic("flights", (1, 2))
+    move = moves.plan_move(parse_scope(TO_23), actor="alice")
+    with pytest.raises(Rejected, match="planned"):
+        act(move.pk, actor="alice")  # type: ignore[operator]
+    with pytest.raises(Rejected, match="Move 999 does not exist"):
+        act(999, actor="alice")  # type: ignore[operator]
+
+
+def test_a_plan_names_every_problem_at_once(world: World) -> None:
+    world.topic("flights", (1, 2), configs={"min.insync.replicas": "2"})
+    world.down(3)
+    with pytest.raises(Rejected) as refused:
+        moves.plan_move(
+            parse_scope(
+                {
+                    "kind": "partitions",
+                    "partitions": [
+                        {"topic": "flights", "partition": 0, "replicas": [3]},
+                        {"topic": "nope", "partition": 0, "replicas": [1]},
+                    ],
+                }
+            ),
+            actor="alice",
+        )
+    assert "broker 3, which is not alive" in refused.value.reason
+    assert "fewer than its min.insync.replicas 2" in refused.value.reason
+    assert "Partition nope-0 does not exist" in refused.value.reason
+
+
+@pytest.mark.parametrize("scope", [{}, {"kind": "sideways"}, {"kind": "drain"}, {"kind": "drain", "broker": "x"}])
+def test_a_malformed_scope_is_rejected(world: World, scope: dict[str, object]) -> None:
+    with pytest.raises(Rejected):
+        moves.plan_move(parse_scope(scope), actor="alice")
+
+
+def test_the_preview_writes_nothing_and_shows_the_plan(world: World) -> None:
+    world.topic("flights", (1, 2))
+    preview = moves.preview_move(parse_scope(TO_23))
+    assert not Move.objects.exists()
+    assert (preview.parts[0].replicas_to, preview.bytes_to_copy, preview.problems) == ([2, 3], 1000, [])
+
+
+def test_every_state_transition_has_a_row_with_actor_and_reason(world: World) -> None:
+    world.topic("flights", (1, 2))
+    move = moves.plan_move(parse_scope(TO_23), actor="alice")
+    moves.start_move(move.pk, actor="alice", comment="rack work")
+    advance(move)
+    moves.pause_move(move.pk, actor="bob", comment="producers suffer")
+    moves.resume_move(move.pk, actor="bob")
+    advance(move)
+    world.begin_move("flights", 0, (2, 3))
+    advance(move)
+    world.end_move("flights", 0)
+    advance(move)
+    rows = [(t.state_from, t.state_to, t.actor, t.comment) for t in move.transitions.all()]
+    assert rows == [
+        ("planned", "running", "alice", "rack work"),
+        ("running", "paused", "bob", "producers suffer"),
+        ("paused", "running", "bob", ""),
+        ("running", "done", "worker", ""),
+    ]
+
+
+def test_the_cost_of_a_poll_depends_on_the_partitions_in_flight(
+    world: World, django_assert_max_num_queries: object
+) -> None:
+    world.topic("flights", *[(1, 2)] * 200)
+    scope = {"kind": "topic", "topic": "flights", "brokers": [2, 3]}
+    move = moves.plan_move(parse_scope(scope), actor="alice", parts_in_flight_max=2, parts_per_broker_max=2)
+    moves.start_move(move.pk, actor="alice")
+    view = move_worker.view_of(Move.objects.get(pk=move.pk))
+    assert (len(view.parts), view.rest) == (8, {"waiting": 192})
+    with django_assert_max_num_queries(25):  # type: ignore[operator]
+        assert advance(move) == "running"
+    assert len(move_worker.ordered_parts()) == 2
+
+
+def test_speed_and_eta_are_computed_from_size_samples(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.topic("flights", (1, 2), size=1_000_000)
+    move = moves.plan_move(parse_scope(TO_23), actor="alice")
+    moves.start_move(move.pk, actor="alice")
+    advance(move)
+    world.begin_move("flights", 0, (2, 3))
+    advance(move)
+    now = time.time()
+    for seconds in (5, 10, 15):
+        world.sized("flights", 1_000_000, b3=20_000 * seconds)
+        Replica.objects.update(sampled_at=datetime.fromtimestamp(now + seconds, UTC))
+        monkeypatch.setattr(move_worker.time, "time", lambda at=now + seconds: at)
+        advance(move)
+    row = selectors.move_row(move.pk)
+    assert row is not None and row.eta_s is not None
+    assert row.bytes_per_s == pytest.approx(20_000, rel=0.1)
+    assert row.eta_s[0] < 35 < row.eta_s[1]
+    (part,) = selectors.move_parts(move.pk).rows
+    assert (part.bytes_done, part.bytes_total, part.cause) == (300_000, 1_000_000, "")

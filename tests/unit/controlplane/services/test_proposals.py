@@ -1,0 +1,271 @@
+"""Overriding a safety refusal needs two people, and only the reviewed content is approved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.utils import timezone
+from rest_framework.authtoken.models import Token
+from rest_framework.test import APIClient
+
+from controlplane.clients import kafka
+from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.models import Change, Move, Proposal
+from controlplane.services import Rejected, moves, overrides, proposals
+from controlplane.services.move_planning import parse_scope
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+API = "/api/v1"
+TO_3 = {"kind": "partitions", "partitions": [{"topic": "ledger", "partition": 0, "replicas": [3]}]}
+
+
+@pytest.fixture
+def second(db: None) -> APIClient:
+    user = get_user_model().objects.create_user("bea", is_staff=True)
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Token {Token.objects.create(user=user).key}")
+    return client
+
+
+@pytest.fixture
+def risky(world: World) -> Move:
+    """A move to fewer replicas than min.insync.replicas."""
+    world.topic("ledger", (1, 2), configs={"min.insync.replicas": "2"})
+    return moves.plan_move(parse_scope(TO_3), actor="alice", comment="both disks go", override=True)
+
+
+def changes() -> list[tuple[str, str, str]]:
+    return [(c.actor, c.verb, c.outcome) for c in Change.objects.order_by("id")]
+
+
+def test_a_plan_below_min_insync_replicas_is_rejected_and_two_people_can_override_it(world: World) -> None:
+    world.topic("ledger", (1, 2), configs={"min.insync.replicas": "2"})
+    with pytest.raises(Rejected, match=r"fewer than its min\.insync\.replicas 2"):
+        moves.plan_move(parse_scope(TO_3), actor="alice", comment="x")
+    assert moves.preview_move(parse_scope(TO_3)).overridable
+    world.down(3)
+    assert not moves.preview_move(parse_scope(TO_3)).overridable, "a dead target is no matter of courage"
+    with pytest.raises(Rejected, match="not alive"):
+        moves.plan_move(parse_scope(TO_3), actor="alice", comment="x", override=True)
+
+
+def test_nobody_starts_an_override_alone(risky: Move) -> None:
+    for act in (moves.start_move, moves.approve_move):
+        with pytest.raises(Rejected, match="another operator approves"):
+            act(risky.pk, actor="alice", comment="x")
+        with pytest.raises(Rejected, match="another operator approves"):
+            act(risky.pk, actor="bea", comment="x")
+    row = proposals.propose("move.approve", str(risky.pk), {"start": True}, actor="alice", comment="both disks go")
+    assert Move.objects.get().state == "planned"
+    with pytest.raises(Rejected, match="alice made this proposal, so another operator must approve it"):
+        proposals.approve(row.pk, actor="alice")
+    assert Move.objects.get().state == "planned"
+    assert proposals.approve(row.pk, actor="bea", comment="seen").state == "done"
+    assert Move.objects.get().state == "running"
+    assert changes() == [
+        ("alice", "move.plan", "confirmed"),
+        *[(w, v, "refused") for v in ("move.start", "move.approve") for w in ("alice", "bea")],
+        ("alice", "proposal.propose", "confirmed"),
+        ("alice", "proposal.approve", "refused"),
+        ("bea", "proposal.approve", "confirmed"),
+        ("alice", "move.approve", "confirmed"),
+        ("alice", "move.start", "pending"),
+    ]
+    assert "approved by bea" in Change.objects.get(verb="move.start", outcome="pending").comment
+    assert Change.objects.get(verb="move.plan").detail.startswith("Overrides a safety check: ledger-0 would have 1")
+
+
+def test_an_installation_with_one_operator_records_that_no_second_person_approved(risky: Move, settings: Any) -> None:
+    settings.WEIR = replace(settings.WEIR, second_person=False)
+    row = proposals.propose("move.approve", str(risky.pk), actor="alice", comment="alone here")
+    proposals.approve(row.pk, actor="alice")
+    assert Move.objects.get().state == "approved"
+    assert "WEIR_SECOND_PERSON is off" in Change.objects.get(verb="proposal.approve").detail
+
+
+def test_the_approved_content_is_the_shown_content(risky: Move, world: World) -> None:
+    row = proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x")
+    moves.throttle_move(risky.pk, 50_000, actor="alice")
+    with pytest.raises(Rejected, match="throttle_bytes_per_s was None, now 50000"):
+        proposals.approve(row.pk, actor="bea")
+    assert (Proposal.objects.get().state, Move.objects.get().state) == ("open", "planned")
+    with pytest.raises(Rejected, match=f"already proposed as proposal {row.pk}"):
+        proposals.propose("move.approve", str(risky.pk), actor="carol", comment="x")
+    proposals.reject(row.pk, actor="alice", comment="throttled now")
+    again, digest = proposals.shown("move.approve", str(risky.pk), {})
+    assert again.facts["throttle_bytes_per_s"] == 50_000
+    with pytest.raises(Rejected, match="facts have changed"):
+        proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x", shown_hash=row.shown_hash)
+    row = proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x", shown_hash=digest)
+    assert proposals.approve(row.pk, actor="bea").state == "done"
+
+
+def test_a_failed_execution_has_a_reason(risky: Move, world: World) -> None:
+    row = proposals.propose("move.approve", str(risky.pk), {"start": True}, actor="alice", comment="x")
+    world.begin_move("ledger", 0, (1, 3))
+    world.end_move("ledger", 0)
+    ended = proposals.approve(row.pk, actor="bea")
+    assert ended.state == "failed" and "reassigned since the move was planned" in ended.detail
+    assert Change.objects.get(verb="proposal.propose").outcome == "refused"
+
+
+def test_a_rejection_needs_a_reason_and_an_author_can_withdraw(risky: Move) -> None:
+    row = proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x")
+    with pytest.raises(Rejected, match="Give a reason"):
+        proposals.reject(row.pk, actor="bea", comment=" ")
+    assert proposals.reject(row.pk, actor="bea", comment="wait for the disks").state == "rejected"
+    with pytest.raises(Rejected, match="is rejected"):
+        proposals.approve(row.pk, actor="bea")
+    row = proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x")
+    assert proposals.reject(row.pk, actor="alice", comment="mine was wrong").state == "withdrawn"
+
+
+def test_a_proposal_expires(risky: Move) -> None:
+    row = proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x")
+    assert proposals.sweep() == 0
+    Proposal.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    with pytest.raises(Rejected, match="has expired"):
+        proposals.approve(row.pk, actor="bea")
+    assert proposals.sweep() == 1
+    assert Proposal.objects.get().state == "expired"
+    assert Change.objects.get(verb="proposal.propose").outcome == "refused"
+
+
+def test_the_worker_carries_out_an_approved_proposal_after_a_process_failure(
+    risky: Move, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x")
+    with monkeypatch.context() as dying:
+        dying.setattr(proposals, "carry_out", lambda pk: Proposal.objects.get(pk=pk))
+        assert proposals.approve(row.pk, actor="bea").state == "approved"
+    assert proposals.sweep() == 0, "its own process may be at it"
+    Proposal.objects.update(decided_at=timezone.now() - timedelta(minutes=2))
+    assert proposals.sweep() == 1
+    assert (Proposal.objects.get().state, Move.objects.get().state) == ("done", "approved")
+    assert proposals.carry_out(row.pk).state == "done", "twice is once"
+
+
+def test_concurrent_approvals_carry_out_once(risky: Move, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = proposals.propose("move.approve", str(risky.pk), {"start": True}, actor="alice", comment="x")
+    real = proposals.difference
+
+    def meanwhile(seen: Proposal) -> str:
+        monkeypatch.setattr(proposals, "difference", real)
+        proposals.approve(row.pk, actor="carol")
+        return ""
+
+    monkeypatch.setattr(proposals, "difference", meanwhile)
+    with pytest.raises(Rejected, match="decided concurrently"):
+        proposals.approve(row.pk, actor="bea")
+    assert Change.objects.filter(verb="move.start").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "said"),
+    [
+        ("sideways", "1", "Unknown kind of proposal"),
+        ("move.approve", "x", "Move 'x' does not exist"),
+        ("move.approve", "99", "Move '99' does not exist"),
+        ("election.unclean", "nope-0", "Partition 'nope-0' does not exist"),
+        ("election.unclean", "ledger-0", "has leader 1"),
+    ],
+)
+def test_an_impossible_proposal_is_rejected(risky: Move, kind: str, target: str, said: str) -> None:
+    with pytest.raises(Rejected, match=said):
+        proposals.propose(kind, target, actor="alice", comment="x")
+    assert Change.objects.first().outcome == "refused"  # type: ignore[union-attr]
+
+
+# -- unclean elections ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def headless(world: World) -> World:
+    world.topic("orders", (1, 2, 3))
+    world.offline("orders", 0)
+    world.down(1)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "state"),
+    [
+        (True, "confirmed", "done"),
+        (False, "unchanged", "done"),
+        (NoAnswer("gone"), "unknown", "failed"),
+        (Declined("no"), "refused", "failed"),
+    ],
+)
+def test_an_unclean_election_requested_by_two_people_reaches_the_controller(
+    headless: World, monkeypatch: pytest.MonkeyPatch, answer: Any, outcome: str, state: str
+) -> None:
+    asked = []
+
+    def elect(topic: str, partition: int) -> bool:
+        asked.append((topic, partition))
+        if isinstance(answer, Exception):
+            raise answer
+        return bool(answer)
+
+    monkeypatch.setattr(kafka, "elect_uncleanly", elect)
+    row = proposals.propose("election.unclean", "orders-0", actor="alice", comment="broker 1 burnt")
+    assert "in-sync replicas [1]" in row.shown["lines"][0] and row.shown["facts"]["alive"] == [2, 3]
+    assert asked == []
+    assert proposals.approve(row.pk, actor="bea").state == state
+    assert asked == [("orders", 0)]
+    assert Change.objects.get(verb="topic.elect").outcome == outcome
+    assert Change.objects.get(verb="proposal.propose").outcome == outcome
+
+
+def test_an_election_is_not_approved_if_a_clean_leader_is_available(
+    headless: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "elect_uncleanly", lambda *a: pytest.fail("elected"))
+    row = proposals.propose("election.unclean", "orders-0", actor="alice", comment="broker 1 burnt")
+    headless.down(2)
+    with pytest.raises(Rejected, match=r"alive was \[2, 3\], now \[3\]"):
+        proposals.approve(row.pk, actor="bea")
+    headless.put("orders", 0, isr=(3,), leader=3, leader_broker_epoch=103)
+    with pytest.raises(Rejected, match="has leader 3"):
+        proposals.approve(row.pk, actor="bea")
+
+
+def test_every_kind_of_proposal_can_be_shown_and_carried_out(risky: Move) -> None:
+    for name, kind in overrides.KINDS.items():
+        assert kind.label and callable(kind.show) and callable(kind.carry_out), name
+
+
+# -- over REST -----------------------------------------------------------------------------------------------------------------
+
+
+def test_two_operators_override_over_rest(world: World, operator: APIClient, second: APIClient) -> None:
+    world.topic("ledger", (1, 2), configs={"min.insync.replicas": "2"})
+    dry = operator.post(f"{API}/moves", {"scope": TO_3, "dry": True}, format="json").json()
+    assert dry["overridable"] and len(dry["problems"]) == 1
+    made = operator.post(f"{API}/moves", {"scope": TO_3, "comment": "x", "override": True}, format="json").json()
+    assert made["state"] == "planned" and made["overrides"]
+    body: Mapping[str, Any] = {"kind": "move.approve", "target": str(made["id"]), "arguments": {"start": True}}
+    assert operator.post(f"{API}/proposals", body, format="json").json()["field"] == "comment"
+    row = operator.post(f"{API}/proposals", {**body, "comment": "disks"}, format="json").json()
+    assert (row["state"], "another operator" in row["may_not"]) == ("open", True)
+    own = operator.post(f"{API}/proposals/{row['id']}/approve", {}, format="json")
+    assert (own.status_code, "another operator" in own.json()["detail"]) == (409, True)
+    assert second.get(f"{API}/proposals/{row['id']}").json()["may_not"] == ""
+    assert second.get(f"{API}/proposals?state=open").json()["total"] == 1
+    done = second.post(f"{API}/proposals/{row['id']}/approve", {"comment": "seen"}, format="json").json()
+    assert (done["state"], done["decided_by"]) == ("done", "bea")
+    assert operator.get(f"{API}/moves/{made['id']}").json()["state"] == "running"
+    assert second.get(f"{API}/proposals?state=decided").json()["total"] == 1
+    assert second.post(f"{API}/proposals/77/reject", {"comment": "x"}, format="json").status_code == 404
+
+
+def test_a_viewer_cannot_approve(risky: Move, onlooker: APIClient) -> None:
+    row = proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x")
+    assert onlooker.post(f"{API}/proposals/{row.pk}/approve", {}, format="json").status_code == 403
+    assert Proposal.objects.get().state == "open"

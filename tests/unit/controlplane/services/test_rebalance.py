@@ -1,0 +1,26 @@
+"""Proposals from rows and by REST, and the move that runs a proposal."""
+
+from __future__ import annotations
+
+import pytest
+from rest_framework.test import APIClient
+
+from tests.unit.controlplane.world import World
+
+
+@pytest.mark.django_db
+def test_a_rebalance_proposal_is_computed_from_rows_and_runs_as_a_move(world: World, operator: APIClient) -> None:
+    world.topic("flights", *[(1, 2)] * 6)
+    reported = operator.post("/api/v1/rebalance", {"goals": ["replicas"]}, format="json")
+    assert reported.status_code == 200, reported.json()
+    body = reported.json()
+    assert [(b["broker_id"], b["replicas"]) for b in body["before"]] == [(1, 6), (2, 6), (3, 0)]
+    assert max(b["replicas"] for b in body["after"]) <= 5 and body["changes_total"] == len(body["changes"]) >= 3
+    moved = operator.post(
+        "/api/v1/moves", {"scope": body["scope"], "start": True, "comment": "a new broker"}, format="json"
+    )
+    assert moved.status_code == 201 and moved.json()["parts"] == body["changes_total"]
+    assert moved.json()["title"] == "Rebalance by replicas"
+    for field, value in (("goals", ["peace"]), ("tolerance", 5)):
+        refused = operator.post("/api/v1/rebalance", {field: value}, format="json")
+        assert (refused.status_code, refused.json()["field"]) == (400, field), refused.json()

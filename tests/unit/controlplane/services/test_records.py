@@ -1,0 +1,80 @@
+"""Look-ups by key need the permission to read records, and each is in the audit log: by REST and on the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from rest_framework.test import APIClient
+
+from controlplane.models import Change, MaskingRule
+from controlplane.selectors import key_lookups
+from controlplane.selectors.key_lookups import KeyLookup
+from controlplane.selectors.messages import MessageRow
+from tests.unit.controlplane.world import World
+
+PATH = "/api/v1/topics/orders/records"
+
+
+@pytest.fixture
+def questions(world: World, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bytes, dict[str, Any]]]:
+    world.topic("orders", (1, 2))
+    seen: list[tuple[str, bytes, dict[str, Any]]] = []
+
+    def look_up(topic: str, key: bytes, **asked: Any) -> KeyLookup:
+        seen.append((topic, key, asked))
+        return KeyLookup(topic, [MessageRow(0, 7, None, "k", "secret", 1, 6, [], [])])
+
+    monkeypatch.setattr(key_lookups, "look_up_key", look_up)
+    return seen
+
+
+def allow(client: APIClient, name: str) -> None:
+    get_user_model().objects.get(username=name).user_permissions.add(Permission.objects.get(codename="read_records"))
+
+
+def test_a_look_up_needs_the_permission_and_is_audited(
+    questions: list[tuple[str, bytes, dict[str, Any]]], operator: APIClient
+) -> None:
+    refused = operator.get(PATH, {"key": "k"})
+    assert refused.status_code == 403 and questions == []
+    allow(operator, "alice")
+    answer = operator.get(PATH, {"key": " k ", "header": "id", "partition": "0", "from_ms": "5"})
+    assert answer.status_code == 200 and answer.json()["rows"][0]["value"] == "secret"
+    ((topic, key, asked),) = questions
+    assert (topic, key, asked["header"], asked["partition"], asked["from_ms"]) == ("orders", b" k ", "id", 0, 5)
+    done, before = Change.objects.order_by("-id")[:2]
+    assert (done.actor, done.verb, done.object_name, done.outcome) == (
+        "alice",
+        "records.look_up",
+        "orders",
+        "confirmed",
+    )
+    assert done.after == {"topic": "orders", "key": " k ", "records": 1} and before.outcome == "refused"
+
+
+def test_a_masked_key_or_header_cannot_be_searched_by_those_from_whom_it_is_hidden(
+    questions: list[tuple[str, bytes, dict[str, Any]]], onlooker: APIClient, operator: APIClient
+) -> None:
+    allow(onlooker, "bob")
+    allow(operator, "alice")
+    MaskingRule.objects.create(topics="orders", target="header", field="card-*", created_by="root")
+    assert onlooker.get(PATH, {"key": "4711", "header": "Card-Number"}).status_code == 403
+    assert onlooker.get(PATH, {"key": "4711"}).status_code == 200
+    MaskingRule.objects.create(topics="orders", target="key", field="", created_by="root")
+    assert onlooker.get(PATH, {"key": "4711"}).status_code == 403
+    assert operator.get(PATH, {"key": "4711"}).status_code == 200
+    assert questions[0][2]["renderer"].masks and not questions[1][2]["renderer"].masks
+    assert len(questions) == 2 and not any("4711" in str(c.after) for c in Change.objects.all())
+
+
+def test_a_key_is_text_or_hexadecimal(questions: list[tuple[str, bytes, dict[str, Any]]], operator: APIClient) -> None:
+    allow(operator, "alice")
+    assert operator.get(PATH, {"key_hex": "00fF"}).status_code == 200
+    assert operator.get(PATH, {"key": ""}).status_code == 200
+    assert [q[1] for q in questions] == [b"\x00\xff", b""]
+    for wrong in ({}, {"key": "k", "key_hex": "00"}, {"key_hex": "0"}, {"key": "k", "partition": "-1"}):
+        assert operator.get(PATH, wrong).status_code == 400
+    assert operator.get("/api/v1/topics/nope/records", {"key": "k"}).status_code == 404

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import pytest
+
+from controlplane.models import Change, Topic
+from controlplane.services import Rejected, changes, topic_results, topics
+from controlplane.services.move_planning import parse_scope
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+def last() -> Change:
+    found = Change.objects.first()
+    assert found is not None
+    return found
+
+
+def test_a_requested_topic_is_pending_until_the_log_has_it(world: World) -> None:
+    row = topics.create_topic("flights", partitions=3, configs={"retention.ms": "1000"}, actor="alice", comment="demo")
+    assert (row.generation, row.applied_generation, row.replication_factor) == (1, 0, 3)
+    assert last().outcome == "pending"
+    assert topic_results.mark_applied({row.id: 1}, controller_epoch=4) == 1
+    row.refresh_from_db()
+    assert (row.applied_generation, row.controller_epoch) == (1, 4)
+    change = last()
+    assert (change.outcome, change.actor, change.comment, change.before) == ("confirmed", "alice", "demo", None)
+
+
+def test_the_result_of_an_older_controller_does_not_overwrite_a_newer_one(world: World) -> None:
+    row = topics.create_topic("flights", actor="alice")
+    topic_results.mark_applied({row.id: 1}, controller_epoch=9)
+    row = topics.alter_topic("flights", partitions=2, actor="alice")
+    assert topic_results.mark_applied({row.id: 2}, controller_epoch=8) == 0
+    row.refresh_from_db()
+    assert row.applied_generation == 1
+
+
+def test_a_generation_that_the_database_never_had_is_not_marked(world: World) -> None:
+    row = topics.create_topic("flights", actor="alice")
+    assert topic_results.mark_applied({row.id: 7}, controller_epoch=1) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "field"),
+    [
+        ("", {}, "name"),
+        ("..", {}, "name"),
+        ("with space", {}, "name"),
+        ("x" * 250, {}, "name"),
+        ("t", {"partitions": 0}, "partitions"),
+        ("t", {"partitions": 10_001}, "partitions"),
+        ("t", {"replication_factor": 4}, "replication_factor"),
+        ("t", {"replication_factor": 0}, "replication_factor"),
+        ("t", {"configs": {"retention.ms": "soon"}}, "configs.retention.ms"),
+        ("t", {"configs": {"no.such.config": "1"}}, "configs.no.such.config"),
+        ("t", {"assignment": {0: [1, 1]}}, "assignment"),
+        ("t", {"assignment": {0: [1], 1: [1, 2]}}, "assignment"),
+        ("t", {"assignment": {1: [1]}}, "assignment"),
+        ("t", {"assignment": {0: [9]}}, "assignment"),
+    ],
+)
+def test_invalid_input_is_rejected_by_field_and_the_rejection_is_audited(
+    world: World, name: str, more: dict[str, object], field: str
+) -> None:
+    with pytest.raises(Rejected) as refused:
+        topics.create_topic(name, actor="alice", **more)  # type: ignore[arg-type]
+    assert refused.value.field == field
+    assert refused.value.reason.endswith(".") or field.startswith("configs")
+    assert not Topic.objects.exists()
+    assert (last().outcome, last().verb) == ("refused", "topic.create")
+
+
+def test_a_topic_name_is_unique(world: World) -> None:
+    topics.create_topic("flights", actor="alice")
+    with pytest.raises(Rejected, match="already exists"):
+        topics.create_topic("flights", actor="bob")
+
+
+def test_topic_names_that_collide_in_kafkas_metrics_are_rejected(world: World) -> None:
+    topics.create_topic("a.b", actor="alice")
+    with pytest.raises(Rejected, match=r"differs from 'a\.b' only in"):
+        topics.create_topic("a_b", actor="alice")
+
+
+def test_a_deleted_name_is_free_again_and_gets_another_id(world: World) -> None:
+    first = topics.create_topic("flights", actor="alice")
+    deleted = topics.delete_topic("flights", actor="alice", comment="test over")
+    assert deleted.deleted_at is not None
+    assert deleted.generation == 2
+    second = topics.create_topic("flights", actor="alice")
+    assert second.id != first.id
+
+
+def test_a_name_whose_deletion_has_not_reached_the_cluster_is_not_free_yet(world: World) -> None:
+    world.topic("flights", (1, 2))
+    topics.delete_topic("flights", actor="alice")
+    with pytest.raises(Rejected, match="is being deleted"):
+        topics.create_topic("flights", actor="alice")
+
+
+def test_partitions_only_grow(world: World) -> None:
+    topics.create_topic("flights", partitions=3, actor="alice")
+    assert topics.alter_topic("flights", partitions=5, actor="alice").generation == 2
+    with pytest.raises(Rejected, match="cannot be reduced to 4"):
+        topics.alter_topic("flights", partitions=4, actor="alice")
+
+
+def test_only_named_configs_change_and_the_change_row_shows_both_sides(world: World) -> None:
+    topics.create_topic("flights", configs={"retention.ms": "1000", "segment.bytes": "1000000"}, actor="alice")
+    row = topics.alter_topic(
+        "flights", set_configs={"retention.ms": "2000"}, delete_configs=["segment.bytes"], actor="alice"
+    )
+    assert row.configs == {"retention.ms": "2000"}
+    assert last().before == {"partitions": 1, "configs": {"retention.ms": "1000", "segment.bytes": "1000000"}}
+    assert last().after == {"partitions": 1, "configs": {"retention.ms": "2000"}}
+
+
+def test_a_change_that_changes_nothing_is_unchanged_and_costs_no_generation(world: World) -> None:
+    topics.create_topic("flights", configs={"retention.ms": "1000"}, actor="alice")
+    row = topics.alter_topic("flights", set_configs={"retention.ms": "1000"}, actor="alice")
+    assert row.generation == 1
+    assert last().outcome == "unchanged"
+
+
+def test_an_act_bound_to_what_was_read_is_refused_when_that_changed(world: World) -> None:
+    topics.create_topic("flights", actor="alice")
+    topics.alter_topic("flights", partitions=2, actor="bob")
+    with pytest.raises(Rejected, match="changed since you read it"):
+        topics.alter_topic("flights", partitions=3, actor="alice", if_generation=1)
+
+
+def test_internal_topics_are_neither_deleted_nor_grown(world: World) -> None:
+    topics.create_topic("__consumer_offsets", partitions=50, actor="controller")
+    with pytest.raises(Rejected, match="internal"):
+        topics.delete_topic("__consumer_offsets", actor="alice")
+    with pytest.raises(Rejected, match="is fixed"):
+        topics.alter_topic("__consumer_offsets", partitions=60, actor="alice")
+
+
+def test_a_topic_under_a_move_is_not_deleted(world: World) -> None:
+    from controlplane.services import moves
+
+    world.topic("flights", (1, 2))
+    move = moves.plan_move(parse_scope({"kind": "topic", "topic": "flights", "brokers": [2, 3]}), actor="alice")
+    with pytest.raises(Rejected, match=f"part of move {move.pk}"):
+        topics.delete_topic("flights", actor="alice")
+
+
+def test_a_deletion_with_confirmation_needs_the_typed_name(world: World) -> None:
+    topics.create_topic("flights", actor="alice")
+    with pytest.raises(Rejected, match="to confirm") as refused:
+        topics.delete_topic("flights", actor="alice", confirm_name="flight")
+    assert refused.value.field == "confirm_name"
+
+
+def test_a_topic_without_a_row_can_only_be_adopted(world: World) -> None:
+    topic_id = world.topic("flights", (1, 2), row=False, configs={"retention.ms": "5"})
+    with pytest.raises(Rejected, match="drift"):
+        topics.create_topic("flights", actor="alice")
+    with pytest.raises(Rejected, match="drift"):
+        topics.delete_topic("flights", actor="alice")
+    row = topics.adopt_topic(topic_id, actor="alice")
+    assert (row.name, row.partitions, row.replication_factor, row.configs) == ("flights", 1, 2, {"retention.ms": "5"})
+    assert topics.delete_topic("flights", actor="alice").generation == 2
+
+
+def test_an_outdated_row_does_not_change_the_cluster_and_is_shown_as_drift(world: World) -> None:
+    topic_id = world.topic("flights", (1, 2))
+    world.image.topics[topic_id].generation = 5
+    world.look()
+    with pytest.raises(Rejected, match=r"\(drift, for example after a restore\)"):
+        topics.alter_topic("flights", partitions=2, actor="alice")
+    with pytest.raises(Rejected, match="drift"):
+        topics.delete_topic("flights", actor="alice")
+    assert topics.adopt_topic(topic_id, actor="alice").generation == 5
+    assert topics.alter_topic("flights", partitions=2, actor="alice").generation == 6
+
+
+def test_an_unconfirmed_change_becomes_unknown_and_stays_unknown(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = topics.create_topic("flights", actor="alice")
+    assert changes.settle_overdue_changes() == 0
+    monkeypatch.setattr(changes, "PENDING_SECONDS_MAX", -1)
+    assert changes.settle_overdue_changes() == 1
+    topic_results.mark_applied({row.id: 1}, controller_epoch=1)
+    assert last().outcome == "unknown"
+
+
+def test_a_controllers_refusal_is_shown_until_the_row_is_applied(world: World) -> None:
+    row = topics.create_topic("flights", actor="alice")
+    assert topic_results.mark_refused(row.name, "cannot be placed yet: 1 broker is alive", 3)
+    assert not topic_results.mark_refused(row.name, "cannot be placed yet: 1 broker is alive", 3)
+    row.refresh_from_db()
+    assert "cannot be placed" in row.note
+    topic_results.mark_applied({row.id: 1}, 3)
+    row.refresh_from_db()
+    assert row.note == ""

@@ -1,0 +1,66 @@
+"""Unused transactional ids are removed when their tombstones are replicated."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from brokerd.cluster.model import Now
+from brokerd.coordinator.transactions import transaction_events as events
+from brokerd.coordinator.transactions.manager import TransactionCoordinator
+from brokerd.wire.errors import ErrorCode
+from tests.unit.coordinator.consumer.test_records import Log
+
+IDLE_MS_MAX = 1_000_000
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.now = Now(1_000, 1_000)
+        self.log = Log()
+        ports: Any = (self.log, SimpleNamespace(tick=lambda: None))
+        self.transactions = TransactionCoordinator(
+            *ports, lambda: self.now, id_expiration_ms=IDLE_MS_MAX, timeout_check_ms=1 << 40
+        )
+        self.transactions.became_leader(0, 7, self.now)
+        self.later(0)
+
+    def later(self, ms: int) -> None:
+        self.now = Now(self.now.mono_ms + ms, self.now.wall_ms + ms)
+        for _ in range(3):
+            self.transactions.tick(self.now)
+
+    def begin(self) -> list[Any]:
+        answers: list[Any] = []
+        event = events.Init(answers.append, 5_000, 9)
+        assert self.transactions.handle("id", event, new_producer_id=7) == 0
+        return answers
+
+    @property
+    def known(self) -> bool:
+        return self.transactions.existing("id")[0] is not None
+
+
+def test_a_transactional_id_expires_when_its_tombstone_is_in_the_log() -> None:
+    scene = Scene()
+    scene.begin()
+    scene.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+    scene.later(IDLE_MS_MAX + 60_000)
+    assert scene.known, "the log has refused it"
+    scene.log.error, scene.log.later = 0, []
+    scene.later(60_000)
+    assert scene.known
+    scene.log.later.pop()(0)
+    assert not scene.known
+
+
+def test_a_transactional_id_used_during_its_expiration_stays() -> None:
+    scene = Scene()
+    scene.begin()
+    scene.log.later = []
+    scene.later(IDLE_MS_MAX + 60_000)
+    answers = scene.begin()
+    tombstone, record = scene.log.later
+    tombstone(0)
+    record(0)
+    assert scene.known and len(answers) == 1

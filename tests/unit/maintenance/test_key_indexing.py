@@ -1,0 +1,179 @@
+"""Key indexing: closed segments of topics with weir.index.keys get an index, also old ones; it goes with its segment and is rebuilt when damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from brokerd.cluster.model import Now
+from brokerd.maintenance.key_indexing import ROUND_MS_MIN, KeyIndexing
+from brokerd.storage import cleaner, key_index
+from brokerd.storage.key_hashes import HashedKeys
+from brokerd.storage.key_index import key_hash
+from brokerd.storage.key_index_build import TEMPORARY, open_index
+from brokerd.storage.log import Log
+from brokerd.storage.segment import KeyIndexFile, Segment
+from tests.unit.maintenance.test_log_maintenance import Harness
+from tests.unit.storage.test_cleaner import COMPACT, fill
+from tests.unit.storage.test_log import FOLDER, NOW, append, batch, config, opened, sim
+
+INDEXED = {"weir_index_keys": "true", "segment_bytes": "1000"}
+
+
+class World:
+    def __init__(self, log: Log, rate: int = 1_000_000) -> None:
+        self.harness = Harness(log.disk, log)  # type: ignore[arg-type]
+        self.log, self.disk = log, log.disk
+        self.rate = rate
+        self.mono_ms = 0
+        self.indexing = KeyIndexing(self.harness, self.harness, self.now, lambda: self.rate)  # type: ignore[arg-type]
+
+    def now(self) -> Now:
+        return Now(self.mono_ms, NOW.wall_ms)
+
+    def configure(self, **overrides: str) -> None:
+        self.harness.replica.config = self.log.config = config(**overrides)
+
+    def work(self, ticks: int = 10) -> None:
+        for _ in range(ticks):
+            self.mono_ms += ROUND_MS_MIN
+            self.indexing.tick(NOW)
+            self.harness.work()
+
+    def files(self) -> list[str]:
+        return [n for n in self.disk.listdir(FOLDER) if key_index.SUFFIX in n]
+
+    @property
+    def closed(self) -> list[Segment]:
+        return self.log.segments[:-1]
+
+    def path(self, i: int) -> Path:
+        return self.closed[i].path.with_suffix(key_index.SUFFIX)
+
+    def indexed(self) -> bool:
+        """Whether exactly the closed segments have indexes, and each has the key of its batches."""
+        for s in self.closed:
+            index = open_index(self.disk, s.path, s.file, s.base_offset, s.size, HashedKeys().seed)
+            if list(index.positions(key_hash(b"k"), s.size)) != [at for at, _ in s.headers(0)][::-1]:
+                return False
+        return self.files() == [s.path.with_suffix(key_index.SUFFIX).name for s in self.closed]
+
+
+def world(**overrides: str) -> World:
+    log = opened(sim(), **{**INDEXED, **overrides})
+    for _ in range(40):
+        append(log)
+    assert len(log.segments) > 4
+    return World(log)
+
+
+def test_every_closed_segment_gets_an_index_and_a_new_one_when_it_is_closed() -> None:
+    w = world()
+    w.work()
+    assert w.indexed() and w.indexing.built == len(w.closed)
+    assert w.indexing.bytes_read == sum(s.size for s in w.closed)
+    for _ in range(20):
+        append(w.log)
+    w.work()
+    assert w.indexed() and w.indexing.built == len(w.closed)
+
+
+def test_old_segments_are_indexed_when_the_config_is_switched_on_and_lose_it_when_it_is_off() -> None:
+    w = world(weir_index_keys="false")
+    w.work()
+    assert w.files() == [] and not w.indexing.bytes_read
+    w.configure(**INDEXED)
+    w.work()
+    assert w.indexed()
+    w.configure(segment_bytes="1000")
+    w.work()
+    assert w.files() == []
+
+
+def test_indexes_of_an_earlier_run_are_reused_and_damaged_ones_are_rebuilt() -> None:
+    w = world()
+    w.work()
+    w.disk.replace(w.path(1), b"damaged")
+    again = World(opened(w.disk, **INDEXED))  # type: ignore[arg-type]
+    assert {s.key_index for s in again.closed} == {KeyIndexFile.UNCHECKED}
+    again.work()
+    assert again.indexed() and again.indexing.built == 1
+
+
+def test_a_segment_takes_its_index_along_when_it_is_deleted_or_truncated() -> None:
+    w = world()
+    w.work()
+    w.log.raise_start(w.closed[2].base_offset)
+    assert w.indexed()
+    w.log.truncate_to(w.closed[1].base_offset + 1)
+    assert w.indexed(), "the segment that is active now has no index"
+    w.log.reset_to(0)
+    assert w.files() == []
+
+
+def test_a_compacted_segment_gets_an_index_of_its_new_content() -> None:
+    disk = sim()
+    log = opened(disk, **COMPACT, weir_index_keys="true")
+    fill(log)
+    w = World(log)
+    w.work(60)
+    assert all(s.key_index is KeyIndexFile.CURRENT for s in w.closed)
+    assert cleaner.clean(log, NOW, log.end_offset, force=True) is not None
+    assert w.files() == []
+    w.work(60)
+    assert all(s.key_index is KeyIndexFile.CURRENT for s in w.closed) and len(w.files()) == len(w.closed)
+
+
+def test_a_segment_that_changes_during_its_build_keeps_no_index_of_its_old_content() -> None:
+    w = world()
+    w.indexing.tick(NOW)
+    run, done = w.harness.jobs.pop(0)
+    run()
+    w.log.truncate_to(w.closed[-1].base_offset + 1)
+    for _ in range(20):
+        append(w.log, batch(size=60))
+    done(None)
+    w.harness.jobs.clear()
+    assert w.files() == []
+
+
+def test_a_crash_in_the_middle_of_a_build_leaves_nothing_behind() -> None:
+    w = world()
+    w.rate = 400
+    w.work(2)
+    assert not w.indexing.built
+    w.disk.replace(w.closed[0].path.with_suffix(TEMPORARY), b"partly written")
+    w.disk.replace(w.log.segments[-1].path.with_suffix(key_index.SUFFIX), b"of the active segment")
+    w.disk.replace(FOLDER / f"{999:020d}{key_index.SUFFIX}", b"without a segment")
+    again = World(opened(w.disk.killed(), **INDEXED))  # type: ignore[attr-defined]
+    assert again.files() == []
+    again.work()
+    assert again.indexed()
+
+
+def test_the_rate_bounds_what_is_read_and_zero_builds_nothing() -> None:
+    w = world()
+    w.rate = 0
+    w.work()
+    assert not w.indexing.bytes_read
+    w.rate = 300
+    w.work(4)
+    assert 0 < w.indexing.bytes_read <= 4 * 300 + 300
+
+
+def test_a_damaged_segment_has_no_index_and_the_replica_is_not_concerned() -> None:
+    w = world()
+    w.disk.names[w.closed[0].path].live[90] ^= 1  # type: ignore[attr-defined]
+    w.work()
+    assert w.harness.failed == [] and w.harness.replica.offline_reason is None
+    assert [s.key_index for s in w.closed] == [KeyIndexFile.ABSENT] + [KeyIndexFile.CURRENT] * (len(w.closed) - 1)
+    assert not any(name.endswith(".tmp") for name in w.files())
+
+
+def test_another_header_name_rebuilds_every_index() -> None:
+    w = world()
+    w.work()
+    w.configure(**INDEXED, weir_index_header="order-id")
+    w.work()
+    assert w.indexing.built == 2 * len(w.closed)
+    for s in w.closed:
+        open_index(w.disk, s.path, s.file, s.base_offset, s.size, HashedKeys("order-id").seed)

@@ -1,0 +1,148 @@
+"""Responses whose bytes are not in the page cache: they wait outside the loop, and everything else continues."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from brokerd.net.connection import LOADS_MAX, Connection
+from brokerd.storage.warming import Warming
+from brokerd.wire.framing import FileRegion
+from tests.unit.net.test_listener import Served
+
+SIZE = 60_000
+CONTENT = bytes(range(251)) * 1000
+
+
+class Partly:
+    """A file for which the test decides what is in memory."""
+
+    def __init__(self) -> None:
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115
+        self.file.write(CONTENT)
+        self.file.flush()
+        self.upto = 0
+        self.loads = 0
+        self.helps = True
+        """Whether what is loaded is in memory afterwards."""
+
+    def fileno(self) -> int:
+        return self.file.fileno()
+
+    def size(self) -> int:
+        return len(CONTENT)
+
+    def resident(self, position: int, length: int) -> int:
+        return max(0, min(self.upto - position, length))
+
+    def load(self, position: int, length: int, beyond: int = 0) -> None:
+        self.loads += 1
+        if self.helps:
+            self.upto = max(self.upto, position + length)
+
+
+class Device:
+    def __init__(self) -> None:
+        self.queue: list[tuple[Callable[[], object], Any]] = []
+
+    def submit(self, run: Callable[[], object], done: Any, *, urgent: bool = False) -> None:
+        self.queue.append((run, done))
+
+    def read(self) -> None:
+        run, done = self.queue.pop(0)
+        run()
+        done(None)
+
+
+class Cold(Served):
+    def __init__(self) -> None:
+        super().__init__()
+        self.device, self.file = Device(), Partly()
+        self.connection.reader = Warming(self.device).reader()
+
+    def region(self, position: int = 0, length: int = SIZE) -> FileRegion:
+        return FileRegion(self.file, position, length)
+
+    def answer(self, *parts: Any) -> None:
+        self.connection.answer(self.connection.open_slot(), list(parts))
+
+
+@pytest.fixture
+def cold() -> Iterator[Cold]:
+    served = Cold()
+    yield served
+    served.close()
+    served.file.file.close()
+
+
+def test_data_in_the_page_cache_is_sent_immediately(cold: Cold) -> None:
+    cold.file.upto = len(CONTENT)
+    cold.answer(b"<", cold.region(), b">")
+    assert cold.received() == b"<" + CONTENT[:SIZE] + b">" and not cold.device.queue
+
+
+@pytest.mark.parametrize("length", [100, SIZE], ids=["small", "large"])
+def test_data_outside_the_page_cache_is_sent_after_it_is_loaded(cold: Cold, length: int) -> None:
+    cold.answer(b"<", cold.region(7, length), b">")
+    cold.answer(b"next")
+    cold.turn(5)
+    assert cold.received() in (b"", b"<") and not cold.file.loads, "nothing was read, and the loop turned"
+    cold.device.read()
+    cold.turn(3)
+    assert cold.received().lstrip(b"<") == CONTENT[7 : 7 + length] + b">next"
+
+
+def test_requests_are_handled_while_a_response_waits(cold: Cold) -> None:
+    cold.answer(cold.region())
+    cold.send(b"\0\0\0\3abc")
+    assert cold.frames == [b"abc"]
+
+
+def test_the_event_loop_does_not_spin_while_a_response_waits(cold: Cold) -> None:
+    cold.answer(cold.region())
+    assert not cold.connection._events & 4, "nobody waits for the socket: it has room"
+
+
+def test_the_cached_part_of_a_response_is_sent_first(cold: Cold) -> None:
+    cold.file.upto = 20_000
+    cold.answer(cold.region())
+    cold.turn(2)
+    assert cold.received() == CONTENT[:20_000]
+    cold.device.read()
+    cold.turn(2)
+    assert cold.received() == CONTENT[20_000:SIZE]
+
+
+def test_a_closed_connection_gets_no_late_response(cold: Cold) -> None:
+    cold.answer(cold.region())
+    cold.connection.close()
+    cold.device.read()
+    cold.turn(2)
+    assert cold.forgotten == 1
+
+
+def test_a_disconnect_during_a_waiting_response_is_detected(cold: Cold) -> None:
+    cold.answer(cold.region())
+    cold.client.close()
+    cold.turn(2)
+    assert cold.connection.closed
+
+
+def test_pages_that_are_evicted_repeatedly_are_read_with_blocking(cold: Cold) -> None:
+    cold.file.helps = False
+    cold.answer(cold.region())
+    for _ in range(LOADS_MAX):
+        assert not cold.received()
+        cold.device.read()
+        cold.turn(2)
+    assert cold.received() == CONTENT[:SIZE] and not cold.device.queue
+
+
+def test_without_a_background_reader_residency_is_not_queried(cold: Cold) -> None:
+    cold.connection.reader = None
+    cold.answer(cold.region())
+    assert cold.received() == CONTENT[:SIZE]
+    assert Connection.reader is None

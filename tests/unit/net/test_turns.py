@@ -1,0 +1,173 @@
+"""How an iteration of the loop is divided, with a clock that only work advances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from brokerd.net.turns import ACTIVE_S, BUSY_SHARE_S_MAX, SHARE_S_MAX, SHARE_S_MIN, TURN_S_MAX, Turns
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.s = 0.0
+
+    def __call__(self) -> float:
+        return self.s
+
+
+class Requests:
+    """Work of `left` steps, each of which costs `cost_s`."""
+
+    def __init__(self, clock: Clock, name: str, left: int, cost_s: float, seen: list[str]) -> None:
+        self.clock, self.name, self.left, self.cost_s, self.seen = clock, name, left, cost_s, seen
+        self.then: Callable[[], None] = lambda: None
+
+    def serve(self, until: float) -> bool:
+        while self.left:
+            self.left -= 1
+            self.clock.s += self.cost_s
+            self.seen.append(self.name)
+            self.then()
+            if self.clock.s >= until:
+                break
+        return self.left > 0
+
+
+def test_each_principal_gets_its_share_of_a_turn() -> None:
+    clock, seen = Clock(), []
+    turns = Turns(clock)
+    turns.add("hostile", Requests(clock, "h", 10_000, 0.0005, seen))
+    turns.add("quiet", Requests(clock, "q", 1, 0.0001, seen))
+    turns.run()
+    assert seen.count("q") == 1
+    assert clock.s <= SHARE_S_MAX + 0.0005 + 0.0001
+    assert turns.pending, "the rest is served in the next turn without a new event"
+
+
+def test_a_thousand_connections_of_one_principal_share_one_slice_in_order() -> None:
+    clock, seen = Clock(), []
+    turns = Turns(clock)
+    for i in range(1_000):
+        turns.add("hostile", Requests(clock, str(i), 3, SHARE_S_MAX, seen))
+    turns.add("quiet", Requests(clock, "q", 1, 0.0001, seen))
+    turns.run()
+    assert seen == ["0", "q"]
+    while turns.pending:
+        turns.run()
+    seen.remove("q")
+    assert seen == [str(i) for _ in range(3) for i in range(1_000)], "each is served before one is served again"
+
+
+def test_all_work_completes() -> None:
+    clock, seen = Clock(), []
+    turns = Turns(clock)
+    works = [Requests(clock, f"{o}{i}", i + 1, 0.0003, seen) for o in "abc" for i in range(20)]
+    for work in works:
+        turns.add(work.name[0], work)
+    turns.add("a", works[0])  # a second add has no effect
+    for _ in range(10_000):
+        if not turns.pending:
+            break
+        turns.run()
+    assert all(seen.count(w.name) == int(w.name[1:]) + 1 for w in works)
+
+
+def test_one_long_request_delays_others_only_once() -> None:
+    clock, seen = Clock(), []
+    turns = Turns(clock)
+    turns.add("hostile", Requests(clock, "h", 5, 0.4, seen))
+    turns.add("quiet", Requests(clock, "q", 1, 0.0001, seen))
+    turns.run()
+    assert seen == ["h", "q"]
+
+
+def test_work_that_arrives_in_a_turn_is_served_in_it_within_the_share() -> None:
+    clock, seen = Clock(), []
+    turns = Turns(clock)
+    woken = Requests(clock, "woken", 1, 0.0001, seen)
+    own = Requests(clock, "own", 1, 0.0001, seen)
+    producer = Requests(clock, "producer", 1, 2 * SHARE_S_MAX, seen)
+
+    def wake() -> None:
+        turns.add("reader", woken)
+        turns.add("producer", own)
+
+    producer.then = wake
+    turns.add("producer", producer)
+    turns.run()
+    assert seen == ["producer", "woken"]
+    turns.run()
+    assert seen == ["producer", "woken", "own"]
+
+
+def test_with_many_principals_the_slices_shrink_and_all_are_served() -> None:
+    clock, seen = Clock(), []
+    turns = Turns(clock)
+    for i in range(50):
+        turns.add(i, Requests(clock, str(i), 1_000, 0.0001, seen))
+    turns.run()
+    assert {str(i) for i in range(50)} == set(seen)
+    assert clock.s <= TURN_S_MAX + 50 * 0.0002
+    for i in range(50, 2_000):
+        turns.add(i, Requests(clock, str(i), 1, SHARE_S_MIN / 2, seen))
+    turns.run()
+    assert {str(i) for i in range(2_000)} == set(seen)
+
+
+class Rival:
+    """A busy owner with endless work in steps of 0.1 ms, and a quiet one that has a short request every 10 ms."""
+
+    def __init__(self) -> None:
+        self.clock, self.seen = Clock(), list[str]()
+        self.turns = Turns(self.clock)
+        self.turns.add("busy", Requests(self.clock, "b", 1_000_000, 0.0001, self.seen))
+
+    def slice_s(self) -> float:
+        """The length of the busy owner's next slice."""
+        before = self.clock.s
+        self.turns.run()
+        return self.clock.s - before
+
+    def quiet(self) -> None:
+        self.turns.add("quiet", Requests(self.clock, "q", 1, 0.0, self.seen))
+
+
+def test_a_busy_principal_has_short_slices_while_others_are_active() -> None:
+    rival = Rival()
+    rival.quiet()
+    rival.slice_s()
+    for _ in range(20):
+        rival.quiet()
+        assert rival.slice_s() <= BUSY_SHARE_S_MAX + 0.0001
+        rival.clock.s += 0.01
+
+
+def test_an_idle_principal_is_served_before_a_busy_one() -> None:
+    """So that a request waits for the rest of the slice in which it arrives, and for no other."""
+    rival = Rival()
+    rival.slice_s()
+    for i in range(50):
+        rival.quiet()
+        before = len(rival.seen)
+        rival.turns.run()
+        assert rival.seen[before] == "q" and rival.seen[-1] == "b", f"turn {i}"
+
+
+def test_a_single_principal_has_long_slices_again() -> None:
+    rival = Rival()
+    rival.quiet()
+    rival.slice_s()
+    assert rival.slice_s() <= BUSY_SHARE_S_MAX + 0.0001
+    rival.clock.s += ACTIVE_S
+    rival.slice_s()
+    assert rival.slice_s() >= SHARE_S_MAX, "short slices cost throughput"
+
+
+def test_a_principal_that_finishes_its_work_is_not_busy() -> None:
+    rival = Rival()
+    for i in range(5):
+        rival.quiet()
+        rival.slice_s()
+        rival.turns.add("large", Requests(rival.clock, f"l{i}", 10, 0.0001, rival.seen))
+        rival.slice_s()
+        assert rival.seen.count(f"l{i}") == 10, "1 ms of work fits into one slice"

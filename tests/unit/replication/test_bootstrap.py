@@ -1,0 +1,146 @@
+"""Start offsets of observers' copies, on a leader and on an observer: the proposed offset, the state after a restart, the discarded copies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from brokerd.cluster.metadata import PartitionChanged
+from brokerd.cluster.model import PartitionState, ReplicaIncarnation
+from brokerd.cluster.znodes import SeedProposal
+from brokerd.replication.outbox import OutboxEntry
+from brokerd.replication.partition_events import FollowerFetched
+from brokerd.replication.purgatory import Purgatory
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.storage import recovery, tails
+from brokerd.storage.log_dirs import LogDirs
+from tests.simulation.disk import SimDisk
+from tests.unit.replication.test_relocations import TP, A, B, Harness
+from tests.unit.storage.test_log import append, opened
+
+LEADS = PartitionState((1,), (ReplicaIncarnation(1, 11),), 1, 11, observers=(2,))
+
+
+class Leader(Harness):
+    """Leads t-0 with a follower whose replication commits records. Broker 3 observes."""
+
+    def __init__(self) -> None:
+        super().__init__(SimDisk())
+        self.epoch = 0
+        self.says(
+            replace(LEADS, replicas=(1, 2), isr=(ReplicaIncarnation(1, 11), ReplicaIncarnation(2, 12)), observers=(3,))
+        )
+
+    def says(self, state: PartitionState) -> None:
+        """Apply a partition state of the metadata log."""
+        self.epoch += 1
+        record = PartitionChanged(TP.topic_id, 0, replace(state, partition_epoch=self.epoch))
+        self.image.apply(record)
+        self.partitions.apply(self.image, [record], self.now)
+
+    @property
+    def state(self) -> PartitionState:
+        state = self.image.partition(TP)
+        assert state is not None
+        return state
+
+    def asked(self) -> bytes | None:
+        return self.partitions.bootstrap.snapshot_for_observer(self.replica, self.now)
+
+    def replicated(self) -> None:
+        self.partitions.run(
+            self.replica, FollowerFetched(ReplicaIncarnation(2, 12), self.replica.log.end_offset, 0), self.now
+        )
+
+
+def test_a_log_start_is_proposed_when_committed_and_used_when_the_metadata_log_has_it() -> None:
+    harness = Leader()
+    harness.append(5)
+    assert harness.asked() is None and harness.partitions.bootstrap.proposals() == [], "not replicated yet"
+    harness.append(2)
+    harness.replicated()
+    assert harness.asked() is None
+    assert OutboxEntry.BOOTSTRAP_OFFSETS in harness.outbox.changed
+    assert harness.partitions.bootstrap.proposals() == [SeedProposal(TP.topic_id, 0, harness.state.leader_epoch, 5)]
+    harness.says(replace(harness.state, tail_start=5))
+    assert harness.partitions.bootstrap.proposals() == [], "it was taken"
+    seed = harness.asked()
+    assert seed is not None
+    observer = opened()
+    assert tails.begin(observer, seed, harness.now) == 5
+    harness.append(50)
+    harness.replica.log.roll(harness.now)
+    assert harness.asked() == seed, "who comes later begins there, too"
+
+
+def test_a_log_start_proposal_of_an_earlier_leader_epoch_is_ignored() -> None:
+    harness = Leader()
+    harness.append(5)
+    harness.replicated()
+    assert harness.asked() is None and len(harness.partitions.bootstrap.proposals()) == 1
+    harness.says(replace(harness.state, leader_epoch=harness.state.leader_epoch + 1))
+    assert harness.partitions.bootstrap.proposals() == []
+    assert harness.asked() is None
+    harness.replicated()
+    assert harness.asked() is None
+    (again,) = harness.partitions.bootstrap.proposals()
+    assert again.leader_epoch == harness.state.leader_epoch
+
+
+def test_a_leader_without_the_state_at_the_log_start_proposes_another() -> None:
+    harness = Leader()
+    harness.append(5)
+    harness.replicated()
+    harness.says(replace(harness.state, tail_start=3))  # proposed by another leader, which had rolled a segment there
+    assert harness.asked() is None
+    assert [s.offset for s in harness.partitions.bootstrap.proposals()] == [5]
+
+
+def test_the_log_start_floor_deletes_only_committed_records() -> None:
+    harness = Leader()
+    harness.append(9)
+    harness.says(replace(harness.state, log_start_floor=7))
+    assert harness.replica.log.start_offset == 0, "nothing is committed yet"
+    harness.replicated()
+    assert harness.replica.core.high_watermark == 9 and harness.replica.log.start_offset == 7
+
+
+def test_a_tail_without_an_assignment_is_renamed_at_the_next_start() -> None:
+    theirs = opened()
+    for _ in range(4):
+        append(theirs)
+    offset = tails.roll_for_seed(theirs, Leader().now)
+    assert offset == 4
+    seed = tails.seed_at(theirs, offset)
+    assert seed is not None
+    harness = Harness(SimDisk())
+    tails.begin(harness.replica.log, seed, harness.now)
+    folder = harness.replica.log.folder
+    assert harness.disk.exists(folder / recovery.TAIL_START)
+    elsewhere = replace(
+        LEADS, replicas=(5,), isr=(ReplicaIncarnation(5, 55),), leader=5, leader_broker_epoch=55, observers=()
+    )
+    kept = Harness(harness.disk.killed())
+    assert kept.replica.log.start_offset == 4, "as a replica it is opened"
+    found = _started(harness.disk.killed(), elsewhere)
+    assert [f.name for f in found.folders() if f.name.endswith("-stray")] == [f"{folder.name}-stray"]
+
+
+def _started(disk: SimDisk, state: PartitionState) -> Harness:
+    """A broker whose metadata log contains `state` at its start."""
+    harness = Harness(SimDisk())
+    harness.image.apply(PartitionChanged(TP.topic_id, 0, replace(state, partition_epoch=9)))
+    harness.disk = disk
+    harness.partitions = ReplicaManager(
+        1,
+        LogDirs((A, B), disk),
+        disk,
+        Purgatory(),
+        harness.outbox,
+        harness,
+        harness.hooks,
+        lag_ms_max=10_000,
+        topic_config=lambda t: opened().config,
+    )
+    harness.partitions.registered(11, harness.now)
+    harness.partitions.load(harness.image, harness.now)
+    return harness

@@ -1,0 +1,45 @@
+"""A leader's proposals to the controller: sent again whenever they change."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+from brokerd.cluster.model import ReplicaIncarnation, TopicPartition
+from brokerd.membership.controller_outbox import ControllerOutbox
+from brokerd.replication.controller_proposals import ControllerProposals
+from brokerd.replication.outbox import OutboxEntry
+
+TP = TopicPartition(UUID(int=1), 0)
+A, B = ReplicaIncarnation(2, 12), ReplicaIncarnation(3, 13)
+
+
+def leader(*late: ReplicaIncarnation) -> Any:
+    followers = {b: SimpleNamespace(log_start=50) for b in (2, 3)}
+    core = SimpleNamespace(followers_to_reset=late, followers=followers, leader_epoch=5)
+    return SimpleNamespace(tp=TP, name="t-0", core=core, log=SimpleNamespace(start_offset=10))
+
+
+def test_each_late_replica_is_proposed_for_a_reset() -> None:
+    """The second late replica of a partition was reported only with the next change of something else."""
+    outbox = ControllerOutbox()
+    proposals, replica = ControllerProposals(outbox), leader()
+
+    def reported(*late: ReplicaIncarnation) -> list[ReplicaIncarnation] | None:
+        """The proposals that are written now, or None without a change."""
+        outbox.changed.clear()
+        replica.core.followers_to_reset = late
+        proposals.update_resets(replica)
+        return [r.isr_member for r in proposals.resets()] if OutboxEntry.REPLICA_RESETS in outbox.changed else None
+
+    assert reported() is None
+    assert reported(A) == [A]
+    assert reported(A) is None
+    assert reported(A, B) == [A, B]
+    assert reported(B) == [B]
+    assert reported() == []
+    assert reported(B) == [B]
+    outbox.changed.clear()
+    proposals.withdraw(TP)
+    assert OutboxEntry.REPLICA_RESETS in outbox.changed and not proposals.resets()

@@ -1,0 +1,334 @@
+"""A follower's fetch requests: each change is sent one time, everything is sent again after the session is lost, and
+only flushed offsets are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations_with_replacement
+from uuid import UUID
+
+import pytest
+
+from brokerd.cluster.model import Now, TopicPartition
+from brokerd.replication.fetch_client import (
+    FETCH_PARTITIONS_MAX,
+    SESSION_LOST,
+    AppendFetched,
+    Effect,
+    Failed,
+    FetchAnswered,
+    FetchClient,
+    OutOfRange,
+    PartitionAnswer,
+    Position,
+    Ready,
+    SendFetch,
+    WakeAt,
+    truncation_point,
+)
+from brokerd.storage.epochs import EpochCache
+from brokerd.wire.errors import ErrorCode
+
+TPS = [TopicPartition(UUID(int=7), i) for i in range(3)]
+
+
+class Follower:
+    """Follows three partitions. Its logs are plain numbers."""
+
+    def __init__(self, tps: list[TopicPartition] = TPS) -> None:
+        self.ends: dict[TopicPartition, int | None] = dict.fromkeys(tps, 0)
+        self.ms = 1000
+        self.core = FetchClient(self.position)
+        for tp in tps:
+            self.core.follow(tp, 1)
+
+    def position(self, tp: TopicPartition) -> Position | None:
+        end = self.ends[tp]
+        return None if end is None else Position(end, 1, 0)
+
+    def hears(self, event: FetchAnswered | Failed | Ready) -> list[Effect]:
+        return self.core.handle(event, Now(self.ms, 0))
+
+    def sends(self) -> SendFetch:
+        (sent,) = self.hears(Ready())
+        assert isinstance(sent, SendFetch)
+        self.core.validate()
+        return sent
+
+    def answered(self, *answers: PartitionAnswer, session: int = 5, error: int = 0) -> list[Effect]:
+        effects = self.hears(FetchAnswered(answers, error, session))
+        for effect in effects:
+            if isinstance(effect, AppendFetched):
+                self.ends[effect.tp] = (self.ends[effect.tp] or 0) + len(effect.records)
+        return effects
+
+
+def records(tp: TopicPartition, count: int = 1, high_watermark: int = 0) -> PartitionAnswer:
+    return PartitionAnswer(tp, 0, high_watermark, 0, b"r" * count)
+
+
+def named(sent: SendFetch) -> dict[int, int]:
+    return {f.tp.partition: f.position.fetch_offset for f in sent.partitions}
+
+
+def test_the_first_fetch_has_all_partitions_and_later_ones_the_changes() -> None:
+    follower = Follower()
+    sent = follower.sends()
+    assert (named(sent), sent.session_id, sent.session_epoch) == ({0: 0, 1: 0, 2: 0}, 0, 0)
+    assert not follower.hears(Ready()), "one in flight"
+    follower.answered(*(records(tp, 0) for tp in TPS))
+    sent = follower.sends()
+    assert (named(sent), sent.session_id, sent.session_epoch) == ({}, 5, 1)
+    follower.answered(records(TPS[1], 4))
+    sent = follower.sends()
+    assert (named(sent), sent.session_epoch) == ({1: 4}, 2)
+
+
+def test_a_lost_fetch_session_is_recreated_immediately() -> None:
+    for error in sorted(SESSION_LOST):
+        follower = Follower()
+        follower.sends()
+        follower.answered()
+        follower.sends()
+        assert follower.answered(session=0, error=error) == []
+        sent = follower.sends()
+        assert (named(sent), sent.session_epoch) == ({0: 0, 1: 0, 2: 0}, 0), error
+
+
+def test_a_response_of_another_session_or_with_an_error_causes_a_backoff() -> None:
+    for session, error in ((6, 0), (0, 0), (5, 77)):
+        follower = Follower()
+        follower.sends()
+        follower.answered()
+        follower.sends()
+        assert follower.answered(session=session, error=error) == [WakeAt(follower.ms + follower.core.backoff_ms)]
+        assert follower.sends().session_epoch == 0
+
+
+def test_an_error_of_a_full_fetch_causes_a_backoff() -> None:
+    follower = Follower()
+    follower.sends()
+    assert follower.answered(session=0, error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND) == [
+        WakeAt(follower.ms + follower.core.backoff_ms)
+    ]
+
+
+def test_after_a_lost_connection_the_next_fetch_closes_the_old_session() -> None:
+    follower = Follower()
+    follower.sends()
+    follower.answered()
+    follower.sends()
+    follower.hears(Failed())
+    sent = follower.sends()
+    assert (named(sent), sent.session_id, sent.session_epoch) == ({0: 0, 1: 0, 2: 0}, 5, 0)
+
+
+def test_a_leader_without_fetch_sessions_gets_full_fetches() -> None:
+    follower = Follower()
+    for _ in range(3):
+        sent = follower.sends()
+        assert (len(named(sent)), sent.session_id, sent.session_epoch) == (3, 0, 0)
+        follower.answered(session=0)
+
+
+def test_a_removed_or_unverified_replica_leaves_the_fetch_session() -> None:
+    follower = Follower()
+    follower.sends()
+    follower.answered()
+    follower.core.unfollow(TPS[0])
+    follower.ends[TPS[1]] = None  # not flushed yet
+    follower.core.mark_dirty(TPS[1])
+    sent = follower.sends()
+    assert named(sent) == {} and sent.forgotten == (TPS[0], TPS[1])
+    follower.answered()
+    follower.ends[TPS[1]] = 3
+    follower.core.mark_dirty(TPS[1])
+    sent = follower.sends()
+    assert named(sent) == {1: 3} and sent.forgotten == ()
+
+
+def test_a_partition_with_an_error_waits_outside_the_session() -> None:
+    follower = Follower()
+    follower.sends()
+    follower.answered(PartitionAnswer(TPS[2], ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, b""))
+    assert follower.sends().forgotten == (TPS[2],)
+    follower.answered()
+    follower.ms += follower.core.backoff_ms
+    assert named(follower.sends()) == {2: 0}
+
+
+def test_a_rejected_response_is_fetched_again_later() -> None:
+    follower = Follower()
+    follower.sends()
+    follower.hears(FetchAnswered((records(TPS[0], 5),), 0, 5))
+    follower.core.append_refused(TPS[0], Now(follower.ms, 0))
+    assert follower.sends().forgotten == (TPS[0],)
+    follower.answered()
+    follower.ms += 1000
+    assert named(follower.sends()) == {0: 0}
+
+
+def test_a_re_added_partition_is_sent_again_with_an_unchanged_offset() -> None:
+    """A response may have been dropped in between, with the high watermark that the leader believes to be known."""
+    follower = Follower()
+    follower.sends()
+    follower.answered()
+    follower.sends()
+    follower.core.unfollow(TPS[0])
+    assert follower.answered(records(TPS[0], 0, high_watermark=9)) == []
+    follower.core.follow(TPS[0], 1)
+    assert named(follower.sends()) == {0: 0}
+
+
+def test_a_response_of_an_older_leader_epoch_is_dropped_and_the_new_epoch_is_sent() -> None:
+    follower = Follower()
+    follower.sends()
+    follower.core.follow(TPS[0], 2)
+    assert follower.answered(records(TPS[0], 5)) == []
+    sent = follower.sends()
+    assert [(f.tp, f.leader_epoch, f.position.fetch_offset) for f in sent.partitions] == [(TPS[0], 2, 0)]
+
+
+def test_a_response_for_a_truncated_log_is_dropped() -> None:
+    follower = Follower()
+    follower.ends[TPS[0]] = 8
+    follower.sends()
+    follower.ends[TPS[0]] = 6
+    assert follower.answered(records(TPS[0], 5)) == []
+    assert named(follower.sends()) == {0: 6}
+
+
+def test_offset_out_of_range_causes_a_backoff_and_a_new_fetch_offset() -> None:
+    follower = Follower()
+    follower.sends()
+    assert follower.answered(PartitionAnswer(TPS[0], 1, -1, 40, b"")) == [OutOfRange(TPS[0], 40)]
+    follower.ends[TPS[0]] = 40
+    follower.sends()
+    follower.answered()
+    follower.ms += follower.core.backoff_ms
+    assert named(follower.sends()) == {0: 40}
+
+
+def test_partitions_above_the_request_limit_are_sent_in_turn_without_waiting() -> None:
+    many = [TopicPartition(UUID(int=7), i) for i in range(FETCH_PARTITIONS_MAX + 5)]
+    for session, second in ((5, 5), (0, FETCH_PARTITIONS_MAX)):
+        follower = Follower(many)
+        first = follower.sends()
+        assert len(first.partitions) == FETCH_PARTITIONS_MAX and not first.wait
+        follower.answered(session=session)
+        sent = follower.sends()
+        assert len(sent.partitions) == second and sent.wait == bool(session)
+        assert set(named(sent)) >= set(range(FETCH_PARTITIONS_MAX, FETCH_PARTITIONS_MAX + 5)), "never their turn"
+
+
+def test_without_partitions_no_fetch_is_sent() -> None:
+    follower = Follower()
+    follower.sends()
+    follower.answered(*(PartitionAnswer(tp, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, b"") for tp in TPS))
+    assert follower.hears(Ready()) == [WakeAt(follower.ms + follower.core.backoff_ms)]
+    follower.ms += follower.core.backoff_ms
+    assert follower.sends().session_epoch == 0
+
+
+LOG = {0: 5, 2: 9}
+"""The follower's epochs and their end offsets. The log ends at 9."""
+
+
+def ends(epochs: dict[int, int]) -> object:
+    def local(epoch: int) -> tuple[int, int]:
+        known = [e for e in epochs if e <= epoch]
+        return (max(known), epochs[max(known)]) if known else (-1, -1)
+
+    return local
+
+
+@pytest.mark.parametrize(
+    ("epoch", "end", "point"),
+    [
+        (2, 7, 7),  # the leader's log of the follower's last epoch is shorter
+        (2, 9, 9),
+        (2, 12, 9),  # the leader's log is longer: no record of the follower diverges
+        # The follower lacks epoch 1: all its records after epoch 0 diverge, wherever the leader's epoch 1 ends.
+        (1, 8, 5),
+        (1, 5, 5),
+        (0, 3, 3),  # the leader's epoch 0 ends earlier
+        (0, 5, 5),
+        (0, 8, 5),  # the leader's epoch 0 ends later, at offsets where the follower already has epoch 2
+        (3, 20, 9),
+    ],
+)
+def test_truncation_ends_at_the_common_prefix(epoch: int, end: int, point: int) -> None:
+    assert truncation_point(ends(LOG), 9, epoch, end) == point  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("end", "point"), [(4, 4), (6, 6), (12, 9), (0, 0), (-1, 0)])
+def test_without_a_common_epoch_the_log_is_truncated_to_the_leaders_end_offset(end: int, point: int) -> None:
+    """All epochs of the follower are newer than the leader's, or the follower has none."""
+    assert truncation_point(ends({4: 9}), 9, 1, end) == point  # type: ignore[arg-type]
+    assert truncation_point(ends({}), 9, 1, end) == point  # type: ignore[arg-type]
+
+
+Log = tuple[int, ...]
+"""The leader epoch of each record."""
+
+
+def cache(log: Log) -> EpochCache:
+    out = EpochCache()
+    for offset, epoch in enumerate(log):
+        out.assign(epoch, offset)
+    out.log_end = len(log)
+    return out
+
+
+def cut(follower: Log, epoch: int, end_offset: int) -> int:
+    return truncation_point(cache(follower).end_offset_for, len(follower), epoch, end_offset)
+
+
+def test_the_leader_s_end_of_an_epoch_that_both_know() -> None:
+    assert cut((1, 1, 1, 1), 1, 2) == 2
+    assert cut((1, 1), 1, 5) == 2, "never beyond the log"
+
+
+def test_an_unknown_leader_epoch_truncates_to_the_end_of_the_largest_smaller_epoch() -> None:
+    """After it only epochs follow that the leader does not have."""
+    assert cut((1, 3, 3, 3, 3), 2, 4) == 1
+
+
+def test_a_leader_without_epochs_truncates_everything() -> None:
+    assert cut((1, 1), -1, -1) == 0
+
+
+def test_an_empty_log_without_an_epoch_is_not_truncated() -> None:
+    assert cut((), 3, 5) == 0
+
+
+def logs(epochs: range, length: int) -> Iterator[Log]:
+    for n in range(length + 1):
+        yield from combinations_with_replacement(epochs, n)
+
+
+def shared(one: Log, other: Log) -> int:
+    """An epoch has one leader, so the same epoch at the same offset is the same record."""
+    return next((i for i, (x, y) in enumerate(zip(one, other, strict=False)) if x != y), min(len(one), len(other)))
+
+
+def test_for_any_two_logs_the_follower_keeps_exactly_the_common_prefix() -> None:
+    """Histories that replication permits: a replica with a record of an epoch has all earlier records of that epoch's leader."""
+    pairs = 0
+    for leader in logs(range(1, 5), 4):
+        for follower in logs(range(1, 5), 4):
+            both = set(leader) & set(follower)
+            if any(leader[: leader.index(e) + 1] != follower[: follower.index(e) + 1] for e in both):
+                continue
+            kept, asked = follower, 0
+            while kept:
+                epoch, end = cache(leader).end_offset_for(kept[-1])
+                if epoch == kept[-1] and end >= len(kept):
+                    break
+                point = cut(kept, epoch, end)
+                assert shared(leader, follower) <= point < len(kept), (leader, follower, kept, point)
+                kept, asked = kept[:point], asked + 1
+                assert asked <= len(follower)
+            assert kept == leader[: len(kept)] and len(kept) == shared(leader, follower), (leader, follower)
+            pairs += 1
+    assert pairs > 500

@@ -1,0 +1,253 @@
+"""History reads: a leader's requests to history replicas, their responses, and the leader's use of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from brokerd.apis.history_reads import HistoryReadClient, HistoryReadServer
+from brokerd.cluster.model import Now, PartitionState, ReplicaIncarnation
+from brokerd.cluster.znodes import StartProposal
+from brokerd.replication.history_reads import (
+    CACHE_BYTES_MAX,
+    IN_FLIGHT_BYTES_MAX,
+    UNAVAILABLE,
+    HistoryOperation,
+    HistoryPosition,
+    HistoryReadRequest,
+    HistoryReadResult,
+    HistoryReads,
+)
+from brokerd.replication.outbox import OutboxEntry
+from brokerd.replication.partition import Role
+from brokerd.wire import records
+from brokerd.wire.errors import ErrorCode as E
+from brokerd.wire.steps import run_now
+from tests.unit.replication.test_bootstrap import Leader
+from tests.unit.replication.test_relocations import TP
+
+S = 5
+MIB = 1024 * 1024
+
+
+class Asked(Leader):
+    """Leads t-0 from offset 5 on. Brokers 7, 8 and 9 store the records below. The test sends the responses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.questions: list[tuple[int, HistoryReadRequest, Callable[[HistoryReadResult | None], None]]] = []
+        self.dead: set[int] = set()
+        self.history_reads = self.hooks.history_reads = HistoryReads(
+            self._ask, lambda: self.now, lambda b: b not in self.dead, self.outbox
+        )
+        self.append(S)
+        self.replicated()
+        self.replica.log.raise_start(S)
+        self.epoch_of_archive(S, (7, 8, 9))
+
+    def epoch_of_archive(self, start: int, holders: tuple[int, ...]) -> None:
+        state = replace(
+            self.state, observers=(), leader_epoch=3, handover_offset=start, handover_epoch=3, history_replicas=holders
+        )
+        self.says(state)
+
+    def _ask(self, holder: int, question: HistoryReadRequest, done: Callable[[HistoryReadResult | None], None]) -> None:
+        self.questions.append((holder, question, done))
+
+    def answer(self, result: HistoryReadResult | None) -> int:
+        holder, _, done = self.questions.pop(0)
+        done(result)
+        return holder
+
+    def read(self, offset: int = 0, bytes_max: int = MIB) -> HistoryReadResult | None:
+        return self.history_reads.read(self.replica, offset, S, -1, bytes_max, lambda: None)
+
+
+def result(data: bytes = b"x") -> HistoryReadResult:
+    return HistoryReadResult(E.NONE, 0, data)
+
+
+def test_a_history_read_is_sent_once_and_cached() -> None:
+    harness = Asked()
+    assert harness.replica.local_log_start_offset == S
+    assert harness.read() is None and harness.read() is None
+    ((holder, question, _),) = harness.questions
+    assert (holder, question.operation, question.handover_offset, question.end_offset) == (
+        7,
+        HistoryOperation.READ,
+        S,
+        S,
+    )
+    harness.answer(result())
+    assert harness.read() == result() and not harness.questions
+    harness.now = Now(harness.now.mono_ms + 60_000, harness.now.wall_ms)
+    harness.history_reads.tick(harness.now)
+    assert harness.read() is None and len(harness.questions) == 1
+
+
+def test_a_failed_history_replica_is_skipped_and_then_tried_last() -> None:
+    harness = Asked()
+    harness.dead.add(8)
+    harness.read()
+    assert harness.answer(None) == 7
+    assert harness.answer(HistoryReadResult(E.NONE, 0, b"y")) == 9
+    harness.read(1)
+    assert harness.questions[0][0] == 9, "7 was silent a moment ago"
+    harness.answer(HistoryReadResult(E.OFFSET_NOT_AVAILABLE))
+    assert harness.answer(result()) == 7
+
+
+def test_without_a_history_replica_the_error_is_retriable_and_the_read_is_soon_retried() -> None:
+    harness = Asked()
+    harness.read()
+    for _ in range(3):
+        harness.answer(None)
+    assert harness.read() == UNAVAILABLE and UNAVAILABLE.error != E.OFFSET_OUT_OF_RANGE
+    harness.now = Now(harness.now.mono_ms + 1_000, harness.now.wall_ms)
+    assert harness.read() is None and len(harness.questions) == 1
+
+
+def test_only_a_history_replica_or_the_metadata_log_confirms_a_deleted_offset() -> None:
+    harness = Asked()
+    harness.read()
+    harness.answer(HistoryReadResult(E.OFFSET_OUT_OF_RANGE, 3))
+    reported = harness.read()
+    assert reported is not None and reported.error == E.OFFSET_OUT_OF_RANGE and harness.replica.start_offset == 3
+    harness.says(replace(harness.state, log_start_floor=4))
+    reported = harness.read(3)
+    assert reported is not None and reported.error == E.OFFSET_OUT_OF_RANGE and not harness.questions, (
+        "nobody need be asked"
+    )
+
+
+def test_history_reads_in_flight_and_in_the_cache_are_bounded() -> None:
+    harness = Asked()
+    for i in range(2 * IN_FLIGHT_BYTES_MAX // MIB):
+        assert harness.history_reads.read(harness.replica, 0, S, i, MIB, lambda: None) is None
+    assert len(harness.questions) == IN_FLIGHT_BYTES_MAX // MIB
+    while harness.questions:
+        harness.answer(result(bytes(2 * MIB)))
+    kept = sum(len(k.result.records) for k in harness.history_reads._cache.values())
+    assert MIB < kept <= CACHE_BYTES_MAX
+
+
+def test_the_history_start_is_requested_until_the_metadata_log_has_it() -> None:
+    harness = Asked()
+    harness.history_reads.retain(harness.replica)
+    ((_, question, _),) = harness.questions
+    assert question.operation is HistoryOperation.RETAINED and question.target == harness.replica.log.size_bytes
+    harness.answer(HistoryReadResult(E.NONE, 0, found=HistoryPosition(2)))
+    assert OutboxEntry.HISTORY_STARTS in harness.outbox.changed
+    assert harness.history_reads.proposals() == [StartProposal(TP.topic_id, 0, 3, 2)]
+    harness.says(replace(harness.state, log_start_floor=2))
+    assert harness.history_reads.proposals() == []
+
+
+def test_a_log_start_above_the_handover_offset_ends_history_reads() -> None:
+    harness = Asked()
+    harness.append(5)
+    harness.replicated()
+    harness.replica.log.raise_start(8)
+    assert harness.replica.local_log_start_offset == 0, "it begins at 8 for everybody"
+    harness.history_reads.retain(harness.replica)
+    assert not harness.questions and harness.history_reads.proposals() == [StartProposal(TP.topic_id, 0, 3, 8)]
+
+
+def test_a_log_with_later_appends_below_the_handover_offset_is_no_history_replica() -> None:
+    """After an unclean election of an incomplete replica: new records must not be deleted together with old ones."""
+    harness = Asked()
+    harness.says(replace(harness.state, handover_offset=20, leader_epoch=4, handover_epoch=4))
+    assert not harness.replica.is_contiguous and harness.replica.local_log_start_offset == 0
+    harness.history_reads.propose_log_start(harness.replica, 3)
+    assert harness.history_reads.proposals() == []
+
+
+# -- the history replica ---------------------------------------------------------------------------------------------------
+
+
+class Held5(Leader):
+    """Stores 5 records of t-0 below the hand-over offset, and 2 above it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.append(7)
+        state = PartitionState(
+            (2,), (ReplicaIncarnation(2, 12),), 2, 12, 4, handover_offset=S, handover_epoch=3, history_replicas=(1,)
+        )
+        self.says(state)
+        self.server = HistoryReadServer(self.partitions, lambda: self.now.wall_ms, lambda replica, wanted: None)
+
+    def ask(self, what: HistoryOperation, at: int, start: int = S, floor: int = 0, upto: int = S) -> HistoryReadResult:
+        """Encode and decode."""
+        question = HistoryReadRequest(TP, start, floor, what, at, upto, -1, MIB)
+        sent: list[Any] = []
+        HistoryReadClient(
+            self.partitions, type("Wire", (), {"ask": lambda self, b, k, v, body, done: sent.append((body, done))})()
+        ).ask(1, question, lambda h: sent.append(h))  # type: ignore[arg-type]
+        body, done = sent.pop()
+        answer = run_now(self.server.answer(body))
+        for topic in answer.responses:
+            for part in topic.partitions:
+                if isinstance(part.records, list):
+                    part.records = b"".join(r.file.pread(r.length, r.position) for r in part.records)
+        done(answer)
+        reported = sent.pop()
+        assert isinstance(reported, HistoryReadResult)
+        return reported
+
+
+def offsets(reported: HistoryReadResult) -> list[int]:
+    return [r.offset for r in records.iterate(memoryview(reported.records))]
+
+
+def test_a_history_replica_appends_nothing_and_serves_only_below_the_handover_offset() -> None:
+    harness = Held5()
+    assert harness.replica.core.role is Role.HISTORY and harness.partitions.hosted[TP] is harness.replica
+    assert harness.partitions.unflushed[TP] is harness.replica, "nothing will be written that would have it flushed"
+    assert offsets(harness.ask(HistoryOperation.READ, 0)) == [0, 1, 2, 3, 4]
+    assert offsets(harness.ask(HistoryOperation.READ, 3)) == [3, 4]
+    assert offsets(harness.ask(HistoryOperation.READ, 0, upto=2)) == [0, 1], "not beyond what is stable to who asks"
+    assert harness.ask(HistoryOperation.TIME, -2).found == (0, -1, 0)
+    assert harness.ask(HistoryOperation.TIME, 2_000_000).found == (0, 2_000_000, 0)
+    assert harness.ask(HistoryOperation.TIME, 2_000_000, floor=2).found == (2, 2_000_000, 0), (
+        "what is deleted is not found"
+    )
+    assert harness.ask(HistoryOperation.TIME, 2_000_001).found is None
+    assert harness.ask(HistoryOperation.TIME, -3).found == (0, 2_000_000, 0)
+
+
+def test_an_incomplete_history_replica_does_not_respond() -> None:
+    harness = Held5()
+    assert harness.ask(HistoryOperation.READ, 0, start=4).error == E.OFFSET_NOT_AVAILABLE, "another archive"
+    harness.replica.log.truncate_to(4)
+    assert harness.ask(HistoryOperation.READ, 0).error == E.OFFSET_NOT_AVAILABLE, "a power cut took the rest"
+
+
+def test_records_below_the_log_start_are_deleted_at_the_history_replica() -> None:
+    harness = Held5()
+    harness.says(replace(harness.state, log_start_floor=3))
+    assert harness.replica.log.start_offset == 3
+    reported = harness.ask(HistoryOperation.READ, 1)
+    assert (reported.error, reported.log_start) == (E.OFFSET_OUT_OF_RANGE, 3)
+
+
+@pytest.mark.parametrize(
+    ("configs", "tail_bytes", "kept"),
+    [
+        ({"retention.bytes": "1"}, 10, S),
+        ({"retention.bytes": "1"}, 0, 0),
+        ({"retention.bytes": "1000000"}, 0, 0),
+        ({"retention.ms": "-1"}, 0, 0),
+    ],
+    ids=str,
+)
+def test_a_history_replica_reports_its_log_start_after_retention(
+    configs: dict[str, str], tail_bytes: int, kept: int
+) -> None:
+    harness = Held5()
+    harness.replica.config = type(harness.replica.config).from_overrides(configs)
+    reported = harness.ask(HistoryOperation.RETAINED, tail_bytes)
+    assert reported.found is not None and reported.found[0] == kept

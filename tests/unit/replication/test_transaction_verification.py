@@ -1,0 +1,115 @@
+"""The first batch of a transaction waits for the coordinator's verification, and no later batch overtakes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+from brokerd.cluster.model import TopicPartition
+from brokerd.replication.transaction_verification import TransactionVerification
+from brokerd.storage.producers import Producers
+from brokerd.wire.end_transaction_marker import Marker
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.records import TRANSACTIONAL, BatchHeader
+
+PID = 7
+
+
+class Scene:
+    def __init__(self, *, enabled: bool = True) -> None:
+        self.producers = Producers()
+        self.replica: Any = SimpleNamespace(
+            tp=TopicPartition(UUID(int=1), 0),
+            topic="t",
+            log=SimpleNamespace(producers=self.producers),
+            leads=True,
+            core=SimpleNamespace(leader_epoch=3),
+        )
+        self.asked: list[tuple[int, bool, Callable[[ErrorCode], None]]] = []
+        self.reported: list[tuple[str, ErrorCode]] = []
+        self.verification = TransactionVerification(
+            lambda name, pid, epoch, place, add, done: self.asked.append((epoch, add, done)), enabled=lambda: enabled
+        )
+
+    def needed(self, epoch: int = 0, add: bool = False) -> bool:
+        return self.verification.needed(self.replica, PID, epoch, add=add)
+
+    def ask(self, who: str, epoch: int = 0, add: bool = False) -> None:
+        self.verification.ask(
+            self.replica, "id", PID, epoch, lambda error, why: self.reported.append((who, error)), add=add
+        )
+
+    def wrote(self, epoch: int = 0, sequence: int = 0) -> None:
+        header = BatchHeader(0, 61, 0, 2, 0, TRANSACTIONAL, 0, 0, 0, PID, epoch, sequence, 1)
+        self.producers.appended(header, 0, 0)
+
+    def ended(self, epoch: int = 0) -> None:
+        header = BatchHeader(0, 61, 0, 2, 0, TRANSACTIONAL | 0x20, 0, 0, 0, PID, epoch, -1, 1)
+        self.producers.appended(header, 1, 0, Marker(True, 0))
+        self.verification.marker_written(self.replica.tp, PID)
+
+
+def test_only_the_first_batch_of_a_transaction_needs_verification() -> None:
+    scene = Scene()
+    assert scene.needed()
+    scene.wrote()
+    assert not scene.needed()
+    assert scene.needed(epoch=1), "another epoch is another transaction"
+    scene.ended()
+    assert scene.needed()
+    assert not Scene(enabled=False).needed()
+    assert Scene(enabled=False).needed(add=True), "nobody else tells the coordinator"
+
+
+def test_batches_during_a_verification_wait_and_complete_in_order() -> None:
+    scene = Scene()
+    scene.ask("first", add=True)
+    assert scene.needed()
+    scene.ask("second", add=True)
+    assert [(e, add) for e, add, _ in scene.asked] == [(0, True)], "one question for both"
+    scene.asked[0][2](ErrorCode.NONE)
+    assert scene.reported == [("first", ErrorCode.NONE), ("second", ErrorCode.NONE)]
+    assert scene.needed(), "nothing was written yet"
+
+
+def test_a_verification_is_invalid_after_the_transaction_marker() -> None:
+    scene = Scene()
+    scene.ask("late")
+    scene.ended()
+    scene.asked[0][2](ErrorCode.NONE)
+    assert scene.reported == [("late", ErrorCode.CONCURRENT_TRANSACTIONS)]
+
+
+def test_a_rejected_verification_is_returned_and_the_next_batch_is_verified_again() -> None:
+    scene = Scene()
+    scene.ask("late")
+    scene.asked[0][2](ErrorCode.INVALID_TXN_STATE)
+    scene.ask("again")
+    scene.asked[1][2](ErrorCode.NONE)
+    assert scene.reported == [("late", ErrorCode.INVALID_TXN_STATE), ("again", ErrorCode.NONE)]
+
+
+def test_a_verification_is_valid_for_one_producer_epoch() -> None:
+    scene = Scene()
+    scene.ask("old", 0)
+    scene.ask("new", 1)
+    scene.asked[1][2](ErrorCode.NONE)
+    scene.asked[0][2](ErrorCode.PRODUCER_FENCED)
+    assert scene.reported == [("new", ErrorCode.NONE), ("old", ErrorCode.PRODUCER_FENCED)]
+
+
+def test_a_verification_is_valid_for_one_leader_epoch() -> None:
+    scene = Scene()
+    scene.ask("before")
+    scene.replica.core.leader_epoch = 5
+    scene.ask("after")
+    assert len(scene.asked) == 2, "the earlier question is of another leader epoch"
+    scene.asked[0][2](ErrorCode.NONE)
+    scene.asked[1][2](ErrorCode.NONE)
+    assert scene.reported == [("before", ErrorCode.NOT_LEADER_OR_FOLLOWER), ("after", ErrorCode.NONE)]
+    scene.ask("follower now")
+    scene.replica.leads = False
+    scene.asked[2][2](ErrorCode.NONE)
+    assert scene.reported[-1] == ("follower now", ErrorCode.NOT_LEADER_OR_FOLLOWER)

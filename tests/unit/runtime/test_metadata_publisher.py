@@ -1,0 +1,80 @@
+"""The metadata log reaches a broker's components in order; listeners open after the first image."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import Mock, call
+from uuid import UUID
+
+import pytest
+
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import AccessChanged, AccessKind, BrokerConfigChanged, MetadataRecord, TopicReady
+from brokerd.cluster.model import Now
+from brokerd.runtime.metadata_publisher import MetadataPublisher
+
+NOW = Now(5, 5)
+
+
+class Components:
+    """A publisher whose components record their calls in one list."""
+
+    def __init__(self) -> None:
+        self.mock = Mock()
+        self.mock.partitions.image.access, self.mock.partitions.hosted = {}, {}
+        self.mock.throttles.apply.return_value = False
+        self.mock.config.follow.return_value = set()
+        names = ("partitions", "coordinators", "throttles", "fetcher_manager", "relocations", "fetch_sessions")
+        parts: dict[str, Any] = {n: getattr(self.mock, n) for n in (*names, "authorizer", "dispatch", "listeners")}
+        self.publisher = MetadataPublisher(self.mock.config, **parts)
+        self.mock.reset_mock()
+
+    def calls(self, *names: str) -> list[str]:
+        return [c[0] for c in self.mock.mock_calls if c[0] in names]
+
+    def apply(self, *records: MetadataRecord) -> None:
+        self.publisher.entry_applied(Image(), records, NOW)
+
+
+def test_listeners_open_after_the_image_is_applied() -> None:
+    components = Components()
+    components.publisher.image_loaded(Image(), NOW)
+    order = ("config.follow", "partitions.load", "throttles.load", "authorizer.changed", "listeners.open")
+    assert components.calls(*order) == list(order)
+    assert components.mock.mock_calls[-1] == call.listeners.open()
+
+
+def test_changed_topic_defaults_reconfigure_the_logs_and_other_settings_do_not() -> None:
+    components = Components()
+    components.mock.config.follow.return_value = {"num.io.threads"}
+    components.apply(BrokerConfigChanged(None, 1, {}))
+    assert not components.mock.partitions.reconfigure.called and components.mock.listeners.limits_changed.called
+    components.mock.config.follow.return_value = {"log.retention.ms"}
+    components.apply(BrokerConfigChanged(None, 2, {}))
+    components.mock.partitions.reconfigure.assert_called_once_with(NOW)
+
+
+@pytest.mark.parametrize("kind", AccessKind)
+def test_only_a_changed_acl_ends_the_fetch_sessions(kind: AccessKind) -> None:
+    components = Components()
+    components.apply(AccessChanged(kind, "key", 1, {}))
+    assert components.mock.fetch_sessions.end_all.called is (kind is AccessKind.ACL)
+    assert components.mock.authorizer.changed.called is (kind is not AccessKind.GROUP)
+
+
+def test_fetchers_retry_after_every_entry_and_learn_of_throttles() -> None:
+    components = Components()
+    components.apply(TopicReady(UUID(int=1)))
+    assert not components.mock.fetcher_manager.throttles_changed.called
+    components.mock.throttles.apply.return_value = True
+    components.apply(TopicReady(UUID(int=1)))
+    components.mock.fetcher_manager.throttles_changed.assert_called_once_with()
+    assert components.mock.fetcher_manager.retry_all.call_count == 2
+
+
+def test_produce_requests_wait_for_the_end_of_the_log_and_stop_when_it_is_not_followed() -> None:
+    components = Components()
+    components.publisher.caught_up(NOW)
+    assert components.calls("partitions.resume_produce") and components.publisher.failed is None
+    components.publisher.halted("another cluster")
+    assert components.calls("partitions.suspend_produce") and components.publisher.failed == "another cluster"

@@ -1,0 +1,126 @@
+"""SCRAM: the RFC's example, client and server against each other, and invalid proofs."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brokerd.security import scram
+from brokerd.security.sasl_client import parse_login
+from controlplane.services.access import acl_key
+
+SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+
+
+def known(mechanism: str = "SCRAM-SHA-256", password: str = "pencil", salt: bytes = SALT) -> scram.Credential:
+    return scram.credential(mechanism, scram.salted(mechanism, password, salt, 4096), salt, 4096)
+
+
+def test_the_example_of_rfc_7677() -> None:
+    server = scram.Server("SCRAM-SHA-256", "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
+    server.first(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
+    assert server.user == "user"
+    assert server.challenge(known()) == (
+        b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    )
+    last = server.last(
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    )
+    assert last == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+
+@pytest.mark.parametrize("mechanism", scram.ALGORITHMS)
+@pytest.mark.parametrize("user", ["alice", "a,b=c", "größe"])
+def test_only_a_client_with_the_password_authenticates(mechanism: str, user: str) -> None:
+    for password, fits in (("pencil", True), ("pencil ", False)):
+        client, server = scram.Client(mechanism, user, password, "abc"), scram.Server(mechanism, "def")
+        server.first(client.first())
+        assert server.user == user
+        proof = client.answer(server.challenge(known(mechanism)))
+        if fits:
+            client.confirm(server.last(proof))
+        else:
+            with pytest.raises(scram.ScramError):
+                server.last(proof)
+
+
+def test_a_server_without_the_keys_is_rejected() -> None:
+    client = scram.Client("SCRAM-SHA-256", "user", "pencil", "abc")
+    client.first()
+    client.answer(b"r=abcdef,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096")
+    with pytest.raises(scram.ScramError):
+        client.confirm(b"v=" + base64.b64encode(bytes(32)))
+    for challenge in (b"r=xyz,s=AAAA,i=4096", b"r=abcdef,s=AAAA,i=1", b"r=abcdef,s=AAAA,i=100000000"):
+        with pytest.raises(scram.ScramError):
+            client.answer(challenge)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"",
+        b"p=tls-unique,,n=u,r=x",
+        b"n,,r=x",
+        b"n,,n=u",
+        b"n,,m=1,n=u,r=x",
+        b"n,a=other,n=u,r=x",
+        b"n,,n=a=b,r=x",
+        b"\xff",
+        b"n,,n=u,n=v,r=x",
+        b"n" * 5000,
+    ],
+)
+def test_a_malformed_first_message_is_rejected(first: bytes) -> None:
+    with pytest.raises(scram.ScramError):
+        scram.Server("SCRAM-SHA-256", "s").first(first)
+
+
+@given(st.binary(max_size=300))
+def test_only_a_final_message_with_the_proof_authenticates(last: bytes) -> None:
+    server = scram.Server("SCRAM-SHA-256", "s")
+    server.first(b"n,,n=u,r=c")
+    server.challenge(known())
+    for message in (last, b"c=biws,r=cs,p=" + base64.b64encode(last), b"c=biws,r=cs," + last):
+        with pytest.raises(scram.ScramError):
+            server.last(message)
+
+
+def test_an_unknown_user_is_indistinguishable_and_rejected() -> None:
+    decoy = scram.decoy("SCRAM-SHA-512", "nobody", b"secret")
+    assert (
+        decoy == scram.decoy("SCRAM-SHA-512", "nobody", b"secret") != scram.decoy("SCRAM-SHA-512", "other", b"secret")
+    )
+    client, server = scram.Client("SCRAM-SHA-512", "nobody", "", "abc"), scram.Server("SCRAM-SHA-512", "def")
+    server.first(client.first())
+    with pytest.raises(scram.ScramError):
+        server.last(client.answer(server.challenge(decoy)))
+
+
+def test_stored_credentials_have_no_password_and_read_back() -> None:
+    kept = known().to_json()
+    assert scram.Credential.from_json(kept) == known()
+    assert "pencil" not in str(kept) + repr(known())
+    assert scram.password_fits("SCRAM-SHA-256", "pencil", known())
+    assert not scram.password_fits("SCRAM-SHA-256", "Pencil", known())
+
+
+def test_a_jaas_login_is_parsed_as_in_kafka_and_never_shown() -> None:
+    login = parse_login(
+        'org.apache.kafka.common.security.plain.PlainLoginModule required username="bob" password="s\\"ecret";'
+    )
+    assert (login.user, login.password) == ("bob", 's"ecret')
+    assert "ecret" not in repr(login) + str(login)
+    for text in ("", 'x required username="bob";', 'x required username="b" password="c" user_b="c";'):
+        with pytest.raises(ValueError) as e:
+            parse_login(text)
+        assert '"c"' not in str(e.value)
+
+
+def test_two_acls_have_two_keys() -> None:
+    one = dict.fromkeys(("resource_type", "pattern_type", "host", "operation", "permission"), "x")
+    assert acl_key({**one, "resource_name": "a|b", "principal": "c"}) != acl_key(
+        {**one, "resource_name": "a", "principal": "b|c"}
+    )

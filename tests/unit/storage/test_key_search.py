@@ -1,0 +1,134 @@
+"""The search by key in one segment: the same records as a walk through the log, newest first, with an index and without, in any parts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from brokerd.storage import key_index, key_search
+from brokerd.storage.aborted import Aborted
+from brokerd.storage.disk import DiskFailed
+from brokerd.storage.key_hashes import HashedKeys
+from brokerd.storage.key_index_build import KeyIndexBuild
+from brokerd.storage.key_search import SegmentSearch, SegmentView, Wanted
+from brokerd.storage.log import Log
+from brokerd.storage.segment import Segment
+from brokerd.wire import records
+from brokerd.wire.records import Record
+from tests.unit.storage.test_log import NOW, append, everything, opened, sim
+
+KEYS = [b"a", b"b", b"cc", b""]
+RECORD = st.builds(
+    Record,
+    st.just(0),
+    st.integers(1_000, 1_010),
+    st.one_of(st.none(), st.sampled_from(KEYS)),
+    st.sampled_from([b"v", b"a", None]),
+    st.lists(st.tuples(st.sampled_from(["id", "x"]), st.sampled_from([b"1", b"2", None])), max_size=2).map(tuple),
+)
+BATCHES = st.lists(
+    st.tuples(st.lists(RECORD, min_size=1, max_size=4), st.sampled_from([records.NONE, 1, 4])), min_size=1, max_size=12
+)
+WANTED = st.builds(
+    Wanted,
+    st.sampled_from([*KEYS, b"absent", b"1", b"2"]),
+    st.sampled_from(["", "", "id", "x"]),
+    st.integers(0, 5),
+    st.sampled_from([-1, 1_003]),
+    st.sampled_from([-1, 1_007]),
+)
+
+
+def filled(batches: list[tuple[list[Record], int]]) -> tuple[Log, Segment]:
+    log = opened(sim(), index_interval_bytes="0")
+    for content, compression in batches:
+        content = [r._replace(offset=i) for i, r in enumerate(content)]
+        append(log, bytearray(records.build(content, compression=compression)))
+    return log, log.segments[0]
+
+
+def indexed(log: Log, segment: Segment, header_name: str) -> int:
+    log.roll(NOW)
+    build = KeyIndexBuild(log.disk, segment.path, segment.base_offset, segment.size, HashedKeys(header_name))
+    while not build.finished:
+        build.run(200)
+    log.disk.rename(build.temporary, build.target)
+    return HashedKeys(header_name).seed
+
+
+def searched(view: SegmentView, wanted: Wanted, below: int, seed: int | None, most: int, size: int) -> list[Record]:
+    """All parts of a search, with `most` matches and `size` bytes each."""
+    out: list[Record] = []
+    while below > view.base_offset:
+        search = SegmentSearch(view, wanted, below, most, size, seed)
+        search.run()
+        assert len(search.matches) <= most and search.used_index == (seed is not None)
+        assert search.below < below, "each part makes progress"
+        out, below = out + search.matches, search.below
+    return out
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    batches=BATCHES,
+    wanted=WANTED,
+    cut=st.integers(0, 50),
+    most=st.sampled_from([1, 2, 100]),
+    size=st.sampled_from([1, 300, 1_000_000]),
+    chunk=st.sampled_from([1, 250, 1_000_000]),
+    how=st.sampled_from(["index", "closed", "active"]),
+)
+def test_a_search_finds_what_a_walk_finds_newest_first(
+    batches: list[tuple[list[Record], int]], wanted: Wanted, cut: int, most: int, size: int, chunk: int, how: str
+) -> None:
+    log, segment = filled(batches)
+    below = max(1, log.end_offset - cut)
+    header = records.peek(records.build([Record(0, 0, b"k", b"v")]))
+    expected = [r for r in reversed(everything(log)) if r.offset < below and wanted.matches(r, header)]
+    seed = indexed(log, segment, wanted.header_name) if how == "index" else None
+    if how == "closed":
+        log.roll(NOW)
+    view = SegmentView.of(segment, active=how == "active")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(key_search, "CHUNK_BYTES", chunk)
+        assert searched(view, wanted, below, seed, most, size) == expected
+
+
+def test_records_of_aborted_transactions_are_skipped() -> None:
+    log = opened(sim())
+    for producer in (1, 2):
+        data = records.build(
+            [Record(0, 5, b"k", b"v")], producer_id=producer, producer_epoch=0, base_sequence=0, transactional=True
+        )
+        append(log, bytearray(data))
+    wanted = Wanted(b"k", aborted=[Aborted(1, 0, 4, 0)])
+    found = searched(SegmentView.of(log.segments[0], active=True), wanted, 2, None, 10, 1_000)
+    assert [r.offset for r in found] == [1]
+
+
+def test_a_damaged_index_is_replaced_by_a_scan_and_reported() -> None:
+    log, segment = filled([([Record(0, 1, b"a", b"v")], 0)] * 8)
+    seed = indexed(log, segment, "")
+    log.disk.names[segment.path.with_suffix(key_index.SUFFIX)].live[-1] ^= 1  # type: ignore[attr-defined]
+    search = SegmentSearch(SegmentView.of(segment, active=False), Wanted(b"a"), 8, 100, 1_000_000, seed)
+    search.run()
+    assert [r.offset for r in search.matches] == list(range(7, -1, -1))
+    assert not search.used_index and search.index_problem == "the run table is damaged"
+
+
+def test_a_hit_that_the_log_does_not_confirm_is_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, segment = filled([([Record(0, 1, b"a", b"v")], 0)] * 4)
+    monkeypatch.setattr("brokerd.storage.key_hashes.key_hash", lambda key: 7)
+    monkeypatch.setattr("brokerd.storage.key_search.key_hash", lambda key: 7)
+    seed = indexed(log, segment, "")
+    search = SegmentSearch(SegmentView.of(segment, active=False), Wanted(b"b"), 4, 100, 1_000_000, seed)
+    search.run()
+    assert search.matches == [] and search.used_index and search.log_bytes > 0
+
+
+def test_a_damaged_batch_is_an_error() -> None:
+    log, segment = filled([([Record(0, 1, b"a", b"v")], 0)] * 4)
+    log.disk.names[segment.path].live[segment.size - 1] ^= 1  # type: ignore[attr-defined]
+    with pytest.raises(DiskFailed, match="damaged"):
+        searched(SegmentView.of(segment, active=True), Wanted(b"a"), 4, None, 10, 1_000_000)

@@ -1,0 +1,62 @@
+"""The stored log start offset: what is reported and flushed while a flush is pending, overtaken, or impossible."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from brokerd.storage.disk import DiskFull
+from brokerd.storage.log_start import LOG_START, StoredLogStart
+from tests.simulation.disk import SimDisk
+
+
+class Log:
+    folder = Path("/data/t-0")
+
+    def __init__(self) -> None:
+        self.disk = SimDisk()
+        self.disk.mkdir(self.folder)
+        self.start_offset = 0
+
+
+def raised(to: int) -> tuple[Log, StoredLogStart]:
+    log = Log()
+    stored = StoredLogStart(log)
+    log.start_offset = to
+    assert stored.request(0)
+    return log, stored
+
+
+def test_a_follower_reports_the_old_log_start_offset_until_the_new_one_is_flushed() -> None:
+    log, stored = raised(10)
+    assert (stored.reported, stored.pending, stored.flushed) == (0, True, 0)
+    flush = stored.plan()
+    assert flush is not None
+    flush.run()
+    stored.finished(flush)
+    assert (stored.reported, stored.pending, stored.flushed) == (10, False, 10)
+    assert b"10" in (log.disk.read(log.folder / LOG_START) or b"")
+
+
+def test_a_flush_that_another_raise_overtook_leaves_the_rest_pending() -> None:
+    log, stored = raised(10)
+    flush = stored.plan()
+    assert flush is not None
+    log.start_offset = 20
+    assert stored.request(10)
+    flush.run()
+    stored.finished(flush)
+    assert (stored.flushed, stored.pending, stored.reported) == (10, True, 0)
+
+
+def test_a_log_start_offset_that_is_already_flushed_needs_no_flush() -> None:
+    _log, stored = raised(10)
+    flush = stored.plan()
+    assert flush is not None
+    stored.finished(flush)
+    assert not stored.request(10) and not stored.pending
+
+
+def test_nothing_is_flushed_while_the_disk_is_full() -> None:
+    log, stored = raised(10)
+    log.disk.fail_at[log.disk.steps + 1] = DiskFull("no space left on the device")
+    assert stored.plan() is None and stored.pending

@@ -1,0 +1,150 @@
+"""Bytes read into the page cache outside the loop: in fair order, ahead of sequential readers, and for a bounded time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from brokerd.storage.warming import AHEAD_BYTES_MAX, CACHED_CHUNKS_MAX, CHUNK_BYTES, STREAMS_MAX, Warming
+
+MB = 1024 * 1024
+
+
+class Device:
+    """Reads one chunk when the test says so, in the order of the requests."""
+
+    def __init__(self) -> None:
+        self.queue: list[tuple[Callable[[], object], Any]] = []
+
+    def submit(self, run: Callable[[], object], done: Any, *, urgent: bool = False) -> None:
+        self.queue.append((run, done))
+
+    def read(self) -> None:
+        run, done = self.queue.pop(0)
+        run()
+        done(None)
+
+
+class Big:
+    """A file of 100 MB, and the ranges that were read. Data from `cached_from` on is in memory."""
+
+    def __init__(self, cached_from: int = 100 * MB) -> None:
+        self.loaded: list[tuple[int, int, int]] = []
+        self.cached_from = cached_from
+
+    def fileno(self) -> int:
+        return -1
+
+    def size(self) -> int:
+        return 100 * MB
+
+    def resident(self, position: int, length: int) -> int:
+        return length if position >= self.cached_from else 0
+
+    def load(self, position: int, length: int, beyond: int = 0) -> None:
+        self.loaded.append((position, length, beyond))
+
+
+def test_a_waiting_reader_is_called_after_its_first_chunk() -> None:
+    device, file, heard = Device(), Big(), list[str]()
+    reader = Warming(device).reader()
+    reader.wait(file, 5_000, 10 * MB, lambda: heard.append("here"))
+    assert not heard and not file.loaded
+    device.read()
+    assert heard == ["here"] and file.loaded == [(5_000, CHUNK_BYTES, 0)] and not device.queue
+
+
+def test_sequential_reads_are_read_ahead_within_a_bound() -> None:
+    device, file = Device(), Big()
+    reader = Warming(device).reader()
+    reader.wait(file, 0, MB, lambda: None)
+    device.read()
+    for sent in range(1, 40):
+        reader.sent(file, sent * MB)
+        while device.queue:
+            device.read()
+        ahead = max(position + length for position, length, _ in file.loaded) - sent * MB
+        assert CHUNK_BYTES <= ahead <= AHEAD_BYTES_MAX + CHUNK_BYTES
+    starts = [position for position, _, _ in file.loaded]
+    assert starts == sorted(set(starts)), "nothing was read twice"
+    assert ahead > AHEAD_BYTES_MAX // 2
+
+
+def test_data_in_memory_is_not_loaded_and_ends_the_read_ahead() -> None:
+    device, file = Device(), Big(cached_from=3 * MB)
+    reader = Warming(device).reader()
+    reader.wait(file, 0, MB, lambda: None)
+    for sent in range(1, CACHED_CHUNKS_MAX + 4):
+        while device.queue:
+            device.read()
+        assert reader, "the stream ended too early"
+        reader.sent(file, sent * MB)
+        if not reader:
+            break
+    assert not reader, "the reader is still read ahead for"
+    assert sum(length for _, length, _ in file.loaded) == 3 * MB
+
+
+def test_an_evicted_page_after_cached_data_is_loaded_again() -> None:
+    device, file, served = Device(), Big(cached_from=MB), list[int]()
+    reader = Warming(device).reader()
+    reader.wait(file, 0, MB, lambda: served.append(0))
+    device.read()
+    reader.sent(file, MB)
+    file.cached_from = 100 * MB
+    reader.wait(file, 2 * MB, MB, lambda: served.append(2))
+    device.read()
+    assert served == [0, 2]
+    assert [position for position, _, _ in file.loaded] == [0, 2 * MB]
+
+
+def test_the_read_ahead_of_all_readers_together_is_bounded() -> None:
+    device = Device()
+    warming = Warming(device)
+    readers = [(warming.reader(), Big()) for _ in range(200)]
+    for reader, file in readers:
+        reader.wait(file, 0, MB, lambda: None)
+    assert warming.ahead_max * 200 <= 64 * MB
+
+
+def test_readers_take_turns() -> None:
+    device = Device()
+    warming = Warming(device)
+    readers = [(warming.reader(), Big()) for _ in range(3)]
+    for reader, file in readers:
+        reader.wait(file, 0, MB, lambda: None)
+        reader.sent(file, MB)
+    for _ in range(3):
+        device.read()
+    assert [len(file.loaded) for _, file in readers] == [1, 1, 1], "one chunk each before anybody's second"
+
+
+def test_pages_that_left_the_cache_again_are_read_again() -> None:
+    device, file, heard = Device(), Big(), list[int]()
+    reader = Warming(device).reader()
+    for number in range(3):
+        reader.wait(file, 0, MB, lambda number=number: heard.append(number))  # type: ignore[misc]
+        device.read()
+    assert heard == [0, 1, 2] and [position for position, _, _ in file.loaded] == [0, 0, 0]
+
+
+def test_a_reader_of_many_files_keeps_few_open_and_every_reader_is_served() -> None:
+    device, heard = Device(), list[int]()
+    warming = Warming(device)
+    reader, files = warming.reader(), [Big() for _ in range(STREAMS_MAX + 10)]
+    for i, file in enumerate(files):
+        reader.wait(file, 0, MB, lambda i=i: heard.append(i))  # type: ignore[misc]
+    while device.queue:
+        device.read()
+    assert heard == list(range(STREAMS_MAX + 10))
+
+
+def test_a_file_system_without_residency_data_is_not_queried_for_ever() -> None:
+    warming = Warming(Device())
+    reader = warming.reader()
+    for _ in range(100):
+        assert not warming.blind
+        reader.missed()
+    assert warming.blind
+    reader.found()
+    assert not warming.blind

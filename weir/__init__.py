@@ -1,0 +1,1 @@
+"""The Django project: settings, URLs, ASGI and Celery applications."""

@@ -1,0 +1,68 @@
+"""The ASGI application: pages, API, sockets, and the start and stop of the cluster monitor. Composition only.
+
+`ProtocolTypeRouter` has no lifespan, so it is wrapped. Served by `uvicorn weir.asgi:application`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "weir.settings")
+pages = get_asgi_application()
+
+from channels.auth import AuthMiddlewareStack  # noqa: E402
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
+from django.conf import settings  # noqa: E402
+
+from console.sockets import urlpatterns  # noqa: E402
+from weir.celery import app as celery_app  # noqa: E402
+
+celery_app.set_default()  # services wake the worker through it
+
+log = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+router = ProtocolTypeRouter(
+    {
+        "http": pages,
+        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(urlpatterns))),
+    }
+)
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "lifespan":
+        await _lifespan(receive, send)
+    else:
+        await router(scope, receive, send)
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    monitor: Any = None
+    while True:
+        message = await receive()
+        if message["type"] == "lifespan.startup":
+            if settings.WEIR.monitor:
+                from controlplane.monitoring.hub import hub, through_loop
+                from controlplane.monitoring.monitor import build
+
+                hub.deliver_through(through_loop(asyncio.get_running_loop()))
+                monitor = build(settings.WEIR.zookeeper, hub)
+                monitor.start()
+            await send({"type": "lifespan.startup.complete"})
+        elif message["type"] == "lifespan.shutdown":
+            if monitor is not None:
+                await asyncio.to_thread(monitor.stop)
+            await send({"type": "lifespan.shutdown.complete"})
+            return

@@ -1,0 +1,85 @@
+"""The Celery app. The database rows are the job queue: no result is stored, and a lost task costs seconds, never work.
+
+Started as `celery -A weir.celery worker -P threads -c 2`. Beat is a thread of that worker, because the process that `-B` forks
+outlives a killed worker (WEIR_BEAT=off if beat runs elsewhere). The default transport is a directory in the data directory, without a
+further server; CELERY_BROKER_URL selects Redis or Valkey. Does not contain: the tasks (`controlplane.tasks`).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from celery import Celery
+from celery.beat import EmbeddedService
+from celery.signals import worker_ready
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "weir.settings")
+# Skip Django's system checks, because they import every view (two fifths of a worker's start time). `manage.py` runs them.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
+
+from django.conf import settings
+
+from weir import transport
+
+SWEEP_SECONDS = 1.0
+"""Seconds between polls for rows that need a step. A poll without work is two indexed queries."""
+
+POLL_SECONDS = 0.2
+"""Seconds between polls of the directory without a message; kombu's default is 1.0. A move that an operator starts waits for one poll."""
+
+
+def _configure(app: Celery) -> None:
+    url = settings.WEIR.celery_broker_url
+    app.conf.update(
+        broker_url=url or transport.URL,
+        result_backend=None,
+        task_ignore_result=True,
+        task_serializer="json",
+        accept_content=["json"],
+        timezone="UTC",
+        worker_hijack_root_logger=False,
+        worker_prefetch_multiplier=1,
+        broker_connection_retry_on_startup=True,
+        task_default_queue="weir",
+        # One fixed interval needs no stored schedule. A kill -9 could corrupt the schedule file of the default scheduler.
+        beat_scheduler="celery.beat:Scheduler",
+        beat_schedule={
+            "advance": {
+                "task": "controlplane.advance_all",
+                "schedule": SWEEP_SECONDS,
+                # A restarted worker must not find many identical tasks.
+                "options": {"expires": 5},
+            },
+        },
+    )
+    if not url:
+        queue = settings.WEIR.data_dir / "celery" / "queue"
+        control = settings.WEIR.data_dir / "celery" / "control"
+        for folder in (queue, control):
+            folder.mkdir(parents=True, exist_ok=True)
+        app.conf.broker_transport_options = {
+            "data_folder_in": str(queue),
+            "data_folder_out": str(queue),
+            "control_folder": str(control),
+            "polling_interval": POLL_SECONDS,
+        }
+    else:
+        # Redis redelivers a lost worker's task after this time. Rows are polled anyway, so it can be short.
+        app.conf.broker_transport_options = {"visibility_timeout": 60}
+
+
+app = Celery("weir")
+_configure(app)
+app.autodiscover_tasks(["controlplane"])
+
+
+@worker_ready.connect
+def start_beat(sender: Any, **kwargs: Any) -> None:
+    if settings.WEIR.beat and getattr(sender.controller, "beat", None) is None:
+        beat: Any = EmbeddedService(
+            app, thread=True, scheduler_cls=app.conf.beat_scheduler
+        )  # the configured scheduler, because Celery's default scheduler writes a file
+        beat.start()
+        # Beat sends its first task after a second. A new worker after a crash should start at once.
+        app.send_task("controlplane.advance_all", expires=5)

@@ -1,0 +1,202 @@
+"""Django's settings. `WEIR` has the values of the environment variables, `LOCAL_CLUSTER` those of local-cluster.json.
+
+Does not contain: names, defaults and limits of the environment variables (`weir.variables`; the table is in docs/settings.md).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from weir.devcluster import read_local_cluster
+from weir.variables import WeirSettings, read, variables
+
+BASE_DIR = Path(__file__).resolve().parents[1]
+PAGES_DIR = BASE_DIR if (BASE_DIR / "templates").is_dir() else BASE_DIR / "weir"
+"""The parent of `templates` and `static`: the root of a checkout, the package `weir` in an installed wheel (setup.py)."""
+RUNBOOKS_DIR = PAGES_DIR / "docs" / "runbooks" if PAGES_DIR == BASE_DIR else PAGES_DIR / "runbooks"
+"""docs/runbooks of a checkout, or its copy in an installed wheel."""
+LOCAL_CLUSTER = read_local_cluster(Path(os.environ.get("WEIR_DATA_DIR") or variables()["data_dir"].default).resolve())
+WEIR: WeirSettings = read(os.environ, LOCAL_CLUSTER.defaults)
+"""The environment variables. Product code reads them here only."""
+
+DEBUG = WEIR.debug
+SECRET_KEY_GIVEN = bool(WEIR.secret_key)
+# Commands that sign nothing (`up` in a new data directory, `makemigrations`) get a random key. Web processes refuse it (middleware.Guard).
+SECRET_KEY = WEIR.secret_key or secrets.token_urlsafe(48)
+ALLOWED_HOSTS = list(WEIR.allowed_hosts)
+CSRF_TRUSTED_ORIGINS = list(WEIR.trusted_origins)
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "rest_framework.authtoken",
+    "drf_spectacular",
+    "django_filters",
+    "channels",
+    "django_cotton.apps.SimpleAppConfig",
+    "controlplane",
+    "console",
+]
+
+MIDDLEWARE = [
+    "weir.middleware.Guard",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "weir.urls"
+ASGI_APPLICATION = "weir.asgi.application"
+
+TEMPLATE_LOADERS = [
+    "django_cotton.cotton_loader.Loader",
+    "django.template.loaders.filesystem.Loader",
+    "django.template.loaders.app_directories.Loader",
+]
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [PAGES_DIR / "templates"],
+        "OPTIONS": {
+            # django-cotton compiles <c-name> to the component templates/cotton/name.html (decision 047).
+            "loaders": [("django.template.loaders.cached.Loader", TEMPLATE_LOADERS)],
+            "builtins": ["django_cotton.templatetags.cotton"],
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+
+def database(url: str) -> dict[str, Any]:
+    """Django's database settings: SQLite in the data directory, or PostgreSQL by URL (postgres://user:password@host:port/name).
+
+    SQLite: WAL lets pages read while the monitor writes. IMMEDIATE takes the write lock at BEGIN, where the 20 s time-out
+    applies (a later upgrade of a read transaction fails at once with "database is locked").
+    """
+    if not url:
+        return {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": WEIR.data_dir / "db.sqlite3",
+            "OPTIONS": {
+                "transaction_mode": "IMMEDIATE",
+                "timeout": 20,
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY; "
+                "PRAGMA cache_size=-16000;",
+            },
+        }
+    parts = urlsplit(url)
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts.path.lstrip("/"),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": parts.hostname or "",
+        "PORT": str(parts.port or ""),
+        "CONN_MAX_AGE": 60,
+    }
+
+
+DATABASES = {"default": database(WEIR.database_url)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+]
+# A pasted plan of 100,000 partitions is 7 MB of Kafka's JSON, twice that as a form. (The limit ignores uploaded files and REST bodies.)
+DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login/"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+STATIC_URL = "static/"
+STATICFILES_DIRS = [PAGES_DIR / "static"]
+# Files are served from the source directories: `up` needs no collectstatic. Production may set WEIR_STATIC_MANIFEST=1 and collect.
+STATIC_ROOT = WEIR.data_dir / "staticfiles" if WEIR.static_manifest else None
+WHITENOISE_USE_FINDERS = not WEIR.static_manifest
+WHITENOISE_AUTOREFRESH = DEBUG
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        if WEIR.static_manifest
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
+}
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "controlplane.api.authentication.ApiTokenAuthentication",
+        "rest_framework.authentication.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["controlplane.api.permissions.IsOperatorOrReadOnly"],
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_PAGINATION_CLASS": "controlplane.api.pagination.RowPagination",
+    "DEFAULT_SCHEMA_CLASS": "controlplane.api.schema.WeirSchema",
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "EXCEPTION_HANDLER": "controlplane.api.errors.handle",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Weir",
+    "DESCRIPTION": "What the operator can see and do. Reads never wait for a broker; every figure carries its age.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "controlplane.api.schema.add_errors",
+    ],
+}
+
+CHANNEL_LAYERS: dict[str, dict[str, Any]] = {
+    "default": {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {"capacity": 1000}}
+}
+if WEIR.channels_redis_url:
+    CHANNEL_LAYERS = {
+        "default": {
+            "BACKEND": "channels_redis.core.RedisChannelLayer",
+            "CONFIG": {"hosts": [WEIR.channels_redis_url]},
+        }
+    }
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["stderr"], "level": WEIR.log_level},
+    # One task per second would fill the log; warnings and errors are still logged.
+    "loggers": {
+        "celery.beat": {"level": "WARNING"},
+        "celery.worker.strategy": {"level": "WARNING"},
+        "celery.app.trace": {"level": "WARNING"},
+        "kombu.connection": {"level": "ERROR"},
+        "django.request": {"level": "ERROR"},
+    },
+}

@@ -1,0 +1,12 @@
+"""URLs of the web process: the console at the root, the REST API under /api/v1/, the read-only admin under /admin/."""
+
+from django.urls import include, path
+
+from weir.admin import site
+
+urlpatterns = [
+    path("admin/", site.urls),
+    path("api/v1/", include("controlplane.api.urls")),
+    path("", include("console.urls")),
+]
+handler500 = "console.views.shell.server_error"

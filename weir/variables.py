@@ -1,0 +1,274 @@
+"""Environment variables of Weir: name, type, unit, default, limits and meaning of each, as fields of one frozen dataclass.
+
+`weir.settings` reads them once per process. All other code uses the result, `settings.WEIR`. The table in docs/settings.md is generated from
+the fields. Does not contain: Django's own settings (`weir.settings`), broker settings (`brokerd/config/broker.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+ON, OFF = ("on", "1", "true", "yes"), ("off", "0", "false", "no")
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+NICE_MAX = 19
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A type of values. `allowed` completes the sentence "allowed: ...". `parse` raises ValueError."""
+
+    name: str
+    allowed: str
+    parse: Callable[[str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """`default`: as text, "" for none. `default_note` replaces it in the documentation if the default is computed."""
+
+    name: str
+    kind: Kind
+    default: str
+    doc: str
+    unit: str = ""
+    default_note: str = ""
+    secret: bool = False
+
+
+def _choice(values: Mapping[str, Any], name: str = "choice") -> Kind:
+    def parse(text: str) -> Any:
+        if text.lower() not in values:
+            raise ValueError(text)
+        return values[text.lower()]
+
+    return Kind(name, ", ".join(values), parse)
+
+
+def _integer(low: int, high: int) -> Kind:
+    def parse(text: str) -> int:
+        number = int(text)
+        if not low <= number <= high:
+            raise ValueError(text)
+        return number
+
+    return Kind("int", f"{low} to {high}", parse)
+
+
+def _list(pattern: str, allowed: str) -> Kind:
+    def parse(text: str) -> tuple[str, ...]:
+        items = tuple(item.strip() for item in text.split(",") if item.strip())
+        if not all(re.fullmatch(pattern, item) for item in items):
+            raise ValueError(text)
+        return items
+
+    return Kind("list", f"{allowed}, separated by commas", parse)
+
+
+def _url(*schemes: str, form: str) -> Kind:
+    def parse(text: str) -> str:
+        if text and urlsplit(text).scheme not in schemes:
+            raise ValueError(text)
+        return text
+
+    return Kind("URL", form, parse)
+
+
+def _addresses(text: str) -> str:
+    if not all(re.fullmatch(r"\S+:\d{1,5}", address.strip()) for address in text.split(",")):
+        raise ValueError(text)
+    return text
+
+
+SWITCH = _choice({**dict.fromkeys(ON, True), **dict.fromkeys(OFF, False)}, "boolean")
+TEXT = Kind("string", "any text", str)
+FOLDER = Kind("path", "a directory, relative to the working directory or absolute", lambda text: Path(text).resolve())
+FILE = Kind("path", "a file", lambda text: Path(text) if text else None)
+LOG_LEVEL = Kind("choice", ", ".join(LOG_LEVELS), lambda text: LOG_LEVELS[LOG_LEVELS.index(text.upper())])
+IN_LOCAL_CLUSTER = "as in local-cluster.json"
+
+
+def _variable(name: str, kind: Kind, default: str, doc: str, **details: Any) -> Any:
+    variable = Variable(name, kind, default, doc, **details)
+    return field(metadata={"variable": variable}, repr=not variable.secret)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeirSettings:
+    """Every environment variable that the control plane, the console and the worker read, in the order of the documentation."""
+
+    data_dir: Path = _variable(
+        "WEIR_DATA_DIR",
+        FOLDER,
+        "data",
+        "Data directory of the local cluster. `local-cluster.json` in it, which `manage.py up` writes, is the source of several defaults.",
+    )
+    lake_dir: Path = _variable(
+        "WEIR_LAKE_DIR",
+        FOLDER,
+        "",
+        "Archive jobs write Parquet files here.",
+        default_note="`lake` in the data directory",
+    )
+    database_url: str = _variable(
+        "WEIR_DATABASE_URL",
+        _url("postgres", "postgresql", form="postgres://user:password@host:port/name"),
+        "",
+        "PostgreSQL database.",
+        default_note="SQLite in the data directory",
+        secret=True,
+    )
+    secret_key: str = _variable(
+        "WEIR_SECRET_KEY",
+        TEXT,
+        "",
+        "Signs sessions: 50 random characters or more, the same for all web processes and workers. Web processes refuse to serve without it.",
+        default_note=IN_LOCAL_CLUSTER,
+        secret=True,
+    )
+    bootstrap: str = _variable(
+        "WEIR_BOOTSTRAP",
+        Kind("list", "host:port, separated by commas", _addresses),
+        "",
+        "Brokers that the cluster monitor, the worker and archive jobs contact first.",
+        default_note=IN_LOCAL_CLUSTER,
+    )
+    zookeeper: str = _variable(
+        "WEIR_ZOOKEEPER",
+        TEXT,
+        "",
+        "ZooKeeper servers, as host:port separated by commas, with a chroot path if the cluster has one.",
+        default_note=IN_LOCAL_CLUSTER,
+    )
+    kafka_config: Path | None = _variable(
+        "WEIR_KAFKA_CONFIG",
+        FILE,
+        "",
+        "client.properties for a secured listener of the brokers ([how-to](how-to/secure-a-cluster.md)).",
+        default_note=f"{IN_LOCAL_CLUSTER}; else plaintext",
+    )
+    kafka_listener: str = _variable(
+        "WEIR_KAFKA_LISTENER",
+        Kind("string", "a listener name", str.upper),
+        "",
+        "Name of the listener to use, if several listeners have the protocol of WEIR_KAFKA_CONFIG.",
+        default_note="the first listener with that protocol",
+    )
+    schema_registry_url: str = _variable(
+        "WEIR_SCHEMA_REGISTRY_URL",
+        _url("http", "https", form="https://[user:password@]host:port"),
+        "",
+        "Confluent-compatible schema registry, for messages in Avro, Protobuf or JSON Schema ([how-to](how-to/record-formats.md)).",
+        default_note="none",
+        secret=True,
+    )
+    zookeeper_config: Path | None = _variable(
+        "WEIR_ZOOKEEPER_CONFIG",
+        FILE,
+        "",
+        "Properties for a secured ZooKeeper: zookeeper.ssl.*, zookeeper.sasl.jaas.config.",
+        default_note=f"{IN_LOCAL_CLUSTER}; else plaintext",
+    )
+    celery_broker_url: str = _variable(
+        "CELERY_BROKER_URL",
+        TEXT,
+        "",
+        "Redis or Valkey for tasks, in production.",
+        default_note="a directory in the data directory",
+        secret=True,
+    )
+    channels_redis_url: str = _variable(
+        "CHANNELS_REDIS_URL",
+        TEXT,
+        "",
+        "Redis or Valkey for live updates, needed for several web processes.",
+        default_note="memory of the web process",
+        secret=True,
+    )
+    beat: bool = _variable(
+        "WEIR_BEAT", SWITCH, "on", "The worker also runs Celery's beat. `off` if beat runs elsewhere."
+    )
+    monitor: bool = _variable(
+        "WEIR_MONITOR",
+        SWITCH,
+        "on",
+        "The web process runs the cluster monitor. `off` if `manage.py monitor` runs it in its own process.",
+    )
+    spark_nice: int = _variable(
+        "WEIR_SPARK_NICE",
+        _integer(0, NICE_MAX),
+        "10",
+        "CPU priority of Spark drivers, so that they do not slow brokers on the same machine. 0 on a dedicated machine.",
+        unit="nice value",
+    )
+    auto_recovery: bool = _variable(
+        "WEIR_AUTO_RECOVERY",
+        SWITCH,
+        "off",
+        "Damaged replicas that brokers report are deleted and fetched again automatically, if another replica is in sync.",
+    )
+    second_person: bool = _variable(
+        "WEIR_SECOND_PERSON",
+        _choice({"required": True, "off": False}),
+        "required",
+        "A proposal that overrides a safety refusal needs approval by another operator. `off` for a cluster with one operator "
+        "([how-to](how-to/override-a-refusal.md)).",
+    )
+    allowed_hosts: tuple[str, ...] = _variable(
+        "WEIR_ALLOWED_HOSTS",
+        _list(r"\S+", "host names"),
+        "127.0.0.1,localhost,[::1],testserver",
+        "Host names of the console (Django's ALLOWED_HOSTS).",
+    )
+    trusted_origins: tuple[str, ...] = _variable(
+        "WEIR_TRUSTED_ORIGINS",
+        _list(r"https?://\S+", "https://host[:port]"),
+        "",
+        "Origins of forms, if a proxy in front of the console ends TLS (Django's CSRF_TRUSTED_ORIGINS).",
+    )
+    static_manifest: bool = _variable(
+        "WEIR_STATIC_MANIFEST",
+        SWITCH,
+        "off",
+        "Serve static files under hashed names from `staticfiles` in the data directory, after `manage.py collectstatic`.",
+    )
+    log_level: str = _variable("WEIR_LOG_LEVEL", LOG_LEVEL, "INFO", "Lowest level of logged messages.")
+    debug: bool = _variable("WEIR_DEBUG", SWITCH, "off", "Django's DEBUG. Never in production: error pages show code.")
+
+
+INTERNAL = {
+    "WEIR_PASSWORD": "The password for `manage.py ensure_operator`; `up` sets it for that command only.",
+    "WEIR_TOKEN": "The API token of an operator, in the `curl` commands that the console shows. No program reads it.",
+}
+"""Variables that are no settings of a process."""
+
+
+def variables() -> dict[str, Variable]:
+    """The variable of each field of WeirSettings, in order."""
+    return {f.name: f.metadata["variable"] for f in fields(WeirSettings)}
+
+
+def read(environ: Mapping[str, str], defaults: Mapping[str, str]) -> WeirSettings:
+    """The settings in `environ`. `defaults`: texts by field name, instead of the fields' defaults. An empty variable is not set.
+
+    Raises ImproperlyConfigured with one line per invalid variable.
+    """
+    values: dict[str, Any] = {}
+    errors = []
+    for name, variable in variables().items():
+        text = environ.get(variable.name, "") or defaults.get(name, "") or variable.default
+        try:
+            values[name] = variable.kind.parse(text)
+        except ValueError:
+            shown = "a value that is not shown here" if variable.secret else repr(text)
+            unit = f" ({variable.unit})" if variable.unit else ""
+            errors.append(f"{variable.name} is {shown}; allowed: {variable.kind.allowed}{unit}")
+    if errors:
+        raise ImproperlyConfigured("\n".join(errors))
+    return WeirSettings(**values)
