@@ -40,6 +40,10 @@ class Cluster(models.Model):
     drift = models.PositiveIntegerField(
         null=True, help_text="Number of topics that differ between database and cluster; null: not counted yet."
     )
+    access_missing = models.PositiveIntegerField(
+        null=True,
+        help_text="ACLs, credentials, quotas and broker configs of the metadata log without a row, or with an older one; null: not counted yet.",
+    )
 
     def __str__(self) -> str:
         return self.name

@@ -35,7 +35,7 @@ from controlplane.monitoring import damage, publisher
 from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.projection import MetadataProjection
 from controlplane.monitoring.samples import Changed, MetricsCache
-from controlplane.services import alerts
+from controlplane.services import access, alerts
 
 log = logging.getLogger(__name__)
 
@@ -207,6 +207,7 @@ class ClusterMonitor:
             self._damage.poll()
 
     def _touch(self, fresh: bool) -> None:
+        drift, access_missing = self._compared_with_log()
         self._store.get(znodes.CONTROLLER, self._controller_read) if self._connected else None
         self.projection.touch(
             self.tailer.image,
@@ -215,18 +216,20 @@ class ClusterMonitor:
             fresh=fresh and self._connected,
             sampled=self._sampled,
             sample_note=self.tailer.halted or self._sample_note,
-            drift=self._drift(),
+            drift=drift,
+            access_missing=access_missing,
         )
         self._sampled = False
 
-    def _drift(self) -> int | None:
+    def _compared_with_log(self) -> tuple[int | None, int | None]:
+        """(drifted topics, access entries that the database misses); (None, None) between two counts."""
         from controlplane.selectors.topics import drift_count
 
         now_ms = clock().mono_ms
         if not self._loaded or now_ms - self._drift_ms < DRIFT_MS:
-            return None
+            return None, None
         self._drift_ms = now_ms
-        return drift_count()
+        return drift_count(), access.missing_count(self.tailer.image)
 
     def _database_failed(self, error: DatabaseError) -> None:
         self.projection.forget()

@@ -114,8 +114,10 @@ class MetadataProjection:
         sampled: bool = False,
         sample_note: str = "",
         drift: int | None = None,
+        access_missing: int | None = None,
     ) -> None:
-        """Update the cluster's row: position in the log, and time. `fresh`: the head was read just now. `drift` None: not counted again."""
+        """Update the cluster's row: position in the log, and time. `fresh`: the head was read just now. `drift` and `access_missing` None: not
+        counted again."""
         now = timezone.now()
         values: dict[str, Any] = {
             "cluster_id": image.cluster_id,
@@ -132,6 +134,8 @@ class MetadataProjection:
             values["sampled_at"] = now
         if drift is not None:
             values["drift"] = drift
+        if access_missing is not None:
+            values["access_missing"] = access_missing
         if not Cluster.objects.filter(pk=1).update(**values):
             Cluster.objects.create(pk=1, **values)
         self._write_elections((controller_id, values["controller_epoch"]), connected, now)

@@ -16,7 +16,7 @@ from brokerd.cluster.metadata import BROKER
 from brokerd.cluster.requests import AlterConfigOp, OpType
 from brokerd.security import scram
 from controlplane.domain.access import AccessRecordKind
-from controlplane.models import AccessEntry, Acl
+from controlplane.models import AccessEntry, Acl, Cluster
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, record
 
@@ -111,11 +111,38 @@ def everything() -> list[AccessEntry]:
     return list(AccessEntry.objects.order_by("pk"))
 
 
+def _logged(image: Image) -> dict[str, Entries]:
+    """By kind: the entries of the metadata log."""
+    settings: Entries = {str(broker_id): configs for broker_id, configs in image.broker_configs.items()}
+    return {**image.access, BROKER: settings}
+
+
+def missing_count(image: Image) -> int:
+    """The number of entries of the log that this database does not have, or has in an earlier generation: it was lost, or an older copy of it
+    was restored. Clients' changes are in the database before they are in the log."""
+    generations = {(kind, key): n for kind, key, n in AccessEntry.objects.values_list("kind", "key", "generation")}
+    return sum(
+        generations.get((kind, key), -1) < generation
+        for kind, entries in _logged(image).items()
+        for key, (generation, _) in entries.items()
+    )
+
+
+def require_imported() -> None:
+    """Raises Rejected if the monitor counted entries of the log that the database does not have. A change would start from an empty value, and its
+    generation would be older than that of the log."""
+    missing = Cluster.objects.filter(access_missing__gt=0).values_list("access_missing", flat=True).first()
+    if missing:
+        raise Rejected(
+            f"{missing} of the ACLs, credentials, quotas and broker configs in the metadata log are missing from the database, or older there: "
+            "the database was lost or restored. Run `manage.py import_metadata`, then repeat the change."
+        )
+
+
 def import_access(image: Image, *, actor: str) -> int:
     """Create rows for entries of the log that this database does not have, or has in an earlier generation. Returns the number of rows."""
     imported = 0
-    settings: Entries = {str(broker_id): configs for broker_id, configs in image.broker_configs.items()}
-    for kind, entries in {**image.access, BROKER: settings}.items():
+    for kind, entries in _logged(image).items():
         for key, (generation, value) in entries.items():
             row = AccessEntry.objects.filter(kind=kind, key=key).first()
             if row is not None and row.generation >= generation:

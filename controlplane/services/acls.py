@@ -51,6 +51,7 @@ def create_acl(
     kind, colon, rest = principal.partition(":")
     if not (kind and colon and rest):
         raise Rejected(f"Principal {principal!r} has no type; use the format User:alice.", "principal")
+    access.require_imported()
     try:
         with transaction.atomic():
             row = Acl.objects.create(created_by=actor, **after)

@@ -102,7 +102,9 @@ def _now(broker_id: int) -> tuple[dict[str, str], int]:
     """(dynamic settings of this scope as desired, without throttles of moves; their generation in the metadata log). Raises Rejected."""
     logged: Mapping[str, str] = {}
     generation = 0
-    if broker_id != CLUSTER_WIDE:
+    if broker_id == CLUSTER_WIDE:
+        access.require_imported()
+    else:
         broker = Broker.objects.filter(pk=broker_id).first()
         if broker is None:
             raise Rejected(f"Broker {broker_id} does not exist.", "broker_id")

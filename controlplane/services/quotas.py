@@ -26,6 +26,7 @@ def set_quota(entity: Entity, limits: Mapping[str, float | None], *, actor: str,
     for quota, value in limits.items():
         if (problem := value_problem(entity, quota, value)) is not None:
             raise Rejected(f"{problem}.", f"limits.{quota}")
+    access.require_imported()
     key = entity_key(entity)
     try:
         with transaction.atomic():

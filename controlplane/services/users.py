@@ -41,6 +41,7 @@ def create_user(
     ):
         if problem is not None:
             raise Rejected(problem, field)
+    access.require_imported()
     chosen = secrets.token_urlsafe(PASSWORD_BYTES) if password is None else password
     try:
         with transaction.atomic():

@@ -20,6 +20,7 @@ from brokerd.cluster.model import (
 from controlplane.models import Cluster, Replica, Topic
 from controlplane.monitoring.projection import MetadataProjection
 from controlplane.selectors.topics import drift_count
+from controlplane.services.access import missing_count
 
 
 class World:
@@ -35,7 +36,14 @@ class World:
     def look(self) -> None:
         self.image.seq += 1
         self.projection.write(self.image)
-        self.projection.touch(self.image, controller_id=1, connected=True, fresh=True, drift=drift_count())
+        self.projection.touch(
+            self.image,
+            controller_id=1,
+            connected=True,
+            fresh=True,
+            drift=drift_count(),
+            access_missing=missing_count(self.image),
+        )
 
     def topic(
         self,

@@ -26,8 +26,9 @@ from controlplane.controller.events import (
     Requested,
     WriteDesired,
 )
-from controlplane.models import AccessEntry, Acl, Change
-from controlplane.services import access, acls
+from controlplane.models import AccessEntry, Acl, Change, Cluster
+from controlplane.services import access, acls, broker_configs, quotas, users
+from controlplane.services.common import Rejected
 from tests.unit.stored_requests import stored
 
 NOW = Now(1, 1)
@@ -235,3 +236,35 @@ def test_a_client_request_is_a_row_before_it_is_sent_to_the_core() -> None:
     thread._request(stored("r", 1, 1, "alter_access", {"topics": [item]}))
     assert posted == [DesiredRead(access=(DesiredAccess("acl", item["name"], 1, ACL, "r"),))]
     assert AccessEntry.objects.get().changed_by == "client at broker 1"
+
+
+@pytest.mark.django_db
+def test_changes_are_refused_while_the_database_misses_entries_of_the_log() -> None:
+    """A new row would have one value and generation 1, and replace or lose to the five values of generation 4."""
+    image = Image(metadata_version=3)
+    image.apply(BrokerConfigChanged(-1, 4, {"num.partitions": "5"}))
+    assert access.missing_count(image) == 1
+    Cluster.objects.create(pk=1, access_missing=1)
+    entity = {"user": "ann"}
+    for change in (
+        lambda: broker_configs.alter_configs(-1, {"log.retention.ms": "60000"}, actor="op"),
+        lambda: quotas.set_quota(entity, {"producer_byte_rate": 1000.0}, actor="op"),
+        lambda: users.create_user("ann", actor="op"),
+        lambda: acls.create_acl(
+            resource_type="topic",
+            resource_name="a",
+            principal="User:ann",
+            operation="read",
+            permission="allow",
+            actor="op",
+        ),
+    ):
+        with pytest.raises(Rejected, match="import_metadata"):
+            change()
+    assert not AccessEntry.objects.exists()
+    access.import_access(image, actor="w")
+    assert access.missing_count(image) == 0
+    Cluster.objects.update(access_missing=0)
+    broker_configs.alter_configs(-1, {"log.retention.ms": "60000"}, actor="op")
+    row = AccessEntry.objects.get()
+    assert (row.value, row.generation) == ({"num.partitions": "5", "log.retention.ms": "60000"}, 5)
