@@ -86,7 +86,9 @@ def in_sync(session: BrowserSession, partition: int) -> list[str]:
 
 
 def write(devcluster: DevCluster, count: int, evening: int) -> None:
-    """Produce `count` records over all partitions, all acknowledged. `evening` identifies the call in the records."""
+    """Produce `count` records over all partitions, all acknowledged. `evening` identifies the call in the records. Ten of the first 600 have the same
+    timestamp: pages of all partitions are ordered by timestamp, then by partition."""
+    start_ms = int(time.time() * 1000)
     producer = Producer({"bootstrap.servers": devcluster.bootstrap, "enable.idempotence": True, "linger.ms": 5})
     failed: list[object] = []
     for i in range(count):
@@ -94,6 +96,7 @@ def write(devcluster: DevCluster, count: int, evening: int) -> None:
             TOPIC,
             json.dumps({"n": i, "evening": evening}),
             key=f"key-{i}",
+            timestamp=start_ms + min(i, 600) // 10,
             on_delivery=lambda error, _: failed.append(error) if error else None,
         )
         if i % 1000 == 0:
@@ -150,7 +153,7 @@ def lag_rises_and_falls(session: BrowserSession, devcluster: DevCluster) -> int:
     """Lag on the page of the group, in place. Returns the second (epoch) between the two calls of `write`."""
     page = session.page
     write(devcluster, 3_000, evening=1)
-    between = math.ceil(time.time())
+    between = math.ceil(time.time() + 0.1)  # above the timestamps of the records
     reader = Consumer(
         {
             "bootstrap.servers": devcluster.bootstrap,

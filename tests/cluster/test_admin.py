@@ -117,7 +117,7 @@ def test_leaders_are_elected_preferred_and_only_where_needed(cluster: LocalClust
     }
     answer = admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition(topic, 1)]).result(60)
     assert [e.code() for e in answer.values()] == [KafkaError.ELECTION_NOT_NEEDED]
-    assert leaders(cluster, topic) == [1, 2]
+    wait_for(lambda: leaders(cluster, topic) == [1, 2], "the preferred leaders")
 
 
 # -- descriptions ---------------------------------------------------------------------------------------------------------

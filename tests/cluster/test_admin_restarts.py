@@ -58,8 +58,10 @@ def test_a_client_reassigns_a_partition_and_elects_its_preferred_leader(
     before = partition(cluster, topic).leader_epoch
     asked = [TopicPartition(topic, 0)]
     assert list(admin.elect_leaders(ElectionType.PREFERRED, asked).result(60).values()) == [None]
-    after = partition(cluster, topic)
-    assert (after.leader, after.leader_epoch) == (3, before + 1)
+    after = wait_for(
+        lambda: state if (state := partition(cluster, topic)).leader == 3 else None, "the image to have the new leader"
+    )
+    assert after.leader_epoch == before + 1
     wait_for(
         lambda: admin.list_topics(topic, timeout=30).topics[topic].partitions[0].leader == 3,
         "clients to see the new leader",

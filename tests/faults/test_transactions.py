@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from brokerd.wire.messages import (
 from brokerd.wire.records import Record
 from tests.cluster.local import LocalCluster, wait_for
 from tests.cluster.test_transactions import producer, read, write
-from tests.faults.raw import Raw
+from tests.faults.raw import NOT_YET_KNOWN, Raw
 from tests.faults.scene import create, healed, leader, recovered, state
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
@@ -104,8 +104,21 @@ class TransactionsV2Producer:
         part = ProduceRequest.PartitionProduceData(index=0, records=bytes(batch))
         topic = ProduceRequest.TopicProduceData(name=self.name, partition_data=[part])
         body = ProduceRequest(transactional_id=self.transactional_id, acks=-1, timeout_ms=10_000, topic_data=[topic])
-        answer = self.ask(self.leader, ApiKey.PRODUCE, version, body).responses[0].partition_responses[0]
-        return ErrorCode(answer.error_code)
+        return self._when_known(
+            lambda: self.ask(self.leader, ApiKey.PRODUCE, version, body).responses[0].partition_responses[0].error_code
+        )
+
+    def _when_known(self, attempt: Callable[[], int]) -> ErrorCode:
+        """The error code of an attempt. Retried while the broker has not read the topic in the metadata log."""
+        code = ErrorCode.NONE
+
+        def known() -> bool:
+            nonlocal code
+            code = ErrorCode(attempt())
+            return code not in NOT_YET_KNOWN
+
+        wait_for(known, "the broker to know the topic")
+        return code
 
     def end(self, commit: bool, epoch: int, version: int = 5) -> Any:
         """Retried while the previous transaction is being completed."""
@@ -127,8 +140,12 @@ class TransactionsV2Producer:
             v3_and_below_producer_epoch=epoch,
             v3_and_below_topics=[topic],
         )
-        answer = self.ask(self.coordinator, ApiKey.ADD_PARTITIONS_TO_TXN, 3, body)
-        return ErrorCode(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+
+        def attempt() -> int:
+            answer = self.ask(self.coordinator, ApiKey.ADD_PARTITIONS_TO_TXN, 3, body)
+            return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+
+        return self._when_known(attempt)
 
     def open_transactions(self) -> list[int]:
         asked = DescribeProducersRequest.TopicRequest(name=self.name, partition_indexes=[0])
