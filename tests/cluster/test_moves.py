@@ -44,7 +44,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
 
 
 @pytest.fixture(scope="module")
-def kim(devcluster: DevCluster) -> Iterator[KafkaAdminClient]:
+def kafka_python_admin(devcluster: DevCluster) -> Iterator[KafkaAdminClient]:
     admin = KafkaAdminClient(bootstrap_servers=devcluster.bootstrap)
     yield admin
     admin.close()
@@ -66,7 +66,7 @@ def throttles(devcluster: DevCluster, topic: str) -> dict[str, str]:
     return found
 
 
-def pour(devcluster: DevCluster, topic: str, size: int) -> None:
+def produce_bytes(devcluster: DevCluster, topic: str, size: int) -> None:
     """Writes `size` bytes into partition 0 in batches that are small compared with a throttle: a batch is never split."""
     producer = Producer({"bootstrap.servers": devcluster.bootstrap, "acks": "all", "batch.size": 16_384})
     for _ in range(size // 1_000):
@@ -87,7 +87,7 @@ def other(devcluster: DevCluster, topic: str) -> list[int]:
 
 def test_a_throttle_is_enforced_changed_in_flight_and_removed_at_the_end(devcluster: DevCluster) -> None:
     devcluster.topic("held", partitions=1, replication_factor=2)
-    pour(devcluster, "held", 6_000_000)
+    produce_bytes(devcluster, "held", 6_000_000)
     wait_for(lambda: (devcluster.partitions("held")[0]["size_bytes"] or 0) > 6_000_000, "the size to be known")
     scope = {
         "kind": "partitions",
@@ -144,7 +144,7 @@ class Stream:
 
 def test_a_throttle_below_the_incoming_rate_is_reported_within_a_minute(devcluster: DevCluster) -> None:
     devcluster.topic("outrun", partitions=1, replication_factor=2)
-    pour(devcluster, "outrun", 2_000_000)
+    produce_bytes(devcluster, "outrun", 2_000_000)
     scope = {"kind": "topic", "topic": "outrun", "brokers": other(devcluster, "outrun")}
     with Stream(devcluster, "outrun", 200_000):
         began = time.monotonic()
@@ -167,10 +167,10 @@ def test_a_throttle_below_the_incoming_rate_is_reported_within_a_minute(devclust
 
 
 def test_a_kafka_client_starts_lists_and_cancels_a_move_with_its_own_throttle(
-    devcluster: DevCluster, kim: KafkaAdminClient
+    devcluster: DevCluster, kafka_python_admin: KafkaAdminClient
 ) -> None:
     devcluster.topic("clients", partitions=1, replication_factor=2)
-    pour(devcluster, "clients", 4_000_000)
+    produce_bytes(devcluster, "clients", 4_000_000)
     before = replicas(devcluster, "clients")
     wanted, part = other(devcluster, "clients"), TopicPartition("clients", 0)
 
@@ -178,7 +178,7 @@ def test_a_kafka_client_starts_lists_and_cancels_a_move_with_its_own_throttle(
         def entry(text: str) -> tuple[str, str | None]:
             return ("SET", text) if value is not None else ("DELETE", None)
 
-        kim.alter_configs(
+        kafka_python_admin.alter_configs(
             [
                 *(Resource(ConfigResourceType.BROKER, b, dict.fromkeys(RATES, entry(value or ""))) for b in BROKERS),
                 Resource(ConfigResourceType.TOPIC, "clients", {LEADERS: entry("*"), FOLLOWERS: entry("*")}),
@@ -187,24 +187,24 @@ def test_a_kafka_client_starts_lists_and_cancels_a_move_with_its_own_throttle(
 
     configure("100000")
     wait_for(lambda: len(throttles(devcluster, "clients")) == 8, "the client's own throttle")
-    assert kim.alter_partition_reassignments({part: wanted}) == {part: None}
-    listed: dict[Any, Any] = kim.list_partition_reassignments()
+    assert kafka_python_admin.alter_partition_reassignments({part: wanted}) == {part: None}
+    listed: dict[Any, Any] = kafka_python_admin.list_partition_reassignments()
     assert sorted(listed[part]["replicas"]) == [1, 2, 3]
     assert (listed[part]["adding_replicas"], len(listed[part]["removing_replicas"])) == ([wanted[0]], 1)
     move = wait_for(lambda: devcluster.get("moves?working=true")["rows"], "the move's row")[0]
     assert (move["origin"], move["state"], move["parts"]) == ("client", "running", 1)
-    assert kim.alter_partition_reassignments({part: None}) == {part: None}
+    assert kafka_python_admin.alter_partition_reassignments({part: None}) == {part: None}
     ended = wait_for(lambda: (m := devcluster.get(f"moves/{move['id']}"))["finished_at"] and m, "the rollback", 60)
     assert ended["state"] == "cancelled"
     assert replicas(devcluster, "clients") == before
-    assert kim.list_partition_reassignments() == {}
-    refused = kim.alter_partition_reassignments({part: None})[part]
+    assert kafka_python_admin.list_partition_reassignments() == {}
+    refused = kafka_python_admin.alter_partition_reassignments({part: None})[part]
     assert refused is not None and refused.errno == 85
     configure(None)
     assert wait_for(lambda: throttles(devcluster, "clients") == {}, "the client's throttle to be gone")
     # Without a throttle the move ends within seconds, and the operator can roll back a client's move.
-    assert kim.alter_partition_reassignments({part: wanted}) == {part: None}
-    wait_for(lambda: kim.list_partition_reassignments() == {}, "the client's move to end", 60)
+    assert kafka_python_admin.alter_partition_reassignments({part: wanted}) == {part: None}
+    wait_for(lambda: kafka_python_admin.list_partition_reassignments() == {}, "the client's move to end", 60)
     newest = devcluster.get("moves")["rows"][0]["id"]
     wait_for(lambda: devcluster.get(f"moves/{newest}")["state"] == "done", "its row to say so", 30)
     assert replicas(devcluster, "clients") == wanted
@@ -279,7 +279,7 @@ def test_a_tail_move_copies_no_old_data_and_loses_no_acknowledged_record(
 ) -> None:
     old = 4_000_000
     devcluster.topic("tailed", partitions=1, replication_factor=2, configs={"min.insync.replicas": "2"})
-    pour(devcluster, "tailed", old)
+    produce_bytes(devcluster, "tailed", old)
     wait_for(lambda: (devcluster.partitions("tailed")[0]["size_bytes"] or 0) > old, "the size to be known")
     wanted = other(devcluster, "tailed")
     target, source = wanted[0], int(devcluster.partitions("tailed")[0]["leader"])
@@ -342,13 +342,13 @@ def falsify(segment: Path, at_least: int) -> int:
 
 def test_a_new_replica_that_differs_in_one_byte_does_not_replace_the_old_ones(devcluster: DevCluster) -> None:
     devcluster.topic("falsified", partitions=1, replication_factor=2, configs={"min.insync.replicas": "2"})
-    pour(devcluster, "falsified", 200_000)
+    produce_bytes(devcluster, "falsified", 200_000)
     before, wanted = replicas(devcluster, "falsified"), other(devcluster, "falsified")
     scope = {"kind": "partitions", "partitions": [{"topic": "falsified", "partition": 0, "replicas": wanted}]}
     move = devcluster.post("moves", {"scope": scope, "mode": "tail", "start": True, "comment": "test"})["id"]
     wait_for(lambda: part_of(devcluster, move)["state"] == "ready", "the new replica to be in sync", 60)
     begins = part_of(devcluster, move)["tail_start"]
-    pour(devcluster, "falsified", 300_000)
+    produce_bytes(devcluster, "falsified", 300_000)
     (folder,) = devcluster.folder.glob(f"**/broker-{wanted[0]}/**/falsified-0")
     (segment,) = [f for f in folder.glob("*.log") if int(f.stem) == begins]
     wait_for(lambda: segment.stat().st_size > 300_000, "the new replica to have it")
@@ -434,14 +434,14 @@ def everything_of(devcluster: DevCluster, topic: str) -> str:
 
 
 def test_a_rollback_during_the_copy_restores_placement_and_configs_exactly(
-    devcluster: DevCluster, kim: KafkaAdminClient
+    devcluster: DevCluster, kafka_python_admin: KafkaAdminClient
 ) -> None:
     """Placement with its replica order, and configs, including throttles that were set outside the move."""
     devcluster.topic(
         "exact", partitions=3, replication_factor=2, configs={"retention.ms": "86400000", "min.insync.replicas": "1"}
     )
-    pour(devcluster, "exact", 2_000_000)
-    kim.alter_configs(
+    produce_bytes(devcluster, "exact", 2_000_000)
+    kafka_python_admin.alter_configs(
         [
             Resource(ConfigResourceType.BROKER, "2", {RATES[0]: ("SET", "77000000")}),
             Resource(ConfigResourceType.TOPIC, "exact", {LEADERS: ("SET", "1:2,0:3")}),
@@ -464,7 +464,7 @@ def test_a_rollback_during_the_copy_restores_placement_and_configs_exactly(
     assert everything_of(devcluster, "exact") == before
     planned = devcluster.get(f"moves/{move}/plan")["previous"]["partitions"]
     assert [p["replicas"] for p in planned] == previous
-    kim.alter_configs([Resource(ConfigResourceType.BROKER, "2", {RATES[0]: ("DELETE", None)})])
+    kafka_python_admin.alter_configs([Resource(ConfigResourceType.BROKER, "2", {RATES[0]: ("DELETE", None)})])
 
 
 def test_a_broker_is_filled_and_a_replication_factor_grows_and_shrinks_under_load(devcluster: DevCluster) -> None:

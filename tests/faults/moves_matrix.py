@@ -80,7 +80,7 @@ class Matrix:
         trace.append(f"first seen {time.monotonic() - back:.1f} {_short(then)}")
         since = back
         if self.mode.waits(*then):
-            wait_for(lambda: self.mode.urge(move_id) == "cut", "the cut", 150)
+            wait_for(lambda: self.mode.unblock(move_id) == "cut", "the cut", 150)
             since, then = time.monotonic(), self.seen.progress(move_id)
             trace.append(f"cut {since - back:.1f} {_short(then)}")
 
@@ -113,7 +113,7 @@ class Matrix:
             trace.append(f"{time.monotonic() - back:.1f} {counted}")
         if move and move["finished_at"]:
             return move
-        if did := self.mode.urge(move_id):
+        if did := self.mode.unblock(move_id):
             trace.append(f"{time.monotonic() - back:.1f} {did}")
         return None
 

@@ -72,7 +72,7 @@ class Copies:
         """True if the move's status shows that the move waits for its operator."""
         return False
 
-    def urge(self, move_id: int) -> str:
+    def unblock(self, move_id: int) -> str:
         """One attempt of the operator's operation that lets the move end. Returns the name of the operation."""
         return ""
 
@@ -132,7 +132,7 @@ class Tails(Copies):
     def waits(self, state: str, ended: int, copied: int, finished: str | None, states: Sequence[str]) -> bool:
         return state == "running" and set(states) == {"ready"}
 
-    def urge(self, move_id: int) -> str:
+    def unblock(self, move_id: int) -> str:
         states, move = set(self.seen.states(move_id)), self.seen.move(move_id)
         if (
             not move
@@ -195,7 +195,7 @@ class Early(Tails):
     def waits(self, state: str, ended: int, copied: int, finished: str | None, states: Sequence[str]) -> bool:
         return False
 
-    def urge(self, move_id: int) -> str:
+    def unblock(self, move_id: int) -> str:
         """An early move hands over automatically."""
         return ""
 

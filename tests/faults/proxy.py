@@ -8,7 +8,7 @@ import socket
 import threading
 
 
-class Cable:
+class TcpProxy:
     """Listens on `port`, forwards to `target`. While it is cut, bytes are lost, connections stay open and neither end is notified."""
 
     def __init__(self, target: int) -> None:

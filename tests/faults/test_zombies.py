@@ -18,7 +18,7 @@ from brokerd.cluster.metadata import Entry
 from brokerd.wire.errors import ErrorCode
 from tests import log_phrases
 from tests.cluster.local import LocalCluster, wait_for
-from tests.faults.proxy import Cable
+from tests.faults.proxy import TcpProxy
 from tests.faults.raw import Raw
 from tests.faults.scene import (
     LogLines,
@@ -44,26 +44,26 @@ FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluster, Cable]]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluster, TcpProxy]]:
     """Broker 1 is connected to ZooKeeper by a proxy."""
     folder = tmp_path_factory.mktemp("zombies")
     with cluster(folder, 3, **{"replica.lag.time.max.ms": "3000"}) as running:
-        cable = Cable(running.zookeeper_port)
-        running.own_settings[1] = {"zookeeper.connect": f"127.0.0.1:{cable.port}"}
+        zk_proxy = TcpProxy(running.zookeeper_port)
+        running.own_settings[1] = {"zookeeper.connect": f"127.0.0.1:{zk_proxy.port}"}
         running.kill("broker-1")
         running.start_broker(1)
-        yield running, cable
-        cable.close()
+        yield running, zk_proxy
+        zk_proxy.close()
 
 
 @pytest.fixture
-def c(shared: tuple[LocalCluster, Cable]) -> LocalCluster:
+def c(shared: tuple[LocalCluster, TcpProxy]) -> LocalCluster:
     shared[1].restore()
     return healed(shared[0])
 
 
 @pytest.fixture
-def cable(shared: tuple[LocalCluster, Cable]) -> Cable:
+def zk_proxy(shared: tuple[LocalCluster, TcpProxy]) -> TcpProxy:
     return shared[1]
 
 
@@ -122,7 +122,7 @@ def test_r9_a_fetch_with_an_earlier_broker_epoch_is_rejected(c: LocalCluster) ->
 
 
 def test_r7_a_leader_cut_off_from_zookeeper_acknowledges_nothing_and_recovers_without_a_restart(
-    c: LocalCluster, cable: Cable
+    c: LocalCluster, zk_proxy: TcpProxy
 ) -> None:
     """KAFKA-2729: clients still reach the leader. Once the ISR has changed without it, no acks=all write to it may succeed."""
     create(c, "r7", min_insync=2, replicas=(1, 2, 3))
@@ -130,14 +130,14 @@ def test_r7_a_leader_cut_off_from_zookeeper_acknowledges_nothing_and_recovers_wi
     produce(c, "r7", written)
     process, log_lines = c.processes["broker-1"].pid, LogLines(c, "broker-1")
     client, other_log_lines = Raw(c, 1), LogLines(c, "broker-2")
-    cable.cut()
+    zk_proxy.cut()
     other_log_lines.wait("leading r7-0")  # an earlier write to broker 1 would wait there until its request times out
     # A client with only broker 1 as bootstrap server would learn from it that broker 1 leads (docs/pitfalls.md).
     produce(c, "r7", ["meanwhile"], bootstrap_servers=f"127.0.0.1:{c.ports[2]}")
     # By now no follower fetches from broker 1. A moment earlier it might rightly have acknowledged.
     client.send_produce("r7", ["lost, had it been acknowledged"], ACKS_ALL, timeout_ms=1_000)
     assert client.produced().error_code != ErrorCode.NONE
-    cable.restore()
+    zk_proxy.restore()
     began = time.monotonic()
     recovered(c)
     assert time.monotonic() - began < 30

@@ -22,7 +22,7 @@ from brokerd.wire.errors import ErrorCode
 from controlplane.devcluster import zookeeper
 from tests import log_phrases
 from tests.cluster.local import LocalCluster, free_port, wait_for
-from tests.faults.proxy import Cable
+from tests.faults.proxy import TcpProxy
 from tests.faults.raw import Raw
 from tests.faults.scene import LogLines, attempt, cluster, create, healed, leader, produce, recovered, segments, whole
 
@@ -132,7 +132,7 @@ class EnsembleCluster(LocalCluster):
         super().__init__(folder, brokers, LAG)
         self.zookeeper_ports = {1: self.zookeeper_port, 2: free_port(), 3: free_port()}
         self._quorum = {i: (free_port(), free_port()) for i in self.zookeeper_ports}
-        self.cables = {i: Cable(self._quorum[i][0]) for i in (1, 2)}
+        self.zk_proxies = {i: TcpProxy(self._quorum[i][0]) for i in (1, 2)}
         """The proxies through which the third server receives from the others."""
 
     @property
@@ -154,8 +154,8 @@ class EnsembleCluster(LocalCluster):
         (folder / "data" / "myid").write_text(str(i))
         with open(folder / "zoo.cfg", "a") as f:
             for other, (peer, election) in self._quorum.items():
-                if i == 3 and other in self.cables:
-                    peer = self.cables[other].port
+                if i == 3 and other in self.zk_proxies:
+                    peer = self.zk_proxies[other].port
                 f.write(f"server.{other}=127.0.0.1:{peer}:{election}\n")
         command = [c.replace("server.ZooKeeperServerMain", "server.quorum.QuorumPeerMain") for c in command]
         self._spawn(f"zookeeper-{i}", command)
@@ -198,8 +198,8 @@ def test_an_ensemble_with_a_follower_that_serves_old_data_and_a_leader_that_dies
         produce(c, "past", ["before"])
         with head(c, 1) as present, head(c, 3) as past:
             heard = LogLines(c, "broker-2")
-            for cable in c.cables.values():
-                cable.cut()
+            for zk_proxy in c.zk_proxies.values():
+                zk_proxy.cut()
             create(c, "news", min_insync=2, replicas=(2, 3), at=second)
             assert past() < present(), "the third server does not lag: the scenario did not happen"
             heard.wait("leading past-0")  # an earlier write to broker 1 would wait there until its request times out
@@ -209,8 +209,8 @@ def test_an_ensemble_with_a_follower_that_serves_old_data_and_a_leader_that_dies
             client = Raw(c, 1)
             client.send_produce("past", ["lost, had it been acknowledged"], -1, timeout_ms=1_000)
             assert client.produced().error_code != ErrorCode.NONE
-            for cable in c.cables.values():
-                cable.restore()
+            for zk_proxy in c.zk_proxies.values():
+                zk_proxy.restore()
         recovered(c)
         whole(c, "past", ["before", "meanwhile"])
 

@@ -1,6 +1,6 @@
-"""`python -m tests.fuzz --minutes 60`: runs talks until the time is up. With atheris (pip install atheris) guided by coverage, else by seed.
+"""`python -m tests.fuzz --minutes 60`: runs dialogs until the time is up. With atheris (pip install atheris) guided by coverage, else by seed.
 
-Exit status 1 if a problem was found. It is written to `build/fuzz/found`; a talk worth keeping goes to tests/fuzz/cases.
+Exit status 1 if a problem was found. It is written to `build/fuzz/found`; a dialog worth keeping goes to tests/fuzz/cases.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 DATA_BYTES = (30, 120, 400, 1_500)
 SEEDS = 200
-"""Initial talks of an empty corpus."""
+"""Initial dialogs of an empty corpus."""
 
 
 def by_chance(run: object, seed: int, seconds: float) -> None:

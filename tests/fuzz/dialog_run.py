@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.fuzz.dialogs import Step, unauthenticated_only
 from tests.fuzz.stage import Stage
-from tests.fuzz.talks import Step, strangers_only
 
 CPU_SECONDS_MAX = 4.0
 """CPU limit of one talk, including the clients' ends. Most take some milliseconds."""
@@ -26,7 +26,7 @@ TURNS_MAX = 400
 
 
 @dataclass
-class Held:
+class Outcome:
     """The result of a talk. `problems`: the broken rules, each with a name that identifies the same problem."""
 
     cpu_s: float = 0.0
@@ -61,7 +61,7 @@ class Line:
                 return
             self.put(self._out.read())
             self.stage.turn()
-            self.hear()
+            self.receive()
         raise AssertionError("the stage's own handshake fails")
 
     def send(self, data: bytes, damage: tuple[int, int] | None = None) -> None:
@@ -87,11 +87,11 @@ class Line:
                 view = view[self.sock.send(view) :]
             except BlockingIOError:
                 self.stage.turn()
-                self.hear()
+                self.receive()
             except OSError:
                 return
 
-    def hear(self) -> bool:
+    def receive(self) -> bool:
         """True if bytes arrived."""
         got = False
         while True:
@@ -116,9 +116,9 @@ class Line:
         self.sock.close()
 
 
-def hold(stage: Stage, steps: list[Step], context: ssl.SSLContext) -> Held:
-    held = Held()
-    strange = strangers_only(steps)
+def run_dialog(stage: Stage, steps: list[Step], context: ssl.SSLContext) -> Outcome:
+    outcome = Outcome()
+    unauthenticated = unauthenticated_only(steps)
     before, failures = _reset_peak(), stage.broker.dispatch.failures
     stage.faults.seen.clear()
     began = time.process_time()
@@ -130,10 +130,10 @@ def hold(stage: Stage, steps: list[Step], context: ssl.SSLContext) -> Held:
         except Exception as e:
             if isinstance(e, AssertionError) and "the stage's own" in str(e):
                 raise
-            held.problems[_name(e)] = traceback.format_exc()
+            outcome.problems[_name(e)] = traceback.format_exc()
 
     def heard() -> bool:
-        return bool(sum(x.hear() for x in lines))
+        return bool(sum(x.receive() for x in lines))
 
     def settle() -> None:
         for _ in range(TURNS_MAX):
@@ -171,24 +171,24 @@ def hold(stage: Stage, steps: list[Step], context: ssl.SSLContext) -> Held:
     for x in lines:
         x.close()
     guarded(settle)
-    held.cpu_s = time.process_time() - began
-    held.peak_bytes = max(0, _peak() - before)
-    held.answered_bytes = sum(x.answered for x in lines)
+    outcome.cpu_s = time.process_time() - began
+    outcome.peak_bytes = max(0, _peak() - before)
+    outcome.answered_bytes = sum(x.answered for x in lines)
     for record in stage.faults.seen:
         text = logging.Formatter().format(record)
         error = record.exc_info[1] if record.exc_info else None
-        held.problems[_name(error) if error is not None else f"logged: {record.msg[:80]}"] = text
-    if stage.broker.dispatch.failures != failures and not held.problems:
-        held.problems["a failure without a log line"] = ""
+        outcome.problems[_name(error) if error is not None else f"logged: {record.msg[:80]}"] = text
+    if stage.broker.dispatch.failures != failures and not outcome.problems:
+        outcome.problems["a failure without a log line"] = ""
     if stage.connections:
-        held.problems["a connection outlives its client"] = f"{stage.connections} left"
+        outcome.problems["a connection outlives its client"] = f"{stage.connections} left"
         for listener in stage.outside.listeners:
             listener.close()
-    if held.cpu_s > (STRANGERS_CPU_SECONDS_MAX if strange else CPU_SECONDS_MAX):
-        held.problems[TOO_MUCH_TIME] = f"{held.cpu_s:.1f} s of CPU, strangers only: {strange}"
-    if held.peak_bytes > (STRANGERS_PEAK_BYTES_MAX if strange else PEAK_BYTES_MAX):
-        held.problems["too much memory"] = f"{held.peak_bytes >> 20} MiB, strangers only: {strange}"
-    return held
+    if outcome.cpu_s > (STRANGERS_CPU_SECONDS_MAX if unauthenticated else CPU_SECONDS_MAX):
+        outcome.problems[TOO_MUCH_TIME] = f"{outcome.cpu_s:.1f} s of CPU, unauthenticated only: {unauthenticated}"
+    if outcome.peak_bytes > (STRANGERS_PEAK_BYTES_MAX if unauthenticated else PEAK_BYTES_MAX):
+        outcome.problems["too much memory"] = f"{outcome.peak_bytes >> 20} MiB, unauthenticated only: {unauthenticated}"
+    return outcome
 
 
 def _name(error: BaseException) -> str:

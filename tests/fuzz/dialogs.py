@@ -1,6 +1,6 @@
-"""Builds talks from bytes: what an unauthenticated peer or a client might send, on which listener, split and damaged in which way.
+"""Builds dialogs from bytes: what an unauthenticated peer or a client might send, on which listener, split and damaged in which way.
 
-A talk is a list of steps with their bytes, so that it can be repeated after a change of the generators.
+A dialog is a list of steps with their bytes, so that it can be repeated after a change of the generators.
 """
 
 from __future__ import annotations
@@ -196,14 +196,14 @@ def batch(rng: Choices) -> bytes:
     if what < 0.3:
         return bytes(built)
     if what < 0.4:  # a bomb: a small batch with large decompressed content
-        kind, held = rng.randint(1, 4), rng.choice((1, 1_000, 200_000, 1_000_000, 2**31 - 1))
+        kind, outcome = rng.randint(1, 4), rng.choice((1, 1_000, 200_000, 1_000_000, 2**31 - 1))
         if rng.random() < 0.5:
             payload = bomb(kind, rng.choice((1 << 20, 16 << 20, 64 << 20)))
         else:
-            payload = bomb(kind, min(held, 1_000_000), TINY)
+            payload = bomb(kind, min(outcome, 1_000_000), TINY)
         built = bytearray(built[: records.HEADER_BYTES]) + payload
         struct.pack_into(">h", built, 21, kind)
-        struct.pack_into(">i", built, 57, held)
+        struct.pack_into(">i", built, 57, outcome)
         struct.pack_into(">i", built, 23, struct.unpack_from(">i", built, 57)[0] - 1)
     elif what < 0.5:  # one wrong field in a record; header and CRC are valid
         inside = bytearray().join(mutated(rng, i) for i in range(count))
@@ -301,7 +301,7 @@ def framed(rng: Choices, whole: bytes) -> bytes:
     return (length % 2**32).to_bytes(4, "big") + body
 
 
-def shake(mechanism: str, version: int = 1) -> bytes:
+def handshake(mechanism: str, version: int = 1) -> bytes:
     return frame(ApiKey.SASL_HANDSHAKE, version, m.SaslHandshakeRequest(mechanism=mechanism))
 
 
@@ -310,14 +310,14 @@ def proof(token: bytes, version: int = 2) -> bytes:
 
 
 def truth() -> bytes:
-    return shake("PLAIN") + proof(TOKENS[0])
+    return handshake("PLAIN") + proof(TOKENS[0])
 
 
-def of_a_stranger(rng: Choices) -> bytes:
+def of_an_unauthenticated_peer(rng: Choices) -> bytes:
     """Requests that are allowed before authentication."""
     match rng.randrange(6):
         case 0:
-            return shake(rng.choice((*MECHANISMS, "GSSAPI", "")), rng.randrange(2))
+            return handshake(rng.choice((*MECHANISMS, "GSSAPI", "")), rng.randrange(2))
         case 1 | 2:
             token = rng.choice(TOKENS)
             return framed(rng, proof(damaged(rng, token) if rng.random() < 0.5 else token, rng.randrange(3)))
@@ -374,8 +374,8 @@ def hello(rng: Choices) -> bytes:
             return rng.randbytes(rng.randint(1, 400))
 
 
-def talk_of(data: bytes) -> list[Step]:
-    """The talk of these bytes."""
+def dialog_of(data: bytes) -> list[Step]:
+    """The dialog of these bytes."""
     rng = Choices(data)
     steps: list[Step] = []
     protocols: list[str] = []
@@ -402,7 +402,7 @@ def talk_of(data: bytes) -> list[Step]:
         if not proven and rng.random() < 0.4:
             say(line, truth())
             proven = True
-        speak: Callable[[Choices], bytes] = of_a_client if proven else of_a_stranger
+        speak: Callable[[Choices], bytes] = of_a_client if proven else of_an_unauthenticated_peer
         for _ in range(rng.randint(1, 6)):
             what = speak(rng) if rng.random() < 0.95 else rng.randbytes(rng.randint(1, 600))
             if protocol.endswith("SSL") and rng.random() < 0.05:
@@ -416,8 +416,8 @@ def talk_of(data: bytes) -> list[Step]:
     return steps
 
 
-def strangers_only(steps: list[Step]) -> bool:
-    """True if no step of the talk authenticates where that is required: its cost limit is far lower."""
+def unauthenticated_only(steps: list[Step]) -> bool:
+    """True if no step of the dialog authenticates where that is required: its cost limit is far lower."""
     return all(s[1] != "PLAINTEXT" and s[1] != "SSL" for s in steps if s[0] == "open") and truth().hex() not in "".join(
         s[2] for s in steps if s[0] == "send"
     )

@@ -14,10 +14,10 @@ from brokerd.wire import framing
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.records import Record, build
-from tests.fuzz.holding import TOO_MUCH_TIME, Held, Line, hold
+from tests.fuzz.dialog_run import TOO_MUCH_TIME, Line, Outcome, run_dialog
+from tests.fuzz.dialogs import Step, dialog_of, frame, unauthenticated_only
 from tests.fuzz.reader import clients_logs, unreadable
 from tests.fuzz.stage import Stage, client_context, make_pki
-from tests.fuzz.talks import Step, frame, strangers_only, talk_of
 
 TALKS_PER_STAGE = 2_000
 PROBE_EVERY = 50
@@ -32,10 +32,10 @@ class Run:
         found.mkdir(parents=True, exist_ok=True)
         self._context = client_context(self._pki)
         self.stage = Stage(self._pki)
-        self.talks = self.strange = self.steps = self.sent = self.answered = self.stages = 0
+        self.dialogs = self.unauthenticated = self.steps = self.sent = self.answered = self.stages = 0
         self.cpu_s = self.cpu_s_max = 0.0
-        self.peak_max = self.strange_peak_max = 0
-        self.strange_cpu_s_max = 0.0
+        self.peak_max = self.unauthenticated_peak_max = 0
+        self.unauthenticated_cpu_s_max = 0.0
         self.rss: list[int] = []
         self.problems: Counter[str] = Counter()
         self.slow_once = 0
@@ -43,21 +43,24 @@ class Run:
         self.began, self._written = time.time(), 0.0
 
     def one(self, data: bytes) -> None:
-        steps = talk_of(data)
+        steps = dialog_of(data)
         ends = self._ends()
-        held = hold(self.stage, steps, self._context)
-        if TOO_MUCH_TIME in held.problems and TOO_MUCH_TIME not in hold(self.stage, steps, self._context).problems:
+        outcome = run_dialog(self.stage, steps, self._context)
+        if (
+            TOO_MUCH_TIME in outcome.problems
+            and TOO_MUCH_TIME not in run_dialog(self.stage, steps, self._context).problems
+        ):
             self.slow_once += 1
-            del held.problems[TOO_MUCH_TIME]
-        held.problems.update(self._unreadable(ends))
-        self._count(steps, held)
-        if self.talks % PROBE_EVERY == 0 and (trouble := self._unwell()) is not None:
-            held.problems["the broker no longer serves"] = trouble
-        for name, text in held.problems.items():
+            del outcome.problems[TOO_MUCH_TIME]
+        outcome.problems.update(self._unreadable(ends))
+        self._count(steps, outcome)
+        if self.dialogs % PROBE_EVERY == 0 and (trouble := self._unwell()) is not None:
+            outcome.problems["the broker no longer serves"] = trouble
+        for name, text in outcome.problems.items():
             self.problems[name] += 1
             if self.problems[name] <= KEPT_PER_PROBLEM:
                 self._keep(name, text, steps)
-        if held.problems or self.talks % TALKS_PER_STAGE == 0:
+        if outcome.problems or self.dialogs % TALKS_PER_STAGE == 0:
             self.again()
         if time.time() - self._written > 5:
             self.write()
@@ -78,18 +81,18 @@ class Run:
         self.stages += 1
         self.rss.append(_resident())
 
-    def _count(self, steps: list[Step], held: Held) -> None:
-        strange = strangers_only(steps)
-        self.talks += 1
-        self.strange += strange
+    def _count(self, steps: list[Step], outcome: Outcome) -> None:
+        unauthenticated = unauthenticated_only(steps)
+        self.dialogs += 1
+        self.unauthenticated += unauthenticated
         self.steps += len(steps)
         self.sent += sum(len(s[2]) // 2 for s in steps if len(s) > 2)
-        self.answered += held.answered_bytes
-        self.cpu_s += held.cpu_s
-        self.cpu_s_max, self.peak_max = max(self.cpu_s_max, held.cpu_s), max(self.peak_max, held.peak_bytes)
-        if strange:
-            self.strange_cpu_s_max = max(self.strange_cpu_s_max, held.cpu_s)
-            self.strange_peak_max = max(self.strange_peak_max, held.peak_bytes)
+        self.answered += outcome.answered_bytes
+        self.cpu_s += outcome.cpu_s
+        self.cpu_s_max, self.peak_max = max(self.cpu_s_max, outcome.cpu_s), max(self.peak_max, outcome.peak_bytes)
+        if unauthenticated:
+            self.unauthenticated_cpu_s_max = max(self.unauthenticated_cpu_s_max, outcome.cpu_s)
+            self.unauthenticated_peak_max = max(self.unauthenticated_peak_max, outcome.peak_bytes)
 
     def _unwell(self) -> str | None:
         """Why the broker no longer serves a correct client; None if it does."""
@@ -129,10 +132,10 @@ class Run:
 
         def still(fewer: list[Step]) -> bool:
             self.again()
-            return name in hold(self.stage, fewer, self._context).problems
+            return name in run_dialog(self.stage, fewer, self._context).problems
 
         if not still(steps):
-            return steps  # the problem needs earlier talks
+            return steps  # the problem needs earlier dialogs
         at, tries = len(steps) - 1, 0
         while at >= 0 and tries < SHRINK_TRIES:
             if not steps[at][0].startswith("open"):
@@ -149,17 +152,17 @@ class Run:
             json.dumps(
                 {
                     "seconds": round(time.time() - self.began),
-                    "talks": self.talks,
-                    "of strangers only": self.strange,
+                    "dialogs": self.dialogs,
+                    "unauthenticated only": self.unauthenticated,
                     "steps": self.steps,
                     "bytes sent": self.sent,
                     "bytes answered": self.answered,
                     "stages": self.stages,
-                    "CPU s per talk": round(self.cpu_s / max(1, self.talks), 5),
+                    "CPU s per talk": round(self.cpu_s / max(1, self.dialogs), 5),
                     "CPU s of the longest": round(self.cpu_s_max, 2),
-                    "CPU s of the longest, strangers": round(self.strange_cpu_s_max, 2),
+                    "CPU s of the longest, unauthenticated": round(self.unauthenticated_cpu_s_max, 2),
                     "MiB of the largest": self.peak_max >> 20,
-                    "KiB of the largest, strangers": self.strange_peak_max >> 10,
+                    "KiB of the largest, unauthenticated": self.unauthenticated_peak_max >> 10,
                     "MiB resident at each tenth new stage": [r >> 20 for r in self.rss[::10]],
                     "slow one time, not when repeated": self.slow_once,
                     "problems": self.problems,

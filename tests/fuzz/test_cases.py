@@ -1,4 +1,4 @@
-"""Repeats the talks that long runs have found, and a short run of new talks with a fixed seed."""
+"""Repeats the dialogs that long runs have found, and a short run of new dialogs with a fixed seed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import pytest
 from brokerd.wire import framing, records
 from brokerd.wire import messages as m
 from tests.fuzz.choices import Choices
-from tests.fuzz.holding import Line, hold
+from tests.fuzz.dialog_run import Line, run_dialog
+from tests.fuzz.dialogs import dialog_of, frame, truth
 from tests.fuzz.reader import clients_logs, unreadable
 from tests.fuzz.stage import Stage, client_context, make_pki
-from tests.fuzz.talks import frame, talk_of, truth
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
 FRESH = 60
@@ -42,8 +42,8 @@ def context(pki: Path) -> ssl.SSLContext:
 
 @pytest.mark.parametrize("path", CASES, ids=[p.stem for p in CASES])
 def test_a_found_problem_does_not_return(stage: Stage, context: ssl.SSLContext, path: Path) -> None:
-    held = hold(stage, json.loads(path.read_text())["steps"], context)
-    assert held.problems == {}
+    outcome = run_dialog(stage, json.loads(path.read_text())["steps"], context)
+    assert outcome.problems == {}
     assert [unreadable(r, 0) for r in clients_logs(stage.broker) if unreadable(r, 0)] == []
 
 
@@ -51,7 +51,7 @@ def test_new_fuzz_cases_find_no_problem(stage: Stage, context: ssl.SSLContext) -
     rng = random.Random(20_261_121)
     found = {}
     for _ in range(FRESH):
-        found |= hold(stage, talk_of(rng.randbytes(rng.choice((30, 120, 400)))), context).problems
+        found |= run_dialog(stage, dialog_of(rng.randbytes(rng.choice((30, 120, 400)))), context).problems
     assert found == {}
     assert [unreadable(r, 0) for r in clients_logs(stage.broker) if unreadable(r, 0)] == []
 
@@ -60,8 +60,8 @@ def test_the_test_cluster_responds_and_injected_faults_are_detected(stage: Stage
     """Without this check the tests above could not fail."""
     versions = "0000000a00120000000000050000"
     for protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
-        held = hold(stage, [["open", protocol], ["send", 0, truth().hex()], ["send", 0, versions]], context)
-        assert held.problems == {} and held.answered_bytes > 300, (
+        outcome = run_dialog(stage, [["open", protocol], ["send", 0, truth().hex()], ["send", 0, versions]], context)
+        assert outcome.problems == {} and outcome.answered_bytes > 300, (
             "the handshake, the authentication and the versions were not answered"
         )
 
@@ -70,20 +70,20 @@ def test_the_test_cluster_responds_and_injected_faults_are_detected(stage: Stage
 
     stage.broker.dispatch.handlers[18] = fails  # type: ignore[assignment]
     logging.disable(logging.NOTSET)
-    held = hold(stage, [["open", "PLAINTEXT"], ["send", 0, versions]], context)
-    assert [name.split()[0] for name in held.problems] == ["KeyError"]
+    outcome = run_dialog(stage, [["open", "PLAINTEXT"], ["send", 0, versions]], context)
+    assert [name.split()[0] for name in outcome.problems] == ["KeyError"]
 
     def swells(request: object) -> None:
         bytearray(b"x") * (700 << 20)
 
     stage.broker.dispatch.handlers[18] = swells  # type: ignore[assignment]
-    held = hold(stage, [["open", "PLAINTEXT"], ["send", 0, versions]], context)
-    assert list(held.problems) == ["too much memory"]
+    outcome = run_dialog(stage, [["open", "PLAINTEXT"], ["send", 0, versions]], context)
+    assert list(outcome.problems) == ["too much memory"]
 
 
 def test_the_same_bytes_give_the_same_fuzz_case() -> None:
     data = random.Random(7).randbytes(300)
-    assert talk_of(data) == talk_of(data)
+    assert dialog_of(data) == dialog_of(data)
     assert Choices(b"\x00\x05").getrandbits(16) == 5
 
 

@@ -47,7 +47,7 @@ class ByIdClient(Client):
                     self.begins()
                 if found.topic_id == self.topic_id and part.leader_epoch >= self.epoch and part.leader_id >= 0:
                     self.leader, self.epoch = part.leader_id, part.leader_epoch
-            self.later(self.go_on if self.leader >= 0 else self.find)
+            self.later(self.proceed if self.leader >= 0 else self.find)
 
         topics = [MetadataRequest.MetadataRequestTopic(name=self.topic)]
         body = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
@@ -61,7 +61,7 @@ class ByIdClient(Client):
     def begins(self) -> None:
         """Starts with another topic of this name."""
 
-    def go_on(self) -> None:
+    def proceed(self) -> None:
         raise NotImplementedError
 
 
@@ -76,7 +76,7 @@ class ByIdProducer(ByIdClient):
     def begins(self) -> None:
         self.producer_id, self.number, self.batch = -1, 0, []
 
-    def go_on(self) -> None:
+    def proceed(self) -> None:
         if self.stopped and not self.batch:
             self.idle = True
         elif self.producer_id < 0:
@@ -90,7 +90,7 @@ class ByIdProducer(ByIdClient):
         def answered(body: Any) -> None:
             if body is not None and not body.error_code and topic_id == self.topic_id:
                 self.producer_id = body.producer_id
-            self.later(self.go_on)
+            self.later(self.proceed)
 
         body = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
         self.ask(self.world.rng.choice(list(self.cluster.brokers)), ApiKey.INIT_PRODUCER_ID, 1, body, answered)
@@ -120,7 +120,7 @@ class ByIdProducer(ByIdClient):
                     offset = part.base_offset + i if code == ErrorCode.NONE else None
                     self.history.acked(key_of(topic_id), 0, value, offset)
                 self.number, self.batch = first + len(batch), []
-                self.later(self.go_on, self.world.between(1, self.pause_ms))
+                self.later(self.proceed, self.world.between(1, self.pause_ms))
             elif code in FATAL:
                 assert part is not None and code is not None
                 self.history.given_up.append(f"{self.name} at {first}: {code.name} {part.error_message}")
@@ -140,7 +140,7 @@ class ByIdReader(ByIdClient):
     def begins(self) -> None:
         self.offset = 0
 
-    def go_on(self) -> None:
+    def proceed(self) -> None:
         if self.stopped:
             return
         assert self.topic_id is not None
@@ -169,7 +169,7 @@ class ByIdReader(ByIdClient):
             for record in records.iterate(memoryview(bytes(part.records or b""))):
                 if record.offset >= self.offset:
                     self._saw(topic_id, record)
-            self.later(self.go_on, self.world.between(1, 60))
+            self.later(self.proceed, self.world.between(1, 60))
 
         self.ask(self.leader, ApiKey.FETCH, 13, body, answered)
 

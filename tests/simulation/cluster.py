@@ -243,7 +243,7 @@ class BrokerNode(Node):
 
     def kill(self) -> None:
         if self.alive:
-            self.die()
+            self.crash()
             self.disk = self._disk_left()
 
     def _disk_left(self) -> SimDisk:
@@ -253,7 +253,7 @@ class BrokerNode(Node):
         return self.disk.killed()
 
     @property
-    def limps(self) -> bool:
+    def degraded(self) -> bool:
         """The process is alive, but its disk fails, or has failed, or replicas are offline: until its restart."""
         offline = any(r.offline_reason for r in self.broker.partitions.hosted.values())
         return self.alive and (bool(self.disk.fail_at) or self.broker.identity.losses > 0 or offline)
@@ -292,7 +292,7 @@ class BrokerNode(Node):
 
     def power_cut(self) -> None:
         if self.alive:
-            self.die()
+            self.crash()
             self.boot += 1
             before, self.disk = self.disk, self.disk.power_cut(self.world.rng)
             self.world.tell(f"{self.name} lost power")

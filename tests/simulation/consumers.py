@@ -1,7 +1,7 @@
 """Members of a consumer group (KIP-848) in a world with the real coordinator: they get partitions, revoke them, commit, stop sending heartbeats,
 leave and join again.
 
-`Holdings` checks in addition to `GroupHistory` that no partition has two owners at one time. A member owns a partition from its assignment until it
+`OwnedPartitions` checks in addition to `GroupHistory` that no partition has two owners at one time. A member owns a partition from its assignment until it
 revokes it, or until one session time-out after its last answered heartbeat. Then the coordinator may have removed the member, so it stops itself.
 Does not check members that read on after that, which no coordinator can see.
 """
@@ -23,7 +23,7 @@ REBALANCE_MS = 4 * SESSION_MS
 FORGOTTEN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
-class Holdings(GroupHistory):
+class OwnedPartitions(GroupHistory):
     def __init__(self) -> None:
         super().__init__()
         self.consumers: list[Consumer] = []
@@ -43,7 +43,7 @@ class Holdings(GroupHistory):
 
 
 class Consumer(Member):
-    def __init__(self, cluster: Cluster, history: Holdings, name: str, places: list[Place]) -> None:
+    def __init__(self, cluster: Cluster, history: OwnedPartitions, name: str, places: list[Place]) -> None:
         self.holdings = history
         self.lease_us = 0
         self.lives = 0

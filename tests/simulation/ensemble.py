@@ -51,7 +51,7 @@ HISTORY_US = 5 * S
 class Session:
     number: int
     store: SimStore
-    heard_us: int
+    received_us: int
 
 
 @dataclass
@@ -82,8 +82,8 @@ class Ensemble:
                     and store.linked
                     and store.number_at_server == session.number
                 ):
-                    session.heard_us = self.world.now_us
-                elif self.world.now_us - session.heard_us > store.timeout_ms * MS:
+                    session.received_us = self.world.now_us
+                elif self.world.now_us - session.received_us > store.timeout_ms * MS:
                     self.expire(session.number)
         self.world.after(50 * MS, self._beat)
 
@@ -106,7 +106,7 @@ class Ensemble:
         self.up = True
         self.world.tell("the ensemble comes up")
         for session in self.sessions.values():
-            session.heard_us = self.world.now_us  # session time-outs start again
+            session.received_us = self.world.now_us  # session time-outs start again
         for store in self.stores:
             store.reconnect()
 

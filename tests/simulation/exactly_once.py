@@ -12,7 +12,8 @@ from brokerd.replication.replica import Replica
 from tests.simulation.checkers import History, Watch, logs_agree
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
-from tests.simulation.run import AFTERMATH_S, PEACE_S_MAX, PROBES
+from tests.simulation.fault_injector import FaultInjector, FaultKinds
+from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX
 from tests.simulation.transactors import (
     COPY,
     LEDGER,
@@ -24,7 +25,6 @@ from tests.simulation.transactors import (
     Transactor,
     judge,
 )
-from tests.simulation.trouble import Trouble, Weather
 from tests.simulation.world import S, World
 
 SETTINGS = {
@@ -35,10 +35,10 @@ DECIDED_S = 30
 """After all clients have stopped, the last transaction is decided within this time: its time-out, an election, its markers."""
 
 
-def live(world: World, history: History, trouble_s: float, faults_max: int | None) -> None:
-    weather = Weather.draw(world)
+def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
+    fault_kinds = FaultKinds.draw(world)
     kind = world.rng.choice((1, 2))
-    world.tell(f"weather: {weather}; transactions of kind {kind}")
+    world.tell(f"fault kinds: {fault_kinds}; transactions of kind {kind}")
     cluster = Cluster(world, settings=SETTINGS, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
     Watch(cluster)
     small = {"segment_bytes": world.rng.choice(("4096", "65536")), "min_cleanable_dirty_ratio": "0.05"}
@@ -55,12 +55,12 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
     places = [(LEDGER, 0), (LEDGER, 1), (SOURCE, 0), (COPY, 0)]
     readers = [CommittedReader(cluster, ledger, f"r{i}", place) for i, place in enumerate(places)]
     world.run(world.now_us + 1 * S)
-    trouble = Trouble(cluster, history, weather, faults_max)
-    world.run(world.now_us + int(trouble_s * S), lambda: trouble.exhausted)
-    if trouble.exhausted:
+    injector = FaultInjector(cluster, history, fault_kinds, faults_max)
+    world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
+    if injector.exhausted:
         world.run(world.now_us + AFTERMATH_S * S)
-    trouble.peace()
-    cluster.until(cluster.settled, PEACE_S_MAX, "all replicas in sync after the last fault")
+    injector.stop_faults()
+    cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
     before = ledger.commits
     cluster.until(lambda: ledger.commits > before + 3, 30, "transactions to continue after the last fault")
     wind_down(cluster, source, [*workers, carrier], readers, places)

@@ -1,4 +1,4 @@
-"""The faults of a world: drawn from the seed, one after another and overlapping. `peace` ends them all.
+"""The faults of a world: drawn from the seed, one after another and overlapping. `stop_faults` ends them all.
 
 Invariant: a world with guarantees has no faults beyond those that replication tolerates: the memory or the replicas of one machine may be lost at a
 time (`_may_lose`). Does not contain the checks (checkers).
@@ -46,7 +46,7 @@ PAUSE_MS = (300, 4_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Weather:
+class FaultKinds:
     """The kinds of faults of a world besides the common ones, drawn from its seed."""
 
     power: bool
@@ -67,7 +67,7 @@ class Weather:
     """Brokers are in two racks, and some consumers read from the closest replica."""
 
     @classmethod
-    def draw(cls, world: World, *, wide: bool = False) -> Weather:
+    def draw(cls, world: World, *, wide: bool = False) -> FaultKinds:
         """`wide`: for a world with topics and clients for changes, unclean elections and racks."""
         return cls(
             power=world.chance(0.5),
@@ -84,10 +84,12 @@ class Weather:
         return ", ".join(f.name for f in fields(self) if getattr(self, f.name)) or "fair"
 
 
-class Trouble:
+class FaultInjector:
     """`faults_max` ends the faults early: with the same seed everything is the same up to that fault."""
 
-    def __init__(self, cluster: Cluster, history: History, weather: Weather, faults_max: int | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, history: History, fault_kinds: FaultKinds, faults_max: int | None = None
+    ) -> None:
         self.cluster, self.world, self.history = cluster, cluster.world, history
         self.over = False
         self._faults_max = faults_max
@@ -113,10 +115,10 @@ class Trouble:
             self._blip,
             self._blip,
         ]
-        power = [self._power, self._power, self._power, self._last_one] if weather.power else []
-        disks = [self._disk_full, self._disk_full, self._disk_fails, self._disk_fails] if weather.disks else []
-        slow = [self._disk_slow, self._disk_slow] if weather.slow else []
-        changes = [self._change, self._change, self._create_again] if weather.changes else []
+        power = [self._power, self._power, self._power, self._last_one] if fault_kinds.power else []
+        disks = [self._disk_full, self._disk_full, self._disk_fails, self._disk_fails] if fault_kinds.disks else []
+        slow = [self._disk_slow, self._disk_slow] if fault_kinds.slow else []
+        changes = [self._change, self._change, self._create_again] if fault_kinds.changes else []
         self._kinds = [*common, *power, *disks, *slow, *changes]
         self.world.after(self._pause(), self._next)
 
@@ -166,18 +168,18 @@ class Trouble:
     def _freeze(self) -> None:
         node = self._broker()
         node.freeze()
-        self._later(0.1, 9, node.thaw)
+        self._later(0.1, 9, node.resume)
 
     def _controller(self) -> None:
         node = self._controller_node()
         if node.alive:
-            node.die()
+            node.crash()
         self._later(0.1, 6, node.start)
 
     def _freeze_controller(self) -> None:
         node = self._controller_node()
         node.freeze()
-        self._later(0.5, 9, node.thaw)
+        self._later(0.5, 9, node.resume)
 
     def _wall_clock(self) -> None:
         node = self._broker()
@@ -195,7 +197,7 @@ class Trouble:
             if (
                 self.world.now_us < self._losing_until_us
                 or not self._losing.alive  # its earlier incarnation may still be in the metadata log
-                or self._losing.limps
+                or self._losing.degraded
                 or not all((self._losing.broker_id, isr_member) in s.isr for s in held)
             ):
                 return False
@@ -264,7 +266,7 @@ class Trouble:
 
     def _replaced(self, node: BrokerNode) -> None:
         node.disk_whole()
-        if node.limps:
+        if node.degraded:
             node.kill()
         node.start()
 
@@ -365,9 +367,9 @@ class Trouble:
             self.cluster.ensemble.remove(CONTROLLER)
 
     # -- the end -------------------------------------------------------------------------------------------------------
-    def peace(self) -> None:
+    def stop_faults(self) -> None:
         self.over = True
-        self.world.tell("peace")
+        self.world.tell("faults end")
         cluster = self.cluster
         if cluster.deleted:
             self.create_again()
@@ -375,11 +377,11 @@ class Trouble:
         if not cluster.ensemble.up:
             cluster.ensemble.come_up()
         for node in [*cluster.brokers.values(), *cluster.controllers]:
-            node.thaw()
+            node.resume()
             if isinstance(node, BrokerNode):
                 node.disk_whole()
                 node.slow_until_us = 0
-                if node.limps:
+                if node.degraded:
                     node.kill()
             node.start()
             node.store.heal()

@@ -19,8 +19,8 @@ from brokerd.wire.records import Record
 from tests.simulation.checkers import History, Violation, Watch, logs_agree, values
 from tests.simulation.clients import RETRY_MS, Client
 from tests.simulation.cluster import Cluster
-from tests.simulation.run import AFTERMATH_S, PEACE_S_MAX, PROBES
-from tests.simulation.trouble import Trouble, Weather
+from tests.simulation.fault_injector import FaultInjector, FaultKinds
+from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX
 from tests.simulation.world import S, World
 
 TOPIC = "plain"
@@ -113,10 +113,10 @@ class PlainProducer(Client):
                 newest[connection] = number
 
 
-def live(world: World, history: History, trouble_s: float, faults_max: int | None) -> None:
-    weather = Weather.draw(world)
+def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
+    fault_kinds = FaultKinds.draw(world)
     acks = world.rng.choice((1, -1))
-    world.tell(f"weather: {weather}; producers with acks={acks}")
+    world.tell(f"fault kinds: {fault_kinds}; producers with acks={acks}")
     cluster = Cluster(world, probes=PROBES[world.seed % 2])
     Watch(cluster)
     topic_id = cluster.want_topic(TOPIC, 1, 3, min_insync_replicas=world.rng.choice(("1", "2")))
@@ -124,12 +124,12 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
     cluster.until(cluster.settled, 30, "the cluster's beginning")
     producers = [PlainProducer(cluster, f"n{n}", acks) for n in "ab"]
     world.run(world.now_us + 1 * S)
-    trouble = Trouble(cluster, history, weather, faults_max)
-    world.run(world.now_us + int(trouble_s * S), lambda: trouble.exhausted)
-    if trouble.exhausted:
+    injector = FaultInjector(cluster, history, fault_kinds, faults_max)
+    world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
+    if injector.exhausted:
         world.run(world.now_us + AFTERMATH_S * S)
-    trouble.peace()
-    cluster.until(cluster.settled, PEACE_S_MAX, "all replicas in sync after the last fault")
+    injector.stop_faults()
+    cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
     for producer in producers:
         producer.stopped = True
     cluster.until(lambda: all(p.idle for p in producers), 40, "the last acknowledgements")

@@ -2,7 +2,7 @@
 
 The same cluster and faults as in `run`. Members restart now and then, after leaving or after a crash, with either protocol, so that the group changes
 from one protocol to the other, with members of both, and back. Classic members revoke everything before they join (`eager`) or keep it (`cooperative`);
-the seed decides. `Holdings` checks ownership as in worlds of the consumer protocol alone; a classic member owns its assignment until it revokes it, or
+the seed decides. `OwnedPartitions` checks ownership as in worlds of the consumer protocol alone; a classic member owns its assignment until it revokes it, or
 until a session has expired since its last answered heartbeat.
 """
 
@@ -27,10 +27,10 @@ from brokerd.wire.schema import packer
 from tests.simulation.checkers import History, Watch
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
-from tests.simulation.consumers import Consumer, Holdings
+from tests.simulation.consumers import Consumer, OwnedPartitions
+from tests.simulation.fault_injector import FaultInjector, FaultKinds
 from tests.simulation.members import BEAT_MS, GROUP, REBALANCE_MS, SESSION_MS, Auditor, Member, Place, in_step
-from tests.simulation.run import AFTERMATH_S, PEACE_S_MAX, PROBES
-from tests.simulation.trouble import Trouble, Weather
+from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX
 from tests.simulation.world import MS, S, World
 
 PLACES: list[Place] = [("work", i) for i in range(4)]
@@ -56,7 +56,7 @@ class Names:
 class Roller(Consumer):
     """`classic`: the protocol of this incarnation."""
 
-    def __init__(self, cluster: Cluster, history: Holdings, name: str, cooperative: bool, classic: bool) -> None:
+    def __init__(self, cluster: Cluster, history: OwnedPartitions, name: str, cooperative: bool, classic: bool) -> None:
         self.classic, self.cooperative = classic, cooperative
         self.names = Names(PLACES)
         super().__init__(cluster, history, name, PLACES)
@@ -228,25 +228,25 @@ class Roller(Consumer):
         self.ask(self.coordinator, ApiKey.HEARTBEAT, 3, body, answered)
 
 
-def live(world: World, history: History, trouble_s: float, faults_max: int | None) -> None:
-    weather = Weather.draw(world)
+def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
+    fault_kinds = FaultKinds.draw(world)
     cooperative = world.chance(0.5)
-    world.tell(f"weather: {weather}; classic members are {'cooperative' if cooperative else 'eager'}")
+    world.tell(f"fault kinds: {fault_kinds}; classic members are {'cooperative' if cooperative else 'eager'}")
     cluster = Cluster(world, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
     Watch(cluster)
     cluster.want_topic("work", len(PLACES), 3, min_insync_replicas="2")
     cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact")
     cluster.until(cluster.settled, 30, "the cluster's beginning")
     producer = Producer(cluster, history, "p", "work", 0, 500)
-    groups = Holdings()
+    groups = OwnedPartitions()
     members: list[Member] = [Roller(cluster, groups, f"m{i}", cooperative, i % 2 == 0) for i in range(4)]
     world.run(world.now_us + 1 * S)
-    trouble = Trouble(cluster, history, weather, faults_max)
-    world.run(world.now_us + int(trouble_s * S), lambda: trouble.exhausted)
-    if trouble.exhausted:
+    injector = FaultInjector(cluster, history, fault_kinds, faults_max)
+    world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
+    if injector.exhausted:
         world.run(world.now_us + AFTERMATH_S * S)
-    trouble.peace()
-    cluster.until(cluster.settled, PEACE_S_MAX, "everything in step after the last fault")
+    injector.stop_faults()
+    cluster.until(cluster.settled, RECOVERY_S_MAX, "everything in step after the last fault")
     for member in members:
         member.calm = True
     cluster.until(lambda: in_step(members), 40, "the group in one generation")

@@ -22,17 +22,17 @@ from tests.simulation.byid import ByIdProducer, ByIdReader, key_of
 from tests.simulation.checkers import History, Violation, Watch, logs_agree
 from tests.simulation.clients import Producer, Reader
 from tests.simulation.cluster import COLD, NO_PROBES, Chances, Cluster
-from tests.simulation.consumers import Consumer, Holdings
+from tests.simulation.consumers import Consumer, OwnedPartitions
 from tests.simulation.costs import LACKS_EPOCH, counted, decompression_jobs
+from tests.simulation.fault_injector import AGAIN, KEYED, FaultInjector, FaultKinds
 from tests.simulation.members import Auditor, GroupHistory, Member, in_step
 from tests.simulation.pipelined import PipelinedProducer
-from tests.simulation.trouble import AGAIN, KEYED, Trouble, Weather
 from tests.simulation.world import S, World
 
-TROUBLE_S = 25
+FAULTS_S = 25
 LOG_BYTES_FEW = 1_500
 """Bytes of metadata log per snapshot: one snapshot every few entries, so that a process that was away for seconds finds a truncated log."""
-PEACE_S_MAX = 60
+RECOVERY_S_MAX = 60
 """After the last fault all replicas are in sync again within this time; otherwise something never recovers."""
 PAUSES_MS = (200, 500, 1_000)
 LAG_MS = 1_500
@@ -64,7 +64,7 @@ LOG_PHRASES = {
     "group converted to the consumer protocol": "group upgraded",
     "group converted to the classic protocol": "group downgraded",
 }
-"""Phrases of the product's log that show that a state was reached. Other states are counted where they occur (checkers, store, trouble)."""
+"""Phrases of the product's log that show that a state was reached. Other states are counted where they occur (checkers, store, fault_injector)."""
 HARD = (
     "truncation by epoch",
     "rejected ISR proposal",
@@ -113,7 +113,7 @@ class StoryHandler(logging.Handler):
 Live = Callable[[World, History, float, int | None], None]
 
 
-def run(seed: int, *, trouble_s: float = TROUBLE_S, faults_max: int | None = None, life: Live | None = None) -> Outcome:
+def run(seed: int, *, faults_s: float = FAULTS_S, faults_max: int | None = None, life: Live | None = None) -> Outcome:
     """`faults_max`: the faults end a little after that many, with everything before as without the limit. `life`: runs another world, instead of
     `live`.
     """
@@ -129,7 +129,7 @@ def run(seed: int, *, trouble_s: float = TROUBLE_S, faults_max: int | None = Non
     violation: str | None = None
     try:
         with decompression_jobs(world), counted(world):
-            (life or live)(world, history, trouble_s, faults_max)
+            (life or live)(world, history, faults_s, faults_max)
     except Violation as e:
         violation = str(e)
     except Exception as e:
@@ -148,37 +148,37 @@ def run(seed: int, *, trouble_s: float = TROUBLE_S, faults_max: int | None = Non
     )
 
 
-def live(world: World, history: History, trouble_s: float, faults_max: int | None) -> None:
-    weather = Weather.draw(world, wide=True)
+def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
+    fault_kinds = FaultKinds.draw(world, wide=True)
     pause_ms = world.rng.choice(PAUSES_MS)
     log_bytes, records = world.rng.choice((LOG_BYTES_FEW, LOG_BYTES_PER_SNAPSHOT)), world.rng.choice(ENTRIES)
-    world.tell(f"weather: {weather}; producers pause for up to {pause_ms} ms")
+    world.tell(f"fault kinds: {fault_kinds}; producers pause for up to {pause_ms} ms")
     world.tell(f"{log_bytes} bytes of metadata log per snapshot, {records} records per entry")
     cluster = Cluster(
         world,
         snapshot_log_bytes=log_bytes,
-        store_lag_ms=LAG_MS if weather.stale else 0,
+        store_lag_ms=LAG_MS if fault_kinds.stale else 0,
         records_per_entry=records,
         probes=PROBES[world.seed % 2],
         cold=COLD[world.seed % 3],
-        racks=2 * weather.racks,
-        settings={"log.cleaner.backoff.ms": "3000"} if weather.changes else None,
+        racks=2 * fault_kinds.racks,
+        settings={"log.cleaner.backoff.ms": "3000"} if fault_kinds.changes else None,
     )
     Watch(cluster)
     cluster.elected_uncleanly = history.unpromised.add
     cluster.want_topic("strict", 2, 3, min_insync_replicas="2", **world.rng.choice(LOGS))
     cluster.want_topic("pair", 1, 2, min_insync_replicas="2", **world.rng.choice(LOGS))
     cluster.want_topic("loose", 1, 3, min_insync_replicas="1", **world.rng.choice(LOGS))
-    if weather.groups:
+    if fault_kinds.groups:
         cluster.want_topic(GROUP_OFFSETS_TOPIC, 3, 3, min_insync_replicas="2", cleanup_policy="compact")
-    if weather.changes:
+    if fault_kinds.changes:
         again = cluster.want_topic(AGAIN, 1, 3, min_insync_replicas="2")
         history.named_by_id.add(key_of(again))
         policy = world.rng.choice(("delete", "compact"))
         small = {"segment_bytes": "2048", "min_cleanable_dirty_ratio": "0.05"}
         cluster.want_topic(KEYED, 1, 3, min_insync_replicas="2", cleanup_policy=policy, **small)
         history.compacted.add(KEYED)
-    if weather.unclean:
+    if fault_kinds.unclean:
         cluster.want_topic("brittle", 1, 2, min_insync_replicas="1", unclean_leader_election_enable="true")
     cluster.until(cluster.settled, 30, "the cluster's beginning")
     places = [("strict", 0), ("strict", 1), ("pair", 0), ("loose", 0)]
@@ -187,27 +187,29 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
     ]
     producers.append(Producer(cluster, history, "p3b", *places[3], pause_ms))
     producers += [PipelinedProducer(cluster, history, f"q{n}", places[:3], pause_ms) for n in "ab"]
-    racks = ("rack-0", "rack-1", "rack-0", "") if weather.racks else ("", "", "", "")
+    racks = ("rack-0", "rack-1", "rack-0", "") if fault_kinds.racks else ("", "", "", "")
     readers = [
         Reader(cluster, history, f"r{i}", t, p, careful=i != 1, rack=racks[i]) for i, (t, p) in enumerate(places)
     ]
-    if weather.changes:
+    if fault_kinds.changes:
         producers.append(Producer(cluster, history, "pk", KEYED, 0, pause_ms))
         producers.append(ByIdProducer(cluster, history, "pa", AGAIN, pause_ms))
         by_id = ByIdReader(cluster, history, "ra", AGAIN)
-    if weather.unclean:
+    if fault_kinds.unclean:
         producers.append(Producer(cluster, history, "pu", "brittle", 0, pause_ms))
         readers.append(Reader(cluster, history, "ru", "brittle", 0))
-    groups: GroupHistory = Holdings() if world.seed % 2 else GroupHistory()
-    kind = partial(Consumer, cluster, groups) if isinstance(groups, Holdings) else partial(Member, cluster, groups)
-    members = [kind(f"m{n}", places) for n in "abc"] if weather.groups else []
+    groups: GroupHistory = OwnedPartitions() if world.seed % 2 else GroupHistory()
+    kind = (
+        partial(Consumer, cluster, groups) if isinstance(groups, OwnedPartitions) else partial(Member, cluster, groups)
+    )
+    members = [kind(f"m{n}", places) for n in "abc"] if fault_kinds.groups else []
     world.run(world.now_us + 1 * S)
-    trouble = Trouble(cluster, history, weather, faults_max)
-    world.run(world.now_us + int(trouble_s * S), lambda: trouble.exhausted)
-    if trouble.exhausted:
+    injector = FaultInjector(cluster, history, fault_kinds, faults_max)
+    world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
+    if injector.exhausted:
         world.run(world.now_us + AFTERMATH_S * S)
-    trouble.peace()
-    cluster.until(cluster.settled, PEACE_S_MAX, "all replicas in sync after the last fault")
+    injector.stop_faults()
+    cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
     if members:
         for member in members:
             member.calm = True
@@ -244,7 +246,7 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
             raise Violation(f"{reader.name} never got an end offset")
     for reader in readers:
         reader.stopped = True
-    if weather.changes:
+    if fault_kinds.changes:
         end = led(cluster, AGAIN, 0).core.high_watermark
         cluster.until(lambda: by_id.offset == end, 20, f"{by_id.name} at the end")
         by_id.stopped = True

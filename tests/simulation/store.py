@@ -121,7 +121,7 @@ class SimStore:
                 self.ensemble.sessions[self._session] = Session(self._session, self, self.world.now_us)
                 self._hears(self.ensemble.zxid)  # a session starts with a write
             self._attach()
-            self.ensemble.sessions[self._session].heard_us = self.world.now_us
+            self.ensemble.sessions[self._session].received_us = self.world.now_us
             self.number_at_server = self._session
             unsent, self._unsent = self._unsent, []
             for run, done in unsent:
@@ -175,7 +175,7 @@ class SimStore:
             for place in change.fired:
                 watch = self._watches.pop(place, None)
                 if watch is not None:
-                    self.hear(lambda watch=watch, path=place[1]: watch(path))  # type: ignore[misc]
+                    self.receive(lambda watch=watch, path=place[1]: watch(path))  # type: ignore[misc]
 
     def _read(self, path: str) -> Result:
         znode = self._view.get(path)
@@ -195,7 +195,7 @@ class SimStore:
         return result
 
     # -- messages ----------------------------------------------------------------------------------------------------------
-    def hear(self, event: Callable[[], None], stale: Callable[[], None] | None = None) -> None:
+    def receive(self, event: Callable[[], None], stale: Callable[[], None] | None = None) -> None:
         """An event from the server, in order, unless the connection is lost first."""
         delay = self.world.between(200, 3 * MS) if not self.world.chance(0.02) else self.world.between(3 * MS, 120 * MS)
         self._last_in_us = max(self._last_in_us, self.world.now_us + delay)
@@ -255,7 +255,7 @@ class SimStore:
             result = run()
             self._answers[serial] = done
             lost = Result(Code.CONNECTION_LOSS)
-            self.hear(lambda: self._answered(serial, result), lambda: self._answered(serial, lost))
+            self.receive(lambda: self._answered(serial, result), lambda: self._answered(serial, lost))
 
         self.world.after(self._last_out_us - self.world.now_us, arrived)
 

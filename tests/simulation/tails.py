@@ -17,10 +17,10 @@ from tests.simulation.clients import Producer, Reader
 from tests.simulation.cluster import Cluster
 from tests.simulation.earliest import FromEarliest
 from tests.simulation.earliest import judge as judge_passes
-from tests.simulation.run import AFTERMATH_S, PEACE_S_MAX, PROBES, led
+from tests.simulation.fault_injector import FaultInjector, FaultKinds
+from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
 from tests.simulation.tailmoves import TailMove, TailWatch
 from tests.simulation.transactors import COPY, LEDGER, SOURCE, Carrier, CommittedReader, Ledger, Transactor, judge
-from tests.simulation.trouble import Trouble, Weather
 from tests.simulation.world import S, World
 
 SETTINGS = {"log.retention.check.interval.ms": "1000"}
@@ -28,14 +28,14 @@ MOVED = "moved"
 RETENTIONS = ({}, {}, {"retention_bytes": "6000"})
 
 
-class TailTrouble(Trouble):
+class TailFaultInjector(FaultInjector):
     """Adds operators who move partitions in mode `tail`. Sometimes an operator reassigns such a partition during the move."""
 
     def __init__(
         self,
         cluster: Cluster,
         history: History,
-        weather: Weather,
+        fault_kinds: FaultKinds,
         faults_max: int | None,
         topics: tuple[str, ...],
         *,
@@ -44,7 +44,7 @@ class TailTrouble(Trouble):
         """`early`: most moves hand over at once."""
         self._topics, self._early = topics, early
         self.moves: list[TailMove] = []
-        super().__init__(cluster, history, weather, faults_max)
+        super().__init__(cluster, history, fault_kinds, faults_max)
         self._kinds += [self._move] * (6 if early else 3)
 
     def _move(self) -> None:
@@ -70,8 +70,8 @@ class TailTrouble(Trouble):
         self.world.tell(f"an operator moves the tail of {topic}-{tp.partition} from {state.target} to {replicas}")
         self.moves.append(TailMove(self.cluster, tp, f"{topic}-{tp.partition}", replicas, self._orders, early=early))
 
-    def peace(self) -> None:
-        super().peace()
+    def stop_faults(self) -> None:
+        super().stop_faults()
         for move in self.moves:
             move.calm = True
 
@@ -79,9 +79,9 @@ class TailTrouble(Trouble):
         return all(m.over for m in self.moves)
 
 
-def live(world: World, history: History, trouble_s: float, faults_max: int | None, *, early: bool = False) -> None:
-    weather = Weather.draw(world)
-    world.tell(f"weather: {weather}")
+def live(world: World, history: History, faults_s: float, faults_max: int | None, *, early: bool = False) -> None:
+    fault_kinds = FaultKinds.draw(world)
+    world.tell(f"fault kinds: {fault_kinds}")
     cluster = Cluster(world, brokers=4, settings=SETTINGS, probes=PROBES[world.seed % 2])
     TailWatch(cluster)
     cluster.archive = Archive(cluster, (MOVED, "wide"))
@@ -96,21 +96,21 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
     # The old records of one partition are deleted.
     again = [FromEarliest(cluster, f"e{i}", p, deletes=0.1 * (i == 2)) for i, p in enumerate(places)] if early else []
     world.run(world.now_us + 1 * S)
-    trouble = TailTrouble(cluster, history, weather, faults_max, (MOVED, "wide"), early=early)
-    world.run(world.now_us + int(trouble_s * S), lambda: trouble.exhausted)
-    if trouble.exhausted:
+    injector = TailFaultInjector(cluster, history, fault_kinds, faults_max, (MOVED, "wide"), early=early)
+    world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
+    if injector.exhausted:
         world.run(world.now_us + AFTERMATH_S * S)
-    trouble.peace()
+    injector.stop_faults()
     for reader in again:
         reader.deletes = 0
     cluster.until(
-        lambda: trouble.ended() and cluster.settled(), PEACE_S_MAX, "all replicas in sync after the last fault"
+        lambda: injector.ended() and cluster.settled(), RECOVERY_S_MAX, "all replicas in sync after the last fault"
     )
     for producer in (*producers, *seldom):
         producer.stopped = True
     cluster.until(lambda: all(p.idle for p in (*producers, *seldom)), 20, "the last acknowledgements")
     cluster.until(cluster.level, 20, "equal high watermarks")
-    judge_passes(cluster, again, whole(cluster, trouble, places, again))
+    judge_passes(cluster, again, whole(cluster, injector, places, again))
     for reader in readers:
         log = led(cluster, reader.topic, reader.partition)
         cluster.until(lambda r=reader, end=log.core.high_watermark: r.offset == end, 20, f"{reader.name} at the end")  # type: ignore[misc]
@@ -121,14 +121,14 @@ def live(world: World, history: History, trouble_s: float, faults_max: int | Non
 
 
 def whole(
-    cluster: Cluster, trouble: TailTrouble, places: Sequence[tuple[str, int]], again: Sequence[FromEarliest]
+    cluster: Cluster, injector: TailFaultInjector, places: Sequence[tuple[str, int]], again: Sequence[FromEarliest]
 ) -> set[tuple[str, int]]:
     """Partitions of which nothing was deleted."""
     out = set()
     for topic, index in places:
         known = cluster.image.topic_named(topic)
         assert known is not None
-        cut = any(m.tp == (known.topic_id, index) and m.has_cut for m in trouble.moves)
+        cut = any(m.tp == (known.topic_id, index) and m.has_cut for m in injector.moves)
         deleted = any(r.place == (topic, index) and r.deleted >= 0 for r in again)
         if not cut and not deleted and "retention.bytes" not in known.configs:
             out.add((topic, index))
@@ -136,11 +136,11 @@ def whole(
 
 
 def live_with_transactions(
-    world: World, history: History, trouble_s: float, faults_max: int | None, *, early: bool = False
+    world: World, history: History, faults_s: float, faults_max: int | None, *, early: bool = False
 ) -> None:
-    weather = Weather.draw(world)
+    fault_kinds = FaultKinds.draw(world)
     kind = world.rng.choice((1, 2))
-    world.tell(f"weather: {weather}; transactions of kind {kind}")
+    world.tell(f"fault kinds: {fault_kinds}; transactions of kind {kind}")
     cluster = Cluster(world, brokers=4, settings={**SETTINGS, **exactly_once.SETTINGS}, probes=PROBES[world.seed % 2])
     TailWatch(cluster)
     cluster.archive = Archive(cluster, (LEDGER, SOURCE, COPY))
@@ -159,20 +159,20 @@ def live_with_transactions(
     moved = [places[0], places[1], places[3]]
     again = [FromEarliest(cluster, f"e{i}", place) for i, place in enumerate(moved)] if early else []
     world.run(world.now_us + 1 * S)
-    trouble = TailTrouble(cluster, history, weather, faults_max, (LEDGER, COPY), early=early)
-    world.run(world.now_us + int(trouble_s * S), lambda: trouble.exhausted)
-    if trouble.exhausted:
+    injector = TailFaultInjector(cluster, history, fault_kinds, faults_max, (LEDGER, COPY), early=early)
+    world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
+    if injector.exhausted:
         world.run(world.now_us + AFTERMATH_S * S)
-    trouble.peace()
+    injector.stop_faults()
     for reader in again:
         reader.deletes = 0
     cluster.until(
-        lambda: trouble.ended() and cluster.settled(), PEACE_S_MAX, "all replicas in sync after the last fault"
+        lambda: injector.ended() and cluster.settled(), RECOVERY_S_MAX, "all replicas in sync after the last fault"
     )
     before = ledger.commits
     cluster.until(lambda: ledger.commits > before + 3, 30, "transactions to continue after the last fault")
     exactly_once.wind_down(cluster, source, [*workers, carrier], readers, places)
-    judge_passes(cluster, again, whole(cluster, trouble, moved, again))
+    judge_passes(cluster, again, whole(cluster, injector, moved, again))
     cluster.archive.agrees()
     judge(cluster, ledger, readers)
     exactly_once.logs_agree_but_for_compaction(cluster)

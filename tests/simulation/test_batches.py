@@ -36,7 +36,7 @@ def dies_after(made: Cluster, wrote: type[MetadataRecord]) -> None:
         else:
             seq += 1
     assert f"{LOG}/{seq + 2:020d}" not in made.ensemble.znodes, "too late: the decision continued"
-    made.controllers[0].die()
+    made.controllers[0].crash()
     world.run(world.now_us + 500 * MS)
     made.controllers[0].start()
 

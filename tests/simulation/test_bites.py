@@ -62,8 +62,8 @@ from tests.simulation import test_topic_created_again as again
 from tests.simulation import test_truncation as truncation
 from tests.simulation.__main__ import shortest
 from tests.simulation.disk import SimDisk
+from tests.simulation.fault_injector import AGAIN
 from tests.simulation.run import Live, run
-from tests.simulation.trouble import AGAIN
 
 SEEDS_MAX = 30
 RARE = {"a_producer_is_never_fenced": 36}

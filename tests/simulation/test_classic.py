@@ -57,14 +57,14 @@ def test_r3_logs_converge_after_leader_changes_with_an_epoch_missing_on_one_side
     b.freeze()
     scene.write("a, first epoch", acks=1)
     a.kill()
-    b.thaw()
+    b.resume()
     scene.until_leads(b.broker_id)
     scene.write("b, second epoch", acks=1)
     b.freeze()
     a.start()
     scene.until_leads(a.broker_id)
     scene.write("a, third epoch", acks=1)
-    b.thaw()
+    b.resume()
     assert scene.end() == ["both", "a, first epoch", "a, third epoch"]
 
 
@@ -76,7 +76,7 @@ def test_r3_a_follower_without_the_leaders_epoch_truncates_by_its_own_epochs(see
     b.freeze()
     scene.write("a, first epoch", acks=1)
     a.kill()
-    b.thaw()
+    b.resume()
     scene.until_leads(b.broker_id)
     scene.write("b, second epoch", "b, again", acks=1)
     b.freeze()
@@ -84,7 +84,7 @@ def test_r3_a_follower_without_the_leaders_epoch_truncates_by_its_own_epochs(see
     scene.until_leads(a.broker_id)
     scene.write("a, third epoch", acks=1)
     a.kill()
-    b.thaw()
+    b.resume()
     scene.until_leads(b.broker_id)
     scene.write("b, fourth epoch", acks=1)
     with counted(scene.world):
@@ -133,13 +133,13 @@ def test_r10_an_emptied_replica_joins_no_isr_before_it_has_caught_up(seed: int) 
     scene.cluster.until(lambda: set(scene.state.isr_ids) == {keeper.broker_id}, 20, "the ISR without it")
     controller = scene.cluster.controllers[0]
     controller.freeze()  # proposals of the leader stay in flight from here on
-    emptied.thaw()
+    emptied.resume()
     scene.pass_ms(800)
     emptied.kill()
     emptied.disk.rmtree(Path("/data/t-0"))
     keeper.freeze()  # so that it cannot catch up quickly
     emptied.start()
-    controller.thaw()
+    controller.resume()
     scene.cluster.until(
         lambda: scene.cluster.image.broker_epoch(emptied.broker_id) == emptied.broker.membership.broker_epoch,
         20,

@@ -143,7 +143,7 @@ def test_without_history_replicas_no_client_gets_offset_out_of_range() -> None:
     acks = scene.history.acks
     scene.world.run(scene.world.now_us + 2 * S)
     assert scene.history.acks > acks, "produce requests waited for history replicas"
-    second.thaw()
+    second.resume()
     first.start()
     scene.passes()
     assert scene.reader.pass_start == 0

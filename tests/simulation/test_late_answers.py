@@ -38,7 +38,7 @@ class Aborter(Transactional):
         self.peers = others
 
     def next(self) -> None:
-        if not self.ledger.deeds:
+        if not self.ledger.attempts:
             self.begin()
             self.write(PLACE, [b"late"], lambda: None)
 

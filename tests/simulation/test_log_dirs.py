@@ -99,7 +99,7 @@ def test_a_failed_directory_takes_its_replicas_offline_and_no_record_is_lost(see
     reported = scene.described(1)
     assert reported[str(DIRS[1])].error_code == ErrorCode.KAFKA_STORAGE_ERROR and reported[str(DIRS[0])].error_code == 0
     # A successor of the controller knows too: the preferred leader is not restored.
-    scene.cluster.controllers[0].die()
+    scene.cluster.controllers[0].crash()
     scene.cluster.controllers[0].start()
     scene.world.run(scene.world.now_us + 12 * S)
     assert scene.served_without(1, lost)

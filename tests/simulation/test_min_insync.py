@@ -13,7 +13,7 @@ from controlplane.controller.events import DesiredAccess, DesiredAssignment
 from tests.simulation.scene import Scene
 
 pytestmark = pytest.mark.parametrize("seed", range(1, 4))
-HASTY = {"replica.lag.time.max.ms": "1500"}
+SHORT_LAG_TIME = {"replica.lag.time.max.ms": "1500"}
 
 
 def for_all_brokers(scene: Scene, generation: int, min_insync: int) -> None:
@@ -81,7 +81,7 @@ def test_a_topic_with_one_replica_stays_open_while_it_is_copied(seed: int) -> No
 
 def test_a_lowered_default_minimum_elects_no_replica_without_the_latest_records(seed: int) -> None:
     """The follower is in the ELR when the minimum is lowered. From then on the leader alone may acknowledge, so the follower must not be elected."""
-    scene = Scene(seed, min_insync=None, settings=HASTY)
+    scene = Scene(seed, min_insync=None, settings=SHORT_LAG_TIME)
     for_all_brokers(scene, 1, 2)
     scene.write("both")
     leader, follower = scene.pair()
@@ -102,7 +102,7 @@ def test_a_lowered_default_minimum_elects_no_replica_without_the_latest_records(
 
 
 def test_a_cluster_wide_minimum_applies_to_topics_without_their_own(seed: int) -> None:
-    scene = Scene(seed, min_insync=None, settings=HASTY)
+    scene = Scene(seed, min_insync=None, settings=SHORT_LAG_TIME)
     scene.write("both")
     leader, follower = scene.pair()
     for_all_brokers(scene, 1, 2)

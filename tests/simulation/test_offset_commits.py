@@ -19,7 +19,7 @@ TOPIC = "t"
 Errors = dict[tuple[str, int], int]
 
 
-class Asker(Client):
+class CommitClient(Client):
     def answer(self, broker_id: int, key: int, version: int, body: Any) -> Any:
         answers: list[Any] = []
         self.enter(lambda: self.ask(broker_id, key, version, body, answers.append))
@@ -34,7 +34,7 @@ class Scene:
         for name, partitions in ((TOPIC, 2), (GROUP_OFFSETS_TOPIC, 1), (TRANSACTION_STATE_TOPIC, 1)):
             self.cluster.want_topic(name, partitions, 1, min_insync_replicas="1")
         self.cluster.until(self.cluster.settled, 30, "the cluster's beginning")
-        self.client = Asker(self.cluster, "client")
+        self.client = CommitClient(self.cluster, "client")
         self.producers: dict[str, Any] = {}
         self.cluster.until(self._served, 10, "both coordinators")
 

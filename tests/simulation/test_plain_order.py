@@ -11,7 +11,7 @@ from brokerd.apis.produce import ProduceApi
 from tests.simulation.plain_order import live
 from tests.simulation.run import run
 
-SEEDS, TROUBLE_S = (2, 4, 6), 12
+SEEDS, FAULTS_S = (2, 4, 6), 12
 """In each seed a broker loses its ZooKeeper session and batches are retried."""
 SEEDS_MAX = 10
 
@@ -19,7 +19,7 @@ SEEDS_MAX = 10
 def test_only_retried_batches_are_out_of_order() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
-        outcome = run(seed, trouble_s=TROUBLE_S, life=live)
+        outcome = run(seed, faults_s=FAULTS_S, life=live)
         assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
         reached += outcome.reached
     assert reached["retried batch after its successor"], "no late retry: the sample shows nothing"
@@ -45,7 +45,7 @@ def a_request_waits_and_the_next_one_does_not(patch: pytest.MonkeyPatch) -> None
 def test_a_broker_that_reorders_requests_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     a_request_waits_and_the_next_one_does_not(monkeypatch)
     for seed in range(1, 1 + SEEDS_MAX):
-        found = run(seed, trouble_s=5, life=live).violation
+        found = run(seed, faults_s=5, life=live).violation
         if found is not None:
             assert "each was sent once" in found, found
             return

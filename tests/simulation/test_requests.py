@@ -13,7 +13,7 @@ pytestmark = pytest.mark.parametrize("seed", range(1, 7))
 ASKED = CreateTopics(items=(NewTopic("asked", 1, 2),), validate_only=True)
 
 
-class Asking:
+class Requester:
     def __init__(self, seed: int) -> None:
         self.scene = Scene(seed)
         self.node = self.scene.cluster.brokers[1]
@@ -33,7 +33,7 @@ class Asking:
 
 
 def test_a_request_while_the_connection_is_down(seed: int) -> None:
-    asking = Asking(seed)
+    asking = Requester(seed)
     asking.node.store.cut()
     asking.scene.pass_ms(300)
     asking.ask()
@@ -43,7 +43,7 @@ def test_a_request_while_the_connection_is_down(seed: int) -> None:
 
 
 def test_a_request_after_the_session_was_lost(seed: int) -> None:
-    asking = Asking(seed)
+    asking = Requester(seed)
     asking.node.store.cut()
     asking.scene.pass_ms(6_000)
     asking.ask()
@@ -52,7 +52,7 @@ def test_a_request_after_the_session_was_lost(seed: int) -> None:
 
 
 def test_the_connection_is_lost_with_a_request_in_flight(seed: int) -> None:
-    asking = Asking(seed)
+    asking = Requester(seed)
     asking.ask()
     asking.node.store.cut()
     asking.scene.pass_ms(500)
@@ -61,9 +61,9 @@ def test_the_connection_is_lost_with_a_request_in_flight(seed: int) -> None:
 
 
 def test_the_session_is_lost_with_an_unanswered_request(seed: int) -> None:
-    asking = Asking(seed)
+    asking = Requester(seed)
     (controller,) = asking.scene.cluster.controllers
-    controller.die()
+    controller.crash()
     asking.ask()
     asking.scene.pass_ms(500)
     asking.scene.cluster.ensemble.expire(asking.node.store.zk_session)
@@ -73,8 +73,8 @@ def test_the_session_is_lost_with_an_unanswered_request(seed: int) -> None:
 
 
 def test_a_request_to_a_broker_that_has_not_registered_yet(seed: int) -> None:
-    asking = Asking(seed)
-    asking.node.die()
+    asking = Requester(seed)
+    asking.node.crash()
     asking.scene.pass_ms(8_000)
     asking.node.start()
     assert asking.node.broker.membership.broker_epoch is None

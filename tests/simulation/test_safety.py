@@ -14,11 +14,11 @@ from tests.simulation.clients import Reader
 from tests.simulation.scene import Scene
 
 pytestmark = pytest.mark.parametrize("seed", range(1, 7))
-HASTY = {"replica.lag.time.max.ms": "1500"}
+SHORT_LAG_TIME = {"replica.lag.time.max.ms": "1500"}
 
 
 def test_a_smaller_isr_counts_only_after_its_acceptance(seed: int) -> None:
-    scene = Scene(seed, settings=HASTY)
+    scene = Scene(seed, settings=SHORT_LAG_TIME)
     scene.write("both")
     leader, follower = scene.pair()
     controller = scene.cluster.controllers[0]
@@ -30,8 +30,8 @@ def test_a_smaller_isr_counts_only_after_its_acceptance(seed: int) -> None:
     assert scene.send(leader.broker_id, "unacknowledged", timeout_ms=400) == ErrorCode.REQUEST_TIMED_OUT
     leader.kill()
     scene.pass_ms(4_000)
-    controller.thaw()
-    follower.thaw()
+    controller.resume()
+    follower.resume()
     scene.until_leads(follower.broker_id)
     scene.write("after")
     leader.start()
@@ -39,20 +39,20 @@ def test_a_smaller_isr_counts_only_after_its_acceptance(seed: int) -> None:
 
 
 def test_a_new_isr_member_counts_as_soon_as_it_is_proposed(seed: int) -> None:
-    scene = Scene(seed, settings=HASTY)
+    scene = Scene(seed, settings=SHORT_LAG_TIME)
     scene.write("both")
     leader, follower = scene.pair()
     controller = scene.cluster.controllers[0]
     follower.freeze()
     scene.cluster.until(lambda: scene.state.isr_ids == (leader.broker_id,), 20, "the ISR without it")
     controller.freeze()
-    follower.thaw()
+    follower.resume()
     machine = leader.broker.partitions.hosted[scene.tp].core
     proposes = lambda: machine.proposal is not None and len(machine.proposal.isr) == 2  # noqa: E731
     scene.cluster.until(proposes, 20, "the leader's ISR proposal with the follower")
     scene.cluster.network.cut |= {(leader.name, follower.name), (follower.name, leader.name)}
     assert scene.send(leader.broker_id, "unacknowledged", timeout_ms=300) == ErrorCode.REQUEST_TIMED_OUT
-    controller.thaw()
+    controller.resume()
     scene.cluster.until(lambda: len(scene.state.isr) == 2, 20, "its acceptance")
     leader.kill()
     scene.until_leads(follower.broker_id)
@@ -104,7 +104,7 @@ def test_a_lost_tail_is_not_forgotten_by_the_next_start(seed: int) -> None:
     loser.kill()
     loser.start()
     keeper.kill()
-    controller.thaw()
+    controller.resume()
     scene.pass_ms(8_000)
     assert scene.state.leader == -1, "it leads, although its tail is lost"
     keeper.start()
@@ -210,7 +210,7 @@ def test_a_replica_moved_away_and_back_is_in_sync_only_with_its_new_log(seed: in
 
 
 def test_an_isr_proposal_survives_the_session_of_an_earlier_incarnation(seed: int) -> None:
-    scene = Scene(seed, settings=HASTY)
+    scene = Scene(seed, settings=SHORT_LAG_TIME)
     scene.write("both")
     leader, follower = scene.pair()
     controller = scene.cluster.controllers[0]
@@ -225,12 +225,12 @@ def test_an_isr_proposal_survives_the_session_of_an_earlier_incarnation(seed: in
     machine = leader.broker.partitions.hosted[scene.tp].core
     scene.cluster.until(lambda: machine.proposal is not None, 10, "the leader's ISR proposal with the follower")
     scene.cluster.until(lambda: first not in scene.cluster.ensemble.sessions, 10, "the end of the first life's session")
-    controller.thaw()
+    controller.resume()
     assert scene.end() == ["both"]
 
 
 def test_after_an_io_error_no_tail_is_trusted(seed: int) -> None:
-    scene = Scene(seed, settings=HASTY)
+    scene = Scene(seed, settings=SHORT_LAG_TIME)
     written = [f"r{i}" for i in range(6)]
     scene.write(*written)
     _, failing = scene.pair()
@@ -245,7 +245,7 @@ def test_after_an_io_error_no_tail_is_trusted(seed: int) -> None:
 
 
 def test_a_new_session_of_the_same_process_does_not_clear_an_io_error(seed: int) -> None:
-    scene = Scene(seed, settings=HASTY)
+    scene = Scene(seed, settings=SHORT_LAG_TIME)
     scene.write("both")
     _, failing = scene.pair()
     failing.disk_fails(1, DiskFailed("Input/output error"))
@@ -263,7 +263,7 @@ def test_a_new_session_of_the_same_process_does_not_clear_an_io_error(seed: int)
 
 
 def test_an_io_error_is_recorded_at_its_first_occurrence(seed: int) -> None:
-    scene = Scene(seed, settings=HASTY)
+    scene = Scene(seed, settings=SHORT_LAG_TIME)
     scene.write("both")
     _, failing = scene.pair()
     scene.cluster.want_topic("another", 1, 1)  # causes a new write
@@ -278,7 +278,7 @@ def test_an_io_error_is_recorded_at_its_first_occurrence(seed: int) -> None:
 
 
 def test_an_io_error_that_ends_the_process_is_recorded(seed: int) -> None:
-    scene = Scene(seed, settings=HASTY)
+    scene = Scene(seed, settings=SHORT_LAG_TIME)
     scene.write("both")
     _, failing = scene.pair()
 
@@ -293,7 +293,7 @@ def test_an_io_error_that_ends_the_process_is_recorded(seed: int) -> None:
 
 
 def test_an_io_error_is_recorded_on_a_full_disk_too(seed: int) -> None:
-    scene = Scene(seed, settings=HASTY)
+    scene = Scene(seed, settings=SHORT_LAG_TIME)
     scene.write("both")
     _, failing = scene.pair()
     failing.disk_room(0)
@@ -308,7 +308,7 @@ def test_an_io_error_is_recorded_on_a_full_disk_too(seed: int) -> None:
 
 
 def test_a_full_disk_ends_no_broker(seed: int) -> None:
-    scene = Scene(seed, settings=HASTY)
+    scene = Scene(seed, settings=SHORT_LAG_TIME)
     scene.write("both")
     leader, follower = scene.pair()
     life = follower.life
@@ -327,7 +327,7 @@ def test_a_full_disk_ends_no_broker(seed: int) -> None:
 
 
 def test_a_lost_tail_is_recovered_from_a_replica_that_was_only_down(seed: int) -> None:
-    scene = Scene(seed, min_insync=2, settings=HASTY)
+    scene = Scene(seed, min_insync=2, settings=SHORT_LAG_TIME)
     written = [f"w{i}" for i in range(6)]
     scene.write(*written)
     first, second = scene.pair()

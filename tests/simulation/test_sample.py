@@ -51,7 +51,7 @@ def test_the_same_seed_gives_the_same_fingerprint_in_another_process() -> None:
             [
                 sys.executable,
                 "-c",
-                "from tests.simulation.run import Outcome, run; print(run(3, trouble_s=8).fingerprint)",
+                "from tests.simulation.run import Outcome, run; print(run(3, faults_s=8).fingerprint)",
             ],
             cwd=ROOT,
             env={**os.environ, "PYTHONHASHSEED": hashing},

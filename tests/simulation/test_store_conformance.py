@@ -40,7 +40,7 @@ class Ground(ABC):
     def until(self, condition: Callable[[], bool], seconds: float = 20) -> None: ...
 
     @abstractmethod
-    def die(self, store: Store) -> None:
+    def crash(self, store: Store) -> None:
         """The client stops without closing its session."""
 
     def ask(self, call: Callable[[Callable[[Result], None]], None]) -> Result:
@@ -74,7 +74,7 @@ class Real(Ground):
             for store in self.stores:
                 store.pump()
 
-    def die(self, store: Any) -> None:
+    def crash(self, store: Any) -> None:
         # kazoo's connection is cut and cannot be opened again: no session is closed.
         store._client._stopped.set()
         store._client._connection._socket.close()
@@ -98,8 +98,8 @@ class Simulated(Ground):
     def until(self, condition: Callable[[], bool], seconds: float = 20) -> None:
         assert condition() or self.world.run(self.world.now_us + int(seconds * S), condition), "it did not happen"
 
-    def die(self, store: Any) -> None:
-        store.node.die()
+    def crash(self, store: Any) -> None:
+        store.node.crash()
 
 
 @contextmanager
@@ -300,7 +300,7 @@ def test_ephemeral_nodes_end_with_the_session_time_out_or_at_once_with_a_close(g
     names = lambda: ground.ask(lambda d: store.children(root, d)).children  # noqa: E731
     assert "polite" not in names()
     assert "silent" in names()
-    ground.die(silent)
+    ground.crash(silent)
     gone: list[str] = []
     assert ground.ask(lambda d: store.exists(f"{root}/silent", d, gone.append)).ok
     ground.until(lambda: bool(gone))

@@ -41,7 +41,7 @@ RETRY_MS = 60
 TRIES_MAX = 60
 """After this many attempts at one step a producer gives its transaction up and starts again."""
 E = ErrorCode
-AGAIN = {
+RETRIABLE = {
     E.NOT_ENOUGH_REPLICAS,
     E.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     E.NOT_LEADER_OR_FOLLOWER,
@@ -59,7 +59,7 @@ AGAIN = {
 
 
 @dataclass
-class Deed:
+class Attempt:
     """One transaction as its producer knows it. `outcome`: True committed, False aborted, None unknown."""
 
     values: dict[Place, list[bytes]] = field(default_factory=lambda: defaultdict(list))
@@ -75,7 +75,7 @@ class Deed:
 class Ledger:
     """What all transactors know, and what readers read: {partition: {offset: value}}."""
 
-    deeds: list[Deed] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
     seen: dict[Place, dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))
     commits: int = 0
     aborts: int = 0
@@ -94,12 +94,12 @@ class Transactional(Client):
         self.producer_id = self.epoch = -1
         self.sequences: dict[Place, int] = {}
         self.coordinators: dict[tuple[int, str], int] = {}
-        self.deed: Deed | None = None
+        self.attempt: Attempt | None = None
         self.added: set[Place] = set()
         self.life_number = 0
         self.gone = False
         self.idle = False
-        self.enter(self.begin_anew)
+        self.enter(self.restart)
 
     # -- requests with retries -------------------------------------------------------------------------------------------
     def persist(
@@ -131,7 +131,7 @@ class Transactional(Client):
             if self.life_number != life or self.gone:
                 return
             error = error_of(answer) if answer is not None else None
-            if answer is None or error in AGAIN:
+            if answer is None or error in RETRIABLE:
                 self.leaders.clear()
                 self.coordinators.clear()
                 self.refresh(lambda: self.later(again, RETRY_MS))
@@ -157,10 +157,10 @@ class Transactional(Client):
         return self.coordinator(TRANSACTIONS, self.transactional_id)
 
     # -- the protocol ------------------------------------------------------------------------------------------------------
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Starts like a new process: the coordinator aborts an open transaction."""
         self.life_number += 1
-        self.deed = None
+        self.attempt = None
         body = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=4_000)
 
         def done(answer: Any, error: int) -> None:
@@ -173,7 +173,7 @@ class Transactional(Client):
         self.persist(self.mine, ApiKey.INIT_PRODUCER_ID, 4, lambda: body, lambda a: a.error_code, done)
 
     def give_up(self) -> None:
-        self.begin_anew()
+        self.restart()
 
     def next(self) -> None:
         raise NotImplementedError
@@ -182,7 +182,7 @@ class Transactional(Client):
         """A fatal error: fenced by a newer producer, or timed out, or the transaction must be aborted."""
         self.ledger.fenced += 1
         self.world.reached["transaction refused"] += 1
-        self.deed = None
+        self.attempt = None
         if error not in (
             E.INVALID_PRODUCER_EPOCH,
             E.PRODUCER_FENCED,
@@ -195,11 +195,11 @@ class Transactional(Client):
         if self.stopped:
             self.idle = True
         else:
-            self.later(self.begin_anew, RETRY_MS)
+            self.later(self.restart, RETRY_MS)
 
     def write(self, place: Place, values: list[bytes], then: Callable[[], None]) -> None:
-        assert self.deed is not None
-        self.deed.values[place] += values
+        assert self.attempt is not None
+        self.attempt.values[place] += values
         if self.kind >= 2 or place in self.added:
             self._produce(place, values, then)
             return
@@ -264,9 +264,9 @@ class Transactional(Client):
         return known
 
     def end(self, commit: bool) -> None:
-        deed = self.deed
-        assert deed is not None
-        deed.commit_asked = deed.commit_asked or commit
+        attempt = self.attempt
+        assert attempt is not None
+        attempt.commit_asked = attempt.commit_asked or commit
         body = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,
@@ -278,14 +278,14 @@ class Transactional(Client):
             if error:
                 self.refused("EndTxn", error)
                 return
-            deed.outcome = commit
+            attempt.outcome = commit
             self.ledger.commits += commit
             self.ledger.aborts += not commit
             if self.kind >= 2:
                 if answer.producer_epoch != self.epoch or answer.producer_id != self.producer_id:
                     self.sequences.clear()
                 self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
-            self.deed = None
+            self.attempt = None
             self.ended(commit)
 
         self.persist(self.mine, ApiKey.END_TXN, 5 if self.kind >= 2 else 3, lambda: body, lambda a: a.error_code, done)
@@ -293,11 +293,11 @@ class Transactional(Client):
     def ended(self, commit: bool) -> None:
         self.later(self.next, self.world.between(1, 80))
 
-    def begin(self) -> Deed:
+    def begin(self) -> Attempt:
         self.added.clear()
-        deed = self.deed = Deed()
-        self.ledger.deeds.append(deed)
-        return deed
+        attempt = self.attempt = Attempt()
+        self.ledger.attempts.append(attempt)
+        return attempt
 
 
 class Transactor(Transactional):
@@ -314,7 +314,7 @@ class Transactor(Transactional):
             self.world.reached["zombie producer"] += 1
             self.zombies += 1
             Zombie(self)
-            self.begin_anew()
+            self.restart()
             return
         self.begin()
         self.number += 1
@@ -327,7 +327,7 @@ class Transactor(Transactional):
             if self.world.chance(0.05):
                 self.world.reached["transaction left to its time-out"] += 1
                 life = self.life_number
-                self.later(lambda: self.begin_anew() if self.life_number == life else None, 6_000)
+                self.later(lambda: self.restart() if self.life_number == life else None, 6_000)
             else:
                 self.end(self.world.chance(0.7))
             return
@@ -339,22 +339,26 @@ class Transactor(Transactional):
 class Zombie(Transactional):
     """Continues one transaction of its predecessor after a while with the old epoch. It must be fenced or have no effect."""
 
-    def __init__(self, elder: Transactor) -> None:
-        self._elder = elder
+    def __init__(self, earlier_producer: Transactor) -> None:
+        self._earlier_producer = earlier_producer
         super().__init__(
-            elder.cluster,
-            elder.ledger,
-            f"{elder.name}z{elder.number}.{elder.zombies}",
-            elder.transactional_id,
-            elder.kind,
+            earlier_producer.cluster,
+            earlier_producer.ledger,
+            f"{earlier_producer.name}z{earlier_producer.number}.{earlier_producer.zombies}",
+            earlier_producer.transactional_id,
+            earlier_producer.kind,
         )
 
-    def begin_anew(self) -> None:
-        elder = self._elder
+    def restart(self) -> None:
+        earlier_producer = self._earlier_producer
         if self.producer_id >= 0:
             self.gone = True
             return
-        self.producer_id, self.epoch, self.sequences = elder.producer_id, elder.epoch, dict(elder.sequences)
+        self.producer_id, self.epoch, self.sequences = (
+            earlier_producer.producer_id,
+            earlier_producer.epoch,
+            dict(earlier_producer.sequences),
+        )
         self.later(self.next, self.world.between(0, 1_500))
 
     def next(self) -> None:
@@ -605,15 +609,15 @@ def judge(cluster: Cluster, ledger: Ledger, readers: Sequence[CommittedReader]) 
             extra = sorted(set(ledger.seen[place].items()) - set(committed))[:3]
             missed = sorted(set(committed) - set(ledger.seen[place].items()))[:3]
             raise Violation(f"{place}: readers saw {extra} which is not committed, and did not see {missed}")
-    for deed in ledger.deeds:
-        if (COPY, 0) in deed.values:
+    for attempt in ledger.attempts:
+        if (COPY, 0) in attempt.values:
             continue  # a record that was not carried is carried by a later transaction: checked below
-        shown = {v: v in stands[place] for place, values in deed.values.items() for v in values}
+        shown = {v: v in stands[place] for place, values in attempt.values.items() for v in values}
         if len(set(shown.values())) > 1:
             raise Violation(f"a transaction is visible in part: {shown}")
-        if shown and deed.reported is not None and set(shown.values()) != {deed.reported}:
+        if shown and attempt.reported is not None and set(shown.values()) != {attempt.reported}:
             raise Violation(
-                f"a transaction that was {'committed' if deed.reported else 'aborted'} has another outcome in the log: {shown}"
+                f"a transaction that was {'committed' if attempt.reported else 'aborted'} has another outcome in the log: {shown}"
             )
     source = [v for _, v in decided_records(cluster, (SOURCE, 0))[0]]
     copied = [v for _, v in decided_records(cluster, (COPY, 0))[0]]

@@ -192,14 +192,14 @@ class Node:
             self.frozen = True
             self.world.tell(f"{self.name} frozen")
 
-    def thaw(self) -> None:
+    def resume(self) -> None:
         if not self.frozen:
             return
         self.frozen = False
         self.world.tell(f"{self.name} thawed")
         self._resume()
 
-    def die(self) -> None:
+    def crash(self) -> None:
         """kill -9."""
         self.life += 1
         self.alive = self.frozen = False

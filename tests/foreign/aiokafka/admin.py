@@ -145,7 +145,7 @@ async def apply_registrations(name: str, client_options: Settings) -> None:
         equal(values(await some(reader, 100)), numbers(100))
 
 
-async def turned_away(client_options: Settings, reason: str) -> None:
+async def is_rejected(client_options: Settings, reason: str) -> None:
     """It tries every broker; the reason is in its log alone."""
     reported: list[str] = []
     handler = logging.Handler()
@@ -167,13 +167,13 @@ async def scram_tls(name: str) -> None:
 
 @feature
 async def wrong_password(_: str) -> None:
-    await turned_away(secured("alice", "wrong"), "invalid credentials")
+    await is_rejected(secured("alice", "wrong"), "invalid credentials")
 
 
 @feature
 async def oauth(name: str) -> None:
     await apply_registrations(name, bearer())
-    await turned_away(bearer(FORGED), "Unable to request metadata")
+    await is_rejected(bearer(FORGED), "Unable to request metadata")
 
 
 @feature

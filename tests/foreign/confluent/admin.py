@@ -178,7 +178,7 @@ def apply_registrations(name: str, client_options: Settings) -> None:
     reader.close()
 
 
-def turned_away(client_options: Settings) -> None:
+def is_rejected(client_options: Settings) -> None:
     reported: list[KafkaError] = []
     producer = Producer({**client_options, "error_cb": reported.append})
     until(
@@ -192,12 +192,12 @@ def scram_tls(name: str) -> None:
 
 
 def wrong_password(_: str) -> None:
-    turned_away(secured("alice", "wrong"))
+    is_rejected(secured("alice", "wrong"))
 
 
 def oauth(name: str) -> None:
     apply_registrations(name, bearer())
-    turned_away(bearer("/forged"))
+    is_rejected(bearer("/forged"))
 
 
 def mutual_tls(name: str) -> None:

@@ -189,7 +189,7 @@ def apply_registrations(name: str, client_options: Settings) -> None:
     reader.close()
 
 
-def turned_away(client_options: Settings) -> None:
+def is_rejected(client_options: Settings) -> None:
     """It tries until its time is up; the reason is in its log alone."""
     reported: list[str] = []
     handler = logging.Handler()
@@ -204,12 +204,12 @@ def scram_tls(name: str) -> None:
 
 
 def wrong_password(_: str) -> None:
-    turned_away(secured("alice", "wrong"))
+    is_rejected(secured("alice", "wrong"))
 
 
 def oauth(name: str) -> None:
     apply_registrations(name, bearer())
-    turned_away(bearer(FORGED))
+    is_rejected(bearer(FORGED))
 
 
 def mutual_tls(name: str) -> None:

@@ -335,7 +335,7 @@ def apply_registrations(name: str, by: Sequence[str]) -> None:
     equal(found.decode().split(), numbers(100))
 
 
-def turned_away(by: Sequence[str]) -> None:
+def is_rejected(by: Sequence[str]) -> None:
     equal(b"authentication" in kcat("-L", "-m", "10", client_options=by, fine=False).lower(), True)
 
 
@@ -344,7 +344,7 @@ def scram_tls(name: str) -> None:
 
 
 def wrong_password(_: str) -> None:
-    turned_away(secured("wrong"))
+    is_rejected(secured("wrong"))
 
 
 def mutual_tls(name: str) -> None:

@@ -18,7 +18,7 @@ from brokerd.wire.errors import ErrorCode
 from tests.unit.stored_requests import recorder
 
 
-class Asked:
+class ControllerStub:
     """The controller's side: records the requests, answers when the test calls `answer`."""
 
     def __init__(self) -> None:
@@ -43,21 +43,21 @@ HUGE = NewTopic("huge", 1, 1, configs={"x": "v" * forwarding.ITEM_BYTES_MAX})
 
 
 def test_a_request_with_few_topics_is_forwarded_in_one_part() -> None:
-    asked = Asked()
+    asked = ControllerStub()
     asked.send(topics(20))
     asked.answer(0)
     assert [r.name for r in asked.results[0]] == [f"t{i}" for i in range(20)]
 
 
 def test_each_forwarded_part_has_the_principal() -> None:
-    asked = Asked()
+    asked = ControllerStub()
     asked.send(topics(200, 300))
     assert len(asked.asked) > 1
     assert {payload["principal"] for _, payload, _, _ in asked.asked} == {"User:ann"}
 
 
 def test_a_request_with_many_topics_is_forwarded_in_parts_with_ordered_results() -> None:
-    asked = Asked()
+    asked = ControllerStub()
     asked.send(topics(500, 300))
     assert len(asked.asked) > 5
     for _, payload, _, _ in asked.asked:
@@ -72,7 +72,7 @@ def test_a_request_with_many_topics_is_forwarded_in_parts_with_ordered_results()
 
 
 def test_a_part_without_a_response_is_a_time_out_for_its_topics_only() -> None:
-    asked = Asked()
+    asked = ControllerStub()
     asked.send(topics(100, 300))
     for number in range(1, len(asked.asked)):
         asked.answer(number)
@@ -83,7 +83,7 @@ def test_a_part_without_a_response_is_a_time_out_for_its_topics_only() -> None:
 
 
 def test_a_topic_above_the_size_limit_is_rejected_and_the_others_are_forwarded() -> None:
-    asked = Asked()
+    asked = ControllerStub()
     asked.send([*topics(1), HUGE, *topics(1)])
     asked.answer(0)
     assert [r.error for r in asked.results[0]] == [0, ErrorCode.POLICY_VIOLATION, 0]
@@ -96,7 +96,7 @@ def test_a_topic_above_the_size_limit_is_rejected_and_the_others_are_forwarded()
     [(forwarding.ITEMS_PER_REQUEST_MAX + 1, 0), (3, forwarding.PARTITIONS_PER_REQUEST_MAX + 1)],
 )
 def test_too_many_items_in_one_request_are_rejected_with_a_message(count: int, partitions: int) -> None:
-    asked = Asked()
+    asked = ControllerStub()
     asked.send(topics(count), partitions=partitions)
     assert not asked.asked
     assert {r.error for r in asked.results[0]} == {ErrorCode.POLICY_VIOLATION}
@@ -105,13 +105,13 @@ def test_too_many_items_in_one_request_are_rejected_with_a_message(count: int, p
 
 
 def test_an_empty_request_is_answered() -> None:
-    asked = Asked()
+    asked = ControllerStub()
     asked.send([])
     assert asked.results == [[]]
 
 
 def test_a_long_message_is_truncated() -> None:
-    asked = Asked()
+    asked = ControllerStub()
     asked.send(topics(1))
     asked.asked[0][3](
         RequestAnswered("0", 0, None, {"results": [{"name": "t0", "error": 40, "message": "m" * 40_000}]})
@@ -123,14 +123,14 @@ def test_a_long_message_is_truncated() -> None:
     "result", [{"results": 5}, {"results": [5]}, {"results": [{"error": "x"}]}, {"results": [{"name": 1}]}]
 )
 def test_a_response_that_cannot_be_read_fails_each_item(result: dict[str, Any]) -> None:
-    asked = Asked()
+    asked = ControllerStub()
     asked.send(topics(2))
     asked.asked[0][3](RequestAnswered("0", 0, None, result))
     assert [(r.name, r.error) for r in asked.results[0]] == [("t0", -1), ("t1", -1)]
 
 
 def test_results_are_assigned_by_name_if_some_are_missing() -> None:
-    asked = Asked()
+    asked = ControllerStub()
     asked.send(topics(2))
     results = [{"name": "t1", "error": 40, "message": None, "later": 1}]
     asked.asked[0][3](RequestAnswered("0", 0, None, {"results": results}))
@@ -140,7 +140,7 @@ def test_results_are_assigned_by_name_if_some_are_missing() -> None:
 def test_the_result_of_each_part_fits_a_metadata_log_entry() -> None:
     """Names that do not compress, each rejected with the longest message."""
     rng = random.Random(1)
-    asked = Asked()
+    asked = ControllerStub()
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
     asked.send([NewTopic("".join(rng.choices(letters, k=200)), 1, 1) for _ in range(500)])
     for _, payload, _, _ in asked.asked:

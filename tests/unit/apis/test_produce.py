@@ -21,7 +21,7 @@ from tests.simulation.disk import SimDisk
 from tests.unit.apis.requests import FakeRequest, immediate_background_work
 from tests.unit.replication.test_relocations import TP, Harness
 
-NOBODY: Any = None
+NO_PRINCIPAL: Any = None
 
 
 def produced(harness: Harness, version: int, *named: tuple[str, UUID]) -> list[tuple[str, UUID, int, int]]:
@@ -37,7 +37,7 @@ def produced(harness: Harness, version: int, *named: tuple[str, UUID]) -> list[t
     answers: list[Any] = []
     request: Any = FakeRequest(r(acks=1, timeout_ms=1_000, topic_data=topics), version, answers.append)
     loop: Any = SimpleNamespace(now=harness.now)
-    ProduceApi(loop, harness.partitions, NOBODY, immediate_background_work(), ALLOW_ALL).handle(request)
+    ProduceApi(loop, harness.partitions, NO_PRINCIPAL, immediate_background_work(), ALLOW_ALL).handle(request)
     return [
         (t.name, t.topic_id, p.error_code, p.base_offset) for t in answers[0].responses for p in t.partition_responses
     ]

@@ -36,7 +36,7 @@ def image() -> Image:
     return image
 
 
-class Asked:
+class ControllerStub:
     """The request to the controller, and its response: an error for partition 1."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Asked:
 
 
 def test_each_reassignment_is_forwarded_and_answered_and_null_cancels() -> None:
-    asked = Asked()
+    asked = ControllerStub()
     part = Alter.ReassignablePartition
     body = Alter(
         timeout_ms=9_000, topics=[Alter.ReassignableTopic(name="t", partitions=[part(0, [2, 3]), part(1, None)])]
@@ -84,7 +84,7 @@ def test_each_reassignment_is_forwarded_and_answered_and_null_cancels() -> None:
 
 
 def test_a_change_of_the_replication_factor_can_be_disallowed() -> None:
-    asked = Asked()
+    asked = ControllerStub()
     part = Alter.ReassignablePartition
     topics = [Alter.ReassignableTopic(name="t", partitions=[part(0, [2]), part(1, [3, 1])])]
     answer = asked.reply(asked.api.alter, Alter(allow_replication_factor_change=False, topics=topics))
@@ -93,7 +93,7 @@ def test_a_change_of_the_replication_factor_can_be_disallowed() -> None:
 
 
 def test_reassignments_in_progress_are_listed_for_all_or_for_given_topics() -> None:
-    asked = Asked()
+    asked = ControllerStub()
     (topic,) = asked.reply(asked.api.list, List(topics=None)).topics
     (moving,) = topic.partitions
     assert (topic.name, moving.partition_index) == ("t", 1)

@@ -19,7 +19,7 @@ from brokerd.cluster.model import (
     ReplicaIncarnation,
     TopicState,
 )
-from brokerd.wire.messages import DescribeTopicPartitionsRequest as Asked
+from brokerd.wire.messages import DescribeTopicPartitionsRequest as ControllerStub
 from brokerd.wire.messages import DescribeTopicPartitionsResponse as Response
 
 
@@ -35,8 +35,8 @@ def image(**partitions: int) -> Image:
 
 
 def ask(it: Image, *names: str, limit: int = 2_000, after: tuple[str, int] | None = None) -> Response:
-    cursor = None if after is None else Asked.Cursor(*after)
-    body = Asked([Asked.TopicRequest(n) for n in names], limit, cursor)
+    cursor = None if after is None else ControllerStub.Cursor(*after)
+    body = ControllerStub([ControllerStub.TopicRequest(n) for n in names], limit, cursor)
     reported: list[Any] = []
     TopicPartitionsApi(lambda: it, ALLOW_ALL).describe(
         SimpleNamespace(body=body, listener="PLAINTEXT", reply=reported.append)

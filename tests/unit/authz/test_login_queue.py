@@ -8,7 +8,7 @@ from typing import Any
 from brokerd.authz.login_queue import LoginCheck, PasswordChecks
 
 
-class Held:
+class ManualJobs:
     """A job runner whose jobs complete when the test says so."""
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Held:
 
 class Scene:
     def __init__(self, threads: int = 1, waiting_max: int = 100) -> None:
-        self.held = Held()
+        self.held = ManualJobs()
         self.checks = PasswordChecks(self.held, threads, waiting_max)
         self.ran: list[str] = []
         self.done: list[str] = []

@@ -22,7 +22,7 @@ class CountingLoop(Loop):
         return super().wake(Now(self.now.mono_ms + 1, self.now.wall_ms + 1))
 
 
-class Asker:
+class ReauthenticationHarness:
     def __init__(self, mechanism: str) -> None:
         self.server = SaslServer(CountingLoop(), reauth_ms=REAUTH_MS, answer_ms=ANSWER_MS)
         self.peer = self.server.peer(mechanism, "BROKERS")
@@ -45,15 +45,15 @@ class Asker:
 
 
 @pytest.fixture(params=[KEPT, "PLAIN"])
-def requester(request: pytest.FixtureRequest) -> Iterator[Asker]:
-    made = Asker(request.param)
+def requester(request: pytest.FixtureRequest) -> Iterator[ReauthenticationHarness]:
+    made = ReauthenticationHarness(request.param)
     yield made
     made.server.close()
 
 
 @pytest.mark.parametrize("under_way", [1, 5])
 def test_requests_are_answered_over_one_connection_while_its_authentication_ends_and_is_renewed(
-    requester: Asker, under_way: int
+    requester: ReauthenticationHarness, under_way: int
 ) -> None:
     def renewed() -> bool:
         while requester.under_way < under_way:
@@ -66,7 +66,9 @@ def test_requests_are_answered_over_one_connection_while_its_authentication_ends
     assert len(requester.server.accepted) == 1
 
 
-def test_a_connection_that_was_idle_for_longer_is_renewed_before_its_next_request(requester: Asker) -> None:
+def test_a_connection_that_was_idle_for_longer_is_renewed_before_its_next_request(
+    requester: ReauthenticationHarness,
+) -> None:
     requester.ask()
     requester.finish()
     ended: list[bool] = []

@@ -100,7 +100,7 @@ def frame_of(key: int, version: int, body: Any) -> bytes:
     return framing.encode_request(key, version, 1, "c", body)[4:]
 
 
-def shake(mechanism: str, version: int) -> bytes:
+def sasl_handshake(mechanism: str, version: int) -> bytes:
     return frame_of(ApiKey.SASL_HANDSHAKE, version, m.SaslHandshakeRequest(mechanism=mechanism))
 
 
@@ -128,7 +128,7 @@ FRAMES = st.one_of(
     st.binary(max_size=600),
     st.builds(lambda token: frame_of(ApiKey.SASL_AUTHENTICATE, 2, m.SaslAuthenticateRequest(auth_bytes=token)), TOKENS),
     TOKENS,
-    st.builds(shake, st.sampled_from((*MECHANISMS, "GSSAPI", "")), st.integers(0, 1)),
+    st.builds(sasl_handshake, st.sampled_from((*MECHANISMS, "GSSAPI", "")), st.integers(0, 1)),
     st.builds(
         lambda key, seed: frame_of(
             key, APIS[key].max_version, Generator(seed, plain=True).message(APIS[key].request, APIS[key].max_version)
@@ -149,7 +149,7 @@ def test_only_correct_credentials_authenticate(
     dispatch, on_frame = server
     failures, caller = dispatch.failures, Caller()
     began = time.thread_time()
-    for frame in ([shake(mechanism, version)] if mechanism else []) + frames:
+    for frame in ([sasl_handshake(mechanism, version)] if mechanism else []) + frames:
         if caller.closed:
             break
         on_frame(caller, memoryview(bytearray(frame)))
@@ -166,7 +166,7 @@ def test_correct_credentials_authenticate(server: Any) -> None:
     _, on_frame = server
     for mechanism, token in (("PLAIN", b"\0u\0pw"),):
         caller = Caller()
-        on_frame(caller, memoryview(bytearray(shake(mechanism, 1))))
+        on_frame(caller, memoryview(bytearray(sasl_handshake(mechanism, 1))))
         on_frame(
             caller,
             memoryview(bytearray(frame_of(ApiKey.SASL_AUTHENTICATE, 2, m.SaslAuthenticateRequest(auth_bytes=token)))),
@@ -183,7 +183,11 @@ def test_a_raw_sasl_token_after_a_rejected_one_closes_only_its_connection(server
     failures, caller = dispatch.failures, Caller()
     try:
         # Malformed OAUTHBEARER data is answered. The next token ends the connection.
-        for frame in (shake(mechanism, 0), b"nonsense", *[b"c=biws,r=abc,p=AAAA"] * (1 + (mechanism == "OAUTHBEARER"))):
+        for frame in (
+            sasl_handshake(mechanism, 0),
+            b"nonsense",
+            *[b"c=biws,r=abc,p=AAAA"] * (1 + (mechanism == "OAUTHBEARER")),
+        ):
             assert not caller.closed
             on_frame(caller, memoryview(bytearray(frame)))
     finally:
@@ -197,7 +201,7 @@ def test_an_internal_error_on_a_raw_sasl_token_closes_only_its_connection(
 ) -> None:
     dispatch, on_frame = server
     caller, failures = Caller(), dispatch.failures
-    on_frame(caller, memoryview(bytearray(shake("PLAIN", 0))))
+    on_frame(caller, memoryview(bytearray(sasl_handshake("PLAIN", 0))))
     monkeypatch.setattr(type(caller.session.sasl), "on_raw_token", lambda self, frame: 1 / 0)  # type: ignore[attr-defined]
     on_frame(caller, memoryview(bytearray(b"x")))
     assert caller.closed

@@ -205,7 +205,7 @@ def back(
     event = BrokersSeen(dict(controlled.registered))
     reports = [e for e in controlled.core.handle(event, controlled.now) if isinstance(e, Report)]
     controlled.core.in_flight = False
-    controlled.hear(event)
+    controlled.deliver(event)
     return reports
 
 
@@ -218,7 +218,7 @@ def controlled() -> Controlled:
     """One partition on three brokers, all of level 7 and in their first life."""
     controlled = of_this_program()
     controlled.image.apply(MetadataLevelRaised(7))
-    controlled.hear(BrokersSeen(dict(controlled.registered)))
+    controlled.deliver(BrokersSeen(dict(controlled.registered)))
     return controlled
 
 
@@ -252,10 +252,10 @@ def test_the_controller_detects_an_older_copy_even_if_the_broker_reports_an_inta
 def test_an_older_copy_of_the_last_member_leads_only_by_an_unclean_election(controlled: Controlled) -> None:
     for b in (2, 3):
         del controlled.registered[b]
-    controlled.hear(BrokersSeen(dict(controlled.registered)))
+    controlled.deliver(BrokersSeen(dict(controlled.registered)))
     assert isr(controlled) == (1,)
     del controlled.registered[1]
-    controlled.hear(BrokersSeen({}))
+    controlled.deliver(BrokersSeen({}))
     back(controlled, 1, 300, "second", tail_doubt=DirectoryDoubt.COPIED, tail_intact=False)
     state = controlled.image.topics[UUID(int=1)].partitions[0]
     assert (state.leader, state.isr, state.elr, state.last_isr) == (NO_LEADER, (), (), (1, REPLACED))
@@ -271,7 +271,7 @@ def test_lives_are_recorded_from_their_metadata_level_on_for_all_registered_brok
     assert controlled.image.brokers[1].life == ""
     assert back(controlled, 1, 301, "of another directory") == [] and 1 in isr(controlled)
     controlled.image.apply(MetadataLevelRaised(7))
-    controlled.hear(BrokersSeen(dict(controlled.registered)))
+    controlled.deliver(BrokersSeen(dict(controlled.registered)))
     assert controlled.image.brokers[1].life == "of another directory"
 
 

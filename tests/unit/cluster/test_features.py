@@ -34,7 +34,7 @@ NOW = Now(1, 1)
 TV = "transaction.version"
 
 
-class Desk:
+class CoreHarness:
     """An active controller. Every broker reads the metadata log up to level `reads`."""
 
     def __init__(self, level: int = LEVEL_MAX, reads: int = LEVEL_MAX) -> None:
@@ -65,24 +65,24 @@ class Desk:
 
 
 def test_a_feature_is_finalised_upgraded_and_downgraded() -> None:
-    desk = Desk()
-    assert desk.ask((TV, 2, UPGRADE)) == {TV: 0}
-    assert desk.image.features == {TV: 2}
-    assert desk.ask((TV, 1, UPGRADE)) == {TV: 95}
-    assert desk.ask((TV, 1, SAFE_DOWNGRADE)) == {TV: 0}
-    assert desk.ask((TV, 2, SAFE_DOWNGRADE)) == {TV: 95}
-    assert desk.image.features == {TV: 1}
-    assert [(c.actor, c.object_name, c.before, c.after) for c in desk.changes] == [
+    core_harness = CoreHarness()
+    assert core_harness.ask((TV, 2, UPGRADE)) == {TV: 0}
+    assert core_harness.image.features == {TV: 2}
+    assert core_harness.ask((TV, 1, UPGRADE)) == {TV: 95}
+    assert core_harness.ask((TV, 1, SAFE_DOWNGRADE)) == {TV: 0}
+    assert core_harness.ask((TV, 2, SAFE_DOWNGRADE)) == {TV: 95}
+    assert core_harness.image.features == {TV: 1}
+    assert [(c.actor, c.object_name, c.before, c.after) for c in core_harness.changes] == [
         ("User:ann at broker 1", TV, {"level": 0}, {"level": 2}),
         ("User:ann at broker 1", TV, {"level": 2}, {"level": 1}),
     ]
 
 
 def test_the_current_level_succeeds_and_writes_nothing() -> None:
-    desk = Desk()
-    desk.ask((TV, 2, UPGRADE))
-    assert desk.ask((TV, 2, UPGRADE)) == {TV: 0}
-    assert (desk.records, len(desk.changes)) == ([], 1)
+    core_harness = CoreHarness()
+    core_harness.ask((TV, 2, UPGRADE))
+    assert core_harness.ask((TV, 2, UPGRADE)) == {TV: 0}
+    assert (core_harness.records, len(core_harness.changes)) == ([], 1)
 
 
 @pytest.mark.parametrize(
@@ -96,32 +96,32 @@ def test_the_current_level_succeeds_and_writes_nothing() -> None:
 )
 def test_unsupported_features_and_levels_are_rejected(name: str, level: int, message: str) -> None:
     assert message in (features.problem(name, level, UPGRADE, 0, LEVEL_MAX) or "")
-    assert Desk().ask((name, level, UPGRADE)) == {name: 95}
+    assert CoreHarness().ask((name, level, UPGRADE)) == {name: 95}
 
 
 def test_a_request_is_atomic() -> None:
-    desk = Desk()
-    assert desk.ask((TV, 2, UPGRADE), ("no.such", 1, UPGRADE)) == {TV: 96, "no.such": 95}
-    assert desk.image.features == {}
+    core_harness = CoreHarness()
+    assert core_harness.ask((TV, 2, UPGRADE), ("no.such", 1, UPGRADE)) == {TV: 96, "no.such": 95}
+    assert core_harness.image.features == {}
 
 
 def test_validation_changes_nothing() -> None:
-    desk = Desk()
-    assert desk.ask((TV, 2, UPGRADE), validate_only=True) == {TV: 0}
-    assert desk.image.features == {}
+    core_harness = CoreHarness()
+    assert core_harness.ask((TV, 2, UPGRADE), validate_only=True) == {TV: 0}
+    assert core_harness.image.features == {}
 
 
 def test_the_level_of_the_log_can_be_raised_in_the_same_request() -> None:
-    desk = Desk(level=3)
-    assert desk.ask((TV, 2, UPGRADE)) == {TV: 95}
-    assert desk.ask((TV, 2, UPGRADE), (FEATURE, 4, UPGRADE)) == {TV: 0, FEATURE: 0}
-    assert desk.records == [MetadataLevelRaised(4), FeatureFinalised(TV, 2)], "in this order"
-    assert desk.ask((FEATURE, 3, SAFE_DOWNGRADE)) == {FEATURE: 95}, "the level of the log is never lowered"
+    core_harness = CoreHarness(level=3)
+    assert core_harness.ask((TV, 2, UPGRADE)) == {TV: 95}
+    assert core_harness.ask((TV, 2, UPGRADE), (FEATURE, 4, UPGRADE)) == {TV: 0, FEATURE: 0}
+    assert core_harness.records == [MetadataLevelRaised(4), FeatureFinalised(TV, 2)], "in this order"
+    assert core_harness.ask((FEATURE, 3, SAFE_DOWNGRADE)) == {FEATURE: 95}, "the level of the log is never lowered"
 
 
 def test_a_broker_that_cannot_read_the_level_prevents_the_upgrade() -> None:
-    desk = Desk(level=3, reads=3)
-    assert desk.ask((FEATURE, 4, UPGRADE), (TV, 2, UPGRADE)) == {FEATURE: 95, TV: 96}
+    core_harness = CoreHarness(level=3, reads=3)
+    assert core_harness.ask((FEATURE, 4, UPGRADE), (TV, 2, UPGRADE)) == {FEATURE: 95, TV: 96}
 
 
 def test_features_are_in_snapshots() -> None:
@@ -131,15 +131,15 @@ def test_features_are_in_snapshots() -> None:
 
 
 def test_only_a_recreated_log_gets_the_features_of_the_database() -> None:
-    def term(image_features: dict[str, int], remembered: dict[str, int], level: int = LEVEL_MAX) -> Desk:
-        desk = Desk(level)
-        desk.image.features.update(image_features)
-        effects = desk.core.handle(DesiredRead(complete=True, features=remembered), NOW)
+    def term(image_features: dict[str, int], remembered: dict[str, int], level: int = LEVEL_MAX) -> CoreHarness:
+        core_harness = CoreHarness(level)
+        core_harness.image.features.update(image_features)
+        effects = core_harness.core.handle(DesiredRead(complete=True, features=remembered), NOW)
         for append in [e for e in effects if isinstance(e, AppendMetadata)]:
             for record in append.records:
-                desk.image.apply(record)
-            desk.core.handle(LogEntryAppended(append.records), NOW)
-        return desk
+                core_harness.image.apply(record)
+            core_harness.core.handle(LogEntryAppended(append.records), NOW)
+        return core_harness
 
     assert term({}, {TV: 2}).image.features == {TV: 2}
     assert term({TV: 1}, {TV: 2}).image.features == {TV: 1}, "an older database"
@@ -154,12 +154,12 @@ def test_only_a_recreated_log_gets_the_features_of_the_database() -> None:
 
 
 def test_a_client_request_overrides_the_database() -> None:
-    desk = Desk()
-    desk.core.in_flight = True
-    desk.core.handle(DesiredRead(complete=True, features={TV: 1}), NOW)
-    desk.core.in_flight = False
-    desk.ask((TV, 2, UPGRADE))
-    assert desk.image.features == {TV: 2}
+    core_harness = CoreHarness()
+    core_harness.core.in_flight = True
+    core_harness.core.handle(DesiredRead(complete=True, features={TV: 1}), NOW)
+    core_harness.core.in_flight = False
+    core_harness.ask((TV, 2, UPGRADE))
+    assert core_harness.image.features == {TV: 2}
 
 
 # -- the broker's API ----------------------------------------------------------------------------------------------------

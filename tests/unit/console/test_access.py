@@ -79,11 +79,11 @@ def test_a_live_socket_closes_when_its_session_ends(monkeypatch: pytest.MonkeyPa
     class Session:
         session_key = "session"
 
-    class Person:
+    class FakeUser:
         is_authenticated = True
 
     async def main() -> None:
-        scope = {"type": "websocket", "path": "/ws/live", "user": Person(), "session": Session()}
+        scope = {"type": "websocket", "path": "/ws/live", "user": FakeUser(), "session": Session()}
         socket = ApplicationCommunicator(sockets.LiveSocket.as_asgi(), scope)
         await socket.send_input({"type": "websocket.connect"})
         assert (await socket.receive_output(30))["type"] == "websocket.accept"

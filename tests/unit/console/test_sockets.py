@@ -25,7 +25,7 @@ from controlplane.monitoring.live_events import LIVE_GROUP
 MOVE = "move:7"
 
 
-class Person(AnonymousUser):
+class FakeUser(AnonymousUser):
     """A logged-in user without a row."""
 
     is_authenticated = True  # type: ignore[assignment]
@@ -84,7 +84,7 @@ def run(
         monkeypatch.setattr(sockets._age, "now", age)
         monkeypatch.setattr(sockets, "signed_in", lambda key: True)
         layer = get_channel_layer()
-        scope = {"type": "websocket", "path": "/ws/live", "user": Person()}
+        scope = {"type": "websocket", "path": "/ws/live", "user": FakeUser()}
         socket = ApplicationCommunicator(sockets.LiveSocket.as_asgi(), scope)
         await socket.send_input({"type": "websocket.connect"})
         assert (await socket.receive_output(30))["type"] == "websocket.accept"

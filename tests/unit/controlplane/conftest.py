@@ -31,7 +31,7 @@ def operator(db: None) -> APIClient:
 
 
 @pytest.fixture
-def onlooker(db: None) -> APIClient:
+def viewer_client(db: None) -> APIClient:
     from django.contrib.auth import get_user_model
 
     user = get_user_model().objects.create_user("bob")

@@ -15,7 +15,7 @@ from brokerd.coordinator.groups import GroupCoordinator
 from brokerd.wire import messages as m
 from brokerd.wire.errors import ErrorCode
 from tests.unit.coordinator.consumer.test_records import Harness
-from tests.unit.coordinator.topics import TERMS, FakeTopics
+from tests.unit.coordinator.topics import GROUP_CONFIG, FakeTopics
 
 NOW = Now(1_000, 1_000)
 
@@ -42,7 +42,7 @@ def test_members_of_a_loading_group_get_a_retriable_error() -> None:
         retention_ms=1 << 40,
         metadata_bytes_max=100,
         topics=FakeTopics(),
-        group_config=lambda group_id: TERMS,
+        group_config=lambda group_id: GROUP_CONFIG,
         draw=lambda: "id",
     )
     groups.became_leader(0, 7, NOW)
@@ -94,7 +94,7 @@ def test_a_coordinator_does_not_serve_records_above_the_high_watermark() -> None
         retention_ms=1 << 40,
         metadata_bytes_max=100,
         topics=FakeTopics(),
-        group_config=lambda group_id: TERMS,
+        group_config=lambda group_id: GROUP_CONFIG,
         draw=lambda: "id",
     )
     groups.became_leader(0, 7, NOW)

@@ -18,7 +18,7 @@ from brokerd.wire import messages as m
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.schema import packer
 from tests.unit.coordinator.consumer.test_records import Log
-from tests.unit.coordinator.topics import TERMS, FakeTopics
+from tests.unit.coordinator.topics import GROUP_CONFIG, FakeTopics
 
 RETENTION_MS = 7 * 24 * 3_600_000
 MINUTE = 60_001
@@ -47,7 +47,7 @@ class Harness:
             retention_ms=RETENTION_MS,
             metadata_bytes_max=100,
             topics=FakeTopics(),
-            group_config=lambda group_id: TERMS,
+            group_config=lambda group_id: GROUP_CONFIG,
             draw=lambda: "id",
         )
         self.groups.became_leader(0, 7, self.now)

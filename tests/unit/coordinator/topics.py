@@ -9,7 +9,7 @@ from uuid import UUID
 from brokerd.cluster.model import TopicPartition
 from brokerd.config.groups import GroupConfig
 
-TERMS = GroupConfig(session_ms=10_000, heartbeat_ms=1_000, size_max=6)
+GROUP_CONFIG = GroupConfig(session_ms=10_000, heartbeat_ms=1_000, size_max=6)
 A, B = UUID(int=1), UUID(int=2)
 
 

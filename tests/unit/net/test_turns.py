@@ -114,7 +114,7 @@ def test_with_many_principals_the_slices_shrink_and_all_are_served() -> None:
     assert {str(i) for i in range(2_000)} == set(seen)
 
 
-class Rival:
+class OtherPrincipal:
     """A busy owner with endless work in steps of 0.1 ms, and a quiet one that has a short request every 10 ms."""
 
     def __init__(self) -> None:
@@ -133,41 +133,41 @@ class Rival:
 
 
 def test_a_busy_principal_has_short_slices_while_others_are_active() -> None:
-    rival = Rival()
-    rival.quiet()
-    rival.slice_s()
+    other = OtherPrincipal()
+    other.quiet()
+    other.slice_s()
     for _ in range(20):
-        rival.quiet()
-        assert rival.slice_s() <= BUSY_SHARE_S_MAX + 0.0001
-        rival.clock.s += 0.01
+        other.quiet()
+        assert other.slice_s() <= BUSY_SHARE_S_MAX + 0.0001
+        other.clock.s += 0.01
 
 
 def test_an_idle_principal_is_served_before_a_busy_one() -> None:
     """So that a request waits for the rest of the slice in which it arrives, and for no other."""
-    rival = Rival()
-    rival.slice_s()
+    other = OtherPrincipal()
+    other.slice_s()
     for i in range(50):
-        rival.quiet()
-        before = len(rival.seen)
-        rival.turns.run()
-        assert rival.seen[before] == "q" and rival.seen[-1] == "b", f"turn {i}"
+        other.quiet()
+        before = len(other.seen)
+        other.turns.run()
+        assert other.seen[before] == "q" and other.seen[-1] == "b", f"turn {i}"
 
 
 def test_a_single_principal_has_long_slices_again() -> None:
-    rival = Rival()
-    rival.quiet()
-    rival.slice_s()
-    assert rival.slice_s() <= BUSY_SHARE_S_MAX + 0.0001
-    rival.clock.s += ACTIVE_S
-    rival.slice_s()
-    assert rival.slice_s() >= SHARE_S_MAX, "short slices cost throughput"
+    other = OtherPrincipal()
+    other.quiet()
+    other.slice_s()
+    assert other.slice_s() <= BUSY_SHARE_S_MAX + 0.0001
+    other.clock.s += ACTIVE_S
+    other.slice_s()
+    assert other.slice_s() >= SHARE_S_MAX, "short slices cost throughput"
 
 
 def test_a_principal_that_finishes_its_work_is_not_busy() -> None:
-    rival = Rival()
+    other = OtherPrincipal()
     for i in range(5):
-        rival.quiet()
-        rival.slice_s()
-        rival.turns.add("large", Requests(rival.clock, f"l{i}", 10, 0.0001, rival.seen))
-        rival.slice_s()
-        assert rival.seen.count(f"l{i}") == 10, "1 ms of work fits into one slice"
+        other.quiet()
+        other.slice_s()
+        other.turns.add("large", Requests(other.clock, f"l{i}", 10, 0.0001, other.seen))
+        other.slice_s()
+        assert other.seen.count(f"l{i}") == 10, "1 ms of work fits into one slice"

@@ -46,17 +46,17 @@ class Follower:
         end = self.ends[tp]
         return None if end is None else Position(end, 1, 0)
 
-    def hears(self, event: FetchAnswered | Failed | Ready) -> list[Effect]:
+    def effects_of(self, event: FetchAnswered | Failed | Ready) -> list[Effect]:
         return self.core.handle(event, Now(self.ms, 0))
 
-    def sends(self) -> SendFetch:
-        (sent,) = self.hears(Ready())
+    def next_fetch(self) -> SendFetch:
+        (sent,) = self.effects_of(Ready())
         assert isinstance(sent, SendFetch)
         self.core.validate()
         return sent
 
     def answered(self, *answers: PartitionAnswer, session: int = 5, error: int = 0) -> list[Effect]:
-        effects = self.hears(FetchAnswered(answers, error, session))
+        effects = self.effects_of(FetchAnswered(answers, error, session))
         for effect in effects:
             if isinstance(effect, AppendFetched):
                 self.ends[effect.tp] = (self.ends[effect.tp] or 0) + len(effect.records)
@@ -73,41 +73,41 @@ def named(sent: SendFetch) -> dict[int, int]:
 
 def test_the_first_fetch_has_all_partitions_and_later_ones_the_changes() -> None:
     follower = Follower()
-    sent = follower.sends()
+    sent = follower.next_fetch()
     assert (named(sent), sent.session_id, sent.session_epoch) == ({0: 0, 1: 0, 2: 0}, 0, 0)
-    assert not follower.hears(Ready()), "one in flight"
+    assert not follower.effects_of(Ready()), "one in flight"
     follower.answered(*(records(tp, 0) for tp in TPS))
-    sent = follower.sends()
+    sent = follower.next_fetch()
     assert (named(sent), sent.session_id, sent.session_epoch) == ({}, 5, 1)
     follower.answered(records(TPS[1], 4))
-    sent = follower.sends()
+    sent = follower.next_fetch()
     assert (named(sent), sent.session_epoch) == ({1: 4}, 2)
 
 
 def test_a_lost_fetch_session_is_recreated_immediately() -> None:
     for error in sorted(SESSION_LOST):
         follower = Follower()
-        follower.sends()
+        follower.next_fetch()
         follower.answered()
-        follower.sends()
+        follower.next_fetch()
         assert follower.answered(session=0, error=error) == []
-        sent = follower.sends()
+        sent = follower.next_fetch()
         assert (named(sent), sent.session_epoch) == ({0: 0, 1: 0, 2: 0}, 0), error
 
 
 def test_a_response_of_another_session_or_with_an_error_causes_a_backoff() -> None:
     for session, error in ((6, 0), (0, 0), (5, 77)):
         follower = Follower()
-        follower.sends()
+        follower.next_fetch()
         follower.answered()
-        follower.sends()
+        follower.next_fetch()
         assert follower.answered(session=session, error=error) == [WakeAt(follower.ms + follower.core.backoff_ms)]
-        assert follower.sends().session_epoch == 0
+        assert follower.next_fetch().session_epoch == 0
 
 
 def test_an_error_of_a_full_fetch_causes_a_backoff() -> None:
     follower = Follower()
-    follower.sends()
+    follower.next_fetch()
     assert follower.answered(session=0, error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND) == [
         WakeAt(follower.ms + follower.core.backoff_ms)
     ]
@@ -115,119 +115,119 @@ def test_an_error_of_a_full_fetch_causes_a_backoff() -> None:
 
 def test_after_a_lost_connection_the_next_fetch_closes_the_old_session() -> None:
     follower = Follower()
-    follower.sends()
+    follower.next_fetch()
     follower.answered()
-    follower.sends()
-    follower.hears(Failed())
-    sent = follower.sends()
+    follower.next_fetch()
+    follower.effects_of(Failed())
+    sent = follower.next_fetch()
     assert (named(sent), sent.session_id, sent.session_epoch) == ({0: 0, 1: 0, 2: 0}, 5, 0)
 
 
 def test_a_leader_without_fetch_sessions_gets_full_fetches() -> None:
     follower = Follower()
     for _ in range(3):
-        sent = follower.sends()
+        sent = follower.next_fetch()
         assert (len(named(sent)), sent.session_id, sent.session_epoch) == (3, 0, 0)
         follower.answered(session=0)
 
 
 def test_a_removed_or_unverified_replica_leaves_the_fetch_session() -> None:
     follower = Follower()
-    follower.sends()
+    follower.next_fetch()
     follower.answered()
     follower.core.unfollow(TPS[0])
     follower.ends[TPS[1]] = None  # not flushed yet
     follower.core.mark_dirty(TPS[1])
-    sent = follower.sends()
+    sent = follower.next_fetch()
     assert named(sent) == {} and sent.forgotten == (TPS[0], TPS[1])
     follower.answered()
     follower.ends[TPS[1]] = 3
     follower.core.mark_dirty(TPS[1])
-    sent = follower.sends()
+    sent = follower.next_fetch()
     assert named(sent) == {1: 3} and sent.forgotten == ()
 
 
 def test_a_partition_with_an_error_waits_outside_the_session() -> None:
     follower = Follower()
-    follower.sends()
+    follower.next_fetch()
     follower.answered(PartitionAnswer(TPS[2], ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, b""))
-    assert follower.sends().forgotten == (TPS[2],)
+    assert follower.next_fetch().forgotten == (TPS[2],)
     follower.answered()
     follower.ms += follower.core.backoff_ms
-    assert named(follower.sends()) == {2: 0}
+    assert named(follower.next_fetch()) == {2: 0}
 
 
 def test_a_rejected_response_is_fetched_again_later() -> None:
     follower = Follower()
-    follower.sends()
-    follower.hears(FetchAnswered((records(TPS[0], 5),), 0, 5))
+    follower.next_fetch()
+    follower.effects_of(FetchAnswered((records(TPS[0], 5),), 0, 5))
     follower.core.append_refused(TPS[0], Now(follower.ms, 0))
-    assert follower.sends().forgotten == (TPS[0],)
+    assert follower.next_fetch().forgotten == (TPS[0],)
     follower.answered()
     follower.ms += 1000
-    assert named(follower.sends()) == {0: 0}
+    assert named(follower.next_fetch()) == {0: 0}
 
 
 def test_a_re_added_partition_is_sent_again_with_an_unchanged_offset() -> None:
     """A response may have been dropped in between, with the high watermark that the leader believes to be known."""
     follower = Follower()
-    follower.sends()
+    follower.next_fetch()
     follower.answered()
-    follower.sends()
+    follower.next_fetch()
     follower.core.unfollow(TPS[0])
     assert follower.answered(records(TPS[0], 0, high_watermark=9)) == []
     follower.core.follow(TPS[0], 1)
-    assert named(follower.sends()) == {0: 0}
+    assert named(follower.next_fetch()) == {0: 0}
 
 
 def test_a_response_of_an_older_leader_epoch_is_dropped_and_the_new_epoch_is_sent() -> None:
     follower = Follower()
-    follower.sends()
+    follower.next_fetch()
     follower.core.follow(TPS[0], 2)
     assert follower.answered(records(TPS[0], 5)) == []
-    sent = follower.sends()
+    sent = follower.next_fetch()
     assert [(f.tp, f.leader_epoch, f.position.fetch_offset) for f in sent.partitions] == [(TPS[0], 2, 0)]
 
 
 def test_a_response_for_a_truncated_log_is_dropped() -> None:
     follower = Follower()
     follower.ends[TPS[0]] = 8
-    follower.sends()
+    follower.next_fetch()
     follower.ends[TPS[0]] = 6
     assert follower.answered(records(TPS[0], 5)) == []
-    assert named(follower.sends()) == {0: 6}
+    assert named(follower.next_fetch()) == {0: 6}
 
 
 def test_offset_out_of_range_causes_a_backoff_and_a_new_fetch_offset() -> None:
     follower = Follower()
-    follower.sends()
+    follower.next_fetch()
     assert follower.answered(PartitionAnswer(TPS[0], 1, -1, 40, b"")) == [OutOfRange(TPS[0], 40)]
     follower.ends[TPS[0]] = 40
-    follower.sends()
+    follower.next_fetch()
     follower.answered()
     follower.ms += follower.core.backoff_ms
-    assert named(follower.sends()) == {0: 40}
+    assert named(follower.next_fetch()) == {0: 40}
 
 
 def test_partitions_above_the_request_limit_are_sent_in_turn_without_waiting() -> None:
     many = [TopicPartition(UUID(int=7), i) for i in range(FETCH_PARTITIONS_MAX + 5)]
     for session, second in ((5, 5), (0, FETCH_PARTITIONS_MAX)):
         follower = Follower(many)
-        first = follower.sends()
+        first = follower.next_fetch()
         assert len(first.partitions) == FETCH_PARTITIONS_MAX and not first.wait
         follower.answered(session=session)
-        sent = follower.sends()
+        sent = follower.next_fetch()
         assert len(sent.partitions) == second and sent.wait == bool(session)
         assert set(named(sent)) >= set(range(FETCH_PARTITIONS_MAX, FETCH_PARTITIONS_MAX + 5)), "never their turn"
 
 
 def test_without_partitions_no_fetch_is_sent() -> None:
     follower = Follower()
-    follower.sends()
+    follower.next_fetch()
     follower.answered(*(PartitionAnswer(tp, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, b"") for tp in TPS))
-    assert follower.hears(Ready()) == [WakeAt(follower.ms + follower.core.backoff_ms)]
+    assert follower.effects_of(Ready()) == [WakeAt(follower.ms + follower.core.backoff_ms)]
     follower.ms += follower.core.backoff_ms
-    assert follower.sends().session_epoch == 0
+    assert follower.next_fetch().session_epoch == 0
 
 
 LOG = {0: 5, 2: 9}

@@ -33,7 +33,7 @@ S = 5
 MIB = 1024 * 1024
 
 
-class Asked(Leader):
+class HistoryRequest(Leader):
     """Leads t-0 from offset 5 on. Brokers 7, 8 and 9 store the records below. The test sends the responses."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ def result(data: bytes = b"x") -> HistoryReadResult:
 
 
 def test_a_history_read_is_sent_once_and_cached() -> None:
-    harness = Asked()
+    harness = HistoryRequest()
     assert harness.replica.local_log_start_offset == S
     assert harness.read() is None and harness.read() is None
     ((holder, question, _),) = harness.questions
@@ -89,7 +89,7 @@ def test_a_history_read_is_sent_once_and_cached() -> None:
 
 
 def test_a_failed_history_replica_is_skipped_and_then_tried_last() -> None:
-    harness = Asked()
+    harness = HistoryRequest()
     harness.dead.add(8)
     harness.read()
     assert harness.answer(None) == 7
@@ -101,7 +101,7 @@ def test_a_failed_history_replica_is_skipped_and_then_tried_last() -> None:
 
 
 def test_without_a_history_replica_the_error_is_retriable_and_the_read_is_soon_retried() -> None:
-    harness = Asked()
+    harness = HistoryRequest()
     harness.read()
     for _ in range(3):
         harness.answer(None)
@@ -111,7 +111,7 @@ def test_without_a_history_replica_the_error_is_retriable_and_the_read_is_soon_r
 
 
 def test_only_a_history_replica_or_the_metadata_log_confirms_a_deleted_offset() -> None:
-    harness = Asked()
+    harness = HistoryRequest()
     harness.read()
     harness.answer(HistoryReadResult(E.OFFSET_OUT_OF_RANGE, 3))
     reported = harness.read()
@@ -124,7 +124,7 @@ def test_only_a_history_replica_or_the_metadata_log_confirms_a_deleted_offset() 
 
 
 def test_history_reads_in_flight_and_in_the_cache_are_bounded() -> None:
-    harness = Asked()
+    harness = HistoryRequest()
     for i in range(2 * IN_FLIGHT_BYTES_MAX // MIB):
         assert harness.history_reads.read(harness.replica, 0, S, i, MIB, lambda: None) is None
     assert len(harness.questions) == IN_FLIGHT_BYTES_MAX // MIB
@@ -135,7 +135,7 @@ def test_history_reads_in_flight_and_in_the_cache_are_bounded() -> None:
 
 
 def test_the_history_start_is_requested_until_the_metadata_log_has_it() -> None:
-    harness = Asked()
+    harness = HistoryRequest()
     harness.history_reads.retain(harness.replica)
     ((_, question, _),) = harness.questions
     assert question.operation is HistoryOperation.RETAINED and question.target == harness.replica.log.size_bytes
@@ -147,7 +147,7 @@ def test_the_history_start_is_requested_until_the_metadata_log_has_it() -> None:
 
 
 def test_a_log_start_above_the_handover_offset_ends_history_reads() -> None:
-    harness = Asked()
+    harness = HistoryRequest()
     harness.append(5)
     harness.replicated()
     harness.replica.log.raise_start(8)
@@ -158,7 +158,7 @@ def test_a_log_start_above_the_handover_offset_ends_history_reads() -> None:
 
 def test_a_log_with_later_appends_below_the_handover_offset_is_no_history_replica() -> None:
     """After an unclean election of an incomplete replica: new records must not be deleted together with old ones."""
-    harness = Asked()
+    harness = HistoryRequest()
     harness.says(replace(harness.state, handover_offset=20, leader_epoch=4, handover_epoch=4))
     assert not harness.replica.is_contiguous and harness.replica.local_log_start_offset == 0
     harness.history_reads.propose_log_start(harness.replica, 3)

@@ -22,7 +22,7 @@ from brokerd.replication.partition_events import (
     StopFollowing,
 )
 
-SEATS = (ReplicaIncarnation(1, 11), ReplicaIncarnation(2, 12), ReplicaIncarnation(3, 13))
+ISR_MEMBERS = (ReplicaIncarnation(1, 11), ReplicaIncarnation(2, 12), ReplicaIncarnation(3, 13))
 LAG_MS = 1000
 
 
@@ -32,22 +32,22 @@ class Leader:
     def __init__(self, min_insync: int = 1) -> None:
         self.machine = Partition(1, TopicPartition(UUID(int=7), 0), LAG_MS)
         self.min_insync, self.ms, self.end = min_insync, 10_000, 0
-        self.accepted(SEATS)
+        self.accepted(ISR_MEMBERS)
 
-    def hears(self, event: Event) -> list[object]:
+    def effects_of(self, event: Event) -> list[object]:
         return list(self.machine.handle(event, Now(self.ms, 0)))
 
     def accepted(self, isr: tuple[ReplicaIncarnation, ...]) -> list[object]:
         epoch = self.machine.state.partition_epoch + 1 if self.machine.state is not None else 0
         state = PartitionState((1, 2, 3), isr, 1, 11, 5, epoch)
-        return self.hears(PartitionStateChanged(state, True, self.min_insync, self.end, 0))
+        return self.effects_of(PartitionStateChanged(state, True, self.min_insync, self.end, 0))
 
     def appends(self, count: int) -> None:
         self.end += count
-        self.hears(LeaderAppended(self.end))
+        self.effects_of(LeaderAppended(self.end))
 
     def fetched(self, isr_member: ReplicaIncarnation, offset: int) -> list[object]:
-        return self.hears(FollowerFetched(isr_member, offset, 0))
+        return self.effects_of(FollowerFetched(isr_member, offset, 0))
 
     def passes(self, ms: int, *following: ReplicaIncarnation) -> list[object]:
         """Advance the clock by `ms`. The followers in `following` fetch everything, the third requests offset 10 again and again."""
@@ -56,8 +56,8 @@ class Leader:
             self.ms += 100
             for isr_member in following:
                 said += self.fetched(isr_member, self.end)
-            said += self.fetched(SEATS[2], 10)
-            said += self.hears(PartitionTick())
+            said += self.fetched(ISR_MEMBERS[2], 10)
+            said += self.effects_of(PartitionTick())
         return said
 
 
@@ -65,55 +65,55 @@ def stuck(min_insync: int) -> Leader:
     """Broker 3 has 10 records of 20 and appends no more (its disk is full). It has just been removed from the ISR."""
     leader = Leader(min_insync)
     leader.appends(10)
-    for isr_member in SEATS[1:]:
+    for isr_member in ISR_MEMBERS[1:]:
         leader.fetched(isr_member, 10)
     assert leader.machine.high_watermark == 10
     leader.appends(10)
-    said = leader.passes(LAG_MS + 500, SEATS[1])
-    assert [e.isr for e in said if isinstance(e, ProposeIsr)] == [SEATS[:2]]
+    said = leader.passes(LAG_MS + 500, ISR_MEMBERS[1])
+    assert [e.isr for e in said if isinstance(e, ProposeIsr)] == [ISR_MEMBERS[:2]]
     assert leader.machine.high_watermark == 10
     return leader
 
 
 def test_the_high_watermark_rises_after_a_lagging_member_left_and_does_not_readmit_it() -> None:
     leader = stuck(min_insync=2)
-    said = leader.accepted(SEATS[:2])
+    said = leader.accepted(ISR_MEMBERS[:2])
     assert leader.machine.high_watermark == 20
-    assert not [e for e in said + leader.passes(5_000, SEATS[1]) if isinstance(e, ProposeIsr)]
+    assert not [e for e in said + leader.passes(5_000, ISR_MEMBERS[1]) if isinstance(e, ProposeIsr)]
 
 
 def test_a_follower_that_appends_no_records_does_not_join_the_isr() -> None:
     """Below min.insync.replicas the high watermark does not advance, and the log end of the follower without progress is equal to it."""
     leader = stuck(min_insync=3)
-    said = leader.accepted(SEATS[:2])
+    said = leader.accepted(ISR_MEMBERS[:2])
     assert leader.machine.high_watermark == 10
-    assert not [e for e in said + leader.passes(5_000, SEATS[1]) if isinstance(e, ProposeIsr)]
+    assert not [e for e in said + leader.passes(5_000, ISR_MEMBERS[1]) if isinstance(e, ProposeIsr)]
 
 
 def test_a_caught_up_follower_joins_the_isr() -> None:
     leader = stuck(min_insync=2)
-    leader.accepted(SEATS[:2])
-    assert [e.isr for e in leader.fetched(SEATS[2], 20) if isinstance(e, ProposeIsr)] == [SEATS]
+    leader.accepted(ISR_MEMBERS[:2])
+    assert [e.isr for e in leader.fetched(ISR_MEMBERS[2], 20) if isinstance(e, ProposeIsr)] == [ISR_MEMBERS]
 
 
 def test_followers_are_current_when_all_eligible_ones_fetch_from_the_epoch_start() -> None:
     leader = Leader()
     leader.appends(10)
-    for isr_member in SEATS[1:]:
+    for isr_member in ISR_MEMBERS[1:]:
         leader.fetched(isr_member, 10)
     assert leader.machine.all_followers_caught_up_to_epoch
-    leader.hears(PartitionStateChanged(PartitionState((1, 2, 3), SEATS, 1, 11, 6, 9), True, 1, 10, 0))
+    leader.effects_of(PartitionStateChanged(PartitionState((1, 2, 3), ISR_MEMBERS, 1, 11, 6, 9), True, 1, 10, 0))
     assert leader.machine.high_watermark == 10 and not leader.machine.all_followers_caught_up_to_epoch, (
         "all is replicated, but of this epoch they have not heard"
     )
-    leader.fetched(SEATS[1], 10)
-    leader.fetched(SEATS[2], 9)
+    leader.fetched(ISR_MEMBERS[1], 10)
+    leader.fetched(ISR_MEMBERS[2], 9)
     assert not leader.machine.all_followers_caught_up_to_epoch
-    leader.fetched(SEATS[2], 10)
+    leader.fetched(ISR_MEMBERS[2], 10)
     assert leader.machine.all_followers_caught_up_to_epoch
     leader.fetched(ReplicaIncarnation(3, 14), 10)
     assert not leader.machine.all_followers_caught_up_to_epoch, "another life than the one that may lead"
-    leader.hears(PartitionStateChanged(PartitionState((1, 2, 3), SEATS[:1], 1, 11, 7, 10), True, 1, 10, 0))
+    leader.effects_of(PartitionStateChanged(PartitionState((1, 2, 3), ISR_MEMBERS[:1], 1, 11, 7, 10), True, 1, 10, 0))
     assert leader.machine.all_followers_caught_up_to_epoch, "nobody else may lead"
 
 
@@ -123,16 +123,16 @@ def test_an_observer_does_not_count_and_its_fetches_are_not_stored() -> None:
 
     def said(**more: object) -> list[object]:
         epoch = leader.machine.state.partition_epoch + 1 if leader.machine.state is not None else 0
-        state = PartitionState((1, 2, 3), SEATS[:2], 1, 11, 5, epoch)
-        return leader.hears(PartitionStateChanged(replace(state, **more), True, 2, leader.end, 0))  # type: ignore[arg-type]
+        state = PartitionState((1, 2, 3), ISR_MEMBERS[:2], 1, 11, 5, epoch)
+        return leader.effects_of(PartitionStateChanged(replace(state, **more), True, 2, leader.end, 0))  # type: ignore[arg-type]
 
     said(observers=(4,))
     leader.appends(20)
     assert leader.fetched(observer, 20) == [], "neither proposed nor counted"
     assert leader.machine.high_watermark == 0
-    leader.fetched(SEATS[1], 20)
+    leader.fetched(ISR_MEMBERS[1], 20)
     leader.appends(5)
-    leader.fetched(SEATS[1], 25)
+    leader.fetched(ISR_MEMBERS[1], 25)
     assert leader.machine.high_watermark == 25, "nobody waits for an observer"
     leader.fetched(observer, 25)
     assert not [e for e in said(replicas=(4, 1, 2, 3), adding=(4,)) if isinstance(e, ProposeIsr)]
@@ -162,23 +162,25 @@ def test_a_new_replica_may_start_at_the_handover_offset_and_a_history_replica_ha
     machine = Partition(1, TopicPartition(UUID(int=7), 0), LAG_MS)
     holders = (1, 2) if leader_start == 0 else (2, 4)
     state = PartitionState(
-        (1, 2, 3), SEATS[:1], 1, 11, 5, handover_offset=ARCHIVE, handover_epoch=4, history_replicas=holders
+        (1, 2, 3), ISR_MEMBERS[:1], 1, 11, 5, handover_offset=ARCHIVE, handover_epoch=4, history_replicas=holders
     )
     now = Now(10_000, 0)
     machine.handle(PartitionStateChanged(state, True, 1, 100, leader_start), now)
-    said = machine.handle(FollowerFetched(SEATS[follower - 1], 100, start), now)
-    assert [e.isr for e in said if isinstance(e, ProposeIsr)] == ([(SEATS[0], SEATS[follower - 1])] if enters else [])
+    said = machine.handle(FollowerFetched(ISR_MEMBERS[follower - 1], 100, start), now)
+    assert [e.isr for e in said if isinstance(e, ProposeIsr)] == (
+        [(ISR_MEMBERS[0], ISR_MEMBERS[follower - 1])] if enters else []
+    )
 
 
 def test_a_history_replica_fetches_only_after_it_becomes_a_replica() -> None:
     machine = Partition(3, TopicPartition(UUID(int=7), 0), LAG_MS)
-    state = PartitionState((1, 2, 3), SEATS, 1, 11, 5)
+    state = PartitionState((1, 2, 3), ISR_MEMBERS, 1, 11, 5)
     now = Now(10_000, 0)
     assert [type(e) for e in machine.handle(PartitionStateChanged(state, False, 1, 100, 0), now)] == [Follow]
     held = replace(
         state,
         replicas=(1, 2),
-        isr=SEATS[:2],
+        isr=ISR_MEMBERS[:2],
         partition_epoch=1,
         handover_offset=ARCHIVE,
         handover_epoch=4,
@@ -192,12 +194,12 @@ def test_a_history_replica_fetches_only_after_it_becomes_a_replica() -> None:
 
 def late(leader: Leader, ms: int, start: int = 5, leader_start: int = 0) -> tuple[ReplicaIncarnation, ...]:
     """The replicas to reset, after broker 3 has been at the log end for `ms` with a log that starts at `start`."""
-    leader.hears(LogStartRaised(leader_start))
+    leader.effects_of(LogStartRaised(leader_start))
     for _ in range(ms // 100):
         leader.ms += 100
-        leader.fetched(SEATS[1], leader.end)
-        leader.hears(FollowerFetched(SEATS[2], leader.end, start))
-        leader.hears(PartitionTick())
+        leader.fetched(ISR_MEMBERS[1], leader.end)
+        leader.effects_of(FollowerFetched(ISR_MEMBERS[2], leader.end, start))
+        leader.effects_of(PartitionTick())
     return leader.machine.followers_to_reset
 
 
@@ -205,47 +207,51 @@ def put_out() -> Leader:
     leader = Leader()
     leader.machine.late_ms_max = 3_000
     leader.appends(10)
-    leader.accepted(SEATS[:2])
+    leader.accepted(ISR_MEMBERS[:2])
     return leader
 
 
 def test_a_late_replica_is_reset_after_retention_had_time_to_run() -> None:
     leader = put_out()
     assert late(leader, 3_000) == ()
-    assert late(leader, 200) == (SEATS[2],)
-    leader.hears(PartitionStateChanged(PartitionState((1, 2, 3), SEATS[:2], 1, 11, 6, 9), True, 1, leader.end, 0))
+    assert late(leader, 200) == (ISR_MEMBERS[2],)
+    leader.effects_of(
+        PartitionStateChanged(PartitionState((1, 2, 3), ISR_MEMBERS[:2], 1, 11, 6, 9), True, 1, leader.end, 0)
+    )
     assert leader.machine.followers_to_reset == (), "asked for in a leader epoch, and answered by the next"
 
 
 def test_a_replica_is_not_reset_after_retention_or_while_it_lags() -> None:
     leader = put_out()
     assert late(leader, 2_900) == ()
-    said = leader.hears(LogStartRaised(5)) + leader.hears(FollowerFetched(SEATS[2], leader.end, 5))
-    assert [e.isr for e in said if isinstance(e, ProposeIsr)] == [SEATS], "it comes in by itself"
+    said = leader.effects_of(LogStartRaised(5)) + leader.effects_of(FollowerFetched(ISR_MEMBERS[2], leader.end, 5))
+    assert [e.isr for e in said if isinstance(e, ProposeIsr)] == [ISR_MEMBERS], "it comes in by itself"
     leader = put_out()
     assert late(leader, 2_900) == ()
     leader.appends(1)
-    leader.machine.handle(FollowerFetched(SEATS[2], 3, 5), Now(leader.ms, 0))
-    leader.hears(PartitionTick())
+    leader.machine.handle(FollowerFetched(ISR_MEMBERS[2], 3, 5), Now(leader.ms, 0))
+    leader.effects_of(PartitionTick())
     assert late(leader, 2_900) == (), "from when it was in step again"
     leader = put_out()
-    leader.accepted(SEATS)
+    leader.accepted(ISR_MEMBERS)
     assert late(leader, 10_000) == (), "who is in the ISR may lead with the start that it has"
 
 
 def test_the_low_watermark_covers_all_eligible_leaders() -> None:
     leader = Leader()
     leader.appends(10)
-    leader.hears(LogStartRaised(6))
+    leader.effects_of(LogStartRaised(6))
     assert leader.machine.low_watermark == -1, "nobody has been heard in this epoch"
-    leader.hears(FollowerFetched(SEATS[1], 10, 6))
-    assert not [e for e in leader.hears(FollowerFetched(SEATS[2], 10, 2)) if isinstance(e, ProposeIsr)]
+    leader.effects_of(FollowerFetched(ISR_MEMBERS[1], 10, 6))
+    assert not [e for e in leader.effects_of(FollowerFetched(ISR_MEMBERS[2], 10, 2)) if isinstance(e, ProposeIsr)]
     assert leader.machine.low_watermark == 2
-    assert any(isinstance(e, RaiseLowWatermark) for e in leader.hears(FollowerFetched(SEATS[2], 10, 6)))
+    assert any(isinstance(e, RaiseLowWatermark) for e in leader.effects_of(FollowerFetched(ISR_MEMBERS[2], 10, 6)))
     assert leader.machine.low_watermark == 6
-    assert leader.hears(FollowerFetched(SEATS[2], 10, 6)) == [], "reported one time"
-    leader.hears(LogStartRaised(8))
-    leader.accepted(SEATS[:2])
-    said = leader.hears(FollowerFetched(SEATS[2], 10, 6))
+    assert leader.effects_of(FollowerFetched(ISR_MEMBERS[2], 10, 6)) == [], "reported one time"
+    leader.effects_of(LogStartRaised(8))
+    leader.accepted(ISR_MEMBERS[:2])
+    said = leader.effects_of(FollowerFetched(ISR_MEMBERS[2], 10, 6))
     assert not [e for e in said if isinstance(e, ProposeIsr)], "it has not let go what the others have"
-    assert [e.isr for e in leader.hears(FollowerFetched(SEATS[2], 10, 8)) if isinstance(e, ProposeIsr)] == [SEATS]
+    assert [e.isr for e in leader.effects_of(FollowerFetched(ISR_MEMBERS[2], 10, 8)) if isinstance(e, ProposeIsr)] == [
+        ISR_MEMBERS
+    ]

@@ -134,7 +134,7 @@ class Follower:
         assert isinstance(effect, SendFetch | WakeAt)
         return effect
 
-    def hears(self, now_ms: int, *tps: TopicPartition) -> None:
+    def effects_of(self, now_ms: int, *tps: TopicPartition) -> None:
         answers = tuple(PartitionAnswer(tp, 0, 0, 0, b"x") for tp in tps)
         for effect in self.core.handle(FetchAnswered(answers, session_id=9), Now(now_ms, 0)):
             assert isinstance(effect, AppendFetched)
@@ -145,12 +145,12 @@ def test_a_throttled_partition_leaves_the_fetch_session_and_the_others_continue(
     follower = Follower()
     first = follower.fetch(0)
     assert isinstance(first, SendFetch) and {f.tp for f in first.partitions} == {A, B}
-    follower.hears(10, A, B)
+    follower.effects_of(10, A, B)
     follower.core.throttle(A, 500)
     second = follower.fetch(10)
     assert isinstance(second, SendFetch)
     assert ([f.tp for f in second.partitions], second.forgotten) == ([B], (A,))
-    follower.hears(500, B)
+    follower.effects_of(500, B)
     third = follower.fetch(500)
     assert isinstance(third, SendFetch)
     assert {f.tp: f.position.fetch_offset for f in third.partitions} == {A: 1, B: 2}
@@ -160,7 +160,7 @@ def test_a_fetcher_with_only_throttled_partitions_continues_when_the_quota_allow
     follower = Follower()
     follower.core.unfollow(B)
     follower.fetch(0)
-    follower.hears(10, A)
+    follower.effects_of(10, A)
     follower.core.throttle(A, 500)
     assert follower.fetch(10) == WakeAt(500)
     again = follower.fetch(500)
@@ -171,12 +171,12 @@ def test_a_removed_throttle_applies_immediately_and_a_backoff_stays() -> None:
     follower = Follower()
     follower.core.unfollow(B)
     follower.fetch(0)
-    follower.hears(10, A)
+    follower.effects_of(10, A)
     follower.core.throttle(A, 60_000)
     assert follower.fetch(10) == WakeAt(60_000)
     follower.core.lift_throttles()
     assert isinstance(follower.fetch(11), SendFetch)
-    follower.hears(12, A)
+    follower.effects_of(12, A)
     follower.core.append_refused(A, Now(12, 0))
     follower.core.throttle(A, 60_000)
     follower.core.lift_throttles()

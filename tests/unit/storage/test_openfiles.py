@@ -67,7 +67,7 @@ def test_a_file_region_in_flight_stays_readable_after_its_file_is_closed_and_del
 
 
 def test_used_files_stay_open_and_unused_ones_are_closed() -> None:
-    class Held:
+    class FakeFile:
         def __init__(self, used: bool = False) -> None:
             self.used, self.open = used, True
 
@@ -77,12 +77,12 @@ def test_used_files_stay_open_and_unused_ones_are_closed() -> None:
             return not used
 
     files = OpenFiles(3)
-    busy, idle = Held(used=True), Held()
-    for held in (busy, idle):
-        files.opened(held)
+    busy, idle = FakeFile(used=True), FakeFile()
+    for used_file in (busy, idle):
+        files.opened(used_file)
     for _ in range(10):
         busy.used = True
-        files.opened(Held())
+        files.opened(FakeFile())
     assert busy.open and not idle.open and len(files) == 3
 
 

@@ -57,10 +57,10 @@ def test_a_silence_has_an_end_and_a_reason(operator: APIClient, alert: Alert) ->
     assert operator.get("/api/v1/silences").json()["rows"][0]["ended_by"] == "alice"
 
 
-def test_a_viewer_reads_and_does_not_act(onlooker: APIClient, alert: Alert) -> None:
-    assert onlooker.get(f"/api/v1/alerts/{alert.pk}").status_code == 200
+def test_a_viewer_reads_and_does_not_act(viewer_client: APIClient, alert: Alert) -> None:
+    assert viewer_client.get(f"/api/v1/alerts/{alert.pk}").status_code == 200
     for path in (f"alerts/{alert.pk}/acknowledge", f"alerts/{alert.pk}/notes", "silences", "processes/broker-1/start"):
-        assert post(onlooker, path, text="x", kind="broker_down", minutes=1, comment="x").status_code == 403
+        assert post(viewer_client, path, text="x", kind="broker_down", minutes=1, comment="x").status_code == 403
 
 
 def test_a_process_that_no_supervisor_keeps_stopped_is_not_started(operator: APIClient, world: World) -> None:

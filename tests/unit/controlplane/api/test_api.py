@@ -184,7 +184,7 @@ def test_the_database_is_chosen_by_url() -> None:
 
 
 def test_throttle_history_and_samples_of_a_move_over_rest(
-    world: World, operator: APIClient, onlooker: APIClient
+    world: World, operator: APIClient, viewer_client: APIClient
 ) -> None:
     world.topic("flights", (1, 2))
     scope = {"kind": "topic", "topic": "flights", "brokers": [2, 3]}
@@ -210,7 +210,7 @@ def test_throttle_history_and_samples_of_a_move_over_rest(
         ("planned", "running")
     ]
     assert operator.get(f"{here}/samples").json() == []
-    assert onlooker.post(f"{here}/throttle", {"throttle_bytes_per_s": None}, format="json").status_code == 403
+    assert viewer_client.post(f"{here}/throttle", {"throttle_bytes_per_s": None}, format="json").status_code == 403
     assert operator.get(f"{API}/moves/999/history").status_code == 404
 
 

@@ -25,14 +25,14 @@ def answering(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     )
 
 
-def test_settings_are_listed_and_changed(operator: APIClient, onlooker: APIClient) -> None:
-    shown = onlooker.get(CONFIGS, {"other_id": 2, "only": "changed"}).json()
+def test_settings_are_listed_and_changed(operator: APIClient, viewer_client: APIClient) -> None:
+    shown = viewer_client.get(CONFIGS, {"other_id": 2, "only": "changed"}).json()
     assert [(r["name"], r["value"], r["source"], r["editable"]) for r in shown["rows"]] == [
         ("max.connections", "9", "file", True),
         ("ssl.key.password", None, "file", False),
     ]
     body = {"configs": {"max.connections": "5"}, "comment": "leak"}
-    assert onlooker.patch(CONFIGS, body, format="json").status_code == 403
+    assert viewer_client.patch(CONFIGS, body, format="json").status_code == 403
     assert operator.patch(CONFIGS, body, format="json").status_code == 204
     everywhere = {"configs": {"log.retention.ms": "60000"}, "cluster_wide": True, "comment": "disk"}
     assert operator.patch(CONFIGS, everywhere, format="json").status_code == 204

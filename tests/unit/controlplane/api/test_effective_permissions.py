@@ -12,7 +12,7 @@ HERE = "/api/v1/permissions"
 CHECK = {"principal": "User:ann", "resource_type": "topic", "resource_name": "orders", "operation": "read"}
 
 
-def test_a_viewer_reads_the_decision_and_its_rule(onlooker: APIClient) -> None:
+def test_a_viewer_reads_the_decision_and_its_rule(viewer_client: APIClient) -> None:
     row = acls.create_acl(
         resource_type="topic",
         resource_name="orders",
@@ -21,18 +21,18 @@ def test_a_viewer_reads_the_decision_and_its_rule(onlooker: APIClient) -> None:
         permission="deny",
         actor="op",
     )
-    check = onlooker.get(f"{HERE}/check", CHECK).json()
+    check = viewer_client.get(f"{HERE}/check", CHECK).json()
     assert (check["allowed"], check["reason"], check["acl"]["id"], check["host"]) == (
         False,
         "denied_by_acl",
         row.pk,
         "*",
     )
-    root = onlooker.get(f"{HERE}/check", {**CHECK, "super_users": ["User:x", "User:ann"]}).json()
+    root = viewer_client.get(f"{HERE}/check", {**CHECK, "super_users": ["User:x", "User:ann"]}).json()
     assert (root["allowed"], root["reason"], root["acl"]) == (True, "super_user", None)
-    other = onlooker.get(f"{HERE}/check", {**CHECK, "resource_name": "free", "allow_if_no_acl": "true"}).json()
+    other = viewer_client.get(f"{HERE}/check", {**CHECK, "resource_name": "free", "allow_if_no_acl": "true"}).json()
     assert (other["allowed"], other["reason"]) == (True, "no_acl_of_resource")
-    page = onlooker.get(HERE, {"principal": "User:ann"}).json()
+    page = viewer_client.get(HERE, {"principal": "User:ann"}).json()
     assert page["total"] == 1 and page["rows"][0]["resource_name"] == "orders"
     read = next(o for o in page["rows"][0]["operations"] if o["operation"] == "read")
     assert read == {"operation": "read", "allowed": False, "reason": "denied_by_acl", "acl_id": row.pk}

@@ -42,12 +42,12 @@ def test_an_error_has_a_code(world: World, operator: APIClient, method: str, pat
     checked(getattr(operator, method)(path), status, code)
 
 
-def test_the_other_statuses_have_codes_too(world: World, operator: APIClient, onlooker: APIClient) -> None:
+def test_the_other_statuses_have_codes_too(world: World, operator: APIClient, viewer_client: APIClient) -> None:
     topics = f"{API}/topics"
     anonymous = APIClient().get(topics)
     checked(anonymous, 401, "not_authenticated")
     assert anonymous.headers["WWW-Authenticate"]
-    checked(onlooker.post(topics, {"name": "t"}, format="json"), 403, "permission_denied")
+    checked(viewer_client.post(topics, {"name": "t"}, format="json"), 403, "permission_denied")
     checked(operator.get(topics, HTTP_ACCEPT="image/png"), 406, "not_acceptable")
     checked(operator.generic("POST", topics, "{", content_type="application/json"), 400, "malformed")
     checked(operator.generic("POST", topics, "x", content_type="text/plain"), 415, "unsupported_media_type")

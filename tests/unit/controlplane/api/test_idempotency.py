@@ -80,9 +80,9 @@ def test_after_a_defect_the_key_stays_reserved(
     assert post(operator, "moves", {"scope": SCOPE, "comment": "x"}).status_code == 409
 
 
-def test_a_key_belongs_to_its_user_and_expires(orders: World, operator: APIClient, onlooker: APIClient) -> None:
+def test_a_key_belongs_to_its_user_and_expires(orders: World, operator: APIClient, viewer_client: APIClient) -> None:
     post(operator, "topics", {"name": "one"})
-    assert post(onlooker, "topics", {"name": "one"}).status_code == 403
+    assert post(viewer_client, "topics", {"name": "one"}).status_code == 403
     other = idempotency.claim("zoe", "k-1", "f")
     assert other.state is ClaimState.NEW
     old = timezone.now() - idempotency.LIFETIME - timedelta(seconds=1)

@@ -91,13 +91,13 @@ def test_an_invalid_field_is_named(group: GroupWorld, operator: APIClient, body:
     assert (answer.status_code, answer.json()["field"]) == (400, field)
 
 
-def test_a_viewer_reads_and_does_not_act(group: GroupWorld, operator: APIClient, onlooker: APIClient) -> None:
+def test_a_viewer_reads_and_does_not_act(group: GroupWorld, operator: APIClient, viewer_client: APIClient) -> None:
     reset = post(operator, group_id="g", target="latest").data["row"]["id"]
-    assert onlooker.get(f"{URL}/{reset}").status_code == 200
-    assert post(onlooker, group_id="g", target="latest").status_code == 403
-    assert post(onlooker, f"/{reset}/apply", comment="skip").status_code == 403
+    assert viewer_client.get(f"{URL}/{reset}").status_code == 200
+    assert post(viewer_client, group_id="g", target="latest").status_code == 403
+    assert post(viewer_client, f"/{reset}/apply", comment="skip").status_code == 403
     body = {"group_id": "g", "member_id": "m-1", "comment": "x"}
-    assert onlooker.post("/api/v1/member-removals", body, format="json").status_code == 403
+    assert viewer_client.post("/api/v1/member-removals", body, format="json").status_code == 403
     assert "commit" not in group.calls
     assert operator.get(f"{URL}/999999").status_code == 404
     assert post(operator, f"/{reset}/dance").status_code == 404

@@ -17,9 +17,9 @@ def test_without_a_token_no_data_is_returned(client: object) -> None:
         assert answer.headers["Content-Type"] == "application/problem+json"
 
 
-def test_a_viewer_reads_and_cannot_act(world: World, onlooker: APIClient) -> None:
-    assert onlooker.get(f"{API}/topics").status_code == 200
-    answer = onlooker.post(f"{API}/topics", {"name": "t"}, format="json")
+def test_a_viewer_reads_and_cannot_act(world: World, viewer_client: APIClient) -> None:
+    assert viewer_client.get(f"{API}/topics").status_code == 200
+    answer = viewer_client.post(f"{API}/topics", {"name": "t"}, format="json")
     assert answer.status_code == 403
     assert "operators" in answer.json()["detail"]
     assert not Topic.objects.exists()

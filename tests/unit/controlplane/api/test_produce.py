@@ -60,11 +60,11 @@ def test_a_tombstone_is_a_null_value_and_must_be_given(sent: list[NewRecord], op
 
 
 def test_input_without_its_format_is_400_and_without_permission_403(
-    sent: list[NewRecord], operator: APIClient, onlooker: APIClient
+    sent: list[NewRecord], operator: APIClient, viewer_client: APIClient
 ) -> None:
     answer = operator.post(ADDRESS, {"value": "{", "value_format": "json"}, format="json")
     assert (answer.status_code, answer.json()["field"]) == (400, "value")
-    assert onlooker.post(ADDRESS, {"value": "x"}, format="json").status_code == 403
+    assert viewer_client.post(ADDRESS, {"value": "x"}, format="json").status_code == 403
     assert operator.post("/api/v1/topics/missing/records", {"value": "x"}, format="json").status_code == 404
     call_command("produce_records", "alice", "--revoke")
     answer = operator.post(ADDRESS, {"value": "x"}, format="json")

@@ -56,10 +56,10 @@ def test_bad_input(operator: APIClient, method: str, path: str, body: object, st
     assert not AccessEntry.objects.exists()
 
 
-def test_a_viewer_reads_quotas_and_cannot_change_them(operator: APIClient, onlooker: APIClient) -> None:
+def test_a_viewer_reads_quotas_and_cannot_change_them(operator: APIClient, viewer_client: APIClient) -> None:
     body = {"entity": {"user": None}, "limits": {"producer_byte_rate": 5}, "comment": "x"}
     number = operator.post(QUOTAS, body, format="json").json()["id"]
-    assert onlooker.get(QUOTAS).status_code == onlooker.get(f"{QUOTAS}/{number}").status_code == 200
+    assert viewer_client.get(QUOTAS).status_code == viewer_client.get(f"{QUOTAS}/{number}").status_code == 200
     for method, path in (("post", ""), ("patch", f"/{number}"), ("delete", f"/{number}")):
-        assert getattr(onlooker, method)(f"{QUOTAS}{path}", body, format="json").status_code == 403
+        assert getattr(viewer_client, method)(f"{QUOTAS}{path}", body, format="json").status_code == 403
     assert AccessEntry.objects.get().generation == 1

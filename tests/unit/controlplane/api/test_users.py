@@ -58,10 +58,10 @@ def test_bad_input(operator: APIClient, method: str, path: str, body: object, st
     assert all(access.password_fits(r, "a long password") for r in AccessEntry.objects.all())
 
 
-def test_a_viewer_reads_users_and_cannot_change_them(operator: APIClient, onlooker: APIClient) -> None:
+def test_a_viewer_reads_users_and_cannot_change_them(operator: APIClient, viewer_client: APIClient) -> None:
     operator.post(USERS, {"name": "ann"}, format="json")
-    assert onlooker.get(USERS).status_code == onlooker.get(f"{USERS}/ann").status_code == 200
+    assert viewer_client.get(USERS).status_code == viewer_client.get(f"{USERS}/ann").status_code == 200
     for method, path in (("post", ""), ("patch", "/ann"), ("delete", "/ann")):
         body = {"name": "x", "password": None, "comment": "x"}
-        assert getattr(onlooker, method)(f"{USERS}{path}", body, format="json").status_code == 403
+        assert getattr(viewer_client, method)(f"{USERS}{path}", body, format="json").status_code == 403
     assert AccessEntry.objects.filter(value__isnull=False).count() == 2

@@ -22,29 +22,29 @@ def test_the_registration_of_a_dead_process_does_not_restore_its_isr_membership(
     first = _the_partition(harness).leader
     others = [b for b in harness.registered if b != first]
     for dead in others:  # detected by probes: their sessions still exist
-        harness.hear(BrokersSeen({b: r for b, r in harness.registered.items() if b == first or b > dead}))
+        harness.deliver(BrokersSeen({b: r for b, r in harness.registered.items() if b == first or b > dead}))
     before = _the_partition(harness)
     assert before.isr_ids == (first,)
-    harness.hear(Elected(2))
-    written = harness.hear(BrokersSeen(dict(harness.registered)))
+    harness.deliver(Elected(2))
+    written = harness.deliver(BrokersSeen(dict(harness.registered)))
     assert (written, _the_partition(harness)) == (0, before)
     assert [b.broker_id for b in harness.image.live_brokers()] == [first]
 
     back = harness.registration(others[0], 999)
-    harness.hear(BrokersSeen({**harness.registered, others[0]: back}))
+    harness.deliver(BrokersSeen({**harness.registered, others[0]: back}))
     assert harness.image.broker_epoch(others[0]) == 999
 
 
 def _back_first(harness: Harness, broker_id: int, *, whole: bool = True) -> PartitionState:
     registration = replace(harness.registration(broker_id, 999), tail_intact=whole)
-    harness.hear(BrokersSeen({broker_id: registration}))
+    harness.deliver(BrokersSeen({broker_id: registration}))
     return _the_partition(harness)
 
 
 def test_any_of_the_brokers_removed_in_one_pass_may_be_elected_again() -> None:
     for first in (1, 2, 3):
         harness = Harness(1, 3)
-        harness.hear(BrokersSeen({}))
+        harness.deliver(BrokersSeen({}))
         gone = _the_partition(harness)
         assert (gone.leader, set(gone.isr_ids)) == (NO_LEADER, {1, 2, 3})
         back = _back_first(harness, first)
@@ -54,9 +54,9 @@ def test_any_of_the_brokers_removed_in_one_pass_may_be_elected_again() -> None:
 def test_after_two_separate_removals_only_the_last_isr_member_is_electable() -> None:
     harness = Harness(1, 3)
     last = _the_partition(harness).leader
-    harness.hear(BrokersSeen({last: harness.registered[last]}))
+    harness.deliver(BrokersSeen({last: harness.registered[last]}))
     assert _the_partition(harness).isr_ids == (last,)
-    harness.hear(BrokersSeen({}))
+    harness.deliver(BrokersSeen({}))
     other = next(b for b in (1, 2, 3) if b != last)
     assert _back_first(harness, other).leader == NO_LEADER
     assert _the_partition(harness).isr_ids == (last,)
@@ -67,7 +67,7 @@ def test_a_replica_with_a_lost_tail_is_not_elected_while_brokers_removed_in_its_
     harness = Harness(1, 3)
     state = _back_first(harness, 1, whole=False)
     assert (state.leader, set(state.isr_ids)) == (NO_LEADER, {2, 3})
-    harness.hear(BrokersSeen({b: harness.registration(b, 999) for b in (1, 2)}))
+    harness.deliver(BrokersSeen({b: harness.registration(b, 999) for b in (1, 2)}))
     assert _the_partition(harness).leader == 2
 
 
@@ -78,12 +78,12 @@ def test_a_directory_failure_in_the_pass_of_a_broker_failure_is_handled_together
     one, other = _the_partition(harness).isr_ids
     tp = TopicPartition(UUID(int=1), 0)
     harness.core.in_flight = True  # both are reported while an entry is being written
-    harness.hear(ReplicasOffline(one, harness.registered[one].broker_epoch, frozenset({tp})))
+    harness.deliver(ReplicasOffline(one, harness.registered[one].broker_epoch, frozenset({tp})))
     del harness.registered[other]
-    harness.hear(BrokersSeen(dict(harness.registered)))
+    harness.deliver(BrokersSeen(dict(harness.registered)))
     harness.core.in_flight = False
-    harness.hear(BrokersSeen(dict(harness.registered)))
+    harness.deliver(BrokersSeen(dict(harness.registered)))
     state = _the_partition(harness)
     assert (state.leader, state.isr_ids, state.last_isr) == (NO_LEADER, (other,), ())
-    harness.hear(BrokersSeen({**harness.registered, other: harness.registration(other, 999)}))
+    harness.deliver(BrokersSeen({**harness.registered, other: harness.registration(other, 999)}))
     assert _the_partition(harness).leader == other

@@ -35,15 +35,15 @@ class Harness:
         self.core = Core(self.image, "c")
         self.now = Now(0, 0)
         self.registered = {b: self.registration(b, 100 + b) for b in BROKERS}
-        self.hear(Elected(1))
-        self.hear(BrokersSeen(dict(self.registered)))
-        self.hear(DesiredRead((DesiredTopic(UUID(int=1), "t", 1, False, partitions, replicas, {}),)))
+        self.deliver(Elected(1))
+        self.deliver(BrokersSeen(dict(self.registered)))
+        self.deliver(DesiredRead((DesiredTopic(UUID(int=1), "t", 1, False, partitions, replicas, {}),)))
 
     @staticmethod
     def registration(broker_id: int, broker_epoch: int) -> Registration:
         return Registration(broker_id, f"uuid-{broker_id}", "h", 1, None, None, True, "c", broker_epoch)
 
-    def hear(self, event: Event) -> int:
+    def deliver(self, event: Event) -> int:
         """Handle the event. Returns the number of written records."""
         written, effects = 0, self.core.handle(event, self.now)
         while appends := [e for e in effects if isinstance(e, AppendMetadata)]:
@@ -54,13 +54,13 @@ class Harness:
             effects = self.core.handle(LogEntryAppended(appends[-1].records), self.now)
         return written
 
-    def bounce(self, broker_id: int) -> float:
+    def restart_broker(self, broker_id: int) -> float:
         """The CPU seconds of the core for the return of a broker."""
         broker_epoch = self.registered.pop(broker_id).broker_epoch
-        assert self.hear(BrokersSeen(dict(self.registered))) > len(self.image.topics[UUID(int=1)].partitions) / 4
+        assert self.deliver(BrokersSeen(dict(self.registered))) > len(self.image.topics[UUID(int=1)].partitions) / 4
         self.registered[broker_id] = self.registration(broker_id, broker_epoch + 100)
         began = time.process_time()
-        self.hear(BrokersSeen(dict(self.registered)))
+        self.deliver(BrokersSeen(dict(self.registered)))
         return time.process_time() - began
 
 
@@ -68,23 +68,23 @@ def test_the_cost_of_a_pass_is_linear_in_the_partitions() -> None:
     """Each change of a partition used to search all earlier decisions of the pass. 10,000 changes took half a minute,
     and the watchdog ended the controller."""
     few, many = Harness(1_500, 1), Harness(15_000, 1)
-    ratio = min(many.bounce(1) for _ in range(3)) / min(few.bounce(1) for _ in range(3))
+    ratio = min(many.restart_broker(1) for _ in range(3)) / min(few.restart_broker(1) for _ in range(3))
     assert ratio < 30, f"{ratio:.0f} times the work"
 
 
 def test_a_tick_without_changes_starts_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = Harness(30, 1)
     del harness.registered[1]
-    assert harness.hear(BrokersSeen(dict(harness.registered))) > 0
+    assert harness.deliver(BrokersSeen(dict(harness.registered))) > 0
     looks: list[Now] = []
     monkeypatch.setattr(Core, "_reconcile", lambda self, now: looks.append(now) or [])
     assert any(p.leader < 0 for _, _, p in harness.image.each_partition())
     for ms in range(100, 4_000, 100):
         harness.now = Now(ms, 0)
-        harness.hear(ControllerTick())
+        harness.deliver(ControllerTick())
     assert not looks
     harness.now = Now(6_000, 0)
-    harness.hear(ControllerTick())
+    harness.deliver(ControllerTick())
     assert looks == [harness.now], "once the time has come to put leaders back"
 
 
@@ -93,53 +93,53 @@ def test_only_the_last_of_several_changes_to_a_partition_in_one_pass_is_written(
     harness = Harness(12, 3)
     harness.registered[1] = harness.registration(1, 999)
     before = {i: p for _, i, p in harness.image.each_partition()}
-    written = harness.hear(BrokersSeen(dict(harness.registered)))
+    written = harness.deliver(BrokersSeen(dict(harness.registered)))
     assert written == 13, "one record for each partition and one for the broker"
     for _, index, state in harness.image.each_partition():
         assert state.partition_epoch == before[index].partition_epoch + 1
         assert (1, 999) in state.isr
 
 
-class Desk:
+class CoreHarness:
     def __init__(self, image: Image | None = None) -> None:
         self.core = Core(image or Image(), "drawn")
         self.reports: list[Report] = []
 
-    def hear(self, event: Event) -> list[MetadataRecord]:
+    def deliver(self, event: Event) -> list[MetadataRecord]:
         effects = self.core.handle(event, Now(0, 0))
         self.reports += [e for e in effects if isinstance(e, Report)]
         return [r for e in effects if isinstance(e, AppendMetadata) for r in e.records]
 
 
 def test_a_cluster_is_created_when_the_database_belongs_to_no_cluster() -> None:
-    desk = Desk()
-    assert desk.hear(Elected(1)) == [] and desk.hear(BrokersSeen({})) == []
-    assert desk.hear(ControllerTick()) == [] and desk.reports == [], (
+    core_harness = CoreHarness()
+    assert core_harness.deliver(Elected(1)) == [] and core_harness.deliver(BrokersSeen({})) == []
+    assert core_harness.deliver(ControllerTick()) == [] and core_harness.reports == [], (
         "an answer that is still to come is no news for anybody"
     )
-    assert desk.hear(DesiredRead(complete=True))[0] == ClusterCreated("drawn")
+    assert core_harness.deliver(DesiredRead(complete=True))[0] == ClusterCreated("drawn")
 
 
 def test_an_empty_zookeeper_is_reported_and_left_empty_if_the_database_has_a_cluster() -> None:
-    desk = Desk()
-    desk.hear(Elected(1))
-    desk.hear(DesiredRead(complete=True, cluster_id="old"))
-    assert desk.hear(BrokersSeen({})) == []
-    assert [str(r.subject) for r in desk.reports] == ["cluster"] and "rebuild" in desk.reports[0].text
-    assert desk.hear(ControllerTick()) == [] and len(desk.reports) == 1, "not at every tick"
+    core_harness = CoreHarness()
+    core_harness.deliver(Elected(1))
+    core_harness.deliver(DesiredRead(complete=True, cluster_id="old"))
+    assert core_harness.deliver(BrokersSeen({})) == []
+    assert [str(r.subject) for r in core_harness.reports] == ["cluster"] and "rebuild" in core_harness.reports[0].text
+    assert core_harness.deliver(ControllerTick()) == [] and len(core_harness.reports) == 1, "not at every tick"
 
 
 def test_each_controller_term_reads_the_database_again() -> None:
-    desk = Desk()
-    desk.hear(Elected(1))
-    desk.hear(DesiredRead(complete=True))
-    desk.hear(Elected(2))
-    assert desk.hear(BrokersSeen({})) == []
+    core_harness = CoreHarness()
+    core_harness.deliver(Elected(1))
+    core_harness.deliver(DesiredRead(complete=True))
+    core_harness.deliver(Elected(2))
+    assert core_harness.deliver(BrokersSeen({})) == []
 
 
 def test_an_existing_metadata_log_needs_no_database() -> None:
     image = Image(seq=1, cluster_id="old", metadata_version=1)
-    desk = Desk(image)
-    desk.hear(Elected(1))
-    desk.hear(BrokersSeen({}))
-    assert desk.reports == []
+    core_harness = CoreHarness(image)
+    core_harness.deliver(Elected(1))
+    core_harness.deliver(BrokersSeen({}))
+    assert core_harness.reports == []

@@ -39,7 +39,7 @@ from tests.unit.stored_requests import stored
 pytestmark = pytest.mark.django_db
 
 
-class Desk:
+class CoreHarness:
     """The work of the controller's database thread, without the thread."""
 
     def __init__(self, image: Image | None = None, **options: Any) -> None:
@@ -66,7 +66,7 @@ def new(name: str, **more: Any) -> dict[str, Any]:
 
 
 def test_client_requests_and_operator_acts_write_the_same_rows(world: World) -> None:
-    answer = Desk().request("create_topics", new("flights", configs={"retention.ms": "5", "segment.ms": None}))
+    answer = CoreHarness().request("create_topics", new("flights", configs={"retention.ms": "5", "segment.ms": None}))
     row = Topic.objects.get()
     assert (row.partitions, row.configs, row.request_id) == (2, {"retention.ms": "5"}, "r1")
     assert [(t.topic_id, t.request_id) for t in answer.topics] == [(row.id, "r1")]
@@ -74,11 +74,11 @@ def test_client_requests_and_operator_acts_write_the_same_rows(world: World) -> 
 
 
 def test_a_change_row_has_the_principal_and_the_broker_of_the_request(world: World) -> None:
-    desk = Desk()
-    desk.request("create_topics", new("t"), principal="User:ann")
-    desk.request("delete_topics", {"name": "t"}, request_id="r2", principal="User:bob")
+    core_harness = CoreHarness()
+    core_harness.request("create_topics", new("t"), principal="User:ann")
+    core_harness.request("delete_topics", {"name": "t"}, request_id="r2", principal="User:bob")
     quota = {"name": '{"user":"ann"}', "kind": "quota", "value": {"producer_byte_rate": 1.0}}
-    desk.request("alter_access", quota, request_id="r3", principal="User:root")
+    core_harness.request("alter_access", quota, request_id="r3", principal="User:root")
     assert [(c.verb, c.actor) for c in Change.objects.order_by("id")] == [
         ("topic.create", "User:ann at broker 1"),
         ("topic.delete", "User:bob at broker 1"),
@@ -89,7 +89,7 @@ def test_a_change_row_has_the_principal_and_the_broker_of_the_request(world: Wor
 def test_a_change_without_the_database_gets_its_row_when_the_database_is_available(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk()
+    core_harness = CoreHarness()
     made = ChangeMade("User:ann at broker 1", "topic.elect-unclean", "topic", "t", {"0": -1}, {"0": 1}, "detail")
 
     def locked(*_: Any, **__: Any) -> None:
@@ -97,11 +97,11 @@ def test_a_change_without_the_database_gets_its_row_when_the_database_is_availab
 
     with monkeypatch.context() as patch:
         patch.setattr("controlplane.controller.database.record", locked)
-        desk.thread._handle(made)
+        core_harness.thread._handle(made)
         with pytest.raises(OperationalError):
-            desk.thread._write_changes()
-    desk.thread._write_changes()
-    desk.thread._write_changes()
+            core_harness.thread._write_changes()
+    core_harness.thread._write_changes()
+    core_harness.thread._write_changes()
     row = Change.objects.get()
     assert (row.actor, row.verb, row.object_name, row.before, row.after, row.detail, row.outcome) == (
         made.actor,
@@ -116,17 +116,17 @@ def test_a_change_without_the_database_gets_its_row_when_the_database_is_availab
 
 
 def test_a_repeated_request_is_written_once_and_answered_each_time(world: World) -> None:
-    desk = Desk()
-    first = desk.request("create_topics", new("a"), new("b"))
-    again = desk.request("create_topics", new("a"), new("b"))
+    core_harness = CoreHarness()
+    first = core_harness.request("create_topics", new("a"), new("b"))
+    again = core_harness.request("create_topics", new("a"), new("b"))
     assert {t.topic_id for t in first.topics} == {t.topic_id for t in again.topics}
     assert (Topic.objects.count(), HandledRequest.objects.count()) == (2, 1)
 
 
 def test_a_request_is_written_atomically(world: World) -> None:
-    desk = Desk()
+    core_harness = CoreHarness()
     topics.create_topic("taken", actor="alice")
-    answer = desk.request("create_topics", new("free"), new("taken"))
+    answer = core_harness.request("create_topics", new("free"), new("taken"))
     assert isinstance(answer, DesiredFailed)
     assert answer.error == 36
     assert not Topic.objects.filter(name="free").exists()
@@ -134,83 +134,85 @@ def test_a_request_is_written_atomically(world: World) -> None:
 
 
 def test_create_partitions_alter_and_delete_write_new_generations(world: World) -> None:
-    desk = Desk()
-    desk.request("create_topics", new("t", configs={"segment.ms": "5"}))
-    grown = desk.request("create_partitions", {"name": "t", "partitions": 4, "assignment": [[1], [2]]}, request_id="r2")
+    core_harness = CoreHarness()
+    core_harness.request("create_topics", new("t", configs={"segment.ms": "5"}))
+    grown = core_harness.request(
+        "create_partitions", {"name": "t", "partitions": 4, "assignment": [[1], [2]]}, request_id="r2"
+    )
     assert (grown.topics[0].generation, grown.topics[0].assignment) == (2, {2: (1,), 3: (2,)})
     operations = [
         {"name": "retention.ms", "value": "9", "op": "set"},
         {"name": "segment.ms", "value": None, "op": "delete"},
     ]
-    altered = desk.request("alter_topic_configs", {"name": "t", "configs": operations}, request_id="r3")
+    altered = core_harness.request("alter_topic_configs", {"name": "t", "configs": operations}, request_id="r3")
     assert altered.topics[0].configs == {"retention.ms": "9"}
     row = Topic.objects.get()
-    gone = desk.request("delete_topics", {"id": str(row.id)}, request_id="r4")
+    gone = core_harness.request("delete_topics", {"id": str(row.id)}, request_id="r4")
     assert (gone.topics[0].deleted, gone.topics[0].generation) == (True, 4)
 
 
 def test_an_alter_request_without_a_change_is_answered(world: World) -> None:
-    desk = Desk()
-    desk.request("create_topics", new("t", configs={"retention.ms": "9"}))
+    core_harness = CoreHarness()
+    core_harness.request("create_topics", new("t", configs={"retention.ms": "9"}))
     same = {"name": "t", "configs": [{"name": "retention.ms", "value": "9", "op": "set"}]}
-    answer = desk.request("alter_topic_configs", same, request_id="r2")
+    answer = core_harness.request("alter_topic_configs", same, request_id="r2")
     assert [(t.generation, t.request_id) for t in answer.topics] == [(1, "r2")]
 
 
 def test_a_text_that_the_database_cannot_store_is_rejected_and_the_thread_continues(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk()
+    core_harness = CoreHarness()
     with monkeypatch.context() as patch:
         error = ValueError("A string literal cannot contain NUL (0x00) characters.")
         patch.setattr(request_persistence, "persist", Mock(side_effect=error))
-        answer = desk.request("create_topics", new("a"))
+        answer = core_harness.request("create_topics", new("a"))
     assert (type(answer), answer.error) == (DesiredFailed, 42)
-    assert desk.request("create_topics", new("a"), request_id="r2").topics[0].name == "a"
+    assert core_harness.request("create_topics", new("a"), request_id="r2").topics[0].name == "a"
 
 
 def test_a_change_to_a_topic_without_a_row_is_rejected(world: World) -> None:
     topic_id = world.topic("ghost", (1,), row=False)
-    answer = Desk().request("delete_topics", {"id": str(topic_id)})
+    answer = CoreHarness().request("delete_topics", {"id": str(topic_id)})
     assert isinstance(answer, DesiredFailed)
     assert "adopt" in answer.message
 
 
 def test_desired_rows_are_sent_until_the_log_has_them(world: World) -> None:
     image = Image()
-    desk = Desk(image)
+    core_harness = CoreHarness(image)
     row = topics.create_topic("flights", actor="alice")
-    (read,) = desk.poll()
+    (read,) = core_harness.poll()
     assert isinstance(read, DesiredRead)
     assert [t.topic_id for t in read.topics] == [row.id]
     image.topics[row.id] = TopicState(row.id, "flights", 1, {}, 1, ready=False)
-    assert len(desk.poll()) == 1
+    assert len(core_harness.poll()) == 1
     image.topics[row.id].ready = True
-    assert desk.poll() == []
+    assert core_harness.poll() == []
     row.refresh_from_db()
     assert (row.applied_generation, row.controller_epoch) == (1, 5)
 
 
 def test_a_tombstone_is_sent_until_the_log_has_it(world: World) -> None:
     image = Image()
-    desk = Desk(image)
+    core_harness = CoreHarness(image)
     row = topics.create_topic("flights", actor="alice")
     topics.delete_topic("flights", actor="alice")
-    (read,) = desk.poll()
+    (read,) = core_harness.poll()
     assert isinstance(read, DesiredRead)
     assert read.topics[0].deleted
     image.deleted[row.id] = 2
-    assert desk.poll() == []
+    assert core_harness.poll() == []
 
 
 def test_orders_of_moves_are_sent_with_the_generation_that_was_read(world: World) -> None:
     world.topic("flights", (1, 2))
     move = moves.plan_move(parse_scope({"kind": "topic", "topic": "flights", "brokers": [2, 3]}), actor="alice")
-    desk = Desk(world.image)
-    assert desk.poll() == []
+    core_harness = CoreHarness(world.image)
+    assert core_harness.poll() == []
     moves.start_move(move.pk, actor="alice")
     move_worker.advance_move(move.pk)
-    (read,) = desk.poll()
+    (read,) = core_harness.poll()
     assert isinstance(read, DesiredRead)
     assert [(set(a.replicas), a.read_generation, a.move_id) for a in read.assignments] == [({2, 3}, 0, str(move.pk))]
 
@@ -218,34 +220,34 @@ def test_orders_of_moves_are_sent_with_the_generation_that_was_read(world: World
 def test_a_replica_reset_is_sent_once_and_marked_when_the_log_has_it(world: World) -> None:
     topic_id = world.topic("flights", (1, 2))
     row = recovery.recover_replica("flights", 0, 2, actor="alice")
-    desk = Desk(world.image)
-    (read,) = desk.poll()
+    core_harness = CoreHarness(world.image)
+    (read,) = core_harness.poll()
     assert isinstance(read, DesiredRead)
     assert [r.reset_id for r in read.resets] == [str(row.reset_id)]
-    assert desk.poll() == []
-    desk.thread.applied(world.image, (ReplicaReset(topic_id, 0, 2, str(row.reset_id)), TopicReady(uuid4())))
-    while not desk.thread._commands.empty():
-        desk.thread._handle(desk.thread._commands.get())
-    desk.poll()
+    assert core_harness.poll() == []
+    core_harness.thread.applied(world.image, (ReplicaReset(topic_id, 0, 2, str(row.reset_id)), TopicReady(uuid4())))
+    while not core_harness.thread._commands.empty():
+        core_harness.thread._handle(core_harness.thread._commands.get())
+    core_harness.poll()
     row.refresh_from_db()
     assert (row.state, row.reset_seq) == ("reset", world.image.seq)
 
 
-def reported(desk: Desk, image: Image, *reset: Any) -> None:
+def reported(core_harness: CoreHarness, image: Image, *reset: Any) -> None:
     """The log contains a reset now, and the thread has read it."""
-    desk.thread.applied(image, (ReplicaReset(*reset),))
-    while not desk.thread._commands.empty():
-        desk.thread._handle(desk.thread._commands.get())
-    desk.poll()
+    core_harness.thread.applied(image, (ReplicaReset(*reset),))
+    while not core_harness.thread._commands.empty():
+        core_harness.thread._handle(core_harness.thread._commands.get())
+    core_harness.poll()
 
 
 def test_a_reset_by_the_controller_is_recorded_as_a_recovery_and_a_change(
     world: World,
 ) -> None:
-    topic_id, desk = world.topic("flights", (1, 2)), Desk(world.image)
+    topic_id, core_harness = world.topic("flights", (1, 2)), CoreHarness(world.image)
     world.put("flights", 0, isr=(1,))
     reset_id = str(uuid5(topic_id, "0 2 7"))
-    reported(desk, world.image, topic_id, 0, 2, reset_id)
+    reported(core_harness, world.image, topic_id, 0, 2, reset_id)
     row = ReplicaRecovery.objects.get()
     assert (row.topic_name, row.partition, row.broker_id, row.state, row.actor) == (
         "flights",
@@ -258,7 +260,7 @@ def test_a_reset_by_the_controller_is_recorded_as_a_recovery_and_a_change(
     assert (change.actor, change.object_name, change.outcome) == ("controller", "flights-0@2", "pending")
     assert change.comment == row.comment == recovery.STARTED_TOO_LATE and change.before["isr"] == [1]
     # The same entry a second time, for example because ZooKeeper's answer was lost.
-    reported(desk, world.image, topic_id, 0, 2, reset_id)
+    reported(core_harness, world.image, topic_id, 0, 2, reset_id)
     assert (ReplicaRecovery.objects.count(), Change.objects.filter(verb="replica.recover").count()) == (1, 1)
     world.look()
     assert recovery.advance_recovery(row.pk) == "copying"
@@ -272,33 +274,35 @@ def test_a_reset_by_the_controller_is_recorded_as_a_recovery_and_a_change(
 
 
 def test_a_reset_of_a_replica_with_a_requested_recovery_adds_a_change_row_only(world: World) -> None:
-    topic_id, desk = world.topic("flights", (1, 2)), Desk(world.image)
+    topic_id, core_harness = world.topic("flights", (1, 2)), CoreHarness(world.image)
     recovery.recover_replica("flights", 0, 2, actor="alice")
     reset_id = str(uuid5(topic_id, "0 2 7"))
     for _ in range(2):
-        reported(desk, world.image, topic_id, 0, 2, reset_id)
+        reported(core_harness, world.image, topic_id, 0, 2, reset_id)
     assert [(r.actor, r.state) for r in ReplicaRecovery.objects.all()] == [("alice", "asked")]
     changes = Change.objects.filter(verb="replica.recover", actor="controller")
     assert [c.outcome for c in changes] == ["confirmed"]
 
 
 def test_a_reset_requested_in_another_database_is_not_recorded(world: World) -> None:
-    topic_id, desk = world.topic("flights", (1, 2)), Desk(world.image)
-    reported(desk, world.image, topic_id, 0, 2, str(uuid4()))
-    reported(desk, world.image, uuid4(), 0, 2, str(uuid5(topic_id, "0 2 7")))  # its topic is deleted
+    topic_id, core_harness = world.topic("flights", (1, 2)), CoreHarness(world.image)
+    reported(core_harness, world.image, topic_id, 0, 2, str(uuid4()))
+    reported(core_harness, world.image, uuid4(), 0, 2, str(uuid5(topic_id, "0 2 7")))  # its topic is deleted
     assert not ReplicaRecovery.objects.exists() and not Change.objects.exists()
 
 
 def test_reports_are_stored_in_the_rows_of_their_subjects(world: World) -> None:
-    desk = Desk(world.image)
+    core_harness = CoreHarness(world.image)
     topics.create_topic("flights", actor="alice")
     world.topic("other", (1, 2))
     row = recovery.recover_replica("other", 0, 2, actor="alice")
-    desk.thread._handle(Report(ReportKind.REFUSED, Subject(SubjectKind.TOPIC, topic="flights"), "cannot be placed yet"))
-    desk.thread._handle(
+    core_harness.thread._handle(
+        Report(ReportKind.REFUSED, Subject(SubjectKind.TOPIC, topic="flights"), "cannot be placed yet")
+    )
+    core_harness.thread._handle(
         Report(ReportKind.REFUSED, Subject(SubjectKind.RECOVERY, str(row.reset_id)), "this broker has no such replica")
     )
-    desk.thread._handle(
+    core_harness.thread._handle(
         Report(
             ReportKind.REFUSED, Subject(SubjectKind.MOVE, "", "flights", 0), "an order of a client, which has no row"
         )
@@ -314,15 +318,15 @@ def test_a_rejected_order_has_its_reason_in_its_row_until_it_is_applied(world: W
     move = moves.plan_move(parse_scope(to_3), actor="alice", mode="tail")
     moves.start_move(move.pk, actor="alice")
     move_worker.advance_move(move.pk)
-    desk = Desk(world.image)
-    (read,) = desk.poll()
+    core_harness = CoreHarness(world.image)
+    (read,) = core_harness.poll()
     assert isinstance(read, DesiredRead)
     wanted, look = DesiredState(), ReconcilePass(world.image, {}, set(), {}, {})
     wanted.receive(read)
     wanted.write_assignments(look, PendingRequests())
     (report,) = look.effects
     assert isinstance(report, Report)
-    desk.thread._handle(report)
+    core_harness.thread._handle(report)
     MovePartition.objects.update(ordered_at=timezone.now() - timedelta(minutes=1))
     move_worker.advance_move(move.pk)
     part, row = move.parts.get(), selectors.move_list().rows[0]
@@ -333,54 +337,54 @@ def test_a_rejected_order_has_its_reason_in_its_row_until_it_is_applied(world: W
     moves.resume_move(move.pk, actor="alice")
     move_worker.advance_move(move.pk)
     assert (move.parts.get().cause, move.parts.get().note) == ("", ""), "ordered again, and not answered yet"
-    desk.thread._reports.clear()
-    desk.thread._handle(report)
+    core_harness.thread._reports.clear()
+    core_harness.thread._handle(report)
     world.put("flights-eu", 0, observers=(3,), assignment_generation=1)
     move_worker.advance_move(move.pk)
     move_worker.advance_move(move.pk)
     assert (move.parts.get().state, move.parts.get().cause) == ("catching_up", "")
-    desk.thread._handle(Report(ReportKind.REFUSED, report.subject, "it came too late"))
+    core_harness.thread._handle(Report(ReportKind.REFUSED, report.subject, "it came too late"))
     assert "too late" not in move.parts.get().note
 
 
 def test_internal_topics_are_created_when_three_brokers_are_registered(world: World) -> None:
     image = Image()
-    desk = Desk(image, brokers_expected=3, offsets_partitions=4, transactions_partitions=5)
+    core_harness = CoreHarness(image, brokers_expected=3, offsets_partitions=4, transactions_partitions=5)
     for b in (1, 2):
         image.brokers[b] = BrokerState(b, b, "u", "h", 1)
-    desk.poll()
+    core_harness.poll()
     assert not Topic.objects.exists()
     image.brokers[3] = BrokerState(3, 3, "u", "h", 1)
-    desk.thread._internal_topics_checked = 0
-    desk.poll()
+    core_harness.thread._internal_topics_checked = 0
+    core_harness.poll()
     rows = list(Topic.objects.order_by("name"))
     assert [(r.name, r.partitions, r.replication_factor, r.internal) for r in rows] == [
         ("__consumer_offsets", 4, 3, True),
         ("__transaction_state", 5, 3, True),
     ]
     assert all(r.configs["min.insync.replicas"] == "2" for r in rows)
-    desk.thread._internal_topics_checked = 0
-    desk.poll()
+    core_harness.thread._internal_topics_checked = 0
+    core_harness.poll()
     assert Topic.objects.count() == 2
 
 
 def test_a_row_older_than_the_log_is_neither_sent_nor_marked(world: World) -> None:
     image = Image()
-    desk = Desk(image)
+    core_harness = CoreHarness(image)
     row = topics.create_topic("flights", actor="alice")
     image.topics[row.id] = TopicState(row.id, "flights", 7, {}, 3, ready=True)
-    assert desk.poll() == []
+    assert core_harness.poll() == []
     row.refresh_from_db()
     assert row.applied_generation == 0
 
 
 def test_the_deletion_of_a_topic_that_the_log_no_longer_has_completes(world: World) -> None:
     image = Image()
-    desk = Desk(image)
+    core_harness = CoreHarness(image)
     row = topics.create_topic("flights", actor="alice")
     image.deleted[row.id] = 9
     topics.delete_topic("flights", actor="alice")
-    assert desk.poll() == []
+    assert core_harness.poll() == []
     row.refresh_from_db()
     assert row.applied_generation == row.generation == 2
 
@@ -389,32 +393,34 @@ def test_the_deletion_of_a_topic_that_the_log_no_longer_has_completes(world: Wor
 def test_a_term_starts_with_the_cluster_id_of_the_rows(db: None, known: str) -> None:
     if known:
         Cluster.objects.create(pk=1, cluster_id=known)
-    desk = Desk()
-    desk.thread._handle(TermStarted(6))
-    (read,) = desk.poll()
+    core_harness = CoreHarness()
+    core_harness.thread._handle(TermStarted(6))
+    (read,) = core_harness.poll()
     assert isinstance(read, DesiredRead) and (read.complete, read.cluster_id) == (True, known)
-    assert desk.poll() == []
+    assert core_harness.poll() == []
 
 
 def test_finalised_features_are_stored_for_a_recreated_log(db: None) -> None:
-    desk = Desk()
+    core_harness = CoreHarness()
 
     def term(epoch: int) -> DesiredRead:
-        desk.thread._handle(TermStarted(epoch))
-        desk.posted.clear()
-        desk.thread._poll(epoch)
-        (read,) = desk.posted
+        core_harness.thread._handle(TermStarted(epoch))
+        core_harness.posted.clear()
+        core_harness.thread._poll(epoch)
+        (read,) = core_harness.posted
         assert isinstance(read, DesiredRead)
         return read
 
     assert term(6).features == {}
     for level in (1, 2):
-        desk.thread.applied(desk.thread.image or Image(), (FeatureFinalised("transaction.version", level),))
-        desk.thread._handle(desk.thread._commands.get())
-        desk.thread._poll(6)
+        core_harness.thread.applied(
+            core_harness.thread.image or Image(), (FeatureFinalised("transaction.version", level),)
+        )
+        core_harness.thread._handle(core_harness.thread._commands.get())
+        core_harness.thread._poll(6)
     assert term(7).features == {"transaction.version": 2}, "though this log says nothing of it"
-    assert desk.thread.image is not None
-    desk.thread.image.features["transaction.version"] = 0
+    assert core_harness.thread.image is not None
+    core_harness.thread.image.features["transaction.version"] = 0
     assert term(8).features == {"transaction.version": 0}, "an older database follows the log"
     features.remember("transaction.version", 2, 7)
     assert features.remembered() == {"transaction.version": 0}, "a controller of an earlier epoch changes nothing"

@@ -27,7 +27,7 @@ from controlplane.controller.events import (
     Report,
     Requested,
 )
-from tests.unit.controlplane.controller.test_elections import ALL, LED_BY_2, LOST, NOW, TOPIC, Desk
+from tests.unit.controlplane.controller.test_elections import ALL, LED_BY_2, LOST, NOW, TOPIC, CoreHarness
 from tests.unit.stored_requests import stored
 
 DELETED = DesiredTopic(TOPIC, "t", 2, True, 1, 3)
@@ -59,42 +59,42 @@ def records(effects: list[Any]) -> list[Any]:
     ],
 )
 def test_nothing_is_written_about_a_topic_after_its_deletion(state: PartitionState, also: Any) -> None:
-    desk = Desk(state)
-    desk.core.registrations = {
-        b: replace(r, metadata_levels=(1, LEVEL_MAX)) for b, r in (desk.core.registrations or {}).items()
+    core_harness = CoreHarness(state)
+    core_harness.core.registrations = {
+        b: replace(r, metadata_levels=(1, LEVEL_MAX)) for b, r in (core_harness.core.registrations or {}).items()
     }
-    desk.image.metadata_version = LEVEL_MAX
-    desk.core.in_flight = True
-    desk.core.handle(also, NOW)
-    desk.core.handle(DesiredRead((DELETED,)), NOW)
-    desk.core.in_flight = False
-    effects = desk.core.handle(ControllerTick(), Now(NOW.mono_ms + PREFERRED_EVERY_MS, NOW.wall_ms))
+    core_harness.image.metadata_version = LEVEL_MAX
+    core_harness.core.in_flight = True
+    core_harness.core.handle(also, NOW)
+    core_harness.core.handle(DesiredRead((DELETED,)), NOW)
+    core_harness.core.in_flight = False
+    effects = core_harness.core.handle(ControllerTick(), Now(NOW.mono_ms + PREFERRED_EVERY_MS, NOW.wall_ms))
     written = records(effects)
     assert TopicDeleted(TOPIC, "t", 2) in written
     assert not [r for r in written if isinstance(r, PartitionChanged | ReplicaReset | IsrRefused)]
-    desk.appended(effects)
-    assert TOPIC not in desk.image.topics
+    core_harness.appended(effects)
+    assert TOPIC not in core_harness.image.topics
 
 
 def test_a_topic_with_the_name_of_a_deleted_topic_is_created_next_without_a_conflict() -> None:
-    desk = Desk(LED_BY_1)
+    core_harness = CoreHarness(LED_BY_1)
     again = DesiredTopic(UUID(int=8), "t", 1, False, 1, 3)
-    effects = desk.core.handle(DesiredRead((again, DELETED)), NOW)
+    effects = core_harness.core.handle(DesiredRead((again, DELETED)), NOW)
     assert records(effects) == [TopicDeleted(TOPIC, "t", 2)]
-    effects += desk.appended(effects)
+    effects += core_harness.appended(effects)
     assert not [e for e in effects if isinstance(e, Report)]
     for e in effects[1:]:
         if isinstance(e, AppendMetadata):
             for record in e.records:
-                desk.image.apply(record)
-    topic = desk.image.topic_named("t")
+                core_harness.image.apply(record)
+    topic = core_harness.image.topic_named("t")
     assert topic is not None and (topic.topic_id, topic.ready) == (again.topic_id, True)
 
 
-def reassign(desk: Desk, request_id: str, *replicas: int) -> list[Any]:
+def reassign(core_harness: CoreHarness, request_id: str, *replicas: int) -> list[Any]:
     item = {"name": "t-0", "topic": "t", "partition": 0, "replicas": list(replicas)}
     payload = {"principal": "User:ann", "topics": [item]}
-    return desk.core.handle(Requested(stored(request_id, 1, 101, "alter_reassignments", payload)), NOW)
+    return core_harness.core.handle(Requested(stored(request_id, 1, 101, "alter_reassignments", payload)), NOW)
 
 
 def answers(effects: list[Any]) -> dict[str, int]:
@@ -105,46 +105,48 @@ def answers(effects: list[Any]) -> dict[str, int]:
 
 
 def test_a_reassignment_of_a_deleted_topic_is_answered_in_the_entry_of_the_deletion() -> None:
-    desk = Desk(LED_BY_1)
-    assert answers(reassign(desk, "r", 2, 1, 3)) == {}
-    desk.core.in_flight = True
-    desk.core.handle(DesiredRead(assignments=(DesiredAssignment(TOPIC, 0, (2, 1, 3), 0, "1", "r"),)), NOW)
-    desk.core.handle(DesiredRead((DELETED,)), NOW)
-    desk.core.in_flight = False
-    assert answers(desk.core.handle(ControllerTick(), NOW)) == {"r": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    core_harness = CoreHarness(LED_BY_1)
+    assert answers(reassign(core_harness, "r", 2, 1, 3)) == {}
+    core_harness.core.in_flight = True
+    core_harness.core.handle(DesiredRead(assignments=(DesiredAssignment(TOPIC, 0, (2, 1, 3), 0, "1", "r"),)), NOW)
+    core_harness.core.handle(DesiredRead((DELETED,)), NOW)
+    core_harness.core.in_flight = False
+    assert answers(core_harness.core.handle(ControllerTick(), NOW)) == {"r": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 def test_a_reassignment_without_a_row_is_answered_when_its_topic_is_deleted() -> None:
     """The database thread saw the deletion and wrote no row. A new topic of the same name is another topic."""
-    desk = Desk(LED_BY_1)
-    reassign(desk, "r", 2, 1, 3)
+    core_harness = CoreHarness(LED_BY_1)
+    reassign(core_harness, "r", 2, 1, 3)
     again = DesiredTopic(UUID(int=8), "t", 1, False, 1, 3)
-    effects = desk.core.handle(DesiredRead((DELETED, again)), NOW)
+    effects = core_harness.core.handle(DesiredRead((DELETED, again)), NOW)
     assert answers(effects) == {"r": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 def test_both_requests_of_one_assignment_are_answered() -> None:
     """A client repeats its request with another broker: both have the same row."""
-    desk = Desk(LED_BY_1)
-    reassign(desk, "a", 2, 1, 3)
-    reassign(desk, "b", 2, 1, 3)
-    desk.core.in_flight = True
+    core_harness = CoreHarness(LED_BY_1)
+    reassign(core_harness, "a", 2, 1, 3)
+    reassign(core_harness, "b", 2, 1, 3)
+    core_harness.core.in_flight = True
     for request_id in ("a", "b"):
-        desk.core.handle(DesiredRead(assignments=(DesiredAssignment(TOPIC, 0, (2, 1, 3), 0, "1", request_id),)), NOW)
-    desk.core.in_flight = False
-    assert answers(desk.core.handle(ControllerTick(), NOW)) == {"a": 0, "b": 0}
+        core_harness.core.handle(
+            DesiredRead(assignments=(DesiredAssignment(TOPIC, 0, (2, 1, 3), 0, "1", request_id),)), NOW
+        )
+    core_harness.core.in_flight = False
+    assert answers(core_harness.core.handle(ControllerTick(), NOW)) == {"a": 0, "b": 0}
 
 
 def test_a_config_change_of_a_deleted_topic_is_answered_with_the_deletion() -> None:
-    desk = Desk(LED_BY_1)
+    core_harness = CoreHarness(LED_BY_1)
     changes = {"name": "t", "configs": [{"name": "retention.ms", "op": "set", "value": "1000"}]}
     payload = {"principal": "User:ann", "topics": [changes]}
-    effects = desk.core.handle(Requested(stored("c", 1, 101, "alter_topic_configs", payload)), NOW)
+    effects = core_harness.core.handle(Requested(stored("c", 1, 101, "alter_topic_configs", payload)), NOW)
     assert answers(effects) == {}, "it waits for the database"
-    desk.core.in_flight = True
-    desk.core.handle(DesiredRead((replace(DELETED, deleted=False, request_id="c"),)), NOW)
-    desk.core.handle(DesiredRead((replace(DELETED, generation=3),)), NOW)
-    desk.core.in_flight = False
-    effects = desk.core.handle(ControllerTick(), NOW)
+    core_harness.core.in_flight = True
+    core_harness.core.handle(DesiredRead((replace(DELETED, deleted=False, request_id="c"),)), NOW)
+    core_harness.core.handle(DesiredRead((replace(DELETED, generation=3),)), NOW)
+    core_harness.core.in_flight = False
+    effects = core_harness.core.handle(ControllerTick(), NOW)
     assert TopicDeleted(TOPIC, "t", 3) in records(effects)
     assert answers(effects) == {"c": 0}

@@ -35,7 +35,7 @@ LOST = PartitionState((3, 1, 2), (), NO_LEADER, NO_BROKER_EPOCH, 5, 9, last_isr=
 """Broker 3 was the last in sync; its tail is lost or the broker is offline."""
 
 
-class Desk:
+class CoreHarness:
     """An active controller of partitions 0, 1, .. of topic `t`, with `alive` brokers."""
 
     def __init__(self, *states: PartitionState, alive: tuple[int, ...] = (1, 2, 3)) -> None:
@@ -85,44 +85,46 @@ def verdicts(effects: list[Any]) -> list[list[int]]:
 
 
 def test_a_preferred_election_is_immediate_and_answered_in_the_entry_of_its_effect() -> None:
-    desk = Desk(LED_BY_2, replace(LED_BY_2, leader=1, leader_broker_epoch=101), replace(LED_BY_2, isr=ALL[1:]))
-    effects = desk.ask(0, 1, 2, 9)
+    core_harness = CoreHarness(
+        LED_BY_2, replace(LED_BY_2, leader=1, leader_broker_epoch=101), replace(LED_BY_2, isr=ALL[1:])
+    )
+    effects = core_harness.ask(0, 1, 2, 9)
     assert verdicts(effects) == [[0, 0], [1, 84], [2, 80], [9, 3]]
-    desk.appended(effects)
-    assert [desk.leader(i) for i in range(3)] == [1, 1, 2]
-    state = desk.image.topics[TOPIC].partitions[0]
+    core_harness.appended(effects)
+    assert [core_harness.leader(i) for i in range(3)] == [1, 1, 2]
+    state = core_harness.image.topics[TOPIC].partitions[0]
     assert (state.leader_broker_epoch, state.leader_epoch, state.isr) == (101, 6, ALL)
 
 
 def test_a_broker_in_controlled_shutdown_is_not_elected() -> None:
-    desk = Desk(LED_BY_2)
-    desk.core.leaving.add(ALL[0])
-    assert verdicts(desk.ask(0)) == [[0, 80]]
+    core_harness = CoreHarness(LED_BY_2)
+    core_harness.core.leaving.add(ALL[0])
+    assert verdicts(core_harness.ask(0)) == [[0, 80]]
 
 
 def test_an_unclean_election_needs_a_leaderless_partition_and_its_loss_is_reported() -> None:
-    desk = Desk(LOST, LED_BY_2, alive=(1, 2))
-    effects = desk.ask(0, 1, unclean=True)
+    core_harness = CoreHarness(LOST, LED_BY_2, alive=(1, 2))
+    effects = core_harness.ask(0, 1, unclean=True)
     assert verdicts(effects) == [[0, 0], [1, 84]]
     (report,) = [e for e in effects if isinstance(e, Report)]
     assert (report.kind, report.text) == (
         "unclean",
         "unclean leader election: broker 1 was elected; records that only [3] had are lost",
     )
-    desk.appended(effects)
-    state = desk.image.topics[TOPIC].partitions[0]
+    core_harness.appended(effects)
+    state = core_harness.image.topics[TOPIC].partitions[0]
     assert (state.leader, state.isr, state.last_isr, state.leader_epoch) == (1, (ReplicaIncarnation(1, 101),), (), 6)
 
 
 def test_without_a_live_replica_no_leader_is_elected() -> None:
-    desk = Desk(LOST, alive=())
-    assert verdicts(desk.ask(0, unclean=True)) == [[0, 83]]
+    core_harness = CoreHarness(LOST, alive=())
+    assert verdicts(core_harness.ask(0, unclean=True)) == [[0, 83]]
 
 
 def test_a_preferred_election_of_a_leaderless_partition_loses_no_record() -> None:
-    desk = Desk(LOST, alive=(1, 2))
-    assert verdicts(desk.ask(0)) == [[0, 80]]
-    assert desk.leader() == NO_LEADER
+    core_harness = CoreHarness(LOST, alive=(1, 2))
+    assert verdicts(core_harness.ask(0)) == [[0, 80]]
+    assert core_harness.leader() == NO_LEADER
 
 
 def test_an_unclean_election_chooses_an_adding_replica_last() -> None:
@@ -136,52 +138,52 @@ def test_an_unclean_election_chooses_an_adding_replica_last() -> None:
 
 
 def test_a_change_row_is_requested_after_the_log_has_the_election() -> None:
-    desk = Desk(LED_BY_2)
-    effects = desk.ask(0)
+    core_harness = CoreHarness(LED_BY_2)
+    effects = core_harness.ask(0)
     assert not [e for e in effects if isinstance(e, ChangeMade)]
-    (made,) = [e for e in desk.appended(effects) if isinstance(e, ChangeMade)]
+    (made,) = [e for e in core_harness.appended(effects) if isinstance(e, ChangeMade)]
     assert made == ChangeMade(
         "User:ann at broker 1", "topic.elect-preferred", "topic", "t", before={"0": 2}, after={"0": 1}
     )
-    assert not [e for e in desk.core.handle(LogEntryAppended(()), NOW) if isinstance(e, ChangeMade)], (
+    assert not [e for e in core_harness.core.handle(LogEntryAppended(()), NOW) if isinstance(e, ChangeMade)], (
         "reported one time"
     )
 
 
 def test_a_rejected_election_has_a_change_row_and_an_unneeded_one_has_none() -> None:
-    desk = Desk(replace(LED_BY_2, isr=ALL[1:]))
-    (made,) = [e for e in desk.appended(desk.ask(0)) if isinstance(e, ChangeMade)]
+    core_harness = CoreHarness(replace(LED_BY_2, isr=ALL[1:]))
+    (made,) = [e for e in core_harness.appended(core_harness.ask(0)) if isinstance(e, ChangeMade)]
     assert made.refused
     assert "80" in made.detail
-    desk = Desk(replace(LED_BY_2, leader=1, leader_broker_epoch=101))
-    assert not [e for e in desk.appended(desk.ask(0)) if isinstance(e, ChangeMade)]
+    core_harness = CoreHarness(replace(LED_BY_2, leader=1, leader_broker_epoch=101))
+    assert not [e for e in core_harness.appended(core_harness.ask(0)) if isinstance(e, ChangeMade)]
 
 
 def test_an_election_that_a_deposed_controller_did_not_log_has_no_change_row() -> None:
-    desk = Desk(LED_BY_2)
-    desk.ask(0)
-    desk.core.handle(Deposed("another acts"), NOW)
-    desk.core.handle(Elected(3), NOW)
-    assert not [e for e in desk.core.handle(LogEntryAppended(()), NOW) if isinstance(e, ChangeMade)]
+    core_harness = CoreHarness(LED_BY_2)
+    core_harness.ask(0)
+    core_harness.core.handle(Deposed("another acts"), NOW)
+    core_harness.core.handle(Elected(3), NOW)
+    assert not [e for e in core_harness.core.handle(LogEntryAppended(()), NOW) if isinstance(e, ChangeMade)]
 
 
 def test_a_preferred_leader_whose_isr_growth_is_accepted_in_the_same_pass_is_no_unclean_election() -> None:
-    desk = Desk(replace(LED_BY_2, isr=ALL[1:]))
+    core_harness = CoreHarness(replace(LED_BY_2, isr=ALL[1:]))
     grown = IsrProposed(2, 102, (IsrProposal(TOPIC, 0, 5, 9, (*ALL[1:], ALL[0])),))
-    desk.core.in_flight = True
-    desk.core.handle(grown, NOW)
-    desk.core.in_flight = False
-    effects = desk.core.handle(DesiredRead(), Now(NOW.mono_ms + PREFERRED_EVERY_MS, NOW.wall_ms))
+    core_harness.core.in_flight = True
+    core_harness.core.handle(grown, NOW)
+    core_harness.core.in_flight = False
+    effects = core_harness.core.handle(DesiredRead(), Now(NOW.mono_ms + PREFERRED_EVERY_MS, NOW.wall_ms))
     assert [e for e in effects if isinstance(e, Report)] == []
-    desk.appended(effects)
-    state = desk.image.topics[TOPIC].partitions[0]
+    core_harness.appended(effects)
+    state = core_harness.image.topics[TOPIC].partitions[0]
     assert (state.leader, set(state.isr)) == (1, set(ALL)), "the growth and the election were not decided together"
 
 
 def test_an_unclean_election_after_another_change_of_the_same_pass_is_reported() -> None:
     """The image still has broker 1 in the ISR. The current pass removed it before the election."""
-    desk = Desk(replace(LED_BY_2, isr=ALL[:2]))
-    look = ReconcilePass(desk.image, desk.core.registrations or {}, set(), {}, {})
+    core_harness = CoreHarness(replace(LED_BY_2, isr=ALL[:2]))
+    look = ReconcilePass(core_harness.image, core_harness.core.registrations or {}, set(), {}, {})
     tp = TopicPartition(TOPIC, 0)
     offline = replace(LED_BY_2, isr=(), last_isr=(2,), leader=NO_LEADER, leader_broker_epoch=NO_BROKER_EPOCH)
     look.put(tp, offline)

@@ -13,7 +13,7 @@ from brokerd.cluster.model import ReplicaIncarnation
 from brokerd.cluster.znodes import IsrProposal, StartProposal
 from controlplane.controller.events import BrokersSeen, IsrProposed
 from tests.unit.controlplane.controller.test_isr_refusals import TOPIC, TP
-from tests.unit.controlplane.controller.test_tail_requests import NOBODY, Harness, observed
+from tests.unit.controlplane.controller.test_tail_requests import NO_BROKER, Harness, observed
 
 S = 500
 
@@ -23,14 +23,14 @@ def in_sync(harness: Harness, *brokers: int) -> None:
     state = harness.state
     isr = tuple(ReplicaIncarnation(b, harness.seen[b].broker_epoch) for b in brokers)
     proposal = IsrProposal(TOPIC, 0, state.leader_epoch, state.partition_epoch, isr)
-    harness.hear(IsrProposed(state.leader, state.leader_broker_epoch, (proposal,)))
+    harness.deliver(IsrProposed(state.leader, state.leader_broker_epoch, (proposal,)))
 
 
 def ready(*, both: bool = True) -> Harness:
     harness = observed()
     if both:
         harness.seen[2] = replace(harness.seen[2], broker_epoch=202)  # (it had failed)
-        harness.hear(BrokersSeen(dict(harness.seen)))
+        harness.deliver(BrokersSeen(dict(harness.seen)))
         in_sync(harness, 1, 2)
         assert harness.state.isr_ids == (1, 2)
     harness.says(S)
@@ -47,7 +47,7 @@ def handed_over() -> Harness:
 def begins(harness: Harness, offset: int, epoch: int | None = None) -> None:
     state = harness.state
     start = StartProposal(TOPIC, 0, state.leader_epoch if epoch is None else epoch, offset)
-    harness.hear(IsrProposed(state.leader, state.leader_broker_epoch, (), (), (start,)))
+    harness.deliver(IsrProposed(state.leader, state.leader_broker_epoch, (), (), (start,)))
 
 
 def test_no_new_replica_leads_before_all_new_replicas_are_in_sync() -> None:
@@ -82,7 +82,7 @@ def test_a_hand_over_order_for_another_log_start_is_rejected() -> None:
 def test_a_hand_over_without_a_new_replica_is_rejected() -> None:
     harness = ready()
     (comment,) = harness.order((2, 1), hand_over_at=S)
-    assert "no replica is new" in comment and harness.state.handover_offset == NOBODY
+    assert "no replica is new" in comment and harness.state.handover_offset == NO_BROKER
 
 
 def test_a_compared_hand_over_keeps_all_replicas_until_the_old_ones_become_history_replicas() -> None:
@@ -105,14 +105,14 @@ def test_after_the_deletion_of_old_records_the_move_is_an_ordinary_reassignment(
     harness = ready()
     harness.order(delete_below=S)
     assert harness.order((3, 4), hand_over_at=S) == []
-    assert (harness.state.handover_offset, harness.state.adding) == (NOBODY, (3, 4))
+    assert (harness.state.handover_offset, harness.state.adding) == (NO_BROKER, (3, 4))
 
 
 def test_an_older_metadata_level_rejects_an_early_hand_over() -> None:
     harness = ready()
     harness.image.metadata_version = HANDOVER_LEVEL - 1
     (comment,) = harness.order((3, 4), hand_over_at=S)
-    assert "upgrade_metadata" in comment and harness.state.handover_offset == NOBODY
+    assert "upgrade_metadata" in comment and harness.state.handover_offset == NO_BROKER
 
 
 def test_during_the_hand_over_a_complete_replica_is_preferred_as_leader() -> None:
@@ -120,10 +120,10 @@ def test_during_the_hand_over_a_complete_replica_is_preferred_as_leader() -> Non
     harness.order((3, 4), hand_over_at=S)
     in_sync(harness, 1, 2, 3)
     harness.seen = {i: r for i, r in harness.seen.items() if i != 1}
-    harness.hear(BrokersSeen(dict(harness.seen)))
+    harness.deliver(BrokersSeen(dict(harness.seen)))
     assert harness.state.leader == 2
     harness.seen = {i: r for i, r in harness.seen.items() if i != 2}
-    harness.hear(BrokersSeen(dict(harness.seen)))
+    harness.deliver(BrokersSeen(dict(harness.seen)))
     assert harness.state.leader == 3, "it asks for the rest"
     assert harness.state.history_replicas == (1, 2), "who is away holds it on its disk"
 
@@ -134,7 +134,7 @@ def test_a_cancelled_hand_over_leaves_no_history_replicas() -> None:
     in_sync(harness, 1, 2, 3)
     assert harness.order((1, 2)) == []
     state = harness.state
-    assert (state.replicas, state.handover_offset, state.history_replicas, state.leader) == ((1, 2), NOBODY, (), 1)
+    assert (state.replicas, state.handover_offset, state.history_replicas, state.leader) == ((1, 2), NO_BROKER, (), 1)
 
 
 def test_after_a_rollback_history_reads_end_with_the_last_replica_that_needs_them() -> None:
@@ -149,13 +149,18 @@ def test_after_a_rollback_history_reads_end_with_the_last_replica_that_needs_the
     harness.order((1, 2))
     in_sync(harness, *harness.state.isr_ids, 2)
     state = harness.state
-    assert (state.replicas, state.history_replicas, state.handover_offset, state.hosts) == ((1, 2), (), NOBODY, (1, 2))
+    assert (state.replicas, state.history_replicas, state.handover_offset, state.hosts) == (
+        (1, 2),
+        (),
+        NO_BROKER,
+        (1, 2),
+    )
 
 
 def test_history_reads_end_when_the_leader_raises_the_log_start() -> None:
     harness = handed_over()
     begins(harness, 200, epoch=harness.state.leader_epoch - 1)
-    assert harness.state.log_start_floor == NOBODY, "a word of another epoch"
+    assert harness.state.log_start_floor == NO_BROKER, "a word of another epoch"
     begins(harness, 200)
     assert (harness.state.log_start_floor, harness.state.handover_offset) == (200, S)
     begins(harness, 100)
@@ -165,7 +170,7 @@ def test_history_reads_end_when_the_leader_raises_the_log_start() -> None:
     state = harness.state
     assert (state.log_start_floor, state.handover_offset, state.history_replicas, state.hosts) == (
         S,
-        NOBODY,
+        NO_BROKER,
         (),
         (3, 4),
     )
@@ -183,7 +188,7 @@ def test_no_tail_move_starts_while_history_replicas_exist() -> None:
 def test_an_uncleanly_elected_leader_is_no_history_replica() -> None:
     harness = handed_over()
     harness.order((1, 4))
-    state = replace(harness.state, isr=(), elr=(), last_isr=(1,), leader=NOBODY, leader_broker_epoch=NOBODY)
+    state = replace(harness.state, isr=(), elr=(), last_isr=(1,), leader=NO_BROKER, leader_broker_epoch=NO_BROKER)
     after = election.elected(state, lambda b: 101 if b == 1 else None, min_insync=1)
     assert after is not None and (after.leader, after.history_replicas, after.handover_offset) == (1, (2,), S)
 

@@ -34,24 +34,26 @@ def registration(broker_id: int, broker_epoch: int) -> Registration:
     return Registration(broker_id, f"uuid-{broker_id}", "10.0.0.1", 9092, None, None, True, None, broker_epoch)
 
 
-class Desk:
+class CoreHarness:
     """The active controller's core over one image; its records are applied at once."""
 
     def __init__(self) -> None:
         self.image = Image()
         self.core = Core(self.image, "cluster")
         self.seen = {1: registration(1, 101), 2: registration(2, 102)}
-        self.take_office(1)
-        self.hear(DesiredRead((DesiredTopic(TOPIC, "t", 1, False, 1, 2, {"min.insync.replicas": "1"}, {0: (1, 2)}),)))
+        self.become_active(1)
+        self.deliver(
+            DesiredRead((DesiredTopic(TOPIC, "t", 1, False, 1, 2, {"min.insync.replicas": "1"}, {0: (1, 2)}),))
+        )
         del self.seen[2]
-        self.hear(BrokersSeen(dict(self.seen)))
+        self.deliver(BrokersSeen(dict(self.seen)))
         assert self.state.isr == (ReplicaIncarnation(1, 101),)
 
-    def take_office(self, epoch: int) -> None:
+    def become_active(self, epoch: int) -> None:
         self.core = Core(self.image, "cluster")
-        self.hear(Elected(epoch))
-        self.hear(DesiredRead(complete=True))
-        self.hear(BrokersSeen(dict(self.seen)))
+        self.deliver(Elected(epoch))
+        self.deliver(DesiredRead(complete=True))
+        self.deliver(BrokersSeen(dict(self.seen)))
 
     @property
     def state(self) -> PartitionState:
@@ -59,7 +61,7 @@ class Desk:
         assert state is not None
         return state
 
-    def hear(self, event: object) -> list[MetadataRecord]:
+    def deliver(self, event: object) -> list[MetadataRecord]:
         reported: list[MetadataRecord] = []
         effects: list[Effect] = self.core.handle(event, NOW)  # type: ignore[arg-type]
         while effects:
@@ -87,32 +89,32 @@ class Desk:
 
 
 def test_the_next_controller_does_not_accept_a_rejected_isr_proposal() -> None:
-    desk = Desk()
-    old = desk.proposal()
-    assert any(isinstance(r, IsrRefused) for r in desk.hear(IsrProposed(1, 101, (old,))))
-    desk.seen[2] = registration(2, 103)
-    desk.take_office(2)
+    core_harness = CoreHarness()
+    old = core_harness.proposal()
+    assert any(isinstance(r, IsrRefused) for r in core_harness.deliver(IsrProposed(1, 101, (old,))))
+    core_harness.seen[2] = registration(2, 103)
+    core_harness.become_active(2)
     # The leader has seen the rejection and raised its high watermark without broker 2. Its znode is unchanged.
-    desk.hear(IsrProposed(1, 101, (old,)))
-    assert desk.state.isr == (ReplicaIncarnation(1, 101),)
-    desk.hear(IsrProposed(1, 101, (desk.proposal(),)))
-    assert desk.state.isr == (ReplicaIncarnation(1, 101), ReplicaIncarnation(2, 103))
+    core_harness.deliver(IsrProposed(1, 101, (old,)))
+    assert core_harness.state.isr == (ReplicaIncarnation(1, 101),)
+    core_harness.deliver(IsrProposed(1, 101, (core_harness.proposal(),)))
+    assert core_harness.state.isr == (ReplicaIncarnation(1, 101), ReplicaIncarnation(2, 103))
 
 
 def test_a_repeated_isr_proposal_is_answered() -> None:
-    desk = Desk()
-    desk.hear(IsrProposed(1, 101, (desk.proposal(),)))
-    assert not desk.hear(ControllerTick())
+    core_harness = CoreHarness()
+    core_harness.deliver(IsrProposed(1, 101, (core_harness.proposal(),)))
+    assert not core_harness.deliver(ControllerTick())
     # Withdrawn and proposed again between two reads: the controller never saw the node without it.
-    desk.seen[2] = registration(2, 103)
-    desk.hear(BrokersSeen(dict(desk.seen)))
-    desk.hear(IsrProposed(1, 101, (desk.proposal(),)))
-    assert desk.state.isr == (ReplicaIncarnation(1, 101), ReplicaIncarnation(2, 103))
+    core_harness.seen[2] = registration(2, 103)
+    core_harness.deliver(BrokersSeen(dict(core_harness.seen)))
+    core_harness.deliver(IsrProposed(1, 101, (core_harness.proposal(),)))
+    assert core_harness.state.isr == (ReplicaIncarnation(1, 101), ReplicaIncarnation(2, 103))
 
 
 def test_a_leader_gets_the_rejection_before_the_next_partition_epoch() -> None:
-    desk = Desk()
-    reported = desk.hear(IsrProposed(1, 101, (desk.proposal(),)))
+    core_harness = CoreHarness()
+    reported = core_harness.deliver(IsrProposed(1, 101, (core_harness.proposal(),)))
     kinds = [type(r) for r in reported]
     assert kinds == [IsrRefused, PartitionChanged]
     refused, changed = reported

@@ -13,16 +13,16 @@ from brokerd.cluster.model import PartitionState, ReplicaIncarnation
 from brokerd.cluster.znodes import ResetProposal
 from controlplane.controller.events import BrokersSeen, IsrProposed
 from controlplane.services.recovery import NAMED_BY_CONTENT
-from tests.unit.controlplane.controller.test_isr_refusals import TOPIC, TP, Desk, registration
+from tests.unit.controlplane.controller.test_isr_refusals import TOPIC, TP, CoreHarness, registration
 
 
-class Late(Desk):
+class Late(CoreHarness):
     """Broker 2 has returned. It follows the leader, broker 1, and is not in the ISR."""
 
     def __init__(self, **more: object) -> None:
         super().__init__()
         self.seen[2] = registration(2, 103)
-        self.hear(BrokersSeen(dict(self.seen)))
+        self.deliver(BrokersSeen(dict(self.seen)))
         self.image.topics[TOPIC].partitions[0] = replace(self.state, **more)  # type: ignore[arg-type]
         assert self.state.isr == (ReplicaIncarnation(1, 101),)
 
@@ -33,21 +33,23 @@ class Late(Desk):
         by: tuple[int, int] = (1, 101),
         epoch: int = 0,
     ) -> list[MetadataRecord]:
-        return self.hear(
+        return self.deliver(
             IsrProposed(*by, (), resets=(ResetProposal(TOPIC, 0, self.state.leader_epoch + epoch, isr_member),))
         )
 
 
 def test_a_late_replica_is_reset_once_with_a_new_leader_epoch() -> None:
-    desk = Late(elr=(2,))
-    before = desk.state
-    changed, reset = desk.asked()
+    core_harness = Late(elr=(2,))
+    before = core_harness.state
+    changed, reset = core_harness.asked()
     assert isinstance(changed, PartitionChanged) and isinstance(reset, ReplicaReset)
     assert (reset.topic_id, reset.partition, reset.broker_id) == (TOPIC, 0, 2)
     assert UUID(reset.reset_id).version == NAMED_BY_CONTENT, "by this the record of changes knows that nobody asked"
-    assert (desk.state.leader, desk.state.leader_epoch) == (1, before.leader_epoch + 1)
-    assert (desk.state.isr, desk.state.elr) == ((ReplicaIncarnation(1, 101),), ()), "it proves nothing any more"
-    again = desk.asked(epoch=-1)
+    assert (core_harness.state.leader, core_harness.state.leader_epoch) == (1, before.leader_epoch + 1)
+    assert (core_harness.state.isr, core_harness.state.elr) == ((ReplicaIncarnation(1, 101),), ()), (
+        "it proves nothing any more"
+    )
+    again = core_harness.asked(epoch=-1)
     assert again == [], "the earlier proposal is still in the znode"
 
 
@@ -63,22 +65,22 @@ def test_a_late_replica_is_reset_once_with_a_new_leader_epoch() -> None:
     ids=["another life", "no replica", "in the ISR", "by who does not lead", "of another epoch"],
 )
 def test_a_late_replica_is_not_reset(isr_member: ReplicaIncarnation, by: tuple[int, int], epoch: int) -> None:
-    desk = Late()
-    assert desk.asked(isr_member, by=by, epoch=epoch) == []
-    assert desk.state.isr == (ReplicaIncarnation(1, 101),)
+    core_harness = Late()
+    assert core_harness.asked(isr_member, by=by, epoch=epoch) == []
+    assert core_harness.state.isr == (ReplicaIncarnation(1, 101),)
 
 
 @pytest.mark.parametrize(("others", "goes"), [((1, 2), True), ((2,), False)], ids=["two holders", "the only one"])
 def test_a_history_replica_is_reset_only_if_another_live_one_has_its_records(
     others: tuple[int, ...], goes: bool
 ) -> None:
-    desk = Late(handover_offset=50, handover_epoch=1, history_replicas=others)
-    assert any(isinstance(r, ReplicaReset) for r in desk.asked()) == goes
+    core_harness = Late(handover_offset=50, handover_epoch=1, history_replicas=others)
+    assert any(isinstance(r, ReplicaReset) for r in core_harness.asked()) == goes
 
 
 def test_the_state_after_a_reset_can_be_applied() -> None:
-    desk = Late()
-    desk.asked()
-    again = type(desk.image).from_records(desk.image.records(), 1, "h", 1)
+    core_harness = Late()
+    core_harness.asked()
+    again = type(core_harness.image).from_records(core_harness.image.records(), 1, "h", 1)
     state = again.partition(TP)
-    assert isinstance(state, PartitionState) and state == desk.state
+    assert isinstance(state, PartitionState) and state == core_harness.state

@@ -37,12 +37,12 @@ class ListenSocket:
         while self.inside:
             self.inside.pop().close()
 
-    def die(self) -> None:
+    def crash(self) -> None:
         self.listening.close()
         self.hang_up()
 
 
-class Watch:
+class ProbeWatch:
     def __init__(self, listener: ListenSocket) -> None:
         self.listener, self.probes, self.ms = listener, Probes(), 0
 
@@ -66,17 +66,17 @@ class Watch:
 
 
 @pytest.fixture
-def watch() -> Iterator[Watch]:
-    watch = Watch(ListenSocket())
+def watch() -> Iterator[ProbeWatch]:
+    watch = ProbeWatch(ListenSocket())
     yield watch
     watch.probes.close()
-    watch.listener.die()
+    watch.listener.crash()
 
 
-def test_a_process_is_dead_after_two_refused_connections(watch: Watch) -> None:
+def test_a_process_is_dead_after_two_refused_connections(watch: ProbeWatch) -> None:
     watch.see()
     watch.until_connected()
-    watch.listener.die()
+    watch.listener.crash()
     wait_for(lambda: select.select([watch.probes], [], [], 0)[0], "the end of the connection")
     assert not watch.turn(), "dead by the end of a connection alone"
     assert not watch.turn(REFUSED_RETRY_MS - 1)
@@ -85,7 +85,7 @@ def test_a_process_is_dead_after_two_refused_connections(watch: Watch) -> None:
     assert not watch.turn(10 * UNREACHABLE_RETRY_MS), "reported two times"
 
 
-def test_a_broker_that_closes_connections_and_accepts_new_ones_is_alive(watch: Watch) -> None:
+def test_a_broker_that_closes_connections_and_accepts_new_ones_is_alive(watch: ProbeWatch) -> None:
     """The broker closes connections that are idle or not authenticated."""
     watch.see()
     for _ in range(3):
@@ -95,9 +95,9 @@ def test_a_broker_that_closes_connections_and_accepts_new_ones_is_alive(watch: W
     assert not watch.probes.dead
 
 
-def test_a_port_that_never_accepted_a_connection_proves_nothing(watch: Watch) -> None:
+def test_a_port_that_never_accepted_a_connection_proves_nothing(watch: ProbeWatch) -> None:
     """The broker registers before its listener is open, or this host cannot reach the listener."""
-    watch.listener.die()
+    watch.listener.crash()
     watch.see()
     for _ in range(10):
         assert not watch.turn(UNREACHABLE_RETRY_MS)
@@ -107,7 +107,7 @@ def test_a_port_that_never_accepted_a_connection_proves_nothing(watch: Watch) ->
     assert not watch.probes.dead
 
 
-def test_a_host_name_that_cannot_be_resolved_proves_nothing(watch: Watch) -> None:
+def test_a_host_name_that_cannot_be_resolved_proves_nothing(watch: ProbeWatch) -> None:
     watch.see(host="no-such-host.invalid")
     for _ in range(5):
         assert not watch.turn(UNREACHABLE_RETRY_MS)
@@ -115,10 +115,10 @@ def test_a_host_name_that_cannot_be_resolved_proves_nothing(watch: Watch) -> Non
     assert not watch.probes.dead
 
 
-def test_a_probe_result_belongs_to_one_broker_epoch(watch: Watch) -> None:
+def test_a_probe_result_belongs_to_one_broker_epoch(watch: ProbeWatch) -> None:
     watch.see()
     watch.until_connected()
-    watch.listener.die()
+    watch.listener.crash()
     wait_for(lambda: watch.turn(REFUSED_RETRY_MS), "the verdict")
     watch.see()
     assert watch.probes.dead == {(1, 7)}, "the registration outlives its process, and the verdict stands"
@@ -172,14 +172,14 @@ def two() -> Iterator[Two]:
     yield two
     two.probes.close()
     for listener in two.listeners.values():
-        listener.die()
+        listener.crash()
 
 
 def test_brokers_that_die_together_are_reported_together(two: Two) -> None:
-    two.listeners[1].die()
+    two.listeners[1].crash()
     two.ends(1)
     assert not two.turn(REFUSED_RETRY_MS - 1)
-    two.listeners[2].die()
+    two.listeners[2].crash()
     two.ends(2)
     assert not two.turn(1), "1 was refused twice, 2 once: a verdict on both is near"
     assert not two.turn(REFUSED_RETRY_MS - 2)
@@ -188,14 +188,14 @@ def test_brokers_that_die_together_are_reported_together(two: Two) -> None:
 
 
 def test_a_probe_result_does_not_wait_for_connected_brokers(two: Two) -> None:
-    two.listeners[1].die()
+    two.listeners[1].crash()
     two.ends(1)
     assert two.turn(REFUSED_RETRY_MS)
     assert two.probes.dead == {(1, 7)}
 
 
 def test_a_probe_result_stops_waiting_when_the_other_broker_responds(two: Two) -> None:
-    two.listeners[1].die()
+    two.listeners[1].crash()
     two.ends(1)
     two.listeners[2].hang_up()
     wait_for(lambda: not two.turn() and (two.listeners[2].accept() or two.listeners[2].inside), "2 to be asked again")
@@ -212,7 +212,7 @@ def test_a_probe_result_waits_only_briefly_for_a_silent_broker(two: Two) -> None
         one.connect_ex(("127.0.0.1", two.listeners[2].port))
     two.listeners[2].hang_up()
     two.ends(2)
-    two.listeners[1].die()
+    two.listeners[1].crash()
     two.ends(1)
     assert not two.turn(REFUSED_RETRY_MS)
     assert not two.turn(TOGETHER_MS_MAX - 1)

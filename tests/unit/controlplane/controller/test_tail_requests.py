@@ -20,19 +20,19 @@ from brokerd.cluster.znodes import (
 )
 from controlplane.controller import desired as wanted_module
 from controlplane.controller.events import BrokersSeen, DesiredAssignment, DesiredRead, IsrProposed, Report
-from tests.unit.controlplane.controller.test_isr_refusals import NOW, TOPIC, TP, Desk, registration
+from tests.unit.controlplane.controller.test_isr_refusals import NOW, TOPIC, TP, CoreHarness, registration
 
-NOBODY = -1
+NO_BROKER = -1
 
 
-class Harness(Desk):
+class Harness(CoreHarness):
     """Topic t-0 on brokers 1 and 2, led by 1. Brokers 3 and 4 are alive too."""
 
     def __init__(self) -> None:
         super().__init__()
         self.seen |= {i: replace(registration(i, 100 + i), metadata_levels=SUPPORTED_LEVELS) for i in (1, 2, 3, 4)}
         self.image.metadata_version = LEVEL_MAX
-        self.hear(BrokersSeen(dict(self.seen)))
+        self.deliver(BrokersSeen(dict(self.seen)))
 
     def order(self, replicas: tuple[int, ...] = (1, 2), generation: int | None = None, **more: object) -> list[str]:
         """Submit a desired assignment. Returns the rejections."""
@@ -41,18 +41,18 @@ class Harness(Desk):
         effects = self.core.handle(DesiredRead(assignments=(wanted,)), NOW)
         refused = [e.text for e in effects if isinstance(e, Report) and e.kind == "refused"]
         self.core.in_flight = False
-        self.hear(DesiredRead(assignments=(wanted,)))
+        self.deliver(DesiredRead(assignments=(wanted,)))
         return refused
 
     def says(self, offset: int, epoch: int | None = None) -> None:
         e = self.state.leader_epoch if epoch is None else epoch
-        self.hear(IsrProposed(1, 101, (), (SeedProposal(TOPIC, 0, e, offset),)))
+        self.deliver(IsrProposed(1, 101, (), (SeedProposal(TOPIC, 0, e, offset),)))
 
 
 def observed() -> Harness:
     harness = Harness()
     assert harness.order(observers=(3, 4)) == []
-    assert (harness.state.replicas, harness.state.observers, harness.state.tail_start) == ((1, 2), (3, 4), NOBODY)
+    assert (harness.state.replicas, harness.state.observers, harness.state.tail_start) == ((1, 2), (3, 4), NO_BROKER)
     return harness
 
 
@@ -60,7 +60,7 @@ def test_observers_are_added_and_the_leader_chooses_their_log_start() -> None:
     harness = observed()
     assert not harness.state.reassigning
     harness.says(500, epoch=harness.state.leader_epoch - 1)
-    assert harness.state.tail_start == NOBODY, "a word of another epoch"
+    assert harness.state.tail_start == NO_BROKER, "a word of another epoch"
     harness.says(500)
     assert harness.state.tail_start == 500
     harness.says(700)
@@ -88,7 +88,7 @@ def test_a_deletion_of_old_records_is_bound_to_the_log_start_of_the_observers() 
     harness = observed()
     harness.says(500)
     (comment,) = harness.order(delete_below=400)
-    assert "start at 500" in comment and harness.state.log_start_floor == NOBODY
+    assert "start at 500" in comment and harness.state.log_start_floor == NO_BROKER
     assert harness.order(delete_below=500) == []
     assert harness.state.log_start_floor == 500 and harness.state.observers == (3, 4)
 
@@ -103,7 +103,7 @@ def test_an_observer_becomes_a_replica_and_the_log_start_floor_stays() -> None:
     state = harness.state
     assert (state.replicas, state.adding, state.removing) == ((3, 4, 1, 2), (3, 4), (1, 2))
     assert (state.leader, state.leader_epoch) == (1, epoch + 1), "what they had fetched until then counts for nothing"
-    assert (state.observers, state.tail_start, state.log_start_floor) == ((), NOBODY, 500)
+    assert (state.observers, state.tail_start, state.log_start_floor) == ((), NO_BROKER, 500)
 
 
 def test_a_cancelled_tail_move_has_no_observers() -> None:
@@ -114,7 +114,7 @@ def test_a_cancelled_tail_move_has_no_observers() -> None:
     assert harness.order((1, 2)) == []
     state = harness.state
     assert state.leader_epoch == epoch + 1, "nor does it when one of them is added later"
-    assert (state.replicas, state.observers, state.tail_start) == ((1, 2), (), NOBODY)
+    assert (state.replicas, state.observers, state.tail_start) == ((1, 2), (), NO_BROKER)
     assert state.log_start_floor == 500, "deleted records stay deleted under the next leader"
     assert state.assignment_generation == before + 1, "no earlier order can take effect any more"
 
@@ -123,15 +123,15 @@ def test_an_unclean_election_discards_the_log_start_of_the_observers() -> None:
     harness = observed()
     harness.says(500)
     harness.order(delete_below=500)
-    state = replace(harness.state, isr=(), elr=(), last_isr=(1,), leader=NOBODY, leader_broker_epoch=NOBODY)
+    state = replace(harness.state, isr=(), elr=(), last_isr=(1,), leader=NO_BROKER, leader_broker_epoch=NO_BROKER)
     after = election.elected(state, lambda b: 102 if b == 2 else None, min_insync=1, unclean=True)
     assert after is not None and after.leader == 2
-    assert (after.observers, after.tail_start, after.log_start_floor) == ((3, 4), NOBODY, NOBODY)
+    assert (after.observers, after.tail_start, after.log_start_floor) == ((3, 4), NO_BROKER, NO_BROKER)
 
 
 def test_an_observer_is_never_elected() -> None:
     harness = observed()
-    state = replace(harness.state, leader=NOBODY, leader_broker_epoch=NOBODY)
+    state = replace(harness.state, leader=NO_BROKER, leader_broker_epoch=NO_BROKER)
     for unclean in (False, True):
         assert (
             election.elected(state, lambda b: 100 + b if b in (3, 4) else None, min_insync=1, unclean=unclean) is None

@@ -19,7 +19,7 @@ FLOOR, CAP = 1 * MB, 200 * MB
 
 
 @dataclass
-class Toy:
+class CopyModel:
     """A broker with a capacity of `capacity` bytes/s. Does not model disk stalls or producers that slow down on their own."""
 
     capacity: float = 100 * MB
@@ -50,37 +50,37 @@ class Toy:
 
 
 def test_the_throttle_uses_free_bandwidth_and_keeps_the_produce_p99() -> None:
-    toy = Toy()
-    toy.run(10)
-    calm = toy.speed.baseline or 0
-    seen = toy.run(120)
-    assert sum(rate for _, rate in seen[30:]) / 90 > 0.3 * (toy.capacity - toy.ingest), "of 60 MB/s that are free"
-    bad = [p for p, _ in seen if p > 4 * calm]
+    model = CopyModel()
+    model.run(10)
+    quiet_ms = model.speed.baseline or 0
+    seen = model.run(120)
+    assert sum(rate for _, rate in seen[30:]) / 90 > 0.3 * (model.capacity - model.ingest), "of 60 MB/s that are free"
+    bad = [p for p, _ in seen if p > 4 * quiet_ms]
     assert len(bad) < 0.1 * len(seen)
 
 
 def test_a_produce_burst_halves_the_rate_each_second_down_to_the_floor_within_five() -> None:
-    toy = Toy()
-    toy.run(60)
-    fast = toy.speed.rate
-    toy.ingest = 85 * MB
-    seen = toy.run(5)
-    assert fast > 15 * MB and seen[-1][1] + toy.ingest < toy.capacity
+    model = CopyModel()
+    model.run(60)
+    fast = model.speed.rate
+    model.ingest = 85 * MB
+    seen = model.run(5)
+    assert fast > 15 * MB and seen[-1][1] + model.ingest < model.capacity
     assert min(rate for _, rate in seen) <= fast / 4
-    toy.ingest = 40 * MB
-    assert toy.run(40)[-1][1] > 10 * MB, "and it comes back"
+    model.ingest = 40 * MB
+    assert model.run(40)[-1][1] > 10 * MB, "and it comes back"
 
 
 def test_without_producers_the_rate_is_the_cap() -> None:
-    toy = Toy(ingest=0)
-    assert toy.run(60)[-1][1] == CAP
+    model = CopyModel(ingest=0)
+    assert model.run(60)[-1][1] == CAP
 
 
 def test_without_measurements_the_rate_falls_to_the_floor_within_five_seconds() -> None:
-    toy = Toy()
-    toy.run(60)
-    toy.answers = False
-    rates = [rate for _, rate in toy.run(5)]
+    model = CopyModel()
+    model.run(60)
+    model.answers = False
+    rates = [rate for _, rate in model.run(5)]
     assert rates[-1] == FLOOR and rates[0] > FLOOR, "one answer that is late is no blindness"
 
 
@@ -93,12 +93,12 @@ def reported(series: Iterable[float | None], speed: Speed | None = None, cap: fl
     return out
 
 
-LEARNT = Speed(50 * MB, 5.0, 0.0, own=5.0, learned=60)
+BASELINE_KNOWN = Speed(50 * MB, 5.0, 0.0, own=5.0, learned=60)
 """The copy is fast, and producers wait 5 ms."""
 
 
 def test_the_baseline_excludes_the_effect_of_the_copy() -> None:
-    seen = reported([500.0] * 60, LEARNT)
+    seen = reported([500.0] * 60, BASELINE_KNOWN)
     fast = [s for s in seen if s.rate > FLOOR]
     assert len(fast) == 6 and {s.baseline for s in fast} == {5.0}
     assert {s.rate for s in seen[10:]} == {FLOOR}, "nor does it go on beside producers in such trouble, whosever it is"
@@ -107,19 +107,19 @@ def test_the_baseline_excludes_the_effect_of_the_copy() -> None:
 
 def test_a_small_effect_does_not_raise_the_baseline_step_by_step() -> None:
     """Half an hour of 29 ms with a baseline of 5 ms. The rule accepts 29 ms, so a baseline learned from accepted seconds would grow without limit."""
-    seen = reported([29.0] * 1800, LEARNT)
+    seen = reported([29.0] * 1800, BASELINE_KNOWN)
     assert (seen[-1].baseline, seen[-1].rate) == (5.0, CAP)
     assert seen[-1].own == 5.0
 
 
 def test_one_slow_second_keeps_the_rate_and_the_next_halves_it() -> None:
-    rates = [s.rate / MB for s in reported([180.0, 180.0, 180.0, 5.0, 180.0, 5.0], LEARNT)]
+    rates = [s.rate / MB for s in reported([180.0, 180.0, 180.0, 5.0, 180.0, 5.0], BASELINE_KNOWN)]
     assert rates == [50, 25, 12.5, 15.625, 15.625, 19.53125]
 
 
 def test_a_few_milliseconds_above_a_small_baseline_are_no_harm() -> None:
-    assert reported([20.0] * 20, LEARNT)[-1].rate == CAP, "four times 5 ms"
-    assert reported([50.0] * 20, LEARNT)[9].rate == FLOOR
+    assert reported([20.0] * 20, BASELINE_KNOWN)[-1].rate == CAP, "four times 5 ms"
+    assert reported([50.0] * 20, BASELINE_KNOWN)[9].rate == FLOOR
 
 
 NOISES = {
@@ -140,7 +140,7 @@ def test_noise_of_a_busy_machine_does_not_slow_a_copy(noise: str, seed: int) -> 
 
 def test_a_higher_latency_without_the_copy_becomes_the_baseline_at_the_floor() -> None:
     """Another application has started to write: 60 ms instead of 5 ms at any copy rate."""
-    seen = reported([60.0] * 60, LEARNT)
+    seen = reported([60.0] * 60, BASELINE_KNOWN)
     floor = [n for n, s in enumerate(seen) if s.rate == FLOOR]
     assert floor[0] < 8 and len(floor) < 30
     assert seen[-1].rate > 10 * FLOOR

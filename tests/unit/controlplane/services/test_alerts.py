@@ -142,22 +142,22 @@ def test_a_silent_monitor_is_the_first_alert_without_a_row(world: World) -> None
 
 
 @pytest.mark.django_db
-def test_alerts_and_metrics_are_readable_with_a_token(world: World, onlooker: APIClient) -> None:
+def test_alerts_and_metrics_are_readable_with_a_token(world: World, viewer_client: APIClient) -> None:
     world.topic('odd"topic', (1, 2))
     ObservedTopic.objects.update(size_bytes=7)
     world.down(1)
     alerts.evaluate()
     assert APIClient().get("/api/v1/metrics").status_code == 401
-    listed = onlooker.get("/api/v1/alerts").json()
+    listed = viewer_client.get("/api/v1/alerts").json()
     assert [(a["kind"], a["subject"]) for a in listed["rows"]] == [("broker_down", "1")]
-    answer = onlooker.get("/api/v1/metrics", HTTP_ACCEPT="text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
+    answer = viewer_client.get("/api/v1/metrics", HTTP_ACCEPT="text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
     assert answer.headers["Content-Type"].startswith("text/plain; version=")
     text = answer.content.decode()
     assert 'weir_alert{kind="broker_down",severity="degraded",subject="1"} 1.0\n' in text
     assert 'weir_broker_alive{broker="1"} 0.0\n' in text and "weir_partitions 1.0\n" in text
     assert "weir_records_per_second" not in text, "not known is left out"
     assert "weir_topic_size_bytes" not in text
-    with_topics = onlooker.get("/api/v1/metrics?topics=true").content.decode()
+    with_topics = viewer_client.get("/api/v1/metrics?topics=true").content.decode()
     assert 'weir_topic_size_bytes{topic="odd\\"topic"}' in with_topics
     families = list(text_string_to_metric_families(with_topics))
     assert len({family.name for family in families}) == len(families) > 10
@@ -179,7 +179,7 @@ def test_a_disk_that_fills_up_is_a_warning_and_then_critical(world: World) -> No
 
 
 @pytest.mark.django_db
-def test_the_health_is_never_better_than_the_most_severe_alert(world: World, onlooker: APIClient) -> None:
+def test_the_health_is_never_better_than_the_most_severe_alert(world: World, viewer_client: APIClient) -> None:
     """The status was `healthy` although an alert about data at risk was open."""
     world.topic("flights", (1, 2))
     group = ConsumerGroup.objects.create(group_id="billing", status="stopped", observed_at=timezone.now())
@@ -187,7 +187,7 @@ def test_the_health_is_never_better_than_the_most_severe_alert(world: World, onl
     assert overview().health.word == "degraded" and overview().health.reason == "Group billing has stopped."
     ConsumerGroup.objects.filter(pk=group.pk).update(status="data_lost", lost_records=9)
     alerts.evaluate()
-    said = onlooker.get("/api/v1/overview").json()
+    said = viewer_client.get("/api/v1/overview").json()
     assert (said["alerts_at_risk"], said["health"]["word"]) == (1, "at_risk")
     assert said["health"]["reason"] == "Group billing lost data to retention."
     world.down(1)

@@ -93,9 +93,9 @@ def test_an_impossible_drain_changes_nothing_and_has_a_reason(world: World) -> N
     assert list(Change.objects.values_list("verb", "outcome")) == [("broker.drain", "refused")]
 
 
-def test_the_same_by_rest(world: World, operator: APIClient, onlooker: APIClient) -> None:
+def test_the_same_by_rest(world: World, operator: APIClient, viewer_client: APIClient) -> None:
     world.topic("flights", (1, 2))
-    assert onlooker.post("/api/v1/brokers/3/cordon", {}, format="json").status_code == 403
+    assert viewer_client.post("/api/v1/brokers/3/cordon", {}, format="json").status_code == 403
     assert operator.post("/api/v1/brokers/9/cordon", {}, format="json").status_code == 404
     assert operator.post("/api/v1/brokers/3/sing", {}, format="json").status_code == 404
     assert operator.post("/api/v1/brokers/3/demote", {"comment": "x"}, format="json").status_code == 200

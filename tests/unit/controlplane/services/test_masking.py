@@ -20,14 +20,14 @@ def rule(**given: Any) -> MaskingRule:
     return masking.create_rule(**{"topics": "pay.*", "target": "value", "field": "$.card", "actor": "root", **given})
 
 
-def person(**more: Any) -> Any:
+def new_user(**more: Any) -> Any:
     return get_user_model().objects.create_user("bob", **more)
 
 
 def test_rules_apply_to_viewers_only() -> None:
     rule()
     found = [MaskRule("pay.*", MaskTarget.VALUE, "$.card")]
-    assert masking.rules_for(person(), "pay.eu") == masking.rules_for(AnonymousUser(), "pay.eu") == found
+    assert masking.rules_for(new_user(), "pay.eu") == masking.rules_for(AnonymousUser(), "pay.eu") == found
     assert masking.rules_for(get_user_model().objects.get(), "orders") == []
     for number, role in enumerate(({"is_staff": True}, {"is_superuser": True})):
         assert masking.rules_for(get_user_model().objects.create_user(f"op{number}", **role), "pay.eu") == []
@@ -68,7 +68,7 @@ def test_a_rule_that_is_gone_cannot_be_deleted() -> None:
 
 def test_only_administrators_pass_and_a_refusal_is_in_the_audit() -> None:
     with pytest.raises(PermissionDenied):
-        masking.check_administrator(person(is_staff=True), "masking.create", "pay.*")
+        masking.check_administrator(new_user(is_staff=True), "masking.create", "pay.*")
     change = Change.objects.get()
     assert (change.actor, change.verb, change.outcome) == ("bob", "masking.create", "refused")
     masking.check_administrator(get_user_model().objects.create_user("root", is_superuser=True), "masking.create", "x")

@@ -265,7 +265,7 @@ def test_two_operators_override_over_rest(world: World, operator: APIClient, sec
     assert second.post(f"{API}/proposals/77/reject", {"comment": "x"}, format="json").status_code == 404
 
 
-def test_a_viewer_cannot_approve(risky: Move, onlooker: APIClient) -> None:
+def test_a_viewer_cannot_approve(risky: Move, viewer_client: APIClient) -> None:
     row = proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x")
-    assert onlooker.post(f"{API}/proposals/{row.pk}/approve", {}, format="json").status_code == 403
+    assert viewer_client.post(f"{API}/proposals/{row.pk}/approve", {}, format="json").status_code == 403
     assert Proposal.objects.get().state == "open"

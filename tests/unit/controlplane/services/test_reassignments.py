@@ -40,19 +40,19 @@ class Acting:
         self.world, self.image = world, world.image
         self.image.metadata_version = 1
         self.asked = 0
-        self.take_office(2)
+        self.become_active(2)
 
-    def take_office(self, epoch: int) -> None:
+    def become_active(self, epoch: int) -> None:
         self.core = Core(self.image, "test")
         self.answers: dict[str, dict[str, tuple[int, str | None]]] = {}
-        self.hear(Elected(epoch), DesiredRead(complete=True, cluster_id="test"), self.seen(1, 2, 3))
+        self.deliver(Elected(epoch), DesiredRead(complete=True, cluster_id="test"), self.seen(1, 2, 3))
 
     def seen(self, *brokers: int) -> BrokersSeen:
         return BrokersSeen(
             {b: Registration(b, f"uuid-{b}", "127.0.0.1", 9000 + b, None, None, True, None, 100 + b) for b in brokers}
         )
 
-    def hear(self, *events: object) -> list[MetadataRecord]:
+    def deliver(self, *events: object) -> list[MetadataRecord]:
         reported: list[MetadataRecord] = []
         queue = [*events]
         while queue:
@@ -77,7 +77,7 @@ class Acting:
     def asks(self, kind: str, *items: dict[str, Any], request_id: str = "") -> dict[str, tuple[int, str | None]]:
         self.asked += 1
         rid = request_id or f"r{self.asked}"
-        self.hear(Requested(stored(rid, 1, 101, kind, {"topics": list(items), "principal": "User:kim"})))
+        self.deliver(Requested(stored(rid, 1, 101, kind, {"topics": list(items), "principal": "User:kim"})))
         return self.answers[rid]
 
     def moves(self, **wanted: list[int] | None) -> dict[str, int]:
@@ -94,7 +94,7 @@ class Acting:
         """The worker advances the moves, then the controller reads the rows."""
         for move_id in move_worker.working_moves():
             move_worker.advance_move(move_id)
-        self.hear(
+        self.deliver(
             DesiredRead(
                 assignments=tuple(request_persistence.desired_assignment(p) for p in move_worker.ordered_parts())
             )
@@ -103,7 +103,7 @@ class Acting:
     def copied(self, index: int = 0) -> None:
         state = self.state(index)
         self.world.put("flights", index, isr=tuple(dict.fromkeys((*state.isr_ids, *state.replicas))))
-        self.hear(self.seen(1, 2, 3))
+        self.deliver(self.seen(1, 2, 3))
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_a_partition_of_another_move_is_refused_with_its_number(acting: Acting) 
 
 
 def test_each_partition_of_a_reassignment_is_checked_separately(acting: Acting) -> None:
-    acting.hear(acting.seen(1, 2))  # broker 3 fails
+    acting.deliver(acting.seen(1, 2))  # broker 3 fails
     reported = acting.moves(p0=[3, 2], p1=[2, 1], p7=[1])
     assert reported == {"flights-0": 39, "flights-1": 0, "flights-7": 3}
     assert acting.moves(p0=[1, 1]) == {"flights-0": 39}
@@ -194,7 +194,7 @@ def test_each_partition_of_a_reassignment_is_checked_separately(acting: Acting) 
 def test_a_repeated_reassignment_is_written_once_and_answered_each_time(acting: Acting) -> None:
     item = {"name": "flights-0", "topic": "flights", "partition": 0, "replicas": [3, 2]}
     assert acting.asks("alter_reassignments", item, request_id="same")["flights-0"][0] == 0
-    acting.take_office(3)  # its successor reads the same request
+    acting.become_active(3)  # its successor reads the same request
     assert acting.asks("alter_reassignments", item, request_id="same")["flights-0"][0] == 0
     assert Move.objects.count() == 1
 
@@ -215,5 +215,5 @@ def test_an_order_for_the_current_placement_invalidates_an_earlier_one(acting: A
     move.refresh_from_db()
     assert move.state == "cancelled"
     before = acting.state(late.partition)
-    acting.hear(DesiredRead(assignments=(late,)))
+    acting.deliver(DesiredRead(assignments=(late,)))
     assert acting.state(late.partition) == before

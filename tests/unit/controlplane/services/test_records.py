@@ -56,15 +56,15 @@ def test_a_look_up_needs_the_permission_and_is_audited(
 
 
 def test_a_masked_key_or_header_cannot_be_searched_by_those_from_whom_it_is_hidden(
-    questions: list[tuple[str, bytes, dict[str, Any]]], onlooker: APIClient, operator: APIClient
+    questions: list[tuple[str, bytes, dict[str, Any]]], viewer_client: APIClient, operator: APIClient
 ) -> None:
-    allow(onlooker, "bob")
+    allow(viewer_client, "bob")
     allow(operator, "alice")
     MaskingRule.objects.create(topics="orders", target="header", field="card-*", created_by="root")
-    assert onlooker.get(PATH, {"key": "4711", "header": "Card-Number"}).status_code == 403
-    assert onlooker.get(PATH, {"key": "4711"}).status_code == 200
+    assert viewer_client.get(PATH, {"key": "4711", "header": "Card-Number"}).status_code == 403
+    assert viewer_client.get(PATH, {"key": "4711"}).status_code == 200
     MaskingRule.objects.create(topics="orders", target="key", field="", created_by="root")
-    assert onlooker.get(PATH, {"key": "4711"}).status_code == 403
+    assert viewer_client.get(PATH, {"key": "4711"}).status_code == 403
     assert operator.get(PATH, {"key": "4711"}).status_code == 200
     assert questions[0][2]["renderer"].masks and not questions[1][2]["renderer"].masks
     assert len(questions) == 2 and not any("4711" in str(c.after) for c in Change.objects.all())

@@ -55,7 +55,7 @@ def controller(world: World) -> None:
     world.look()
 
 
-def bounce(world: World, broker_id: int) -> None:
+def restart_broker(world: World, broker_id: int) -> None:
     """The broker restarts: a new incarnation, in sync again."""
     before = world.image.brokers[broker_id]
     world.image.brokers[broker_id] = replace(before, broker_epoch=before.broker_epoch + 50)
@@ -88,7 +88,7 @@ def test_all_brokers_restart_and_each_process_is_requested_once_by_its_pid(
         assert asked(tmp_path, b) == {"pid": 1000 + b, "started": 7}, (
             "the new process is not asked for the old one's sake"
         )
-        bounce(world, b)
+        restart_broker(world, b)
         for _ in range(3):
             rolling_restart.advance_restart(row.pk)
         world.apply_rows()
@@ -138,15 +138,15 @@ def test_without_a_supervisor_the_restart_waits_for_the_operator(
     shape = selectors.restart_row(row.pk)
     assert shape is not None and shape.now is not None and not shape.by_supervisor
     assert "Restart broker 1 now" in shape.now.note and asked(tmp_path, 1) is None
-    bounce(world, 1)
+    restart_broker(world, 1)
     for _ in range(3):
         rolling_restart.advance_restart(row.pk)
     assert rolling_restart.advance_restart(row.pk) == "done"
 
 
-def test_by_rest(world: World, supervised_pids: dict[str, int], operator: APIClient, onlooker: APIClient) -> None:
+def test_by_rest(world: World, supervised_pids: dict[str, int], operator: APIClient, viewer_client: APIClient) -> None:
     world.topic("flights", (1, 2, 3))
-    assert onlooker.post("/api/v1/restarts", {}, format="json").status_code == 403
+    assert viewer_client.post("/api/v1/restarts", {}, format="json").status_code == 403
     made = operator.post("/api/v1/restarts", {"brokers": [3, 1], "comment": "kernel"}, format="json")
     assert made.status_code == 201 and made.json()["brokers"] == [3, 1] and made.json()["can"] == ["pause", "cancel"]
     pk = made.json()["id"]

@@ -201,7 +201,7 @@ TestMembers = Members.TestCase
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------------
-class Talk:
+class GroupHarness:
     """A group and helpers to send requests to it."""
 
     def __init__(self) -> None:
@@ -260,98 +260,108 @@ class Talk:
 
 
 def test_a_new_member_gets_its_member_id_first() -> None:
-    talk = Talk()
-    first = talk.answers[talk.join(require_known_member_id=True)]
+    harness = GroupHarness()
+    first = harness.answers[harness.join(require_known_member_id=True)]
     assert (first.error, bool(first.member_id)) == (ErrorCode.MEMBER_ID_REQUIRED, True)
-    assert talk.answers[talk.join(first.member_id, require_known_member_id=True)].error == ErrorCode.NONE
-    assert talk.answers[talk.join("never-drawn", require_known_member_id=True)].error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert harness.answers[harness.join(first.member_id, require_known_member_id=True)].error == ErrorCode.NONE
+    assert (
+        harness.answers[harness.join("never-drawn", require_known_member_id=True)].error == ErrorCode.UNKNOWN_MEMBER_ID
+    )
 
 
 def test_an_assignment_is_sent_only_after_it_is_stored() -> None:
-    talk = Talk()
-    joined = talk.answers[talk.join()]
-    token = talk.sync(joined.member_id, joined.generation, {joined.member_id: b"all"})
-    assert token not in talk.answers
-    talk.tell(g.Persisted(talk.stored[-1].number))
-    assert talk.answers[token] == g.Synced(ErrorCode.NONE, "consumer", "range", b"all")
+    harness = GroupHarness()
+    joined = harness.answers[harness.join()]
+    token = harness.sync(joined.member_id, joined.generation, {joined.member_id: b"all"})
+    assert token not in harness.answers
+    harness.tell(g.Persisted(harness.stored[-1].number))
+    assert harness.answers[token] == g.Synced(ErrorCode.NONE, "consumer", "range", b"all")
 
 
 def test_an_assignment_that_cannot_be_stored_triggers_a_rebalance() -> None:
-    talk = Talk()
-    joined = talk.answers[talk.join()]
-    token = talk.sync(joined.member_id, joined.generation, {joined.member_id: b"all"})
-    talk.tell(g.PersistFailed(talk.stored[-1].number, ErrorCode.COORDINATOR_NOT_AVAILABLE))
-    assert talk.answers[token].error == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert talk.group.state is State.PREPARING
+    harness = GroupHarness()
+    joined = harness.answers[harness.join()]
+    token = harness.sync(joined.member_id, joined.generation, {joined.member_id: b"all"})
+    harness.tell(g.PersistFailed(harness.stored[-1].number, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    assert harness.answers[token].error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert harness.group.state is State.PREPARING
 
 
 def test_a_commit_without_a_generation_needs_a_group_without_members() -> None:
     """With any member id, as in Kafka: librdkafka's consumers of the consumer protocol send a member id also with manual assignment."""
     for member_id, instance_id in (("", None), ("m-1", None), ("m-1", "static")):
-        talk = Talk()
+        harness = GroupHarness()
         offsets = {("t", 0): g.Offset(5, -1, "", 0)}
         for event in (
             g.Commit("plain", member_id, instance_id, -1, offsets),
             g.TransactionalCommit("transactional", member_id, instance_id, -1, offsets, 7, 0),
         ):
-            assert [type(e) for e in talk.group.handle(event, talk.now)] == [g.PersistOffsets]
-        talk.group.members["somebody"] = g.Member("somebody", None, "c", "/h", 1, 1, ())
-        talk.group.state = g.State.STABLE
+            assert [type(e) for e in harness.group.handle(event, harness.now)] == [g.PersistOffsets]
+        harness.group.members["somebody"] = g.Member("somebody", None, "c", "/h", 1, 1, ())
+        harness.group.state = g.State.STABLE
         refused = g.Answered(ErrorCode.UNKNOWN_MEMBER_ID)
         plain = g.Commit("plain", member_id, instance_id, -1, offsets)
-        assert talk.group.handle(plain, talk.now) == [g.Reply("plain", refused)]
-        effects = talk.group.handle(g.TransactionalCommit("late", member_id, instance_id, -1, offsets, 7, 0), talk.now)
+        assert harness.group.handle(plain, harness.now) == [g.Reply("plain", refused)]
+        effects = harness.group.handle(
+            g.TransactionalCommit("late", member_id, instance_id, -1, offsets, 7, 0), harness.now
+        )
         unnamed = not member_id and instance_id is None
         assert ([type(e) for e in effects] == [g.PersistOffsets]) == unnamed, "clients before KIP-447 name nobody"
 
 
 def test_a_commit_takes_effect_when_it_is_stored() -> None:
-    talk = Talk()
-    member = talk.stable_with_one()
-    token = talk.next()
+    harness = GroupHarness()
+    member = harness.stable_with_one()
+    token = harness.next()
     offset = g.Offset(7, -1, "meta", 0)
-    talk.tell(g.Commit(token, member, None, talk.group.generation, {("t", 0): offset}))
-    assert token not in talk.answers
-    assert talk.group.commits.offsets == {}
-    talk.tell(g.Persisted(talk.stored[-1].number))
-    assert talk.answers[token].error == ErrorCode.NONE
-    assert talk.group.commits.offsets == {("t", 0): offset}
+    harness.tell(g.Commit(token, member, None, harness.group.generation, {("t", 0): offset}))
+    assert token not in harness.answers
+    assert harness.group.commits.offsets == {}
+    harness.tell(g.Persisted(harness.stored[-1].number))
+    assert harness.answers[token].error == ErrorCode.NONE
+    assert harness.group.commits.offsets == {("t", 0): offset}
 
 
 @pytest.mark.parametrize(("older", "error"), [(1, ErrorCode.ILLEGAL_GENERATION), (-1, ErrorCode.ILLEGAL_GENERATION)])
 def test_a_member_of_another_generation_gets_an_error(older: int, error: int) -> None:
-    talk = Talk()
-    member = talk.stable_with_one()
-    generation = talk.group.generation - older
-    assert talk.tell(g.Heartbeat(talk.next(), member, None, generation)).error == error
-    assert talk.tell(g.Commit(talk.next(), member, None, generation, {("t", 0): g.Offset(1, -1, "", 0)})).error == error
-    assert talk.answers[talk.sync(member, generation)].error == error
+    harness = GroupHarness()
+    member = harness.stable_with_one()
+    generation = harness.group.generation - older
+    assert harness.tell(g.Heartbeat(harness.next(), member, None, generation)).error == error
+    assert (
+        harness.tell(g.Commit(harness.next(), member, None, generation, {("t", 0): g.Offset(1, -1, "", 0)})).error
+        == error
+    )
+    assert harness.answers[harness.sync(member, generation)].error == error
 
 
 def test_a_member_whose_session_expires_is_removed_and_the_others_rebalance() -> None:
-    talk = Talk()
-    member = talk.stable_with_one()
-    talk.now = Now(SESSION_MS + 1, 0)
-    talk.tell(g.Tick())
-    assert talk.group.state is State.EMPTY
-    assert talk.tell(g.Heartbeat(talk.next(), member, None, talk.group.generation)).error == ErrorCode.UNKNOWN_MEMBER_ID
+    harness = GroupHarness()
+    member = harness.stable_with_one()
+    harness.now = Now(SESSION_MS + 1, 0)
+    harness.tell(g.Tick())
+    assert harness.group.state is State.EMPTY
+    assert (
+        harness.tell(g.Heartbeat(harness.next(), member, None, harness.group.generation)).error
+        == ErrorCode.UNKNOWN_MEMBER_ID
+    )
 
 
 def test_a_restarted_static_member_keeps_its_assignment_and_fences_its_predecessor() -> None:
-    talk = Talk()
-    first = talk.answers[talk.join(instance="i")]
-    talk.sync(first.member_id, first.generation, {first.member_id: b"all"})
-    talk.tell(g.Persisted(talk.stored[-1].number))
-    second = talk.answers.get(talk.join(instance="i"))
+    harness = GroupHarness()
+    first = harness.answers[harness.join(instance="i")]
+    harness.sync(first.member_id, first.generation, {first.member_id: b"all"})
+    harness.tell(g.Persisted(harness.stored[-1].number))
+    second = harness.answers.get(harness.join(instance="i"))
     assert second is None or second.member_id != first.member_id
-    beat = talk.tell(g.Heartbeat(talk.next(), first.member_id, "i", first.generation))
+    beat = harness.tell(g.Heartbeat(harness.next(), first.member_id, "i", first.generation))
     assert beat.error in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 def test_waiting_members_get_an_error_when_the_coordinator_moves() -> None:
-    talk = Talk()
-    talk.stable_with_one()
-    waiting = talk.join(new_id="second")
-    effects = talk.group.unload()
+    harness = GroupHarness()
+    harness.stable_with_one()
+    waiting = harness.join(new_id="second")
+    effects = harness.group.unload()
     assert {e.token: e.answer.error for e in effects if isinstance(e, g.Reply)} == {waiting: ErrorCode.NOT_COORDINATOR}
-    assert talk.answers[talk.join()].error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert harness.answers[harness.join()].error == ErrorCode.COORDINATOR_NOT_AVAILABLE

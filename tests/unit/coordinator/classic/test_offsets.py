@@ -14,7 +14,7 @@ from brokerd.coordinator.groups import GroupCoordinator
 from brokerd.wire import end_transaction_marker, records
 from brokerd.wire.end_transaction_marker import Marker
 from brokerd.wire.errors import ErrorCode
-from tests.unit.coordinator.topics import TERMS, FakeTopics
+from tests.unit.coordinator.topics import GROUP_CONFIG, FakeTopics
 
 NOW = Now(1_000, 1_000)
 PLACES = [("t", 0), ("t", 1)]
@@ -75,7 +75,7 @@ class Scene:
             retention_ms=1 << 40,
             metadata_bytes_max=100,
             topics=FakeTopics(),
-            group_config=lambda group_id: TERMS,
+            group_config=lambda group_id: GROUP_CONFIG,
             draw=lambda: "id",
         )
         self.groups.became_leader(0, 7, NOW)

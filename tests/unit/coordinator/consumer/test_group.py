@@ -29,9 +29,9 @@ from brokerd.coordinator.consumer.events import (
 from brokerd.coordinator.consumer.group import ConsumerGroupMachine
 from brokerd.coordinator.consumer.reconciliation import MemberState
 from brokerd.wire.errors import ErrorCode
-from tests.unit.coordinator.topics import TERMS, A, B, FakeTopics, share
+from tests.unit.coordinator.topics import GROUP_CONFIG, A, B, FakeTopics, share
 
-SESSION_MS, REBALANCE_MS = TERMS.session_ms, 8_000
+SESSION_MS, REBALANCE_MS = GROUP_CONFIG.session_ms, 8_000
 
 
 # -- any order ---------------------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ class Members(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.topics = FakeTopics()
-        self.group = ConsumerGroupMachine("g", topics=self.topics, group_config=TERMS)
+        self.group = ConsumerGroupMachine("g", topics=self.topics, group_config=GROUP_CONFIG)
         self.now = Now(1_000, 1_000)
         self.clients = [Client(f"m{i}", "static" if i == 3 else None) for i in range(4)]
         self.log: list[ConsumerGroupChange] = []
@@ -180,7 +180,7 @@ class Members(RuleBasedStateMachine):
         self.on_the_way = []
         self.run_effects(self.group.unload())
         assert not self.asked, "a request waits for a former coordinator"
-        self.group = ConsumerGroupMachine("g", topics=self.topics, group_config=TERMS)
+        self.group = ConsumerGroupMachine("g", topics=self.topics, group_config=GROUP_CONFIG)
         for change in self.log:
             self.group.apply(change)
         self.group.reset_session_timeouts(self.now)
@@ -219,7 +219,7 @@ class Members(RuleBasedStateMachine):
     def whoever_reads_the_log_sees_the_same_group(self) -> None:
         if self.on_the_way:
             return
-        successor = ConsumerGroupMachine("g", topics=self.topics, group_config=TERMS)
+        successor = ConsumerGroupMachine("g", topics=self.topics, group_config=GROUP_CONFIG)
         for change in self.log:
             successor.apply(change)
         for what in (
@@ -267,10 +267,10 @@ TestMembers.settings = settings(max_examples=150, stateful_step_count=40, deadli
 
 
 # -- step by step --------------------------------------------------------------------------------------------------------------
-class Talk:
+class GroupHarness:
     """One request, one response. Records are persisted at once."""
 
-    def __init__(self, group_config: GroupConfig = TERMS, topics: FakeTopics | None = None) -> None:
+    def __init__(self, group_config: GroupConfig = GROUP_CONFIG, topics: FakeTopics | None = None) -> None:
         self.topics = topics or FakeTopics()
         self.group = ConsumerGroupMachine("g", topics=self.topics, group_config=group_config)
         self.now = Now(1_000, 1_000)
@@ -306,187 +306,187 @@ class Talk:
 
 
 def test_the_first_member_gets_all_partitions_in_one_response() -> None:
-    talk = Talk()
-    answer = talk.join("m1", "a")
+    harness = GroupHarness()
+    answer = harness.join("m1", "a")
     assert (answer.error, answer.member_id, answer.epoch, answer.heartbeat_ms) == (0, "m1", 1, 1_000)
     assert answer.assigned == share(A, 0, 1, 2, 3)
-    assert talk.beat("m1", 1, owned=share(A, 0, 1, 2, 3)).assigned is None
-    assert talk.group.state is GroupState.STABLE
+    assert harness.beat("m1", 1, owned=share(A, 0, 1, 2, 3)).assigned is None
+    assert harness.group.state is GroupState.STABLE
 
 
 def test_a_reassigned_partition_is_revoked_first() -> None:
-    talk = Talk()
-    talk.join("m1", "a")
-    second = talk.join("m2", "a")
+    harness = GroupHarness()
+    harness.join("m1", "a")
+    second = harness.join("m2", "a")
     assert (second.epoch, second.assigned) == (2, frozenset()), "the first has all of it still"
-    assert talk.group.current_assignments["m2"].state is MemberState.UNRELEASED
-    reported = talk.beat("m1", 1)
+    assert harness.group.current_assignments["m2"].state is MemberState.UNRELEASED
+    reported = harness.beat("m1", 1)
     assert reported.epoch == 1 and reported.assigned is not None and len(reported.assigned) == 2, (
         "it stays in its epoch until then"
     )
-    assert talk.group.current_assignments["m1"].state is MemberState.UNREVOKED
+    assert harness.group.current_assignments["m1"].state is MemberState.UNREVOKED
     everything = share(A, 0, 1, 2, 3)
-    assert talk.beat("m1", 1, owned=everything).assigned is None, "it has not given up yet"
-    assert talk.beat("m2", 2).assigned is None
-    assert talk.beat("m1", 1, owned=reported.assigned).epoch == 2
-    assert talk.beat("m2", 2).assigned == everything - reported.assigned
-    assert talk.group.state is GroupState.STABLE
+    assert harness.beat("m1", 1, owned=everything).assigned is None, "it has not given up yet"
+    assert harness.beat("m2", 2).assigned is None
+    assert harness.beat("m1", 1, owned=reported.assigned).epoch == 2
+    assert harness.beat("m2", 2).assigned == everything - reported.assigned
+    assert harness.group.state is GroupState.STABLE
 
 
 def test_another_member_epoch_is_fenced() -> None:
-    talk = Talk()
-    talk.join("m1", "a")
-    assert talk.beat("m1", 2).error == ErrorCode.FENCED_MEMBER_EPOCH
-    assert talk.beat("m2", 1).error == ErrorCode.UNKNOWN_MEMBER_ID
-    talk.join("m2", "a")
-    kept = talk.beat("m1", 1).assigned
+    harness = GroupHarness()
+    harness.join("m1", "a")
+    assert harness.beat("m1", 2).error == ErrorCode.FENCED_MEMBER_EPOCH
+    assert harness.beat("m2", 1).error == ErrorCode.UNKNOWN_MEMBER_ID
+    harness.join("m2", "a")
+    kept = harness.beat("m1", 1).assigned
     assert kept is not None
-    assert talk.beat("m1", 1, owned=kept).epoch == 2
+    assert harness.beat("m1", 1, owned=kept).epoch == 2
     # That response was lost.
-    assert talk.beat("m1", 1).error == ErrorCode.FENCED_MEMBER_EPOCH, "it must say what it owns"
-    assert talk.beat("m1", 1, owned=share(A, 0, 1, 2, 3)).error == ErrorCode.FENCED_MEMBER_EPOCH, "more than its own"
-    again = talk.beat("m1", 1, owned=kept)
+    assert harness.beat("m1", 1).error == ErrorCode.FENCED_MEMBER_EPOCH, "it must say what it owns"
+    assert harness.beat("m1", 1, owned=share(A, 0, 1, 2, 3)).error == ErrorCode.FENCED_MEMBER_EPOCH, "more than its own"
+    again = harness.beat("m1", 1, owned=kept)
     assert (again.error, again.epoch, again.assigned) == (0, 2, kept)
 
 
 def test_a_member_that_does_not_revoke_in_time_is_removed() -> None:
-    talk = Talk()
-    talk.join("m1", "a")
-    talk.join("m2", "a")
-    talk.beat("m1", 1)
+    harness = GroupHarness()
+    harness.join("m1", "a")
+    harness.join("m2", "a")
+    harness.beat("m1", 1)
     for _ in range(7):
-        talk.passes(1_000)
-        talk.beat("m2", 2)
-        talk.beat("m1", 1)
-    assert "m1" in talk.group.members
-    talk.passes(1_000)
-    assert "m1" not in talk.group.members, "it beats, but holds what it was to give up"
-    answer = talk.beat("m2", 2)
+        harness.passes(1_000)
+        harness.beat("m2", 2)
+        harness.beat("m1", 1)
+    assert "m1" in harness.group.members
+    harness.passes(1_000)
+    assert "m1" not in harness.group.members, "it beats, but holds what it was to give up"
+    answer = harness.beat("m2", 2)
     assert answer.assigned == share(A, 0, 1, 2, 3)
 
 
 def test_a_member_without_heartbeats_is_removed() -> None:
-    talk = Talk()
-    talk.join("m1", "a")
-    talk.passes(SESSION_MS - 1)
-    talk.beat("m1", 1)
-    talk.passes(SESSION_MS - 1)
-    assert "m1" in talk.group.members
-    talk.passes(1)
-    assert talk.group.state is GroupState.EMPTY
-    assert talk.group.empty_since_wall_ms == talk.now.wall_ms
-    assert talk.beat("m1", 1).error == ErrorCode.UNKNOWN_MEMBER_ID
+    harness = GroupHarness()
+    harness.join("m1", "a")
+    harness.passes(SESSION_MS - 1)
+    harness.beat("m1", 1)
+    harness.passes(SESSION_MS - 1)
+    assert "m1" in harness.group.members
+    harness.passes(1)
+    assert harness.group.state is GroupState.EMPTY
+    assert harness.group.empty_since_wall_ms == harness.now.wall_ms
+    assert harness.beat("m1", 1).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_returning_static_member_keeps_its_assignment() -> None:
-    talk = Talk()
-    first = talk.join("s1", "a", instance_id="i")
-    talk.join("m2", "a")
-    kept = talk.beat("s1", first.epoch, instance_id="i").assigned
+    harness = GroupHarness()
+    first = harness.join("s1", "a", instance_id="i")
+    harness.join("m2", "a")
+    kept = harness.beat("s1", first.epoch, instance_id="i").assigned
     assert kept is not None
-    talk.beat("s1", 1, instance_id="i", owned=kept)
-    other = talk.beat("m2", 2).assigned
-    assert talk.join("s2", "a", instance_id="i").error == ErrorCode.UNRELEASED_INSTANCE_ID
-    away = talk.beat("s1", c.LEAVE_GROUP_STATIC_MEMBER_EPOCH, instance_id="i")
+    harness.beat("s1", 1, instance_id="i", owned=kept)
+    other = harness.beat("m2", 2).assigned
+    assert harness.join("s2", "a", instance_id="i").error == ErrorCode.UNRELEASED_INSTANCE_ID
+    away = harness.beat("s1", c.LEAVE_GROUP_STATIC_MEMBER_EPOCH, instance_id="i")
     assert (away.error, away.epoch) == (0, -2)
-    assert talk.beat("m2", 2).assigned is None and talk.group.epoch == 2, "nothing moves meanwhile"
-    back = talk.join("s2", "a", instance_id="i")
+    assert harness.beat("m2", 2).assigned is None and harness.group.epoch == 2, "nothing moves meanwhile"
+    back = harness.join("s2", "a", instance_id="i")
     assert (back.error, back.epoch, back.assigned) == (0, 2, kept)
-    assert talk.beat("m2", 2, owned=other).assigned is None
-    assert talk.beat("s1", 2, instance_id="i").error == ErrorCode.FENCED_INSTANCE_ID
-    assert talk.beat("s1", 2).error == ErrorCode.UNKNOWN_MEMBER_ID
-    assert talk.group.epoch == 2
+    assert harness.beat("m2", 2, owned=other).assigned is None
+    assert harness.beat("s1", 2, instance_id="i").error == ErrorCode.FENCED_INSTANCE_ID
+    assert harness.beat("s1", 2).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert harness.group.epoch == 2
     # It leaves permanently.
-    talk.beat("s2", c.LEAVE_GROUP_STATIC_MEMBER_EPOCH, instance_id="i")
-    talk.passes(SESSION_MS - 1)
-    talk.beat("m2", 2)
-    talk.passes(1)
-    assert talk.beat("m2", 2).assigned == share(A, 0, 1, 2, 3)
+    harness.beat("s2", c.LEAVE_GROUP_STATIC_MEMBER_EPOCH, instance_id="i")
+    harness.passes(SESSION_MS - 1)
+    harness.beat("m2", 2)
+    harness.passes(1)
+    assert harness.beat("m2", 2).assigned == share(A, 0, 1, 2, 3)
 
 
 def test_a_leaving_member_releases_its_partitions_immediately() -> None:
-    talk = Talk()
-    talk.join("m1", "a")
-    talk.join("m2", "a")
-    assert talk.beat("m1", c.LEAVE_GROUP_MEMBER_EPOCH).epoch == -1
-    assert talk.beat("m2", 2).assigned == share(A, 0, 1, 2, 3)
+    harness = GroupHarness()
+    harness.join("m1", "a")
+    harness.join("m2", "a")
+    assert harness.beat("m1", c.LEAVE_GROUP_MEMBER_EPOCH).epoch == -1
+    assert harness.beat("m2", 2).assigned == share(A, 0, 1, 2, 3)
 
 
 def test_created_grown_and_deleted_topics_change_the_assignment() -> None:
-    talk = Talk()
-    assert talk.join("m1", "a", "later").assigned == share(A, 0, 1, 2, 3)
+    harness = GroupHarness()
+    assert harness.join("m1", "a", "later").assigned == share(A, 0, 1, 2, 3)
     later = UUID(int=9)
-    talk.topics.there["later"] = (later, 1)
-    talk.topics.version += 1
-    assert talk.beat("m1", 1).assigned == share(A, 0, 1, 2, 3) | share(later, 0)
-    talk.topics.version += 1
-    assert talk.beat("m1", 2).assigned is None and talk.group.epoch == 2, "another topic has changed"
-    talk.topics.there["a"] = (A, 5)
-    talk.topics.version += 1
-    assert talk.beat("m1", 2).assigned == share(A, 0, 1, 2, 3, 4) | share(later, 0)
+    harness.topics.there["later"] = (later, 1)
+    harness.topics.version += 1
+    assert harness.beat("m1", 1).assigned == share(A, 0, 1, 2, 3) | share(later, 0)
+    harness.topics.version += 1
+    assert harness.beat("m1", 2).assigned is None and harness.group.epoch == 2, "another topic has changed"
+    harness.topics.there["a"] = (A, 5)
+    harness.topics.version += 1
+    assert harness.beat("m1", 2).assigned == share(A, 0, 1, 2, 3, 4) | share(later, 0)
     again = UUID(int=10)
-    talk.topics.there["later"] = (again, 1)
-    talk.topics.version += 1
+    harness.topics.there["later"] = (again, 1)
+    harness.topics.version += 1
     everything = share(A, 0, 1, 2, 3, 4)
-    assert talk.beat("m1", 3, owned=everything | share(later, 0)).assigned == everything
-    assert talk.beat("m1", 3, owned=everything).assigned == everything | share(again, 0)
+    assert harness.beat("m1", 3, owned=everything | share(later, 0)).assigned == everything
+    assert harness.beat("m1", 3, owned=everything).assigned == everything | share(again, 0)
 
 
 def test_a_pattern_is_resolved_by_the_broker_and_again_for_new_topics() -> None:
-    talk = Talk()
-    assert talk.join("m1", pattern="a|l.*").assigned == share(A, 0, 1, 2, 3)
+    harness = GroupHarness()
+    assert harness.join("m1", pattern="a|l.*").assigned == share(A, 0, 1, 2, 3)
     later = UUID(int=9)
-    talk.topics.there["later"] = (later, 1)
-    talk.topics.version += 1
-    assert talk.beat("m1", 1).assigned == share(A, 0, 1, 2, 3) | share(later, 0)
-    assert talk.group.patterns["a|l.*"].topics == {"a", "later"}
-    talk.beat("m1", 2, pattern="l.*", rebalance_ms=REBALANCE_MS, owned=frozenset())
-    assert list(talk.group.patterns) == ["l.*"]
-    refused = talk.beat("m1", 3, pattern="(a")
+    harness.topics.there["later"] = (later, 1)
+    harness.topics.version += 1
+    assert harness.beat("m1", 1).assigned == share(A, 0, 1, 2, 3) | share(later, 0)
+    assert harness.group.patterns["a|l.*"].topics == {"a", "later"}
+    harness.beat("m1", 2, pattern="l.*", rebalance_ms=REBALANCE_MS, owned=frozenset())
+    assert list(harness.group.patterns) == ["l.*"]
+    refused = harness.beat("m1", 3, pattern="(a")
     assert refused.error == ErrorCode.INVALID_REGULAR_EXPRESSION and "missing )" in (refused.message or "")
-    talk.beat("m1", 3, pattern="", topics=frozenset({"b"}))
-    assert talk.group.patterns == {} and talk.group.members["m1"].topics == {"b"}
+    harness.beat("m1", 3, pattern="", topics=frozenset({"b"}))
+    assert harness.group.patterns == {} and harness.group.members["m1"].topics == {"b"}
 
 
 def test_limits_and_assignors() -> None:
-    talk = Talk(GroupConfig(SESSION_MS, 1_000, 2))
-    refused = talk.join("m1", "a", assignor="mine")
-    assert refused.error == ErrorCode.UNSUPPORTED_ASSIGNOR and talk.changes == []
-    talk.join("m1", "a", assignor="range")
-    assert talk.group.assignor() == "range"
-    talk.join("m2", "a", assignor="range")
-    assert talk.group.targets == {"m1": share(A, 0, 1), "m2": share(A, 2, 3)}
-    assert talk.join("m3", "a").error == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert talk.join("m2", "a").error == 0
+    harness = GroupHarness(GroupConfig(SESSION_MS, 1_000, 2))
+    refused = harness.join("m1", "a", assignor="mine")
+    assert refused.error == ErrorCode.UNSUPPORTED_ASSIGNOR and harness.changes == []
+    harness.join("m1", "a", assignor="range")
+    assert harness.group.assignor() == "range"
+    harness.join("m2", "a", assignor="range")
+    assert harness.group.targets == {"m1": share(A, 0, 1), "m2": share(A, 2, 3)}
+    assert harness.join("m3", "a").error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert harness.join("m2", "a").error == 0
 
 
 def test_only_a_member_of_the_current_epoch_can_commit() -> None:
-    talk = Talk()
+    harness = GroupHarness()
     offset = g.Offset(5, -1, "", 0)
     places = {("a", 0): offset}
 
     def commit(member: str, epoch: int) -> int:
-        return int(talk.tell(g.Commit("t", member, None, epoch, places)).error)
+        return int(harness.tell(g.Commit("t", member, None, epoch, places)).error)
 
     assert commit("", -1) == 0, "while nobody is a member anybody may"
-    talk.join("m1", "a")
+    harness.join("m1", "a")
     assert commit("", -1) == ErrorCode.UNKNOWN_MEMBER_ID
     assert commit("m2", 1) == ErrorCode.UNKNOWN_MEMBER_ID
     assert commit("m1", 0) == ErrorCode.STALE_MEMBER_EPOCH
     assert commit("m1", 2) == ErrorCode.STALE_MEMBER_EPOCH
     assert commit("m1", 1) == 0
-    assert talk.group.commits.offsets == places
+    assert harness.group.commits.offsets == places
 
 
 def test_a_member_of_an_older_epoch_commits_partitions_that_it_has_owned_since() -> None:
     """KIP-1251: a heartbeat and a commit of the same member are in flight at the same time."""
-    talk = Talk()
-    talk.join("m1", "a")
-    talk.join("m2", "a")
-    kept = talk.beat("m1", 1).assigned
+    harness = GroupHarness()
+    harness.join("m1", "a")
+    harness.join("m2", "a")
+    kept = harness.beat("m1", 1).assigned
     gone = share(A, 0, 1, 2, 3) - (kept or frozenset())
-    assert talk.beat("m1", 1, owned=kept).epoch == 2
-    talk.beat("m2", 2)
+    assert harness.beat("m1", 1, owned=kept).epoch == 2
+    harness.beat("m2", 2)
 
     def commit(member: str, epoch: int, transactional: bool = False) -> tuple[int, set[int]]:
         offsets = {("a", p): g.Offset(5, -1, "", 0) for p in range(4)}
@@ -495,14 +495,14 @@ def test_a_member_of_an_older_epoch_commits_partitions_that_it_has_owned_since()
             if transactional
             else g.Commit("t", member, None, epoch, offsets)
         )
-        answer = talk.tell(event)
+        answer = harness.tell(event)
         assert set(answer.partition_errors.values()) <= {
             ErrorCode.ILLEGAL_GENERATION if transactional else ErrorCode.STALE_MEMBER_EPOCH
         }
         return answer.error, {p for _, p in answer.partition_errors}
 
     assert commit("m1", 1) == (0, {tp.partition for tp in gone}), "of what it has given up another says it now"
-    assert set(talk.group.commits.offsets) == {("a", tp.partition) for tp in kept or ()}
+    assert set(harness.group.commits.offsets) == {("a", tp.partition) for tp in kept or ()}
     assert commit("m1", 1, transactional=True) == (0, {tp.partition for tp in gone})
     assert commit("m2", 1) == (ErrorCode.STALE_MEMBER_EPOCH, set()), "it was given all of it later"
     assert commit("m2", 1, transactional=True) == (ErrorCode.ILLEGAL_GENERATION, set()), (
@@ -515,95 +515,95 @@ def test_a_member_of_an_older_epoch_commits_partitions_that_it_has_owned_since()
 def test_a_commit_without_an_epoch_needs_a_group_without_members() -> None:
     offsets = {("a", 0): g.Offset(5, -1, "", 0)}
 
-    def errors(talk: Talk) -> list[int]:
+    def errors(harness: GroupHarness) -> list[int]:
         events = (
             g.Commit("plain", "m-1", None, -1, offsets),
             g.TransactionalCommit("transactional", "m-1", None, -1, offsets, 7, 0),
         )
-        return [talk.tell(event).error for event in events]
+        return [harness.tell(event).error for event in events]
 
-    talk = Talk()
-    talk.join("m1", "a")
-    assert errors(talk) == [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID]
-    talk.beat("m1", -1)
-    assert errors(talk) == [0, 0]
+    harness = GroupHarness()
+    harness.join("m1", "a")
+    assert errors(harness) == [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID]
+    harness.beat("m1", -1)
+    assert errors(harness) == [0, 0]
 
 
 def test_joins_are_batched_into_one_assignment() -> None:
     """KIP-1263. The first member receives all partitions at once. Later members wait for the end of the pause; the
     heartbeat interval of their response ends then."""
-    talk = Talk(replace(TERMS, assignment_ms=600))
-    assert talk.join("m1", "a").assigned == share(A, 0, 1, 2, 3)
-    talk.passes(200)
-    second = talk.join("m2", "a")
+    harness = GroupHarness(replace(GROUP_CONFIG, assignment_ms=600))
+    assert harness.join("m1", "a").assigned == share(A, 0, 1, 2, 3)
+    harness.passes(200)
+    second = harness.join("m2", "a")
     assert (second.error, second.epoch, second.assigned, second.heartbeat_ms) == (0, 1, frozenset(), 400)
-    talk.passes(100)
-    third = talk.join("m3", "a")
+    harness.passes(100)
+    third = harness.join("m3", "a")
     assert (third.epoch, third.heartbeat_ms) == (1, 300)
-    assert (talk.group.epoch, talk.group.target_epoch) == (3, 1) and talk.group.state is GroupState.ASSIGNING
-    assert talk.beat("m2", 1).epoch == 1 and talk.group.epoch == 3, "to wait is no news"
-    talk.passes(300)
-    assert talk.beat("m3", 1).epoch == 3
-    assert talk.group.target_epoch == 3, "one assignment for both"
-    assert sorted(map(len, talk.group.targets.values())) == [1, 1, 2]
-    kept = talk.beat("m1", 1).assigned
-    assert talk.beat("m1", 1, owned=kept).epoch == 3
-    talk.passes(600)
-    assert talk.join("m4", "a").epoch == 4, "none was made for as long: at once"
+    assert (harness.group.epoch, harness.group.target_epoch) == (3, 1) and harness.group.state is GroupState.ASSIGNING
+    assert harness.beat("m2", 1).epoch == 1 and harness.group.epoch == 3, "to wait is no news"
+    harness.passes(300)
+    assert harness.beat("m3", 1).epoch == 3
+    assert harness.group.target_epoch == 3, "one assignment for both"
+    assert sorted(map(len, harness.group.targets.values())) == [1, 1, 2]
+    kept = harness.beat("m1", 1).assigned
+    assert harness.beat("m1", 1, owned=kept).epoch == 3
+    harness.passes(600)
+    assert harness.join("m4", "a").epoch == 4, "none was made for as long: at once"
 
 
 def test_a_heartbeat_without_changes_waits_for_pending_writes() -> None:
-    talk = Talk()
-    (write,) = talk.group.handle(
-        ConsumerHeartbeat("first", "m1", 0, "c", "/h", rebalance_ms=1, topics=frozenset({"a"})), talk.now
+    harness = GroupHarness()
+    (write,) = harness.group.handle(
+        ConsumerHeartbeat("first", "m1", 0, "c", "/h", rebalance_ms=1, topics=frozenset({"a"})), harness.now
     )
     assert isinstance(write, PersistChanges)
     assert (
-        talk.group.handle(
-            ConsumerHeartbeat("again", "m1", 0, "c", "/h", rebalance_ms=1, topics=frozenset({"a"})), talk.now
+        harness.group.handle(
+            ConsumerHeartbeat("again", "m1", 0, "c", "/h", rebalance_ms=1, topics=frozenset({"a"})), harness.now
         )
         == []
     )
-    reported: Any = talk.group.handle(g.Persisted(write.number), talk.now)
+    reported: Any = harness.group.handle(g.Persisted(write.number), harness.now)
     assert [effect.token for effect in reported] == ["first", "again"]
 
 
 def test_a_change_that_the_log_rejects_has_no_effect() -> None:
-    talk = Talk()
-    talk.join("m1", "a")
-    before = talk.group.describe()
-    (write,) = talk.group.handle(
-        ConsumerHeartbeat("t", "m2", 0, "c", "/h", rebalance_ms=1, topics=frozenset({"a"})), talk.now
+    harness = GroupHarness()
+    harness.join("m1", "a")
+    before = harness.group.describe()
+    (write,) = harness.group.handle(
+        ConsumerHeartbeat("t", "m2", 0, "c", "/h", rebalance_ms=1, topics=frozenset({"a"})), harness.now
     )
     assert isinstance(write, PersistChanges)
-    (reply,) = talk.group.handle(g.PersistFailed(write.number, ErrorCode.COORDINATOR_NOT_AVAILABLE), talk.now)
+    (reply,) = harness.group.handle(g.PersistFailed(write.number, ErrorCode.COORDINATOR_NOT_AVAILABLE), harness.now)
     assert isinstance(reply, g.Reply) and reply.answer.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert talk.group.describe() == before and talk.group.current_assignments.keys() == {"m1"}
-    assert talk.join("m2", "a").epoch == 2
+    assert harness.group.describe() == before and harness.group.current_assignments.keys() == {"m1"}
+    assert harness.join("m2", "a").epoch == 2
 
 
 def test_a_rejected_removal_of_a_member_is_repeated() -> None:
-    talk = Talk()
-    talk.join("m1", "a")
-    talk.now = Now(talk.now.mono_ms + SESSION_MS, talk.now.wall_ms)
-    (write,) = talk.group.handle(g.Tick(), talk.now)
+    harness = GroupHarness()
+    harness.join("m1", "a")
+    harness.now = Now(harness.now.mono_ms + SESSION_MS, harness.now.wall_ms)
+    (write,) = harness.group.handle(g.Tick(), harness.now)
     assert isinstance(write, PersistChanges)
-    assert talk.group.handle(g.PersistFailed(write.number, ErrorCode.COORDINATOR_NOT_AVAILABLE), talk.now) == []
-    assert "m1" in talk.group.members
-    due = talk.group.deadline_ms()
-    assert due is not None and due > talk.now.mono_ms, "not at once again"
-    talk.passes(due - talk.now.mono_ms)
-    assert talk.group.members == {}
+    assert harness.group.handle(g.PersistFailed(write.number, ErrorCode.COORDINATOR_NOT_AVAILABLE), harness.now) == []
+    assert "m1" in harness.group.members
+    due = harness.group.deadline_ms()
+    assert due is not None and due > harness.now.mono_ms, "not at once again"
+    harness.passes(due - harness.now.mono_ms)
+    assert harness.group.members == {}
 
 
 @pytest.mark.parametrize("fact", list(GroupRecordKey))
 def test_tombstones_remove_all_state(fact: GroupRecordKey) -> None:
-    talk = Talk()
-    talk.join("m1", "a", instance_id="i")
-    talk.join("m2", pattern="b")
-    assert fact in {change.fact for change in talk.changes}
-    for change in talk.group.tombstones():
-        talk.group.apply(change)
-    empty = ConsumerGroupMachine("g", topics=talk.topics, group_config=TERMS)
+    harness = GroupHarness()
+    harness.join("m1", "a", instance_id="i")
+    harness.join("m2", pattern="b")
+    assert fact in {change.fact for change in harness.changes}
+    for change in harness.group.tombstones():
+        harness.group.apply(change)
+    empty = ConsumerGroupMachine("g", topics=harness.topics, group_config=GROUP_CONFIG)
     for what in ("epoch", "target_epoch", "members", "current_assignments", "targets", "static", "owners", "patterns"):
-        assert getattr(talk.group, what) == getattr(empty, what), what
+        assert getattr(harness.group, what) == getattr(empty, what), what

@@ -11,17 +11,17 @@ from brokerd.coordinator.consumer.events import LEAVE_GROUP_STATIC_MEMBER_EPOCH,
 from brokerd.coordinator.consumer.group import ConsumerGroupMachine
 from brokerd.coordinator.consumer.heartbeat_validation import membership_error
 from brokerd.wire.errors import ErrorCode
-from tests.unit.coordinator.consumer.test_group import Talk
+from tests.unit.coordinator.consumer.test_group import GroupHarness
 
 JOIN = ConsumerHeartbeat("token", "m1", 0, "client", "/host")
 
 
 def joined() -> ConsumerGroupMachine:
     """A group with the dynamic member m1 and the static member s1 of instance i."""
-    talk = Talk()
-    talk.join("m1", "a")
-    talk.join("s1", "a", instance_id="i")
-    return talk.group
+    harness = GroupHarness()
+    harness.join("m1", "a")
+    harness.join("s1", "a", instance_id="i")
+    return harness.group
 
 
 def code(group: ConsumerGroupMachine, **changes: Any) -> ErrorCode | int:

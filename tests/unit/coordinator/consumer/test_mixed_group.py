@@ -24,9 +24,9 @@ from brokerd.coordinator.groups import GroupCoordinator
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.schema import packer
-from tests.unit.coordinator.topics import TERMS, FakeTopics
+from tests.unit.coordinator.topics import GROUP_CONFIG, FakeTopics
 
-SESSION_MS, REBALANCE_MS = TERMS.session_ms, 8_000
+SESSION_MS, REBALANCE_MS = GROUP_CONFIG.session_ms, 8_000
 NEW, EAGER, COOPERATIVE = "new", "eager", "cooperative"
 Assignment = frozenset[TopicPartition]
 EMPTY_ASSIGNMENT: Assignment = frozenset()
@@ -166,7 +166,7 @@ class Mixed(RuleBasedStateMachine):
             retention_ms=1 << 40,
             metadata_bytes_max=100,
             topics=TOPICS,
-            group_config=lambda group_id: TERMS,
+            group_config=lambda group_id: GROUP_CONFIG,
             draw=lambda: str(next(self.ids)),
         )
         self.groups.became_leader(0, 7, self.now)

@@ -28,7 +28,7 @@ from brokerd.coordinator.consumer.reconciliation import MemberAssignment, Member
 from brokerd.coordinator.groups import GroupCoordinator
 from brokerd.wire.errors import ErrorCode
 from tests.unit.coordinator.classic import test_offsets as memory
-from tests.unit.coordinator.topics import TERMS, A, FakeTopics, share
+from tests.unit.coordinator.topics import GROUP_CONFIG, A, FakeTopics, share
 
 T = UUID("00112233-4455-6677-8899-aabbccddeeff")
 NOW = memory.NOW
@@ -152,7 +152,7 @@ class Harness:
     def __init__(self, log: Log | None = None, clock: Callable[[], Now] = lambda: NOW, **more: Any) -> None:
         self.log = log or Log()
         self.topics = FakeTopics()
-        self.group_config = TERMS
+        self.group_config = GROUP_CONFIG
         coordinator_log: Any = self.log
         self.groups = GroupCoordinator(
             coordinator_log,
@@ -339,10 +339,10 @@ def test_an_assignment_is_read_back_in_any_order() -> None:
 def test_group_configs_apply_from_the_next_heartbeat() -> None:
     harness = Harness()
     harness.beat("m1", 0, "a")
-    harness.group_config = replace(TERMS, heartbeat_ms=777, session_ms=60_000)
+    harness.group_config = replace(GROUP_CONFIG, heartbeat_ms=777, session_ms=60_000)
     harness.groups.group_config_changed("g")
     harness.groups.group_config_changed("none")
-    assert harness.group.sessions["m1"] == NOW.mono_ms + TERMS.session_ms
+    assert harness.group.sessions["m1"] == NOW.mono_ms + GROUP_CONFIG.session_ms
     assert harness.beat("m1", 1, owned=share(A, 0, 1, 2, 3)).heartbeat_ms == 777
     assert harness.group.sessions["m1"] == NOW.mono_ms + 60_000
 
@@ -350,7 +350,7 @@ def test_group_configs_apply_from_the_next_heartbeat() -> None:
 def test_members_expire_by_time_here_too() -> None:
     harness = Harness()
     harness.beat("m1", 0, "a")
-    later = Now(NOW.mono_ms + TERMS.session_ms, NOW.wall_ms)
+    later = Now(NOW.mono_ms + GROUP_CONFIG.session_ms, NOW.wall_ms)
     harness.groups.tick(later)
     assert harness.group.members == {}
     assert harness.successor().group.members == {}

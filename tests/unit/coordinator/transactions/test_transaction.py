@@ -29,8 +29,8 @@ P0, P1 = ("flights", 0), ("flights", 1)
 PID = 77
 
 
-class Play:
-    """A transaction and its responses. Writes complete at once unless `hold` is set."""
+class TransactionHarness:
+    """A transaction and its responses. Writes complete at once unless `hold_writes` is set."""
 
     def __init__(self, record: TransactionMetadata | None = None) -> None:
         self.t = Transaction("id", record or TransactionMetadata(PID))
@@ -38,9 +38,9 @@ class Play:
         self.answers: list[TransactionAnswered] = []
         self.markers: list[SendMarkers] = []
         self.held: list[Persist] = []
-        self.hold = False
+        self.hold_writes = False
 
-    def hear(self, event: core.Event) -> TransactionAnswered | None:
+    def deliver(self, event: core.Event) -> TransactionAnswered | None:
         before = len(self.answers)
         self._run(self.t.handle(event, self.now))
         self.t.validate()
@@ -59,7 +59,7 @@ class Play:
                         last_epoch=-1,
                         **({} if kept(effect.record) else {"version": 0, "next_producer_id": -1}),
                     )
-                    if self.hold:
+                    if self.hold_writes:
                         self.held.append(effect)
                     else:
                         self._run(self.t.handle(core.TransactionPersisted(effect.number), self.now))
@@ -70,16 +70,16 @@ class Play:
         self.held.clear()
 
     def init(self, producer_id: int = -1, epoch: int = -1, new_id: int = PID) -> TransactionAnswered:
-        return self._sure(self.hear(core.Init("p", 10_000, new_id, producer_id, epoch)))
+        return self._sure(self.deliver(core.Init("p", 10_000, new_id, producer_id, epoch)))
 
     def add(self, epoch: int, *places: core.TopicIndex, version: int = 0) -> int:
-        return self._sure(self.hear(core.Add("p", PID, epoch, frozenset(places or (P0,)), version))).error
+        return self._sure(self.deliver(core.Add("p", PID, epoch, frozenset(places or (P0,)), version))).error
 
     def end(self, epoch: int, commit: bool = True, version: int = 0, producer_id: int = PID) -> TransactionAnswered:
-        return self._sure(self.hear(core.End("p", producer_id, epoch, commit, 99, version)))
+        return self._sure(self.deliver(core.End("p", producer_id, epoch, commit, 99, version)))
 
     def written(self) -> None:
-        self.hear(core.MarkersWritten(self.markers[-1].epoch))
+        self.deliver(core.MarkersWritten(self.markers[-1].epoch))
 
     @staticmethod
     def _sure(answer: TransactionAnswered | None) -> TransactionAnswered:
@@ -94,103 +94,105 @@ def kept(record: TransactionMetadata) -> bool:
 
 # -- epochs ------------------------------------------------------------------------------------------------------------
 def test_each_new_producer_has_the_next_epoch() -> None:
-    play = Play()
-    assert [play.init() for _ in range(3)] == [TransactionAnswered(0, PID, e) for e in (0, 1, 2)]
+    harness = TransactionHarness()
+    assert [harness.init() for _ in range(3)] == [TransactionAnswered(0, PID, e) for e in (0, 1, 2)]
 
 
 def test_a_producer_with_its_id_continues_and_gets_a_lost_response_again() -> None:
-    play = Play()
-    play.init()
-    assert play.init(PID, 0) == TransactionAnswered(0, PID, 1)
-    assert play.init(PID, 0) == TransactionAnswered(0, PID, 1), "the answer was lost"
-    play.init()
-    assert play.init(PID, 1).error == ErrorCode.PRODUCER_FENCED, "another one came meanwhile"
-    assert play.init(PID, 7).error == ErrorCode.PRODUCER_FENCED
-    assert play.init(5, 0).error == ErrorCode.PRODUCER_FENCED
+    harness = TransactionHarness()
+    harness.init()
+    assert harness.init(PID, 0) == TransactionAnswered(0, PID, 1)
+    assert harness.init(PID, 0) == TransactionAnswered(0, PID, 1), "the answer was lost"
+    harness.init()
+    assert harness.init(PID, 1).error == ErrorCode.PRODUCER_FENCED, "another one came meanwhile"
+    assert harness.init(PID, 7).error == ErrorCode.PRODUCER_FENCED
+    assert harness.init(5, 0).error == ErrorCode.PRODUCER_FENCED
 
 
 def test_exhausted_epochs_lead_to_a_new_producer_id() -> None:
-    play = Play(TransactionMetadata(PID, EPOCH_MAX - 2))
-    assert play.init().epoch == EPOCH_MAX - 1
-    assert play.init(PID, EPOCH_MAX - 1, new_id=88) == TransactionAnswered(0, 88, 0)
-    assert play.init(PID, EPOCH_MAX - 1) == TransactionAnswered(0, 88, 0), "the answer was lost"
+    harness = TransactionHarness(TransactionMetadata(PID, EPOCH_MAX - 2))
+    assert harness.init().epoch == EPOCH_MAX - 1
+    assert harness.init(PID, EPOCH_MAX - 1, new_id=88) == TransactionAnswered(0, 88, 0)
+    assert harness.init(PID, EPOCH_MAX - 1) == TransactionAnswered(0, 88, 0), "the answer was lost"
 
 
 def test_an_init_without_the_producer_id_fences_the_old_producer_from_the_new_id() -> None:
-    play = Play(TransactionMetadata(PID, EPOCH_MAX - 1))
-    assert play.init(new_id=88) == TransactionAnswered(0, 88, 0)
-    assert play.init(PID, EPOCH_MAX - 1).error == ErrorCode.PRODUCER_FENCED
+    harness = TransactionHarness(TransactionMetadata(PID, EPOCH_MAX - 1))
+    assert harness.init(new_id=88) == TransactionAnswered(0, 88, 0)
+    assert harness.init(PID, EPOCH_MAX - 1).error == ErrorCode.PRODUCER_FENCED
 
 
 # -- a transaction -----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_complete_transaction(commit: bool) -> None:
-    play = Play()
-    play.init()
-    assert play.add(0, P0) == 0 and play.add(0, P0, P1) == 0
-    assert play.t.verify(PID, 0, [P0, ("other", 0)]) == {P0: 0, ("other", 0): ErrorCode.INVALID_TXN_STATE}
-    assert play.end(0, commit) == TransactionAnswered(0)
-    assert play.markers == [SendMarkers(PID, 0, commit, frozenset({P0, P1}), 0)]
-    assert play.end(0, commit).error == play.add(0) == play.init().error == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert play.t.verify(PID, 0, [P0]) == {P0: ErrorCode.CONCURRENT_TRANSACTIONS}
-    assert play.end(0, not commit).error == ErrorCode.INVALID_TXN_STATE
-    play.written()
-    assert play.t.state is (
+    harness = TransactionHarness()
+    harness.init()
+    assert harness.add(0, P0) == 0 and harness.add(0, P0, P1) == 0
+    assert harness.t.verify(PID, 0, [P0, ("other", 0)]) == {P0: 0, ("other", 0): ErrorCode.INVALID_TXN_STATE}
+    assert harness.end(0, commit) == TransactionAnswered(0)
+    assert harness.markers == [SendMarkers(PID, 0, commit, frozenset({P0, P1}), 0)]
+    assert harness.end(0, commit).error == harness.add(0) == harness.init().error == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert harness.t.verify(PID, 0, [P0]) == {P0: ErrorCode.CONCURRENT_TRANSACTIONS}
+    assert harness.end(0, not commit).error == ErrorCode.INVALID_TXN_STATE
+    harness.written()
+    assert harness.t.state is (
         TransactionMachineState.COMPLETE_COMMIT if commit else TransactionMachineState.COMPLETE_ABORT
     )
-    assert play.end(0, commit).error == 0, "a repetition"
-    assert play.end(0, not commit).error == ErrorCode.INVALID_TXN_STATE
-    assert play.t.verify(PID, 0, [P0]) == {P0: ErrorCode.INVALID_TXN_STATE}, (
+    assert harness.end(0, commit).error == 0, "a repetition"
+    assert harness.end(0, not commit).error == ErrorCode.INVALID_TXN_STATE
+    assert harness.t.verify(PID, 0, [P0]) == {P0: ErrorCode.INVALID_TXN_STATE}, (
         "a record that comes late has no transaction any more"
     )
-    assert play.add(0, P1) == 0 and play.t.record.partitions == {P1}
+    assert harness.add(0, P1) == 0 and harness.t.record.partitions == {P1}
 
 
 def test_no_marker_is_sent_before_the_decision_is_persisted_and_no_other_is_made() -> None:
-    play = Play()
-    play.init()
-    play.add(0)
-    play.hold = True
-    assert play.hear(core.End("p", PID, 0, True)) is None
-    assert play.markers == []
-    assert play.end(0, False).error == play.add(0, P1) == play.init().error == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert play.t.verify(PID, 0, [P0]) == {P0: ErrorCode.CONCURRENT_TRANSACTIONS}
-    play.release()
-    assert play.answers[-1] == TransactionAnswered(0) and len(play.markers) == 1
+    harness = TransactionHarness()
+    harness.init()
+    harness.add(0)
+    harness.hold_writes = True
+    assert harness.deliver(core.End("p", PID, 0, True)) is None
+    assert harness.markers == []
+    assert (
+        harness.end(0, False).error == harness.add(0, P1) == harness.init().error == ErrorCode.CONCURRENT_TRANSACTIONS
+    )
+    assert harness.t.verify(PID, 0, [P0]) == {P0: ErrorCode.CONCURRENT_TRANSACTIONS}
+    harness.release()
+    assert harness.answers[-1] == TransactionAnswered(0) and len(harness.markers) == 1
 
 
 def test_an_older_epoch_and_another_producer_id_have_different_errors() -> None:
-    play = Play()
-    play.init()
-    play.init()
-    assert play.add(0) == ErrorCode.PRODUCER_FENCED and play.end(0).error == ErrorCode.PRODUCER_FENCED
-    assert play.end(1, producer_id=5).error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert play.t.verify(5, 1, [P0]) == {P0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
-    assert play.end(1).error == ErrorCode.INVALID_TXN_STATE, "nothing was begun"
+    harness = TransactionHarness()
+    harness.init()
+    harness.init()
+    assert harness.add(0) == ErrorCode.PRODUCER_FENCED and harness.end(0).error == ErrorCode.PRODUCER_FENCED
+    assert harness.end(1, producer_id=5).error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert harness.t.verify(5, 1, [P0]) == {P0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+    assert harness.end(1).error == ErrorCode.INVALID_TXN_STATE, "nothing was begun"
 
 
 def test_a_new_producer_aborts_the_open_transaction_with_a_fencing_epoch() -> None:
-    play = Play()
-    play.init()
-    play.add(0)
-    assert play.init().error == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert play.markers == [SendMarkers(PID, 1, False, frozenset({P0}), 0)]
-    assert play.end(0).error == ErrorCode.PRODUCER_FENCED
-    play.written()
-    assert play.init() == TransactionAnswered(0, PID, 2)
+    harness = TransactionHarness()
+    harness.init()
+    harness.add(0)
+    assert harness.init().error == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert harness.markers == [SendMarkers(PID, 1, False, frozenset({P0}), 0)]
+    assert harness.end(0).error == ErrorCode.PRODUCER_FENCED
+    harness.written()
+    assert harness.init() == TransactionAnswered(0, PID, 2)
 
 
 def test_a_timed_out_transaction_is_aborted_and_its_producer_fenced() -> None:
-    play = Play()
-    play.init()
-    play.add(0)
-    play.now = Now(10_999, 50_000)
-    play.hear(core.TransactionTick())
-    assert play.markers == []
-    play.now = Now(11_000, 50_000)
-    play.hear(core.TransactionTick())
-    assert play.markers[0].epoch == 1 and not play.markers[0].commit
-    assert play.end(0).error == ErrorCode.PRODUCER_FENCED
+    harness = TransactionHarness()
+    harness.init()
+    harness.add(0)
+    harness.now = Now(10_999, 50_000)
+    harness.deliver(core.TransactionTick())
+    assert harness.markers == []
+    harness.now = Now(11_000, 50_000)
+    harness.deliver(core.TransactionTick())
+    assert harness.markers[0].epoch == 1 and not harness.markers[0].commit
+    assert harness.end(0).error == ErrorCode.PRODUCER_FENCED
 
 
 def test_after_a_coordinator_change_a_transaction_times_out_within_one_more_timeout() -> None:
@@ -204,102 +206,104 @@ def test_after_a_coordinator_change_a_transaction_times_out_within_one_more_time
 
 
 def test_a_prepared_transaction_is_completed_by_a_new_coordinator() -> None:
-    play = Play(TransactionMetadata(PID, 3, 10_000, TransactionMachineState.PREPARE_COMMIT, frozenset({P0}), 1, 1))
-    play.hear(core.TransactionTick())
-    play.hear(core.TransactionTick())
-    assert play.markers == [SendMarkers(PID, 3, True, frozenset({P0}), 0)], "once at a time"
-    play.hear(core.MarkersWritten(2))
-    assert play.t.state is TransactionMachineState.PREPARE_COMMIT, "markers of another decision"
-    play.written()
-    assert play.t.state is TransactionMachineState.COMPLETE_COMMIT
+    harness = TransactionHarness(
+        TransactionMetadata(PID, 3, 10_000, TransactionMachineState.PREPARE_COMMIT, frozenset({P0}), 1, 1)
+    )
+    harness.deliver(core.TransactionTick())
+    harness.deliver(core.TransactionTick())
+    assert harness.markers == [SendMarkers(PID, 3, True, frozenset({P0}), 0)], "once at a time"
+    harness.deliver(core.MarkersWritten(2))
+    assert harness.t.state is TransactionMachineState.PREPARE_COMMIT, "markers of another decision"
+    harness.written()
+    assert harness.t.state is TransactionMachineState.COMPLETE_COMMIT
 
 
 def test_an_unwritten_decision_has_no_effect() -> None:
-    play = Play()
-    play.init()
-    play.add(0)
-    play.hold = True
-    play.hear(core.End("p", PID, 0, True))
-    assert play.hear(core.TransactionPersistFailed(play.held[0].number, 15)) == TransactionAnswered(15)
-    play.held.clear()
-    play.hold = False
-    assert play.t.state is TransactionMachineState.ONGOING and play.markers == []
-    assert play.end(0, False).error == 0
+    harness = TransactionHarness()
+    harness.init()
+    harness.add(0)
+    harness.hold_writes = True
+    harness.deliver(core.End("p", PID, 0, True))
+    assert harness.deliver(core.TransactionPersistFailed(harness.held[0].number, 15)) == TransactionAnswered(15)
+    harness.held.clear()
+    harness.hold_writes = False
+    assert harness.t.state is TransactionMachineState.ONGOING and harness.markers == []
+    assert harness.end(0, False).error == 0
 
 
 def test_an_unwritten_completion_is_repeated() -> None:
-    play = Play()
-    play.init()
-    play.add(0)
-    play.end(0)
-    play.hold = True
-    play.written()
-    play.hear(core.TransactionPersistFailed(play.held[0].number, 15))
-    play.held.clear()
-    play.hold = False
-    play.hear(core.TransactionTick())
-    assert len(play.markers) == 2
-    play.written()
-    assert play.t.state is TransactionMachineState.COMPLETE_COMMIT
+    harness = TransactionHarness()
+    harness.init()
+    harness.add(0)
+    harness.end(0)
+    harness.hold_writes = True
+    harness.written()
+    harness.deliver(core.TransactionPersistFailed(harness.held[0].number, 15))
+    harness.held.clear()
+    harness.hold_writes = False
+    harness.deliver(core.TransactionTick())
+    assert len(harness.markers) == 2
+    harness.written()
+    assert harness.t.state is TransactionMachineState.COMPLETE_COMMIT
 
 
 # -- the second kind (KIP-890) -----------------------------------------------------------------------------------------
 def test_every_transaction_end_bumps_the_epoch() -> None:
-    play = Play()
-    play.init()
+    harness = TransactionHarness()
+    harness.init()
     for epoch in range(3):
-        assert play.add(epoch, version=2) == 0
-        assert play.end(epoch, version=2) == TransactionAnswered(0, PID, epoch + 1)
-        assert play.markers[-1].epoch == epoch + 1 and play.markers[-1].version == 2
-        assert play.end(epoch, version=2).error == ErrorCode.CONCURRENT_TRANSACTIONS
-        play.written()
-        assert play.end(epoch, version=2) == TransactionAnswered(0, PID, epoch + 1), "a repetition"
+        assert harness.add(epoch, version=2) == 0
+        assert harness.end(epoch, version=2) == TransactionAnswered(0, PID, epoch + 1)
+        assert harness.markers[-1].epoch == epoch + 1 and harness.markers[-1].version == 2
+        assert harness.end(epoch, version=2).error == ErrorCode.CONCURRENT_TRANSACTIONS
+        harness.written()
+        assert harness.end(epoch, version=2) == TransactionAnswered(0, PID, epoch + 1), "a repetition"
 
 
 def test_r15_a_late_end_request_does_not_end_the_next_transaction() -> None:
     """KAFKA-17754."""
-    play = Play()
-    play.init()
-    play.add(0, version=2)
-    play.end(0, version=2)
-    play.written()
-    play.add(1, version=2)
+    harness = TransactionHarness()
+    harness.init()
+    harness.add(0, version=2)
+    harness.end(0, version=2)
+    harness.written()
+    harness.add(1, version=2)
     for commit in (True, False):
-        assert play.end(0, commit, version=2).error == ErrorCode.PRODUCER_FENCED
-    assert play.t.state is TransactionMachineState.ONGOING
+        assert harness.end(0, commit, version=2).error == ErrorCode.PRODUCER_FENCED
+    assert harness.t.state is TransactionMachineState.ONGOING
 
 
 def test_an_empty_transaction_may_be_aborted_and_not_committed() -> None:
-    play = Play()
-    play.init()
-    assert play.end(0, True, version=2).error == ErrorCode.INVALID_TXN_STATE
-    assert play.end(0, False, version=2) == TransactionAnswered(0, PID, 1)
-    play.written()
-    assert play.end(1, False, version=2) == TransactionAnswered(0, PID, 2)
+    harness = TransactionHarness()
+    harness.init()
+    assert harness.end(0, True, version=2).error == ErrorCode.INVALID_TXN_STATE
+    assert harness.end(0, False, version=2) == TransactionAnswered(0, PID, 1)
+    harness.written()
+    assert harness.end(1, False, version=2) == TransactionAnswered(0, PID, 2)
 
 
 def test_exhausted_epochs_lead_to_a_new_producer_id_at_the_end() -> None:
-    play = Play(TransactionMetadata(PID, EPOCH_MAX - 1))
-    play.add(EPOCH_MAX - 1, version=2)
-    assert play.end(EPOCH_MAX - 1, version=2) == TransactionAnswered(0, 99, 0)
-    assert play.markers[-1].epoch == EPOCH_MAX
-    assert play.end(EPOCH_MAX - 1, version=2).error == ErrorCode.CONCURRENT_TRANSACTIONS
-    play.written()
-    assert (play.t.record.producer_id, play.t.record.epoch) == (99, 0)
-    assert play.end(EPOCH_MAX - 1, version=2) == TransactionAnswered(0, 99, 0), "a repetition"
+    harness = TransactionHarness(TransactionMetadata(PID, EPOCH_MAX - 1))
+    harness.add(EPOCH_MAX - 1, version=2)
+    assert harness.end(EPOCH_MAX - 1, version=2) == TransactionAnswered(0, 99, 0)
+    assert harness.markers[-1].epoch == EPOCH_MAX
+    assert harness.end(EPOCH_MAX - 1, version=2).error == ErrorCode.CONCURRENT_TRANSACTIONS
+    harness.written()
+    assert (harness.t.record.producer_id, harness.t.record.epoch) == (99, 0)
+    assert harness.end(EPOCH_MAX - 1, version=2) == TransactionAnswered(0, 99, 0), "a repetition"
 
 
 # -- anything, in any order ----------------------------------------------------------------------------------------------
 def test_decisions_are_final_and_epochs_never_decrease() -> None:
     for seed in range(300):
         rng = random.Random(seed)
-        play = Play(TransactionMetadata(PID, rng.choice([-1, 5, EPOCH_MAX - 2])))
+        harness = TransactionHarness(TransactionMetadata(PID, rng.choice([-1, 5, EPOCH_MAX - 2])))
         version = rng.choice([0, 2])
         decided: dict[tuple[int, int], bool] = {}
         for _ in range(40):
-            before = play.t.record
-            play.now = Now(play.now.mono_ms + rng.choice([0, 10, 6_000]), 50_000)
-            play.hold = rng.random() < 0.3
+            before = harness.t.record
+            harness.now = Now(harness.now.mono_ms + rng.choice([0, 10, 6_000]), 50_000)
+            harness.hold_writes = rng.random() < 0.3
             event: Any = rng.choice(
                 [
                     core.Init(
@@ -316,15 +320,15 @@ def test_decisions_are_final_and_epochs_never_decrease() -> None:
                     core.TransactionTick(),
                 ]
             )
-            play.hear(event)
-            if play.held and rng.random() < 0.3:
-                failed = play.held.pop()
-                play.hear(core.TransactionPersistFailed(failed.number, 15))
-            play.hold = False
-            play.release()
-            after = play.t.record
+            harness.deliver(event)
+            if harness.held and rng.random() < 0.3:
+                failed = harness.held.pop()
+                harness.deliver(core.TransactionPersistFailed(failed.number, 15))
+            harness.hold_writes = False
+            harness.release()
+            after = harness.t.record
             assert after.producer_id != before.producer_id or after.epoch >= before.epoch
-            for order in play.markers:
+            for order in harness.markers:
                 assert (
                     decided.setdefault((order.producer_id, order.epoch), order.commit) == order.commit or version == 0
                 )
