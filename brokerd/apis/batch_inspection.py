@@ -54,13 +54,13 @@ def records_of(data: Data) -> int:
     return count
 
 
-def inspect(data: Data, headers: Headers, config: TopicConfig, room: UnpackBudget, wall_ms: int) -> Steps[Inspected]:
+def inspect(data: Data, headers: Headers, config: TopicConfig, budget: UnpackBudget, wall_ms: int) -> Steps[Inspected]:
     """Validate the batches of one partition and recompress them if the topic requires it. `headers` is the result of `records.check(data)`. A
     wrong maximum timestamp in a batch header is corrected in `data`."""
     found = Inspected(config, data, headers)
     rules = rules_of(config, wall_ms)
     for i, (pos, header) in enumerate(headers):
-        verdict = yield from validated(data, pos, header, rules, room)
+        verdict = yield from validated(data, pos, header, rules, budget)
         if isinstance(verdict, Refusal):
             found.refused = verdict
             return found
@@ -83,13 +83,13 @@ Verdict = tuple[Refusal | None, Data, Headers]
 
 
 def inspect_now(
-    data: Data, headers: Headers, config: TopicConfig, wall_ms: int, room: UnpackBudget | None = None
+    data: Data, headers: Headers, config: TopicConfig, wall_ms: int, budget: UnpackBudget | None = None
 ) -> Verdict:
     """As `inspect`, but without interruption points. Most requests contain one uncompressed batch per partition. One call of `is_valid` is enough
     for such a batch (decision 044)."""
     if not config.compression and len(headers) == 1 and is_valid(data, config, wall_ms):
         return None, data, headers
-    found = run_now(inspect(data, headers, config, room or UnpackBudget(), wall_ms))
+    found = run_now(inspect(data, headers, config, budget or UnpackBudget(), wall_ms))
     return found.refused, found.data, found.headers
 
 
@@ -97,7 +97,7 @@ class Inspections:
     """The inspection results of one request, by the identity of the partition's bytes. All inspections of the request share one budget."""
 
     def __init__(self, wall_ms: int) -> None:
-        self.room, self._wall_ms = UnpackBudget(), wall_ms
+        self.budget, self._wall_ms = UnpackBudget(), wall_ms
         self._found: dict[int, Inspected] = {}
 
     def steps(self, wanted: Sequence[tuple[Data, TopicConfig]]) -> Steps[None]:
@@ -106,7 +106,7 @@ class Inspections:
                 headers = records.check(data)
             except (records.CorruptBatch, records.InvalidBatch):
                 continue  # rejected before it is written
-            self._found[id(data)] = yield from inspect(data, headers, config, self.room, self._wall_ms)
+            self._found[id(data)] = yield from inspect(data, headers, config, self.budget, self._wall_ms)
             yield None
 
     def of(self, data: Data, headers: Headers, config: TopicConfig) -> Verdict:
@@ -114,4 +114,4 @@ class Inspections:
         found = self._found.get(id(data))
         if found is not None and found.config is config:
             return found.refused, found.data, found.headers
-        return inspect_now(data, headers, config, self._wall_ms, self.room)
+        return inspect_now(data, headers, config, self._wall_ms, self.budget)

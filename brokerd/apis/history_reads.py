@@ -203,7 +203,7 @@ class HistoryReadServer:
             ]
 
     def _found(self, replica: Replica, q: HistoryReadRequestData) -> Steps[HistoryPosition | None]:
-        log_, room = replica.log, UnpackBudget.for_lookups()
+        log_, budget = replica.log, UnpackBudget.for_lookups()
         start, target = max(log_.start_offset, q.log_start_floor), q.target
         if q.operation == HistoryOperation.RETAINED:
             kept = retention.archived_start(log_.segments, replica.config, self._wall_ms(), q.handover_offset, target)
@@ -214,11 +214,11 @@ class HistoryReadServer:
         if target == EARLIEST:
             return HistoryPosition(start, leader_epoch=log_.epochs.epoch_at(start))
         if target == MAX_TIMESTAMP:
-            newest = yield from times.newest_below(log_.segments, q.handover_offset, room)
+            newest = yield from times.newest_below(log_.segments, q.handover_offset, budget)
             if newest is None or newest[0] < start:
                 return None
             return HistoryPosition(*newest, log_.epochs.epoch_at(newest[0]))
-        first = yield from times.first_at(log_.segments, target, start, q.handover_offset, room)
+        first = yield from times.first_at(log_.segments, target, start, q.handover_offset, budget)
         return None if first is None else HistoryPosition(*first)
 
 

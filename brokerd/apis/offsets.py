@@ -102,7 +102,7 @@ class Lookup:
         else:
             answer.offset, answer.leader_epoch = self.end(), machine.leader_epoch
 
-    def search(self, room: UnpackBudget) -> Steps[None]:
+    def search(self, budget: UnpackBudget) -> Steps[None]:
         """Search by timestamp. The result is valid only if this broker was the leader throughout and the log was not truncated."""
         replica, log, answer = self.replica, self.replica.log, self.answer
         if not replica.core.serves_latest:
@@ -110,10 +110,10 @@ class Lookup:
             return
         epoch, cuts, end = replica.core.leader_epoch, log.flushing.cuts, self.end()
         if self.wanted.timestamp == MAX_TIMESTAMP:
-            newest = yield from log.max_timestamp(room)
+            newest = yield from log.max_timestamp(budget)
             found = (*newest, log.epochs.epoch_at(newest[0])) if newest is not None and newest[0] < end else None
         else:
-            found = yield from log.offset_for_timestamp(self.wanted.timestamp, end, room)
+            found = yield from log.offset_for_timestamp(self.wanted.timestamp, end, budget)
         if (replica.core.leader_epoch, log.flushing.cuts) != (epoch, cuts) or not replica.leads:
             answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         elif found is not None:
@@ -195,11 +195,11 @@ class OffsetsApi:
             done()
 
         def steps() -> Steps[None]:
-            room = UnpackBudget.for_lookups()
+            budget = UnpackBudget.for_lookups()
             for lookup in lookups:
-                room.next_partition()
+                budget.next_partition()
                 try:
-                    yield from lookup.search(room)
+                    yield from lookup.search(budget)
                 except DiskFailed as e:
                     self._partitions.fail(lookup.replica, e)
                     lookup.answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR

@@ -54,7 +54,7 @@ class LogMaintenance:
             if replica.offline_reason is None:
                 self._retain(replica, now)
             if replica.offline_reason is None:
-                replica.log.rest(now)
+                replica.log.release_idle(now)
 
     def _retain(self, replica: Replica, now: Now, lookups: int = 0) -> None:
         try:
@@ -221,7 +221,7 @@ class LogMaintenance:
             if error is not None:
                 raise error
             if replica.moving:
-                log_.drop_swaps()
+                log_.cleaner.drop_swaps()
             else:
                 cleaner.finish(log_, job)
         except (DiskFailed, DiskFull) as e:

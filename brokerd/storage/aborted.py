@@ -170,7 +170,7 @@ class AbortedIndex:
     def clear(self) -> None:
         self.drop(list(self.counts))
 
-    def rest(self, active: int) -> None:
+    def release_idle(self, active: int) -> None:
         """Free the memory of the entries of closed segments."""
         for base in [b for b in self._held if b != active and b not in self._unsaved]:
             del self._held[base]

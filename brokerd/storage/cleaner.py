@@ -285,7 +285,7 @@ def plan(log_: Log, now: Now, high_watermark: int, *, force: bool = False) -> Cl
             break
         sources.append(Source(segment, segment.file, segment.base_offset, following.base_offset, segment.size))
         total += segment.size
-        if following.base_offset > log_.cleaned_offset:
+        if following.base_offset > log_.cleaner.offset:
             dirty += segment.size
             overdue = overdue or now.wall_ms - segment.max_timestamp > config.max_compaction_lag_ms
     if not dirty or not (force or overdue or dirty / total >= config.min_cleanable_ratio):
@@ -294,7 +294,7 @@ def plan(log_: Log, now: Now, high_watermark: int, *, force: bool = False) -> Cl
         log_.disk,
         log_.folder,
         sources,
-        log_.cleaned_offset,
+        log_.cleaner.offset,
         log_.start_offset,
         now.wall_ms,
         config.delete_retention_ms,
@@ -319,7 +319,7 @@ def prepare(log_: Log, done: Cleaning) -> bool:
         if any(s is group.sources[0].segment for s in log_.segments):
             swap = done.folder / (group.stem + SWAP)
             log_.disk.rename(cleaned, swap)
-            log_.swaps[group.sources[0].base] = swap
+            log_.cleaner.swaps[group.sources[0].base] = swap
         else:
             log_.disk.unlink(cleaned)
     return True
@@ -335,13 +335,13 @@ def finish(log_: Log, done: Cleaning) -> bool:
     upto = done.upto
     for group in done.groups:
         i = next((i for i, s in enumerate(log_.segments) if s is group.sources[0].segment), -1)
-        swap = log_.swaps.pop(group.sources[0].base, None)
+        swap = log_.cleaner.swaps.pop(group.sources[0].base, None)
         if i < 0 or swap is None:
             upto = min(upto, group.sources[0].base)  # the rest of the group was not cleaned and stays dirty
             continue
         swap_in(done.folder, log_.disk, swap, group.sources[0].base, [s.base for s in group.sources])
         log_.segments_replaced(i, len(group.sources), group.result, group.sources[-1].end, group.aborted)
-    log_.note_cleaned(upto)
+    log_.cleaner.cleaned(upto)
     log.info(
         "log compacted partition=%s upto=%d kept=%d removed=%d",
         log_.folder.name,

@@ -88,6 +88,6 @@ class HashedKeys:
 
 def batch_records(data: Buffer, pos: int, header: BatchHeader) -> Buffer:
     """The decompressed records of the batch at `pos`. Blocks while it decompresses. Raises CorruptBatch, TooMuch."""
-    room = UnpackBudget()
-    room.begin_batch(header)
-    return run_now(unpacked(data, pos, header, room))
+    budget = UnpackBudget()
+    budget.begin_batch(header)
+    return run_now(unpacked(data, pos, header, budget))

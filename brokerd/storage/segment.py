@@ -1,7 +1,7 @@
 """A log segment: a file of record batches and its two sparse indexes.
 
 A file is opened when it is needed. An index entry is compared with the batch that it refers to; a wrong index is rebuilt immediately. A
-closed segment keeps its file and index open only for a short time (`rest`). Does not contain epochs, producer state, roles or retention.
+closed segment keeps its file and index open only for a short time (`release_idle`). Does not contain epochs, producer state, roles or retention.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Segment:
             and peek(data).magic == MAGIC
         )
 
-    def rest(self) -> None:
+    def release_idle(self) -> None:
         """Close the file and free the index of a closed segment that was not used since the last call. Files that are being sent stay open."""
         if not self._touched:
             self._file = self._index = None

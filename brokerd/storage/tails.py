@@ -20,7 +20,7 @@ def roll_for_seed(log: Log, now: Now) -> int | None:
         log.roll(now)
     except DiskFull:
         return None
-    log.leave_snapshot()
+    log.try_snapshot()
     offset = log.end_offset
     if offset not in log.snapshots.offsets:
         return None
@@ -42,7 +42,7 @@ def begin(log: Log, seed: bytes, now: Now) -> int:
     except (zlib.error, KeyError, TypeError) as e:
         raise ValueError(f"invalid seed: {e!r}") from e
     epochs = [(epoch, at) for epoch, at in bootstrap.epochs if at <= bootstrap.offset]
-    log.begin_with(
+    log.start_at_snapshot(
         # This log has no records below the offset, so the snapshot counts as flushed.
         Snapshot(bootstrap.offset, bootstrap.offset, 0, True, epochs, bootstrap.producers, bootstrap.closing),
         now,

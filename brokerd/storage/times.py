@@ -16,18 +16,18 @@ from brokerd.wire.steps import Steps
 
 
 def first_at(
-    segments: Sequence[Segment], timestamp: int, start_offset: int, upto_offset: int, room: UnpackBudget
+    segments: Sequence[Segment], timestamp: int, start_offset: int, upto_offset: int, budget: UnpackBudget
 ) -> Steps[tuple[int, int, int] | None]:
     """(offset, timestamp, leader epoch) of the first record at or after `timestamp` within the bounds. `segments` are those of the log, or a copy.
 
-    If the matching batch cannot be decompressed or exceeds the budget `room`, the result is its first offset. A consumer that starts there misses no
+    If the matching batch cannot be decompressed or exceeds the budget `budget`, the result is its first offset. A consumer that starts there misses no
     record.
     """
     from_offset = start_offset
     while (found := _batch_since(segments, timestamp, from_offset, upto_offset)) is not None:
         header, data = found
         try:
-            record = yield from first_since(data, 0, header, timestamp, start_offset, room)
+            record = yield from first_since(data, 0, header, timestamp, start_offset, budget)
         except records.CorruptBatch:
             # The CRC is valid, so the producer sent the batch in this form. Its header contains a matching timestamp, so a later offset would be wrong.
             return max(header.base_offset, start_offset), header.max_timestamp, header.partition_leader_epoch
@@ -53,21 +53,21 @@ def _batch_since(
     return None
 
 
-def newest_below(segments: Sequence[Segment], upto_offset: int, room: UnpackBudget) -> Steps[tuple[int, int] | None]:
+def newest_below(segments: Sequence[Segment], upto_offset: int, budget: UnpackBudget) -> Steps[tuple[int, int] | None]:
     """As `newest`, for the batches below `upto_offset`."""
     whole = [s for s in segments if s.end_offset <= upto_offset and s.size]
-    found = (yield from newest(whole, room)) if whole else None
+    found = (yield from newest(whole, budget)) if whole else None
     for segment in segments:
         if not segment.base_offset < upto_offset < segment.end_offset:
             continue
         best = max((h.max_timestamp for _, h in segment.headers(0) if h.base_offset < upto_offset), default=-1)
         if best > (found[1] if found is not None else -1):
-            at = yield from first_at([segment], best, segment.base_offset, upto_offset, room)
+            at = yield from first_at([segment], best, segment.base_offset, upto_offset, budget)
             return (at[0], at[1]) if at is not None else found
     return found
 
 
-def newest(segments: Sequence[Segment], room: UnpackBudget) -> Steps[tuple[int, int] | None]:
+def newest(segments: Sequence[Segment], budget: UnpackBudget) -> Steps[tuple[int, int] | None]:
     """(offset, timestamp) of the first record with the maximum timestamp. None for an empty log. The first offset of a batch that cannot be decompressed."""
     best = max(segments, key=Segment.sure_newest)
     wanted = best.max_timestamp
@@ -77,7 +77,7 @@ def newest(segments: Sequence[Segment], room: UnpackBudget) -> Steps[tuple[int, 
         if header.max_timestamp == wanted:
             data = best.file.pread(header.size, position)
             try:
-                record = yield from first_since(data, 0, header, wanted, header.base_offset, room)
+                record = yield from first_since(data, 0, header, wanted, header.base_offset, budget)
             except records.CorruptBatch:
                 return header.base_offset, wanted
             return record if record is not None else (header.base_offset, wanted)

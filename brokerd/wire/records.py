@@ -60,9 +60,9 @@ class UnpackBudget:
     @staticmethod
     def for_lookups() -> UnpackBudget:
         """The budget of one search by timestamp. Call `next_partition` before each of its partitions."""
-        room = UnpackBudget(LOOKUP_BYTES, LOOKUP_RECORDS, LOOKUP_BATCH_BYTES)
-        room.next_partition()
-        return room
+        budget = UnpackBudget(LOOKUP_BYTES, LOOKUP_RECORDS, LOOKUP_BATCH_BYTES)
+        budget.next_partition()
+        return budget
 
     def next_partition(self) -> None:
         self.batches = LOOKUP_BATCHES
@@ -187,11 +187,11 @@ def check(buf: Buffer) -> list[tuple[int, BatchHeader]]:
             raise InvalidBatch(f"{header.record_count} records with a last offset delta of {header.last_offset_delta}")
         if header.attributes & COMPRESSION > ZSTD:
             raise InvalidBatch(f"compression type {header.compression} is unknown")
-        room = RECORDS_PER_BATCH_MAX
+        records_max = RECORDS_PER_BATCH_MAX
         if not header.attributes & COMPRESSION:
-            room = min(room, (header.size - HEADER_BYTES) // RECORD_BYTES_MIN)
+            records_max = min(records_max, (header.size - HEADER_BYTES) // RECORD_BYTES_MIN)
         count += header.record_count
-        if header.record_count > room or count > SEQUENCE_MAX:
+        if header.record_count > records_max or count > SEQUENCE_MAX:
             # Offsets are assigned by the header: a hundred bytes could skip 2^31 offsets, more than a segment can contain.
             raise InvalidBatch(f"{header.record_count} records in a batch of {header.size} bytes")
         if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
@@ -334,19 +334,19 @@ def recompressed(
     buf: Buffer,
     headers: Sequence[tuple[int, BatchHeader]],
     compression: int,
-    room: UnpackBudget,
+    budget: UnpackBudget,
     level: int | None = None,
 ) -> Steps[bytearray]:
     """The batches with compression type `compression` (the topic's `compression.type`), at `level` of the codec. Batches that already have this type are
-    unchanged. The records are decompressed and compressed, but not decoded. Raises CorruptBatch, or TooMuch if `room` does not cover a batch."""
+    unchanged. The records are decompressed and compressed, but not decoded. Raises CorruptBatch, or TooMuch if `budget` does not cover a batch."""
     out = bytearray()
     view = memoryview(buf)
     for pos, header in headers:
         if header.compression == compression:
             out += view[pos : pos + header.size]
             continue
-        room.begin_batch(header)
-        data = yield from unpacked(buf, pos, header, room)
+        budget.begin_batch(header)
+        data = yield from unpacked(buf, pos, header, budget)
         if len(data) <= UNPACKED_ON_THE_LOOP_BYTES:
             packed = compress(data, compression, level)
         else:
@@ -356,18 +356,18 @@ def recompressed(
     return out
 
 
-def iterate(buf: Buffer, room: UnpackBudget | None = None) -> Iterator[Record]:
-    """Every record of every complete batch. Raises CorruptBatch if the records do not match their batch, TooMuch if `room` is used up."""
+def iterate(buf: Buffer, budget: UnpackBudget | None = None) -> Iterator[Record]:
+    """Every record of every complete batch. Raises CorruptBatch if the records do not match their batch, TooMuch if `budget` is used up."""
     for pos, header in batches(buf):
-        yield from records_of(buf, pos, header, room)
+        yield from records_of(buf, pos, header, budget)
 
 
-def records_of(buf: Buffer, pos: int, header: BatchHeader, room: UnpackBudget | None = None) -> Iterator[Record]:
-    """The records of the batch at `pos`. Raises CorruptBatch, or TooMuch if `room` does not cover them."""
-    if room is None:
-        room = UnpackBudget(records_max=SEQUENCE_MAX)
-    room.begin_batch(header)
-    data = run_now(unpacked(buf, pos, header, room))
+def records_of(buf: Buffer, pos: int, header: BatchHeader, budget: UnpackBudget | None = None) -> Iterator[Record]:
+    """The records of the batch at `pos`. Raises CorruptBatch, or TooMuch if `budget` does not cover them."""
+    if budget is None:
+        budget = UnpackBudget(records_max=SEQUENCE_MAX)
+    budget.begin_batch(header)
+    data = run_now(unpacked(buf, pos, header, budget))
     append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE else None
     p = 0
     try:
@@ -385,7 +385,7 @@ def records_of(buf: Buffer, pos: int, header: BatchHeader, room: UnpackBudget | 
             if count:
                 if not 0 < count <= (end - p) // HEADER_FIELDS_BYTES_MIN:
                     raise CorruptBatch("a record with more headers than bytes for them")
-                room.begin_headers(count)
+                budget.begin_headers(count)
             headers = []
             for _ in range(count):
                 name, p = _get_bytes(data, p)
@@ -399,12 +399,12 @@ def records_of(buf: Buffer, pos: int, header: BatchHeader, room: UnpackBudget | 
         raise CorruptBatch("records are cut off") from e
 
 
-def unpacked(buf: Buffer, pos: int, header: BatchHeader, room: UnpackBudget) -> Steps[Buffer]:
-    """The bytes of a batch's records, decompressed within `room`. Raises CorruptBatch if they are too short for the header's record count,
+def unpacked(buf: Buffer, pos: int, header: BatchHeader, budget: UnpackBudget) -> Steps[Buffer]:
+    """The bytes of a batch's records, decompressed within `budget`. Raises CorruptBatch if they are too short for the header's record count,
     TooMuch."""
     data: Buffer = memoryview(buf)[pos + HEADER_BYTES : pos + header.size]
     if header.compression:
-        most = min(room.batch_bytes, room.bytes)
+        most = min(budget.batch_bytes, budget.bytes)
         if most <= 0:
             raise TooMuch(f"more than {ROOM_BYTES} bytes to unpack for one request")
         tried = min(most, UNPACKED_ON_THE_LOOP_BYTES)
@@ -415,9 +415,9 @@ def unpacked(buf: Buffer, pos: int, header: BatchHeader, room: UnpackBudget) -> 
                 tried = most
                 data = yield partial(decompress, bytes(data), header.compression, most)
         except CorruptBatch:
-            room.bytes -= tried  # the failed attempt may have decompressed that many
+            budget.bytes -= tried  # the failed attempt may have decompressed that many
             raise
-        room.bytes -= len(data)
+        budget.bytes -= len(data)
     if header.record_count * RECORD_BYTES_MIN > len(data):
         raise CorruptBatch(f"{len(data)} bytes where {header.record_count} records should be")
     return data

@@ -519,9 +519,9 @@ def an_observer_is_elected(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_tail_starts_without_producer_state(patch: pytest.MonkeyPatch) -> None:
-    begin = Log.begin_with
+    begin = Log.start_at_snapshot
     patch.setattr(
-        Log, "begin_with", lambda self, known, now: begin(self, replace(known, producers=[], closing=[]), now)
+        Log, "start_at_snapshot", lambda self, known, now: begin(self, replace(known, producers=[], closing=[]), now)
     )
 
 

@@ -122,7 +122,7 @@ def test_compaction_on_a_full_disk_is_retried_later() -> None:
     assert not harness.failed
     harness.log_maintenance.compact(NOW)
     harness.work()
-    assert harness.log.cleaned_offset > 0
+    assert harness.log.cleaner.offset > 0
 
 
 def test_a_failed_device_takes_the_replica_offline() -> None:

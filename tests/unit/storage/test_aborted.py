@@ -173,7 +173,7 @@ def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
     write(log, 7)
     write(log, 8)
     end(log, 8, True)
-    log.rest(Now(0, NOW.wall_ms + 30 * 24 * HOUR))
+    log.release_idle(Now(0, NOW.wall_ms + 30 * 24 * HOUR))
     assert set(log.producers.known) == {7}
 
 
@@ -240,7 +240,7 @@ def test_the_transaction_index_survives_restarts_truncation_retention_and_lost_f
         if rng.random() < 0.3:
             log.flush()
         if rng.random() < 0.3:
-            log.rest(NOW)
+            log.release_idle(NOW)
         if rng.random() < 0.25:
             log.truncate_to(rng.randint(log.start_offset, log.end_offset))
         if rng.random() < 0.15 and len(log.segments) > 2:
@@ -291,7 +291,7 @@ def test_a_transaction_index_deleted_while_the_log_is_open_is_rebuilt() -> None:
     for i in range(6):
         write(log, 1, i, size=100)
         end(log, 1, False)
-    log.rest(NOW)
+    log.release_idle(NOW)
     for name in [n for n in disk.names if n.suffix == aborted.SUFFIX]:
         disk.names[name].live[5] ^= 0xFF
     agrees(log)

@@ -74,9 +74,9 @@ def batch(*raw: Raw, **more: int) -> bytes:
     return sealed(b"".join(r.encode(i) for i, r in enumerate(raw)), len(raw), **more)
 
 
-def verdict(data: bytes, rules: Rules = ANY, room: UnpackBudget | None = None) -> Refusal | int:
+def verdict(data: bytes, rules: Rules = ANY, budget: UnpackBudget | None = None) -> Refusal | int:
     ((pos, header),) = records.check(data)
-    found = run_now(validated(data, pos, header, rules, room or UnpackBudget()))
+    found = run_now(validated(data, pos, header, rules, budget or UnpackBudget()))
     accepted = not header.compression and found == header.max_timestamp
     assert batch_is_valid(data, *rules, not COMPILED) == accepted
     return found
@@ -150,9 +150,9 @@ def test_a_batch_that_cannot_be_decompressed_is_invalid_or_too_large() -> None:
     broken = sealed(b"x" * 50, 1, codec=0, flags=4)
     assert refused(broken).error == ErrorCode.INVALID_RECORD
     bomb = batch(*[Raw(value=b"\0" * 1000)] * 100, codec=4)
-    room = UnpackBudget()
-    room.records = 99
-    found = verdict(bomb, room=room)
+    budget = UnpackBudget()
+    budget.records = 99
+    found = verdict(bomb, budget=budget)
     assert isinstance(found, Refusal) and found.error == ErrorCode.MESSAGE_TOO_LARGE
 
 

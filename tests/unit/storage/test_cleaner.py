@@ -94,7 +94,7 @@ def test_compacted_segments_are_merged_and_the_log_opens_again() -> None:
         assert [s.base_offset for s in again.segments] == [s.base_offset for s in log.segments]
         deep = Log.open(FOLDER, log.config, found, NOW, deep=True)
         assert everything(deep) == expected and deep.bytes_cut == 0
-        assert deep.cleaned_offset == log.cleaned_offset
+        assert deep.cleaner.offset == log.cleaner.offset
 
 
 def test_records_from_the_high_watermark_on_are_not_compacted() -> None:
@@ -103,7 +103,7 @@ def test_records_from_the_high_watermark_on_are_not_compacted() -> None:
     before = everything(log)
     hw = log.segments[3].base_offset + 1
     cleaner.clean(log, NOW, hw)
-    edge = log.cleaned_offset
+    edge = log.cleaner.offset
     assert 0 < edge <= hw
     assert [r for r in everything(log) if r.offset >= edge] == [r for r in before if r.offset >= edge]
 
@@ -233,7 +233,7 @@ def test_records_deleted_during_the_directory_flush_stay_deleted() -> None:
     expected = everything(log)
     assert everything(opened(disk.killed(), **COMPACT)) == expected, "a restart at this moment"
     assert cleaner.finish(log, job)
-    assert everything(log) == expected and log.cleaned_offset == 0
+    assert everything(log) == expected and log.cleaner.offset == 0
 
 
 def test_a_truncation_below_the_clean_offset_makes_the_log_dirty_again() -> None:
@@ -241,9 +241,9 @@ def test_a_truncation_below_the_clean_offset_makes_the_log_dirty_again() -> None
     log = opened(disk, **COMPACT)
     fill(log)
     cleaner.clean(log, NOW, log.end_offset)
-    log.truncate_to(log.cleaned_offset - 1)
-    assert log.cleaned_offset == 0
-    assert opened(disk.killed(), **COMPACT).cleaned_offset == 0
+    log.truncate_to(log.cleaner.offset - 1)
+    assert log.cleaner.offset == 0
+    assert opened(disk.killed(), **COMPACT).cleaner.offset == 0
 
 
 def test_retention_during_a_compaction_wins() -> None:
@@ -308,7 +308,7 @@ def test_a_segment_group_cut_by_retention_stays_dirty_so_that_tombstones_stay_ef
     assert job is not None
     job.run()
     log.raise_start(1)
-    assert cleaner.finish(log, job) and log.cleaned_offset == 0
+    assert cleaner.finish(log, job) and log.cleaner.offset == 0
     later = NOW
     for _ in range(3):
         later = later._replace(wall_ms=later.wall_ms + 200)
@@ -327,7 +327,7 @@ def test_more_keys_than_fit_the_map_are_compacted_in_several_passes(monkeypatch:
     while cleaner.clean(log, NOW, log.end_offset, force=True):
         passes += 1
         assert live(everything(log)) == expected
-    assert passes > 2 and log.cleaned_offset == closed(log)
+    assert passes > 2 and log.cleaner.offset == closed(log)
 
 
 def test_damage_found_during_a_compaction_leaves_the_log_unchanged() -> None:

@@ -228,7 +228,7 @@ def test_a_closed_unread_segment_has_no_open_file_and_no_index_in_memory() -> No
         append(log, batch(2))
     offsets(log, 0)
     for _ in range(2):
-        log.rest(NOW)
+        log.release_idle(NOW)
     assert all(s._file is None and s._index is None for s in log.segments[:-1])
     assert [r.offset for r in everything(log)] == list(range(40))
 
@@ -505,9 +505,9 @@ def test_a_truncated_batch_is_removed_from_the_producer_state() -> None:
 def test_inactive_producers_expire_by_the_wall_clock() -> None:
     log = opened()
     append(log, sequenced(0), now=Now(0, 1_000))
-    log.rest(Now(0, 1_000 + log.producer_expiration_ms))
+    log.release_idle(Now(0, 1_000 + log.producer_expiration_ms))
     assert 7 in log.producers.known
-    log.rest(Now(0, 1_001 + log.producer_expiration_ms))
+    log.release_idle(Now(0, 1_001 + log.producer_expiration_ms))
     assert 7 not in log.producers.known
 
 
