@@ -61,6 +61,11 @@ class KeyLookupProgress:
     def bytes_left(self) -> int:
         return min(self.question.bytes_max, BYTES_MAX) - self.log_bytes
 
+    def remove_deleted(self, log_start_offset: int) -> None:
+        """Records that were deleted since the search found them do not belong to the answer."""
+        self.start_offset = max(self.start_offset, log_start_offset)
+        self.matches = [r for r in self.matches if r.offset >= self.start_offset]
+
     def stop(self, now_ms: int) -> LookupStop | None:
         """Why the search ends now. None: it continues."""
         if self.below <= self.start_offset:
@@ -112,6 +117,7 @@ class KeyLookupServer:
         if stop is None:
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return data
+        lookup.remove_deleted(replica.log.start_offset)
         data.key_lookup = answer_bytes(lookup, stop, indexed_end_offset(replica))
         return data
 

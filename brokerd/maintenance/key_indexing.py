@@ -158,8 +158,8 @@ class KeyIndexing:
         self._budget_bytes -= max(read, 1)
         self.bytes_read += read
         try:
-            if error is not None:
-                raise error
+            if error is not None and (self._is_current(c) or not isinstance(error, DiskFailed | DiskFull)):
+                raise error  # an error of a deleted or compacted segment is expected
             self._evaluate(c)
         except (DiskFailed, DiskFull) as e:
             log.warning("key index not built partition=%s file=%s error=%s", c.replica.name, c.build.target.name, e)

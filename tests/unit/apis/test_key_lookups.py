@@ -191,3 +191,25 @@ def test_limits_of_the_broker_bound_every_question(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(key_lookups, "MATCHES_MAX", 100)
     monkeypatch.setattr(key_lookups, "BYTES_MAX", 500)
     assert w.ask().stop == LookupStop.BYTES
+
+
+def test_records_that_are_deleted_during_the_search_are_no_matches() -> None:
+    jobs = 0
+
+    def count() -> None:
+        nonlocal jobs
+        jobs += 1
+
+    w = World()
+    w.part(before_job=count)
+    total, jobs = jobs, 0
+
+    def delete_before_the_last_job() -> None:
+        count()
+        if jobs == total:
+            w.log.start_offset = 20
+
+    data = w.part(before_job=delete_before_the_last_job)
+    answer = versioned.decode(KeyLookupAnswer, data.key_lookup, 0)
+    assert jobs == total > 1
+    assert answer.start_offset == 20 and offsets(answer) == [38, 31, 24]

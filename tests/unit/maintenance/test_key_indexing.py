@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from brokerd.cluster.model import Now
 from brokerd.maintenance.key_indexing import ROUND_MS_MIN, KeyIndexing
 from brokerd.storage import cleaner, key_index
@@ -177,3 +179,17 @@ def test_another_header_name_rebuilds_every_index() -> None:
     assert w.indexing.built == 2 * len(w.closed)
     for s in w.closed:
         open_index(w.disk, s.path, s.file, s.base_offset, s.size, HashedKeys("order-id").seed)
+
+
+def test_a_segment_that_retention_deletes_during_its_build_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    w = world()
+    w.mono_ms += ROUND_MS_MIN
+    w.indexing.tick(NOW)
+    w.log.raise_start(w.log.segments[-1].base_offset)
+    w.harness.work()
+    assert w.closed == [] and w.files() == []
+    assert "key index not built" not in caplog.text
+    for _ in range(20):
+        append(w.log)
+    w.work()
+    assert w.indexed()
