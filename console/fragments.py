@@ -38,6 +38,8 @@ TONES: dict[str, str] = {
     "open": "amber", "rejected": "grey", "withdrawn": "grey", "expired": "grey",
     # changes
     "pending": "blue", "confirmed": "", "unchanged": "grey", "refused": "amber",
+    # notifications
+    "sending": "blue", "retrying": "amber", "delivered": "", "failing": "red", "delivering": "", "disabled": "grey", "unused": "grey",
     # acls
     "allow": "", "deny": "",
 }  # fmt: skip
@@ -45,7 +47,7 @@ TONES: dict[str, str] = {
 
 STATE_LABELS = {
     "asked": "requested", "deadline_passed": "retention deadline passed", "dropped": "archived", "demoted": "leadership off", "moving": "reassigning",
-    "silent": "not responding", "unfit": "mode not possible", "waiting": "queued",
+    "silent": "not responding", "unfit": "mode not possible", "unused": "not used yet", "waiting": "queued",
 }  # fmt: skip
 """Label of a state where it differs from the stored value. The REST API returns the stored value."""
 

@@ -77,6 +77,13 @@ def advance_archive(job_id: int) -> None:
     _step("archive job", archives.advance_archive, job_id)
 
 
+@shared_task(name="controlplane.deliver_notification")
+def deliver_notification(delivery_id: int) -> None:
+    from controlplane.services import notifications
+
+    _step("notification", notifications.deliver, delivery_id)
+
+
 @shared_task(name="controlplane.advance_all")
 def advance_all() -> None:
     """The poll of each second: every unfinished row gets its task. Moves come first: a new worker must still import the other services, which takes
@@ -96,6 +103,7 @@ def advance_all() -> None:
         archives,
         audit,
         changes,
+        notifications,
         offset_reset_worker,
         proposals,
         recovery,
@@ -119,11 +127,15 @@ def advance_all() -> None:
             advance_reset.apply_async((reset_id,), expires=5)
         for job_id in archives.working_archives():
             advance_archive.apply_async((job_id,), expires=5)
+        notifications.plan()
+        for delivery_id in notifications.due():
+            deliver_notification.apply_async((delivery_id,), expires=5)
         recovery.repair_damaged_replicas()
         now = time.monotonic()
         if now - _swept >= QUIET_SECONDS:
             _swept = now
             changes.settle_overdue_changes()
+            notifications.sweep()
             proposals.sweep()
             offset_reset_worker.sweep()
         audit.seal()

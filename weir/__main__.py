@@ -17,8 +17,13 @@ def main() -> None:
         elif argument.startswith("--data-dir="):
             os.environ["WEIR_DATA_DIR"] = argument.partition("=")[2]
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "weir.settings")
-    from django.core.exceptions import ImproperlyConfigured
-    from django.core.management import execute_from_command_line
+    try:
+        from django.core.exceptions import ImproperlyConfigured
+        from django.core.management import execute_from_command_line
+    except ModuleNotFoundError as e:
+        sys.exit(
+            f"error: {(e.name or 'a package').partition('.')[0]} is not installed: pip install 'weir[controlplane,pipeline]' installs what `weir` needs"
+        )
 
     try:
         execute_from_command_line(sys.argv)

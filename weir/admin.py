@@ -12,7 +12,7 @@ from django.contrib import admin
 from django.db import models
 from django.http import HttpRequest
 
-HIDDEN = {"accessentry": ("value",), "apitoken": ("digest",)}
+HIDDEN = {"accessentry": ("value",), "apitoken": ("digest",), "notificationchannel": ("url", "secret")}
 ROWS_PER_PAGE = 50
 COLUMNS_MAX = 10
 

@@ -52,6 +52,7 @@ def read_local_cluster(data_dir: Path) -> LocalCluster:
             "secret_key": facts.get("secret_key", ""),
             "kafka_config": facts.get("kafka_config") or "",
             "zookeeper_config": facts.get("zookeeper_config") or "",
+            "console_url": f"http://127.0.0.1:{facts.get('console_port', base)}" if facts else "",
             "lake_dir": str(data_dir / "lake"),
         },
     )

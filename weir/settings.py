@@ -126,6 +126,28 @@ LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
 
+
+def mail_server(url: str) -> dict[str, Any]:
+    """Django's settings of a mail server, as keywords, from WEIR_SMTP_URL. The standard port of the scheme is the default."""
+    parts = urlsplit(url)
+    ports = {"smtps": 465, "smtp+starttls": 587}
+    return {
+        "host": parts.hostname or "localhost",
+        "port": parts.port or ports.get(parts.scheme, 25),
+        "user": unquote(parts.username or ""),
+        "password": unquote(parts.password or ""),
+        "use_ssl": parts.scheme == "smtps",
+        "use_tls": parts.scheme == "smtp+starttls",
+    }
+
+
+_MAIL = mail_server(WEIR.smtp_url)
+EMAIL_HOST, EMAIL_PORT = _MAIL["host"], _MAIL["port"]
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _MAIL["user"], _MAIL["password"]
+EMAIL_USE_SSL, EMAIL_USE_TLS = _MAIL["use_ssl"], _MAIL["use_tls"]
+EMAIL_TIMEOUT = 5  # seconds of each step; see controlplane.clients.notifications
+DEFAULT_FROM_EMAIL = WEIR.mail_from
+
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True

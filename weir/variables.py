@@ -220,6 +220,22 @@ class WeirSettings:
         "A proposal that overrides a safety refusal needs approval by another operator. `off` for a cluster with one operator "
         "([how-to](how-to/override-a-refusal.md)).",
     )
+    console_url: str = _variable(
+        "WEIR_CONSOLE_URL",
+        _url("http", "https", form="https://host[:port]"),
+        "",
+        "Address of the console in the links of notifications ([how-to](how-to/notifications.md)).",
+        default_note=f"{IN_LOCAL_CLUSTER}; else no links",
+    )
+    smtp_url: str = _variable(
+        "WEIR_SMTP_URL",
+        _url("smtp", "smtps", "smtp+starttls", form="smtp://, smtps:// or smtp+starttls://[user:password@]host[:port]"),
+        "",
+        "Mail server for notifications by e-mail. `smtps` uses TLS from the start, `smtp+starttls` after STARTTLS.",
+        default_note="none",
+        secret=True,
+    )
+    mail_from: str = _variable("WEIR_MAIL_FROM", TEXT, "weir@localhost", "Sender of notifications by e-mail.")
     allowed_hosts: tuple[str, ...] = _variable(
         "WEIR_ALLOWED_HOSTS",
         _list(r"\S+", "host names"),

@@ -22,7 +22,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from controlplane.selectors import alerts, incidents
+from controlplane.selectors import alerts, incidents, notifications
 from controlplane.services import Rejected
 from controlplane.services import incidents as services
 
@@ -99,6 +99,7 @@ def _page(request: HttpRequest, alert_id: int, form: NoteForm, *, status: int = 
     context = {
         "alert_id": alert_id,
         "d": detail,
+        "sent": lazy(notifications.deliveries_of_alert, alert_id),
         "steps": lazy(lambda: buttons(detail().next_steps)),
         "form": form,
         "verbs": ["acknowledge", "withdraw", "notes"],

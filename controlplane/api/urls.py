@@ -14,6 +14,7 @@ from controlplane.api import (
     groups,
     masking,
     moves,
+    notifications,
     offset_resets,
     plans,
     proposals,
@@ -38,6 +39,8 @@ router.register("groups", groups.ConsumerGroupViewSet, "group")
 router.register("masking-rules", masking.MaskingRuleViewSet, "masking-rule")
 router.register("member-removals", offset_resets.MemberRemovalViewSet, "member-removal")
 router.register("moves", moves.MoveViewSet, "move")
+router.register("notification-channels", notifications.NotificationChannelViewSet, "notification-channel")
+router.register("notification-deliveries", notifications.NotificationDeliveryViewSet, "notification-delivery")
 router.register("offset-resets", offset_resets.OffsetResetViewSet, "offset-reset")
 router.register("partitions", topics.PartitionViewSet, "partition")
 router.register("plans", plans.PlanViewSet, "plan")

@@ -23,6 +23,7 @@ from controlplane.models.job import ArchiveBatch, ArchiveJob, ReplicaDamageRepor
 from controlplane.models.login import LoginFailure
 from controlplane.models.masking import MaskingRule
 from controlplane.models.move import Move, MovePartition, MoveTransition
+from controlplane.models.notification import NotificationChannel, NotificationDelivery
 from controlplane.models.offset_reset import OffsetReset
 from controlplane.models.plan import Plan, PlanChunk
 from controlplane.models.proposal import Proposal
@@ -54,6 +55,8 @@ __all__ = [
     "Move",
     "MovePartition",
     "MoveTransition",
+    "NotificationChannel",
+    "NotificationDelivery",
     "ObservedTopic",
     "OffsetReset",
     "Partition",

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from django.db.models import Model, QuerySet
 
-from controlplane.models import Move, ObservedTopic, Plan, Topic
+from controlplane.models import Move, NotificationChannel, ObservedTopic, Plan, Topic
 
 M = TypeVar("M", bound=Model)
 
@@ -38,6 +38,13 @@ def plan_tag(plan_id: int, *, lock: bool = False) -> str | None:
         return None
     move, *times = found
     return "-".join([str(move or 0), *(t.strftime("%Y%m%d%H%M%S%f") if t else "0" for t in times)])
+
+
+def channel_tag(channel_id: int, *, lock: bool = False) -> str | None:
+    """The number of changes by operators. Deliveries do not change it."""
+    rows = _locked(NotificationChannel.objects.filter(pk=channel_id), lock)
+    found = rows.values_list("version", flat=True).first()
+    return None if found is None else str(found)
 
 
 def _locked(rows: QuerySet[M], lock: bool) -> QuerySet[M]:

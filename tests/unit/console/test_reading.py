@@ -44,6 +44,8 @@ READINGS = [
     "users",
     "users/billing",
     "masking-rules",
+    "notification-channels",
+    "notification-deliveries",
     "moves",
     "moves/1",
     "moves/1/parts",

@@ -9,7 +9,7 @@ from django.apps import apps
 from django.contrib.auth.models import User
 from django.test import Client
 
-from controlplane.models import AccessEntry, Change
+from controlplane.models import AccessEntry, Change, NotificationChannel
 
 pytestmark = pytest.mark.django_db
 MODELS = [m._meta.model_name for m in apps.get_app_config("controlplane").get_models()]
@@ -55,4 +55,16 @@ def test_a_credential_is_never_shown() -> None:
     )
     client = client_of(superuser=True)
     for address in ("/admin/controlplane/accessentry/", f"/admin/controlplane/accessentry/{row.pk}/change/"):
+        assert b"bm90LXNob3du" not in client.get(address).content
+
+
+def test_the_credentials_of_a_notification_channel_are_never_shown() -> None:
+    row = NotificationChannel.objects.create(
+        name="ops", kind="webhook", url="https://a.example/bm90LXNob3du", secret="bm90LXNob3du", created_by="root"
+    )
+    client = client_of(superuser=True)
+    for address in (
+        "/admin/controlplane/notificationchannel/",
+        f"/admin/controlplane/notificationchannel/{row.pk}/change/",
+    ):
         assert b"bm90LXNob3du" not in client.get(address).content

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
-from controlplane.models import Plan, Topic
-from controlplane.selectors.entity_tags import move_tag, plan_tag, topic_tag
+from controlplane.models import NotificationChannel, Plan, Topic
+from controlplane.selectors.entity_tags import channel_tag, move_tag, plan_tag, topic_tag
 from controlplane.services import moves, plans
 from controlplane.services.move_planning import parse_scope
 from tests.unit.controlplane.world import World
@@ -40,3 +40,8 @@ def test_a_plan_changes_with_approval_and_removal(world: World) -> None:
         tags.append(plan_tag(plan.pk))
     assert len(set(tags)) == 3 and None not in tags
     assert plan_tag(999) is None
+
+
+def test_a_channel_counts_the_changes_of_operators() -> None:
+    row = NotificationChannel.objects.create(name="ops", kind="slack", created_by="root")
+    assert channel_tag(row.pk, lock=False) == "1" and channel_tag(999) is None

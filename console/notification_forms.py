@@ -1,0 +1,103 @@
+"""Form of a notification channel. Its fields depend on the kind. A credential is never shown: an empty field leaves it as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django import forms
+
+from console.forms import WeirForm, comment_field
+from controlplane.domain.alert_types import AlertKind, Severity
+from controlplane.domain.notification import ChannelKind
+from controlplane.selectors.notifications import NotificationChannelRow
+from controlplane.services.notification_channels import NAME_CHARS_MAX, USES
+
+LABELS = {
+    ChannelKind.WEBHOOK: "Webhook",
+    ChannelKind.SLACK: "Slack",
+    ChannelKind.EMAIL: "E-mail",
+    ChannelKind.PAGERDUTY: "PagerDuty",
+}
+SEVERITIES = ((Severity.DEGRADED.value, "degraded and at risk"), (Severity.AT_RISK.value, "at risk only"))
+UNCHANGED = "Never shown. Empty: unchanged."
+URL_HELP = {
+    ChannelKind.WEBHOOK: "Gets a POST with JSON for each event.",
+    ChannelKind.SLACK: "Of an incoming webhook: https://hooks.slack.com/services/...",
+    ChannelKind.PAGERDUTY: "Empty: https://events.pagerduty.com/v2/enqueue. For the EU region: https://events.eu.pagerduty.com/v2/enqueue",
+}
+SECRET_LABELS = {ChannelKind.WEBHOOK: "Secret", ChannelKind.PAGERDUTY: "Integration key"}
+SECRET_HELP = {
+    ChannelKind.WEBHOOK: "Signs each request (X-Weir-Signature-256). Empty: no signature.",
+    ChannelKind.PAGERDUTY: "Of an Events API v2 integration of the service.",
+}
+
+
+def _url_field(kind: ChannelKind) -> forms.Field:
+    attrs = {"autocomplete": "off", "spellcheck": "false"}
+    return forms.CharField(
+        label="Address", required=False, help_text=URL_HELP[kind], widget=forms.TextInput(attrs=attrs)
+    )
+
+
+def _secret_field(kind: ChannelKind) -> forms.Field:
+    # A browser must not offer to store the key as the password of the console.
+    widget = forms.PasswordInput(attrs={"autocomplete": "new-password"})
+    return forms.CharField(label=SECRET_LABELS[kind], required=False, help_text=SECRET_HELP[kind], widget=widget)
+
+
+def _recipients_field(kind: ChannelKind) -> forms.Field:
+    widget = forms.Textarea(attrs={"rows": 3, "spellcheck": "false"})
+    return forms.CharField(label="Recipients", required=False, help_text="One e-mail address per line.", widget=widget)
+
+
+FIELDS: dict[str, Callable[[ChannelKind], forms.Field]] = {
+    "url": _url_field,
+    "secret": _secret_field,
+    "recipients": _recipients_field,
+}
+
+
+class ChannelForm(WeirForm):
+    """A channel of one kind. `row`: the channel to change."""
+
+    name = forms.CharField(max_length=NAME_CHARS_MAX, widget=forms.TextInput(attrs={"autocomplete": "off"}))
+    severity_min = forms.ChoiceField(label="Incidents", choices=SEVERITIES)
+    alert_kinds = forms.MultipleChoiceField(
+        label="Kinds of alerts",
+        required=False,
+        choices=[(k.value, k.replace("_", " ")) for k in AlertKind],
+        widget=forms.SelectMultiple(attrs={"size": 8}),
+        help_text="None selected: every kind. An incident is sent if its cause or an alert that it explains is selected.",
+    )
+    send_resolved = forms.BooleanField(
+        label="Send resolved", required=False, initial=True, help_text="Also send the end of each incident."
+    )
+    enabled = forms.BooleanField(required=False, initial=True)
+    comment = comment_field()
+
+    def __init__(self, kind: ChannelKind, row: NotificationChannelRow | None, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        own = [f for f in FIELDS if f in USES[kind]]
+        for field in own:
+            self.fields[field] = FIELDS[field](kind)
+        if row is not None:
+            self.initial = {f: getattr(row, f) for f in self.fields if hasattr(row, f)}
+            self.initial["recipients"] = "\n".join(row.recipients)
+            for field in ("url", "secret"):
+                if field in own and (field == "url" or row.has_secret):
+                    self.fields[field].help_text = UNCHANGED
+            if kind is ChannelKind.WEBHOOK and row.has_secret:
+                self.fields["remove_secret"] = forms.BooleanField(label="Remove the secret", required=False)
+                own.append("remove_secret")
+        self.order_fields(["name", *own, "severity_min", "alert_kinds", "send_resolved", "enabled", "comment"])
+
+    def clean_recipients(self) -> Sequence[str]:
+        return [line.strip() for line in self.cleaned_data["recipients"].splitlines() if line.strip()]
+
+    def values(self) -> dict[str, Any]:
+        """The arguments of the service, without the comment."""
+        found = {name: value for name, value in self.cleaned_data.items() if name != "comment"}
+        if found.pop("remove_secret", False):
+            found["secret"] = None
+        return found

@@ -1,0 +1,175 @@
+"""Notification channels: list, one with its deliveries, create, edit, delete, test; deliveries of the last days."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from console.forms import WhyForm
+from console.notification_forms import LABELS, ChannelForm
+from console.views.shell import (
+    actor,
+    flash,
+    list_options,
+    not_found,
+    operator_required,
+    redirect_to,
+    rejected,
+    render_page,
+    viewer_required,
+)
+from controlplane.domain.notification import ChannelKind, DeliveryState
+from controlplane.selectors import notifications
+from controlplane.services import Rejected
+from controlplane.services import notification_channels as services
+
+EXAMPLES: dict[ChannelKind, dict[str, Any]] = {
+    ChannelKind.WEBHOOK: {"url": "https://example.com/hooks/weir", "secret": "SECRET"},
+    ChannelKind.SLACK: {"url": "https://hooks.slack.com/services/..."},
+    ChannelKind.EMAIL: {"recipients": ["oncall@example.com"]},
+    ChannelKind.PAGERDUTY: {"secret": "INTEGRATION_KEY"},
+}
+STATES = (DeliveryState.DELIVERED, DeliveryState.RETRYING, DeliveryState.FAILED)
+
+
+@viewer_required
+def channel_list(request: HttpRequest) -> HttpResponse:
+    query = request.GET.get("q", "").strip()
+    found = notifications.channel_list(query=query, **list_options(request, "name"))
+    return render_page(
+        request, "console/notifications.html", {"page": found, "q": query, "tab": "notifications"}, nav="alerts"
+    )
+
+
+@viewer_required
+def delivery_list(request: HttpRequest) -> HttpResponse:
+    query, state = request.GET.get("q", "").strip(), request.GET.get("state", "")
+    state = state if state in STATES else ""
+    found = notifications.delivery_list(query=query, state=state, **list_options(request, "-created_at"))
+    context = {"page": found, "q": query, "state": state, "states": STATES, "tab": "notifications"}
+    return render_page(request, "console/notification_deliveries.html", context, nav="alerts")
+
+
+@viewer_required
+def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
+    row = notifications.channel_row(channel_id)
+    if row is None:
+        return _missing(request, channel_id)
+    page = notifications.delivery_list(channel=channel_id, **list_options(request, "-created_at"))
+    return render_page(request, "console/notification.html", {"c": row, "page": page, "verbs": ["test"]}, nav="alerts")
+
+
+@operator_required
+def create(request: HttpRequest) -> HttpResponse:
+    asked = request.GET.get("kind", "")
+    kind = ChannelKind(asked) if asked in tuple(ChannelKind) else ChannelKind.WEBHOOK
+    form = ChannelForm(kind, None, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        values = form.values()
+        try:
+            services.check_administrator(request.user, "notification.create", values["name"])
+            row = services.create_channel(
+                kind=kind, actor=actor(request), comment=form.cleaned_data["comment"], **values
+            )
+        except PermissionDenied as error:
+            return _denied(request, error)
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, f"Channel {row.name} created. Send a test notification to verify it.")
+            return redirect_to("notification", row.pk)
+    context = {
+        "form": form,
+        "kind": kind,
+        "kinds": [(k.value, label) for k, label in LABELS.items()],
+        "body": {"name": "ops", "kind": kind, **EXAMPLES[kind]},
+    }
+    return render_page(request, "console/notification_new.html", context, nav="alerts", status=_status(form))
+
+
+@operator_required
+def edit(request: HttpRequest, channel_id: int) -> HttpResponse:
+    row = notifications.channel_row(channel_id)
+    if row is None:
+        return _missing(request, channel_id)
+    form = ChannelForm(ChannelKind(row.kind), row, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            services.check_administrator(request.user, "notification.alter", str(channel_id))
+            services.alter_channel(
+                channel_id, form.values(), actor=actor(request), comment=form.cleaned_data["comment"]
+            )
+        except PermissionDenied as error:
+            return _denied(request, error)
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, f"Channel {form.cleaned_data['name']} changed.")
+            return redirect_to("notification", channel_id)
+    context = {"c": row, "form": form, "body": {"enabled": not row.enabled}, "path": f"notification-channels/{row.id}"}
+    return render_page(request, "console/notification_edit.html", context, nav="alerts", status=_status(form))
+
+
+@operator_required
+def delete(request: HttpRequest, channel_id: int) -> HttpResponse:
+    row = notifications.channel_row(channel_id)
+    if row is None:
+        return _missing(request, channel_id)
+    form = WhyForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            services.check_administrator(request.user, "notification.delete", str(channel_id))
+            services.delete_channel(channel_id, actor=actor(request), comment=form.cleaned_data["comment"])
+        except PermissionDenied as error:
+            return _denied(request, error)
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, f"Channel {row.name} deleted.")
+            return redirect_to("notifications")
+    context = {
+        "title": f"Delete notification channel {row.name}",
+        "form": form,
+        "lines": [
+            f"Alerts are not sent to {row.destination} any more, also not the end of those that were sent.",
+            "The list of its deliveries is deleted.",
+        ],
+        "button": "Delete the channel",
+        "back": reverse("notification", args=[channel_id]),
+        "method": "DELETE",
+        "path": f"notification-channels/{channel_id}",
+    }
+    return render_page(request, "console/confirm.html", context, nav="alerts", status=_status(form))
+
+
+@require_POST
+@operator_required
+def send_test(request: HttpRequest, channel_id: int) -> HttpResponse:
+    """Sends while the operator waits, some seconds at most, to show the answer of the receiver."""
+    try:
+        services.check_administrator(request.user, "notification.test", str(channel_id))
+        done = services.send_test(channel_id, actor=actor(request))
+    except PermissionDenied as error:
+        return _denied(request, error)
+    except Rejected as error:
+        return rejected(request, error, reverse("notifications"), nav="alerts")
+    answer = " ".join(part for part in (str(done.status or ""), " ".join(done.answer.split())[:300]) if part)
+    success = done.state == DeliveryState.DELIVERED
+    flash(request, f"Test notification {'delivered' if success else 'failed'}: {answer}")
+    return redirect_to("notification", channel_id)
+
+
+def _missing(request: HttpRequest, channel_id: int) -> HttpResponse:
+    return not_found(request, f"notification channel {channel_id}", "notifications", nav="alerts")
+
+
+def _denied(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
+    return render_page(request, "console/denied.html", {"reason": str(error)}, nav="alerts", status=403)
+
+
+def _status(form: Any) -> int:
+    return 400 if form.is_bound and form.errors else 200

@@ -1,0 +1,210 @@
+"""Notifications as bytes for their receivers: JSON for a webhook, Slack and PagerDuty, subject and text for e-mail. Pure.
+
+Invariant: every message about one incident has the same key, so that a receiver can join them and drop a repeated one. Does not contain: connections
+(`controlplane.clients.notifications`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.domain.alert_types import Severity
+from controlplane.domain.notification import DeliveryEvent
+from controlplane.domain.text import some
+
+EFFECTS_MAX = 20
+"""Explained alerts that a notification lists. The others are counted."""
+
+SUMMARY_CHARS_MAX = 1_024
+"""Limit of PagerDuty for the summary of an event."""
+
+SUBJECT_CHARS_MAX = 200
+"""Characters of the subject of an e-mail."""
+
+VERSION = 1
+"""Of the JSON of a webhook. New fields do not change it."""
+
+LABELS = {
+    DeliveryEvent.TRIGGERED: "",
+    DeliveryEvent.ESCALATED: "Escalated: ",
+    DeliveryEvent.ACKNOWLEDGED: "Acknowledged: ",
+    DeliveryEvent.RESOLVED: "Resolved: ",
+    DeliveryEvent.TEST: "Test: ",
+}
+ACTIONS = {
+    DeliveryEvent.ACKNOWLEDGED: "acknowledge",
+    DeliveryEvent.RESOLVED: "resolve",
+}
+"""PagerDuty's event_action. Every other event triggers; a repeated dedup_key updates the incident."""
+
+PAGERDUTY_SEVERITIES = {Severity.AT_RISK: "critical", Severity.DEGRADED: "warning"}
+COLORS = {Severity.AT_RISK: "#d1242f", Severity.DEGRADED: "#bf8700"}
+COLOR_RESOLVED = "#1a7f37"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """An alert that the cause explains."""
+
+    kind: str
+    subject: str
+    severity: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One notification. `key`: the same for all events of one incident. `id`: of the delivery. Times are ISO 8601. `effects_count`: also of those that
+    are not listed. `url`: the page of the alert, empty if the console's address is not configured."""
+
+    id: str
+    key: str
+    event: DeliveryEvent
+    cluster: str
+    at: str
+    alert_id: int | None
+    kind: str
+    subject: str
+    severity: str
+    text: str
+    do: str
+    since: str
+    ended_at: str | None
+    effects: tuple[Effect, ...]
+    effects_count: int
+    url: str
+
+    @property
+    def title(self) -> str:
+        return f"{LABELS[self.event]}{self.text}"
+
+    @property
+    def lines(self) -> list[str]:
+        """What the reader needs besides the title."""
+        found = [] if self.event is DeliveryEvent.RESOLVED or not self.do else [self.do]
+        if self.effects_count:
+            found.append(f"It explains {some(self.effects_count, 'other alert')}:")
+            found += [f"- {e.text}" for e in self.effects]
+            if self.effects_count > len(self.effects):
+                found.append(f"- and {self.effects_count - len(self.effects)} more")
+        return found
+
+
+TEST_TEXT = "This is a test notification. No action is needed."
+
+
+def sample_message(delivery_id: str, key: str, cluster: str, at: str, url: str) -> Message:
+    """The message of the button “Send test notification”."""
+    return Message(
+        id=delivery_id,
+        key=key,
+        event=DeliveryEvent.TEST,
+        cluster=cluster,
+        at=at,
+        alert_id=None,
+        kind="test",
+        subject="",
+        severity=Severity.DEGRADED,
+        text=TEST_TEXT,
+        do="",
+        since=at,
+        ended_at=None,
+        effects=(),
+        effects_count=0,
+        url=url,
+    )
+
+
+def webhook_body(m: Message) -> bytes:
+    return _json(
+        {
+            "version": VERSION,
+            "id": m.id,
+            "key": m.key,
+            "event": m.event,
+            "cluster": m.cluster,
+            "at": m.at,
+            "alert": {
+                "id": m.alert_id,
+                "kind": m.kind,
+                "subject": m.subject,
+                "severity": m.severity,
+                "text": m.text,
+                "do": m.do,
+                "since": m.since,
+                "ended_at": m.ended_at,
+                "url": m.url,
+            },
+            "explains": [
+                {"kind": e.kind, "subject": e.subject, "severity": e.severity, "text": e.text} for e in m.effects
+            ],
+            "explains_count": m.effects_count,
+        }
+    )
+
+
+def signature(secret: str, body: bytes) -> str:
+    """Value of the signature header: HMAC-SHA256 of the body, as GitHub's webhooks have it."""
+    return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+def slack_body(m: Message) -> bytes:
+    """An incoming webhook: `text` is the notification of the phone, the attachment has the details."""
+    details = [_slack_escape(line) for line in m.lines]
+    if m.url:
+        details.append(f"<{m.url}|Open in the console>")
+    color = COLOR_RESOLVED if m.event is DeliveryEvent.RESOLVED else COLORS[Severity(m.severity)]
+    text = f"*[{_slack_escape(m.cluster)}]* {_slack_escape(m.title)}"
+    return _json({"text": text, "attachments": [{"color": color, "text": "\n".join(details), "mrkdwn_in": ["text"]}]})
+
+
+def pagerduty_body(m: Message, routing_key: str) -> bytes:
+    """An event of the Events API v2."""
+    event: dict[str, Any] = {
+        "routing_key": routing_key,
+        "event_action": ACTIONS.get(m.event, "trigger"),
+        "dedup_key": m.key,
+        "client": "Weir",
+    }
+    if m.url:
+        event["client_url"] = m.url
+    if event["event_action"] == "trigger":
+        event["payload"] = {
+            "summary": f"[{m.cluster}] {m.title}"[:SUMMARY_CHARS_MAX],
+            "source": m.cluster,
+            "severity": "info" if m.event is DeliveryEvent.TEST else PAGERDUTY_SEVERITIES[Severity(m.severity)],
+            "timestamp": m.since,
+            "component": m.subject,
+            "class": m.kind,
+            "custom_details": {"do": m.do, "explains": [e.text for e in m.effects]},
+        }
+    return _json(event)
+
+
+def email_subject(m: Message) -> str:
+    """One line: a line break in a subject would add headers."""
+    return " ".join(f"[{m.cluster}] {m.title}".split())[:SUBJECT_CHARS_MAX]
+
+
+def email_text(m: Message) -> str:
+    lines = [m.title, *m.lines, f"Since {m.since}" + (f", ended {m.ended_at}" if m.ended_at else "")]
+    if m.subject:
+        lines.append(f"{_spaced(m.kind)}: {m.subject}")
+    return "\n\n".join(["\n".join(lines), *([m.url] if m.url else [])]) + "\n"
+
+
+def _spaced(kind: str) -> str:
+    return kind.replace("_", " ")
+
+
+def _slack_escape(text: str) -> str:
+    """The three characters that Slack reads as markup. A group's name must not be able to mention a channel."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

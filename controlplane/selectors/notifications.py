@@ -1,0 +1,219 @@
+"""Notification channels and deliveries as rows for pages and REST. Invariant: a row contains no credential: of an address only the host is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from django.db.models import QuerySet
+from django_filters import rest_framework as filters
+
+from controlplane.clients.notifications import PAGERDUTY_URL
+from controlplane.domain.notification import ChannelKind, DeliveryEvent, DeliveryState
+from controlplane.models import NotificationChannel, NotificationDelivery
+from controlplane.selectors.common import Page, RowFilter, TimeFilter, paged
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationChannelRow:
+    """`destination`: the host of the address, or the e-mail addresses. `is_failing`: the last attempt failed. `failure`: why the last failed attempt
+    failed. Addresses and secrets are never shown."""
+
+    id: int
+    name: str
+    kind: str
+    enabled: bool
+    severity_min: str
+    alert_kinds: list[str]
+    send_resolved: bool
+    destination: str
+    recipients: list[str]
+    has_secret: bool
+    created_at: datetime
+    created_by: str
+    delivered_at: datetime | None
+    failed_at: datetime | None
+    failure: str
+    is_failing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationDeliveryRow:
+    """`alert_id` null: a test, or an alert that is not stored any more. `due_at`: the next attempt, null in a final state. `status`: HTTP status or SMTP
+    code of the last answer, 0 = none. `answer`: its first characters, or what failed."""
+
+    id: int
+    channel_id: int
+    channel_name: str
+    channel_kind: str
+    alert_id: int | None
+    alert_kind: str
+    subject: str
+    text: str
+    event: str
+    state: str
+    severity: str
+    attempts: int
+    created_at: datetime
+    due_at: datetime | None
+    finished_at: datetime | None
+    error: str
+    status: int
+    answer: str
+
+
+CHANNEL_COLUMNS = {"name": "name", "kind": "kind", "delivered_at": "delivered_at", "failed_at": "failed_at"}
+DELIVERY_COLUMNS = {"created_at": "created_at", "channel": "channel__name", "state": "state", "event": "event"}
+FINAL = (DeliveryState.DELIVERED, DeliveryState.FAILED, DeliveryState.CANCELLED)
+ALERT_DELIVERIES_MAX = 100
+"""Deliveries on the page of one alert, newest first."""
+
+
+class NotificationChannelFilter(RowFilter):
+    query = filters.CharFilter(field_name="name", lookup_expr="icontains", help_text="Part of a name.")
+
+
+class NotificationDeliveryFilter(TimeFilter):
+    query = filters.CharFilter(
+        field_name="channel__name", lookup_expr="icontains", help_text="Part of a channel's name."
+    )
+    channel = filters.NumberFilter(field_name="channel_id", help_text="Number of a channel.")
+    alert = filters.NumberFilter(field_name="alert_id", help_text="Number of an alert.")
+    state = filters.ChoiceFilter(choices=[(s.value, s.value) for s in DeliveryState])
+
+
+def channel_list(
+    *, query: str = "", sort: str = "name", page: int = 1, per_page: int = 50
+) -> Page[NotificationChannelRow]:
+    rows = NotificationChannelFilter.rows(NotificationChannel.objects.all(), query=query)
+    return channel_page(rows, sort=sort, page=page, per_page=per_page, query=query)
+
+
+def channel_page(
+    rows: QuerySet[NotificationChannel], *, sort: str, page: int, per_page: int, query: str = ""
+) -> Page[NotificationChannelRow]:
+    return paged(
+        rows,
+        lambda found: [channel_shape(r) for r in found],
+        page=page,
+        per_page=per_page,
+        sort=sort,
+        columns=CHANNEL_COLUMNS,
+        query=query,
+    )
+
+
+def channel_row(channel_id: int) -> NotificationChannelRow | None:
+    row = NotificationChannel.objects.filter(pk=channel_id).first()
+    return None if row is None else channel_shape(row)
+
+
+def channel_destination(row: NotificationChannel) -> str:
+    """Where a channel sends to. The rest of an address is not shown: Slack and others put a credential into the path."""
+    if row.kind == ChannelKind.EMAIL:
+        return ", ".join(row.recipients)
+    url = row.url or (PAGERDUTY_URL if row.kind == ChannelKind.PAGERDUTY else "")
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{host}{port}"
+
+
+def channel_shape(r: NotificationChannel) -> NotificationChannelRow:
+    failing = r.failed_at is not None and (r.delivered_at is None or r.delivered_at < r.failed_at)
+    return NotificationChannelRow(
+        r.pk,
+        r.name,
+        r.kind,
+        r.enabled,
+        r.severity_min,
+        r.alert_kinds,
+        r.send_resolved,
+        channel_destination(r),
+        r.recipients,
+        bool(r.secret),
+        r.created_at,
+        r.created_by,
+        r.delivered_at,
+        r.failed_at,
+        r.failure,
+        failing,
+    )
+
+
+def failing_channels() -> list[NotificationChannelRow]:
+    """Enabled channels whose last attempt failed."""
+    rows = NotificationChannel.objects.filter(enabled=True, failed_at__isnull=False)
+    return [c for c in map(channel_shape, rows) if c.is_failing]
+
+
+def delivery_rows() -> QuerySet[NotificationDelivery]:
+    return NotificationDelivery.objects.select_related("channel")
+
+
+def delivery_list(
+    *,
+    query: str = "",
+    channel: int | None = None,
+    state: str = "",
+    sort: str = "-created_at",
+    page: int = 1,
+    per_page: int = 50,
+) -> Page[NotificationDeliveryRow]:
+    rows = NotificationDeliveryFilter.rows(delivery_rows(), query=query, channel=channel, state=state)
+    return delivery_page(rows, sort=sort, page=page, per_page=per_page, query=query)
+
+
+def delivery_page(
+    rows: QuerySet[NotificationDelivery], *, sort: str, page: int, per_page: int, query: str = ""
+) -> Page[NotificationDeliveryRow]:
+    return paged(
+        rows,
+        delivery_shapes,
+        page=page,
+        per_page=per_page,
+        sort=sort,
+        columns=DELIVERY_COLUMNS,
+        query=query,
+        tie="-pk",
+    )
+
+
+def delivery_row(delivery_id: int) -> NotificationDeliveryRow | None:
+    return next(iter(delivery_shapes(list(delivery_rows().filter(pk=delivery_id)))), None)
+
+
+def deliveries_of_alert(alert_id: int) -> list[NotificationDeliveryRow]:
+    """To whom an alert was sent, newest first."""
+    return delivery_shapes(list(delivery_rows().filter(alert_id=alert_id)[:ALERT_DELIVERIES_MAX])) if alert_id else []
+
+
+def delivery_shapes(found: Sequence[NotificationDelivery]) -> list[NotificationDeliveryRow]:
+    return [
+        NotificationDeliveryRow(
+            d.pk,
+            d.channel_id,
+            d.channel.name,
+            d.channel.kind,
+            d.alert_id,
+            str(d.message.get("kind", "")) if d.event != DeliveryEvent.TEST else "",
+            str(d.message.get("subject", "")),
+            str(d.message.get("text", "")),
+            d.event,
+            d.state,
+            d.severity,
+            d.attempts,
+            d.created_at,
+            None if d.state in FINAL else d.due_at,
+            d.finished_at,
+            d.error,
+            d.status,
+            d.answer,
+        )
+        for d in found
+    ]

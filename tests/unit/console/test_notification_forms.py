@@ -1,0 +1,64 @@
+"""The form of a notification channel shows the fields of its kind, and no credential."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from console.notification_forms import ChannelForm
+from controlplane.domain.notification import ChannelKind
+from controlplane.selectors.notifications import NotificationChannelRow
+
+NOW = timezone.now()
+ROW = NotificationChannelRow(
+    1,
+    "ops",
+    "webhook",
+    False,
+    "at_risk",
+    ["drift"],
+    False,
+    "https://a.example",
+    [],
+    True,
+    NOW,
+    "root",
+    None,
+    None,
+    "",
+    False,
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [
+        (ChannelKind.WEBHOOK, {"url", "secret"}),
+        (ChannelKind.SLACK, {"url"}),
+        (ChannelKind.EMAIL, {"recipients"}),
+        (ChannelKind.PAGERDUTY, {"url", "secret"}),
+    ],
+)
+def test_a_kind_has_its_own_fields(kind: ChannelKind, own: set[str]) -> None:
+    assert {"url", "secret", "recipients"} & set(ChannelForm(kind, None).fields) == own
+
+
+def test_the_form_of_an_existing_channel_has_its_values_without_credentials() -> None:
+    form = ChannelForm(ChannelKind.WEBHOOK, ROW)
+    assert form["name"].value() == "ops" and form["alert_kinds"].value() == ["drift"]
+    assert not form["enabled"].value() and not form["url"].value() and not form["secret"].value()
+    assert "remove_secret" in form.fields
+
+
+def test_an_empty_credential_is_unchanged_and_a_removed_one_is_null() -> None:
+    data = {"name": "ops", "severity_min": "degraded", "remove_secret": "on"}
+    form = ChannelForm(ChannelKind.WEBHOOK, ROW, data)
+    assert form.is_valid(), form.errors
+    values = form.values()
+    assert values["url"] == "" and values["secret"] is None and values["enabled"] is False and "comment" not in values
+
+
+def test_recipients_are_lines() -> None:
+    data = {"name": "ops", "severity_min": "degraded", "recipients": " a@example.com \n\nb@example.com"}
+    form = ChannelForm(ChannelKind.EMAIL, None, data)
+    assert form.is_valid() and form.values()["recipients"] == ["a@example.com", "b@example.com"]
