@@ -27,6 +27,8 @@ TONES: dict[str, str] = {
     "offline": "red", "under_min_isr": "red", "under_replicated": "amber", "out_of_sync": "amber", "leader": "", "follower": "",
     # groups
     "Stable": "", "PreparingRebalance": "blue", "CompletingRebalance": "blue", "Assigning": "blue", "Reconciling": "blue", "Empty": "grey", "Dead": "grey",
+    # transactions
+    "Ongoing": "blue", "PrepareCommit": "blue", "PrepareAbort": "blue", "PrepareEpochFence": "blue", "CompleteCommit": "", "CompleteAbort": "grey",
     # moves, parts, recoveries, jobs
     "planned": "grey", "approved": "grey", "running": "blue", "paused": "grey", "verifying": "blue", "cancelling": "blue",
     "rolling_back": "blue", "done": "", "cancelled": "grey", "rolled_back": "grey", "failed": "red", "waiting": "grey",

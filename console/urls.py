@@ -11,6 +11,7 @@ from console.views import (
     broker_configs,
     brokers,
     groups,
+    log_dirs,
     masking,
     messages,
     move_new,
@@ -31,6 +32,7 @@ from console.views import (
     tokens,
     topic_forms,
     topics,
+    transactions,
     users,
 )
 
@@ -44,6 +46,17 @@ urlpatterns = [
     path("brokers/<int:broker_id>/", brokers.broker, name="broker"),
     path("brokers/<int:broker_id>/configs/", broker_configs.config_list, name="broker-configs"),
     path("brokers/<int:broker_id>/configs/edit/", broker_configs.edit, name="broker-config-edit"),
+    path("brokers/<int:broker_id>/log-directories/", log_dirs.log_dir_list, name="log-directories"),
+    path(
+        "brokers/<int:broker_id>/log-directories/<str:topic>/<int:index>/move/",
+        log_dirs.move,
+        name="log-directory-move",
+    ),
+    path(
+        "brokers/<int:broker_id>/log-directories/<str:topic>/<int:index>/cancel/",
+        log_dirs.cancel,
+        name="log-directory-cancel",
+    ),
     path("brokers/<int:broker_id>/<str:verb>/", brokers.act, name="broker-act"),
     path("brokers/rebalance/", rebalance.rebalance, name="rebalance"),
     path("brokers/restarts/", restarts.restart_list, name="restarts"),
@@ -68,6 +81,9 @@ urlpatterns = [
     path("offset-resets/<int:reset_id>/", offset_resets.reset, name="offset-reset"),
     path("offset-resets/<int:reset_id>/<str:verb>/", offset_resets.act, name="offset-reset-act"),
     path("remove/member/", offset_resets.remove_member, name="member-remove"),
+    path("transactions/", transactions.transaction_list, name="transactions"),
+    path("hanging-transactions/", transactions.hanging, name="hanging-transactions"),
+    path("transactions/<path:transactional_id>/", transactions.transaction, name="transaction"),
     path("moves/", moves.move_list, name="moves"),
     path("moves/new/", move_new.new, name="move-new"),
     path("moves/<int:move_id>/", moves.move, name="move"),

@@ -100,6 +100,11 @@ def seconds_since(at: datetime | None) -> float | None:
 
 
 @register.filter
+def duration_ms(value: int) -> str:
+    return duration_text(value / 1000)
+
+
+@register.filter
 def producers_ms(value: float | None) -> SafeString:
     return fragments.number(value, cells.NO_PRODUCE_LATENCY)
 

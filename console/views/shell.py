@@ -41,6 +41,7 @@ NAV = (
     ("brokers", "Brokers", "b"),
     ("topics", "Topics", "t"),
     ("groups", "Groups", "g"),
+    ("transactions", "Transactions", "x"),
     ("moves", "Moves", "m"),
     ("proposals", "Approvals", "r"),
     ("messages", "Messages", "e"),

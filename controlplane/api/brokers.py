@@ -6,25 +6,46 @@ from collections.abc import Callable
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
+from rest_framework import serializers as drf
 from rest_framework.decorators import action
 from rest_framework.mixins import RetrieveModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import serializers
-from controlplane.api.pagination import RowPagination
+from controlplane.api.pagination import PageQuery, RowPagination
 from controlplane.api.viewsets import RowViewSet
 from controlplane.models import Broker
 from controlplane.selectors import broker_configs as configs
 from controlplane.selectors import brokers as selectors
+from controlplane.selectors import log_dirs
 from controlplane.services import broker_configs as config_services
 from controlplane.services import brokers as services
+from controlplane.services import log_dirs as log_dir_services
 
 BROKER = serializers.shape(selectors.BrokerRow)
 CONFIGS = serializers.shape(configs.BrokerConfigs)
+LOG_DIRS = serializers.shape(log_dirs.BrokerLogDirs)
+LOG_DIR_MOVE = serializers.shape(log_dir_services.LogDirMovePreview)
 DRAIN = serializers.shape(selectors.DrainVerdict)
 REPLICA = serializers.shape(selectors.ReplicaRow)
 RESTART = serializers.shape(selectors.RestartVerdict)
+
+
+class LogDirQuery(PageQuery):
+    query = drf.CharField(default="", allow_blank=True, help_text="Part of a topic's name.")
+    directory = drf.CharField(default="", allow_blank=True, help_text="Only the replicas in this directory.")
+    sort = drf.CharField(default=log_dirs.LARGEST_FIRST, allow_blank=True)
+
+
+class LogDirMoveEnd(serializers.Comment):
+    topic = drf.CharField()
+    partition = drf.IntegerField(min_value=0)
+
+
+class LogDirMoveStart(LogDirMoveEnd):
+    directory = drf.CharField(help_text="A log directory of this broker, as it reports it.")
+    dry = drf.BooleanField(default=False, help_text="Only check the move and show what it would do.")
 
 
 class BrokerViewSet(RetrieveModelMixin, RowViewSet):
@@ -93,6 +114,39 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
         scope = config_services.CLUSTER_WIDE if values["cluster_wide"] else broker_id
         config_services.alter_configs(scope, values["configs"], actor=self.actor, comment=values["comment"])
         return Response(status=204)
+
+    @extend_schema(parameters=[LogDirQuery])
+    @action(detail=True, url_path="log-directories", serializer_class=LOG_DIRS, filterset_class=None)
+    def log_directories(self, request: Request, broker_id: int) -> Response:
+        """The log directories of this broker with their space, the moves between them, and a page of the replicas, the largest first. Read from the
+        broker within two seconds; `problem` says why it did not answer."""
+        self.get_object()
+        found = log_dirs.broker_log_dirs(broker_id, **self.query(LogDirQuery))
+        return Response(self.get_serializer(found).data)
+
+    @extend_schema(request=LogDirMoveStart, responses={200: LOG_DIR_MOVE, 202: LOG_DIR_MOVE})
+    @action(detail=True, methods=["post"], url_path="log-directories/move", serializer_class=LOG_DIR_MOVE)
+    def move_log_directory(self, request: Request, broker_id: int) -> Response:
+        """Move a replica to another log directory of this broker. 202: the broker did not answer, the outcome is unknown."""
+        self.get_object()
+        v = self.body(LogDirMoveStart)
+        place = (broker_id, v["topic"], v["partition"], v["directory"])
+        preview = log_dir_services.preview_log_dir_move(*place) if v["dry"] else None
+        if preview is None:
+            preview, outcome = log_dir_services.move_to_log_dir(*place, actor=self.actor, comment=v["comment"])
+            return Response(self.get_serializer(preview).data, status=200 if outcome == "confirmed" else 202)
+        return Response(self.get_serializer(preview).data)
+
+    @extend_schema(request=LogDirMoveEnd, responses={202: None, 204: None})
+    @action(detail=True, methods=["post"], url_path="log-directories/cancel")
+    def cancel_log_directory_move(self, request: Request, broker_id: int) -> Response:
+        """End a move between log directories: the replica stays where it is. 202: the broker did not answer, the outcome is unknown."""
+        self.get_object()
+        v = self.body(LogDirMoveEnd)
+        outcome = log_dir_services.cancel_log_dir_move(
+            broker_id, v["topic"], v["partition"], actor=self.actor, comment=v["comment"]
+        )
+        return Response(status=204 if outcome == "confirmed" else 202)
 
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"])

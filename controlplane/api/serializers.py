@@ -342,8 +342,12 @@ class RecoveryCreate(RequiredComment):
 
 
 class ProposalCreate(RequiredComment):
-    kind = serializers.CharField(help_text="move.approve, move.delete_records, election.unclean")
-    target = serializers.CharField(help_text="A move's number, topic-partition: what the kind is about.")
+    kind = serializers.CharField(
+        help_text="move.approve, move.delete_records, election.unclean, transaction.abort, transaction.fence"
+    )
+    target = serializers.CharField(
+        help_text="A move's number, topic-partition, topic-partition@start offset, a transactional id: what the kind is about."
+    )
     arguments = serializers.DictField(
         default=dict,
         help_text='move.approve: {"start": true} begins it at once. move.delete_records: {"confirm": the topic\'s name, or `move N` where it has several}.',

@@ -12,6 +12,7 @@ from controlplane.api import (
     cluster,
     effective_permissions,
     groups,
+    index,
     masking,
     moves,
     notifications,
@@ -22,6 +23,7 @@ from controlplane.api import (
     recoveries,
     restarts,
     topics,
+    transactions,
     users,
 )
 
@@ -51,15 +53,18 @@ router.register("restarts", restarts.RollingRestartViewSet, "restart")
 router.register("silences", alerts.SilenceViewSet, "silence")
 router.register("tokens", api_tokens.ApiTokenViewSet, "token")
 router.register("topics", topics.TopicViewSet, "topic")
+router.register("transactions", transactions.TransactionViewSet, "transaction")
 router.register("users", users.UserViewSet, "user")
 
 urlpatterns = [
+    path("", index.IndexView.as_view(), name="index"),
     path("schema", SpectacularAPIView.as_view(), name="schema"),
     path("overview", cluster.OverviewView.as_view(), name="overview"),
     path("incidents", alerts.IncidentView.as_view(), name="incidents"),
     path("processes/<str:name>/start", alerts.ProcessStartView.as_view(), name="process-start"),
     path("metrics", alerts.MetricsView.as_view(), name="metrics"),
     path("rebalance", restarts.RebalanceView.as_view(), name="rebalance"),
+    path("hanging-transactions", transactions.HangingTransactionView.as_view(), name="hanging-transactions"),
     path("permissions", effective_permissions.EffectivePermissionsView.as_view(), name="permissions"),
     path("permissions/check", effective_permissions.PermissionCheckView.as_view(), name="permission-check"),
     *router.urls,

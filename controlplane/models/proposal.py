@@ -21,6 +21,8 @@ class ProposalKind(models.TextChoices):
     MOVE_APPROVE = "move.approve", "move against a safety refusal"
     MOVE_DELETE_RECORDS = "move.delete_records", "deletion of old records before retention"
     UNCLEAN_ELECTION = "election.unclean", "unclean leader election"
+    TRANSACTION_ABORT = "transaction.abort", "abort of a hanging transaction"
+    TRANSACTION_FENCE = "transaction.fence", "fencing of an open transaction"
 
 
 class Proposal(models.Model):

@@ -1,7 +1,7 @@
 """Kinds of operations that override a safety refusal: the view of both people, and the operation itself.
 
-Invariants: the table has one line per kind. The shown facts come from rows and are the same for both people. A repeated operation has no further
-effect. Does not contain: permission to approve (`proposals`).
+Invariants: the table has one line per kind. The shown facts come from rows, those of transactions from the brokers, and are the same for both people.
+A repeated operation has no further effect. Does not contain: permission to approve (`proposals`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from controlplane.models import Broker, Change, Move, Partition
 from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState
 from controlplane.models.proposal import ProposalKind
-from controlplane.services import moves, tails
+from controlplane.services import moves, tails, transactions
 from controlplane.services.common import Rejected, record
 from controlplane.services.proposal_kinds import Act, ProposalHandler, Shown
 
@@ -194,4 +194,10 @@ KINDS: dict[str, ProposalHandler] = {
     ProposalKind.MOVE_APPROVE: ProposalHandler("A move that overrides a safety check", _show_move, _approve_move),
     ProposalKind.MOVE_DELETE_RECORDS: ProposalHandler("A deletion of old records before retention", _show_cut, _cut),
     ProposalKind.UNCLEAN_ELECTION: ProposalHandler("An unclean leader election", _show_election, _elect),
+    ProposalKind.TRANSACTION_ABORT: ProposalHandler(
+        "An abort of a hanging transaction", transactions.show_abort, transactions.abort
+    ),
+    ProposalKind.TRANSACTION_FENCE: ProposalHandler(
+        "A fencing of an open transaction", transactions.show_fence, transactions.fence
+    ),
 }

@@ -13,8 +13,13 @@ from django.urls import Resolver404, resolve
 
 from tests.unit.console.test_pages import PAGES
 
-READS_BROKERS = "/brokers/1/configs/"
-"""The settings of a broker come from its file: the database does not have them."""
+READS_BROKERS = (
+    "/brokers/1/configs/",
+    "/brokers/1/log-directories/",
+    "/transactions/",
+    "/hanging-transactions/?topic=",
+)
+"""Only the brokers have their settings, their log directories, and the transactions. These pages wait a few seconds at most."""
 
 READINGS = [
     "alerts",

@@ -1,0 +1,34 @@
+"""Template tags of transactions: why one hangs in a partition."""
+
+from __future__ import annotations
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from controlplane.domain.transactions import TransactionVerdict
+
+register = template.Library()
+
+LABELS: dict[TransactionVerdict, tuple[str, str, str]] = {
+    TransactionVerdict.ACTIVE: ("active", "calm", "Its coordinator knows the transaction."),
+    TransactionVerdict.UNDETERMINED: ("undetermined", "grey", "A coordinator did not answer."),
+    TransactionVerdict.UNKNOWN_PRODUCER: (
+        "unknown producer",
+        "red",
+        "No coordinator has a transactional ID with this producer ID.",
+    ),
+    TransactionVerdict.NOT_IN_TRANSACTION: (
+        "not in the transaction",
+        "red",
+        "The transaction of its transactional ID does not contain this partition.",
+    ),
+    TransactionVerdict.TOO_OLD: ("too old", "red", "Open for longer than transaction.max.timeout.ms."),
+}
+"""Verdict -> label, tone, explanation."""
+
+
+@register.simple_tag
+def transaction_verdict(verdict: str) -> SafeString:
+    label, tone, explanation = LABELS[TransactionVerdict(verdict)]
+    return format_html('<span class="st st-{}" title="{}">{}</span>', tone, explanation, label)

@@ -1,0 +1,67 @@
+"""The log directories of one broker (DescribeLogDirs), and moves of replicas between them (AlterReplicaLogDirs).
+
+Every call has a deadline; without a response it raises NoAnswer. Does not contain: whether a move is possible (`domain.log_dirs`).
+"""
+
+from __future__ import annotations
+
+import time
+
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+from controlplane.clients.connection import Declined, KafkaConnection
+from controlplane.domain.log_dirs import LogDirState, ReportedLogDir, ReportedReplica
+
+READ_SECONDS = 2.0
+"""Deadline of a page. A broker with 100,000 replicas answers with 5 MB."""
+
+MOVE_SECONDS = 5.0
+RETRY_SECONDS = 0.2
+"""Between two attempts to end a move whose current piece is being copied."""
+
+
+def describe_log_dirs(connection: KafkaConnection) -> list[ReportedLogDir]:
+    """All directories of the broker, in the order of their paths. Raises NoAnswer, or Declined with the error of the broker."""
+    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=None), READ_SECONDS)
+    if answer.error_code:
+        raise Declined(ErrorCode(answer.error_code).name)
+    found = []
+    for d in answer.results:
+        replicas = tuple(
+            ReportedReplica(
+                topic=t.name,
+                index=p.partition_index,
+                size_bytes=p.partition_size,
+                lag_records=p.offset_lag if p.offset_lag >= 0 else None,
+                future=p.is_future_key,
+            )
+            for t in d.topics
+            for p in t.partitions
+        )
+        state = LogDirState.FAILED if d.error_code else LogDirState.HEALTHY
+        total = d.total_bytes if d.total_bytes >= 0 else None
+        free = d.usable_bytes if d.usable_bytes >= 0 else None
+        found.append(ReportedLogDir(d.log_dir, state, total, free, replicas))
+    return sorted(found, key=lambda d: d.path)
+
+
+def alter_replica_log_dir(connection: KafkaConnection, topic: str, index: int, directory: str) -> None:
+    """Move a replica of this broker to `directory`; the directory that it is in ends its move. Raises NoAnswer, or Declined with the error of the
+    broker."""
+    named = m.AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name=topic, partitions=[index])
+    body = m.AlterReplicaLogDirsRequest(
+        dirs=[m.AlterReplicaLogDirsRequest.AlterReplicaLogDir(path=directory, topics=[named])]
+    )
+    deadline = time.monotonic() + MOVE_SECONDS
+    while True:
+        answer = connection.call(
+            ApiKey.ALTER_REPLICA_LOG_DIRS, 2, body, max(RETRY_SECONDS, deadline - time.monotonic())
+        )
+        codes = [p.error_code for t in answer.results for p in t.partitions]
+        code = ErrorCode(codes[0]) if codes else ErrorCode.UNKNOWN_SERVER_ERROR
+        if not code:
+            return
+        if code is not ErrorCode.REPLICA_NOT_AVAILABLE or time.monotonic() >= deadline:
+            raise Declined(code.name)
+        time.sleep(RETRY_SECONDS)

@@ -1,0 +1,138 @@
+"""Transactions as their coordinators and the partition leaders report them, and the verdict on whether a transaction hangs.
+
+A transaction hangs in a partition if the partition waits for an end marker that no coordinator will write: read_committed consumers stop at its first
+record. Does not contain: requests (`controlplane.clients.transactions`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+MINUTE_MS = 60_000
+
+
+class CoordinatorState(StrEnum):
+    """State of a transactional id at its coordinator, with Kafka's names."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
+    DEAD = "Dead"
+
+
+OPEN_STATES = (
+    CoordinatorState.ONGOING,
+    CoordinatorState.PREPARE_COMMIT,
+    CoordinatorState.PREPARE_ABORT,
+    CoordinatorState.PREPARE_EPOCH_FENCE,
+)
+"""States in which partitions may still wait for an end marker."""
+
+ALL_OPEN = "open"
+"""Filter: all of OPEN_STATES."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTransaction:
+    """A transactional id as its coordinator lists it. `coordinator`: id of that broker."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedTransaction:
+    """A transactional id as its coordinator describes it. `started_ms` None: no transaction is open."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    started_ms: int | None
+    partitions: tuple[tuple[str, int], ...]
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in OPEN_STATES
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTransaction:
+    """A transaction that is open in one partition, as the leader of the partition describes its producer. `coordinator_epoch`: of the last end marker
+    of this producer, -1 if there is none. `last_timestamp_ms`: of its last batch."""
+
+    topic: str
+    index: int
+    leader: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    start_offset: int
+    last_timestamp_ms: int
+
+    @property
+    def partition(self) -> tuple[str, int]:
+        return self.topic, self.index
+
+    @property
+    def target(self) -> str:
+        """Identifies the transaction in an approval request."""
+        return f"{self.topic}-{self.index}@{self.start_offset}"
+
+    def same_as(self, other: PartitionTransaction) -> bool:
+        mine = (self.partition, self.producer_id, self.start_offset)
+        return mine == (other.partition, other.producer_id, other.start_offset)
+
+
+class TransactionVerdict(StrEnum):
+    """Whether a transaction that is open in a partition hangs there.
+
+    active: its coordinator knows it and ends it. undetermined: a coordinator did not answer. The others hang: unknown_producer: no coordinator has a
+    transactional id with this producer id. not_in_transaction: the transaction of its transactional id does not contain the partition. too_old: open
+    for longer than transaction.max.timeout.ms, so its coordinator should have aborted it."""
+
+    ACTIVE = "active"
+    UNDETERMINED = "undetermined"
+    UNKNOWN_PRODUCER = "unknown_producer"
+    NOT_IN_TRANSACTION = "not_in_transaction"
+    TOO_OLD = "too_old"
+
+    @property
+    def hangs(self) -> bool:
+        return self in (self.UNKNOWN_PRODUCER, self.NOT_IN_TRANSACTION, self.TOO_OLD)
+
+
+def verdict(
+    found: PartitionTransaction,
+    known: DescribedTransaction | None,
+    *,
+    all_answered: bool,
+    now_ms: int,
+    timeout_ms_max: int,
+) -> TransactionVerdict:
+    """`known`: the transactional id with the producer id of `found`, None if no coordinator that answered has one. `all_answered`: whether every
+    coordinator answered. `timeout_ms_max`: transaction.max.timeout.ms."""
+    if known is None:
+        return TransactionVerdict.UNKNOWN_PRODUCER if all_answered else TransactionVerdict.UNDETERMINED
+    if not known.is_open or found.partition not in known.partitions:
+        return TransactionVerdict.NOT_IN_TRANSACTION
+    if known.started_ms is not None and now_ms - known.started_ms > timeout_ms_max:
+        return TransactionVerdict.TOO_OLD
+    return TransactionVerdict.ACTIVE
+
+
+def parse_target(target: str) -> tuple[str, int, int] | None:
+    """(topic, partition, start offset) of `topic-partition@offset`, None if it has another form."""
+    name, _, offset = target.rpartition("@")
+    topic, _, index = name.rpartition("-")
+    if not topic or not all(t.isascii() and t.isdigit() and len(t) < 20 for t in (index, offset)):
+        return None
+    return topic, int(index), int(offset)

@@ -1,0 +1,149 @@
+"""The log directories of one broker, read from the broker: only it knows where its replicas are. A broker that does not answer within two seconds has
+none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controlplane.clients.all_brokers import BrokerAddress, ask_brokers
+from controlplane.clients.log_dirs import describe_log_dirs
+from controlplane.domain.log_dirs import LogDirState, ReportedLogDir, directory_moves
+from controlplane.models import Broker
+from controlplane.selectors.common import within
+
+SORT_COLUMNS = ("size_bytes", "topic", "directory")
+LARGEST_FIRST = "-size_bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirRow:
+    """`state`: healthy or failed. `total_bytes`, `free_bytes`: of its file system, which other directories may share; null = unknown. `size_bytes`: of
+    its replicas."""
+
+    path: str
+    state: str
+    replicas: int | None
+    size_bytes: int | None
+    total_bytes: int | None
+    free_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirMoveRow:
+    """A replica that the broker copies from `source` to `target`. `lag_records`: records that the copy lacks."""
+
+    topic: str
+    index: int
+    source: str
+    target: str
+    size_bytes: int
+    future_bytes: int
+    percent: float
+    lag_records: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirReplicaRow:
+    topic: str
+    index: int
+    directory: str
+    size_bytes: int
+    moving: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLogDirs:
+    """`problem`: why the broker did not answer. `rows`: a page of its replicas, the largest first by default."""
+
+    broker_id: int
+    problem: str
+    directories: list[LogDirRow]
+    moves: list[LogDirMoveRow]
+    rows: list[LogDirReplicaRow]
+    total: int
+    page: int
+    pages: int
+    per_page: int
+    sort: str
+    query: str
+
+    @property
+    def first(self) -> int:
+        return (self.page - 1) * self.per_page + 1 if self.total else 0
+
+    @property
+    def last(self) -> int:
+        return min(self.page * self.per_page, self.total)
+
+
+def reported_log_dirs(broker_id: int) -> tuple[list[ReportedLogDir], str] | None:
+    """(directories, why the broker did not answer). None: unknown broker."""
+    broker = Broker.objects.filter(pk=broker_id).first()
+    if broker is None:
+        return None
+    if not broker.alive:
+        return [], "The broker is down."
+    (answer,) = ask_brokers([BrokerAddress(broker_id, broker.host, broker.port)], describe_log_dirs)
+    return answer.value or [], answer.problem
+
+
+def broker_log_dirs(
+    broker_id: int,
+    *,
+    query: str = "",
+    directory: str = "",
+    sort: str = LARGEST_FIRST,
+    page: int = 1,
+    per_page: int = 50,
+) -> BrokerLogDirs | None:
+    """None: unknown broker. `query`: part of a topic's name. `directory`: only the replicas in it."""
+    reported = reported_log_dirs(broker_id)
+    if reported is None:
+        return None
+    dirs, problem = reported
+    moves = directory_moves(dirs)
+    moving = {(m.topic, m.index) for m in moves}
+    replicas = [
+        LogDirReplicaRow(r.topic, r.index, d.path, r.size_bytes, r.partition in moving)
+        for d in dirs
+        if directory in ("", d.path)
+        for r in d.replicas
+        if not r.future and query.lower() in r.topic.lower()
+    ]
+    column = sort.lstrip("-")
+    if column not in SORT_COLUMNS:
+        sort, column = LARGEST_FIRST, "size_bytes"
+    replicas.sort(key=lambda r: (r.topic, r.index))
+    replicas.sort(key=lambda r: getattr(r, column), reverse=sort.startswith("-"))
+    page, pages, per_page = within(len(replicas), page, per_page)
+    return BrokerLogDirs(
+        broker_id=broker_id,
+        problem=problem,
+        directories=[_directory(d) for d in dirs],
+        moves=[
+            LogDirMoveRow(
+                m.topic, m.index, m.source, m.target, m.size_bytes, m.future_bytes, round(m.percent, 1), m.lag_records
+            )
+            for m in moves
+        ],
+        rows=replicas[(page - 1) * per_page : page * per_page],
+        total=len(replicas),
+        page=page,
+        pages=pages,
+        per_page=per_page,
+        sort=sort,
+        query=query,
+    )
+
+
+def _directory(d: ReportedLogDir) -> LogDirRow:
+    known = d.state is LogDirState.HEALTHY
+    current = [r for r in d.replicas if not r.future]
+    return LogDirRow(
+        path=d.path,
+        state=d.state,
+        replicas=len(current) if known else None,
+        size_bytes=sum(r.size_bytes for r in current) if known else None,
+        total_bytes=d.total_bytes,
+        free_bytes=d.free_bytes,
+    )

@@ -1,0 +1,197 @@
+"""Transactions that an operator ends: abort of one that hangs in a partition, and fencing of the producer of an open one.
+
+Invariants: both need a second person (`overrides`). Both people see the state that the brokers report, and only that transaction is ended: the start
+offset identifies it in a partition, the producer epoch at its coordinator. The outcome is read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.clients import transactions as client
+from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.domain.text import duration_text
+from controlplane.domain.transactions import CoordinatorState, TransactionVerdict, parse_target
+from controlplane.models.change import Outcome
+from controlplane.selectors import transactions as selectors
+from controlplane.services.common import Rejected, record
+from controlplane.services.proposal_kinds import Act, Shown
+
+TARGET_CHARS_MAX = 300
+"""Of a proposal's target."""
+
+VERDICT_TEXTS = {
+    TransactionVerdict.UNKNOWN_PRODUCER: "No transaction coordinator has a transactional id with this producer id.",
+    TransactionVerdict.NOT_IN_TRANSACTION: "The transaction of its transactional id does not contain this partition.",
+    TransactionVerdict.TOO_OLD: "It is open for longer than transaction.max.timeout.ms.",
+}
+
+
+def _target(target: str) -> tuple[str, int, int]:
+    found = parse_target(target)
+    if found is None:
+        raise Rejected(f"{target!r} is not topic-partition@start offset, for example orders-3@1234.", "target")
+    return found
+
+
+def _hanging(target: str) -> selectors.HangingRow:
+    """The hanging transaction of this target. Raises Rejected."""
+    topic, index, offset = _target(target)
+    scan = selectors.hanging_transactions(topic, index, offset)
+    if not scan.rows:
+        if scan.partitions == 0:
+            raise Rejected(f"Partition {topic}-{index} does not exist.", "target")
+        if scan.partitions_described == 0:
+            raise Rejected(f"The leader of {topic}-{index} does not answer, so its open transactions are unknown.")
+        raise Rejected(f"No open transaction of {topic}-{index} begins at offset {offset}; it has ended.")
+    row = scan.rows[0]
+    if row.verdict == TransactionVerdict.UNDETERMINED:
+        silent = ", ".join(str(s.broker_id) for s in scan.brokers_silent) or "none"
+        raise Rejected(
+            f"It is unknown whether the transaction hangs: not every transaction coordinator answered (silent brokers: {silent}; partitions of "
+            f"__transaction_state without a leader: {scan.offline_partitions})."
+        )
+    if row.verdict == TransactionVerdict.ACTIVE:
+        raise Rejected(
+            f"The transaction does not hang: its coordinator ends it at its time-out. To end it now, fence {row.transactional_id!r}."
+        )
+    return row
+
+
+def show_abort(target: str, arguments: Mapping[str, Any]) -> Shown:
+    row = _hanging(target)
+    name = f"{row.topic}-{row.index}"
+    verdict = TransactionVerdict(row.verdict)
+    lines = (
+        f"Producer {row.producer_id} (epoch {row.producer_epoch}): its transaction from offset {row.start_offset} of {name} gets an abort marker.",
+        VERDICT_TEXTS[verdict],
+        f"read_committed consumers of {name} continue, and never receive the records of this transaction. This cannot be undone.",
+    )
+    facts = {
+        "topic": row.topic,
+        "partition": row.index,
+        "start_offset": row.start_offset,
+        "producer_id": row.producer_id,
+        "producer_epoch": row.producer_epoch,
+        "coordinator_epoch": row.coordinator_epoch,
+        "transactional_id": row.transactional_id,
+        "verdict": verdict.value,
+    }
+    last = "unknown" if row.last_timestamp is None else f"{row.last_timestamp:%Y-%m-%d %H:%M:%S} UTC"
+    return Shown(f"Abort the hanging transaction of {name}", lines, facts, (f"Last record of the producer: {last}.",))
+
+
+def abort(act: Act) -> tuple[Outcome, str]:
+    topic, index, offset = _target(act.target)
+    outcome, said = _abort(topic, index, offset, act.facts)
+    after = {k: act.facts[k] for k in ("partition", "start_offset", "producer_id", "producer_epoch")}
+    record(
+        act.actor,
+        "transaction.abort",
+        "transaction",
+        act.target[:255],
+        comment=act.comment,
+        after=after,
+        outcome=outcome,
+        detail=said,
+    )
+    return outcome, said
+
+
+def _abort(topic: str, index: int, offset: int, facts: Mapping[str, Any]) -> tuple[Outcome, str]:
+    try:
+        now = selectors.open_in_partition(topic, index, offset)
+    except LookupError as e:
+        return Outcome.REFUSED, f"Nothing was written: {e}."
+    if now is None:
+        return Outcome.UNCHANGED, f"The transaction of {topic}-{index} has already ended."
+    if (now.producer_id, now.producer_epoch) != (facts["producer_id"], facts["producer_epoch"]):
+        return Outcome.REFUSED, f"Producer {now.producer_id} (epoch {now.producer_epoch}) has the transaction now."
+    leader = selectors.address_of_broker(now.leader)
+    if leader is None:
+        return Outcome.REFUSED, f"Nothing was written: broker {now.leader} is down."
+    try:
+        client.write_abort_marker(leader.host, leader.port, now)
+    except Declined as e:
+        return Outcome.REFUSED, f"Broker {now.leader} refused the abort marker: {e}."
+    except NoAnswer as e:
+        return Outcome.UNKNOWN, f"No response: {e} Search for hanging transactions before you propose the abort again."
+    try:
+        left = selectors.open_in_partition(topic, index, offset)
+    except LookupError as e:
+        return Outcome.UNKNOWN, f"Broker {now.leader} has written the abort marker, and could not be read back: {e}."
+    if left is not None:
+        return Outcome.UNKNOWN, f"Broker {now.leader} has confirmed the abort marker and still reports the transaction."
+    return Outcome.CONFIRMED, f"The transaction is aborted; consumers of {topic}-{index} continue."
+
+
+def _open_transaction(transactional_id: str) -> selectors.TransactionDetail:
+    """The transactional id, which has an open transaction. Raises Rejected."""
+    if not transactional_id or len(transactional_id) > TARGET_CHARS_MAX:
+        raise Rejected(f"Name a transactional id of at most {TARGET_CHARS_MAX} characters.", "target")
+    found = selectors.transaction(transactional_id)
+    if found.row is None:
+        if found.brokers_silent or found.offline_partitions:
+            raise Rejected("The coordinator of this transactional id does not answer.")
+        raise Rejected(f"There is no transactional id {transactional_id!r}.", "target")
+    if found.row.state != CoordinatorState.ONGOING:
+        raise Rejected(f"{transactional_id!r} is in state {found.row.state}; only an ongoing transaction is fenced.")
+    return found
+
+
+def show_fence(target: str, arguments: Mapping[str, Any]) -> Shown:
+    found = _open_transaction(target)
+    row = found.row
+    assert row is not None
+    lines = (
+        f"The open transaction of {target!r} is aborted in all its partitions. read_committed consumers never receive its records.",
+        f"Its producer {row.producer_id} (epoch {row.producer_epoch}) is fenced: its further requests fail, and its application must be restarted.",
+        "This cannot be undone. A producer that is started again with this transactional id continues normally.",
+    )
+    facts = {
+        "transactional_id": target,
+        "producer_id": row.producer_id,
+        "producer_epoch": row.producer_epoch,
+        "started_at": None if found.started_at is None else found.started_at.isoformat(),
+    }
+    figures = [f"Partitions in the transaction: {found.partition_count}."]
+    if row.open_s is not None:
+        figures.append(f"Open for {duration_text(row.open_s)}.")
+    return Shown(f"Fence the producer of {target}", lines, facts, tuple(figures))
+
+
+def fence(act: Act) -> tuple[Outcome, str]:
+    outcome, said = _fence(act.target, act.facts)
+    after = {"producer_id": act.facts["producer_id"], "producer_epoch": act.facts["producer_epoch"]}
+    record(
+        act.actor,
+        "transaction.fence",
+        "transaction",
+        act.target[:255],
+        comment=act.comment,
+        after=after,
+        outcome=outcome,
+        detail=said,
+    )
+    return outcome, said
+
+
+def _fence(transactional_id: str, facts: Mapping[str, Any]) -> tuple[Outcome, str]:
+    row = selectors.transaction(transactional_id).row
+    if row is None:
+        return Outcome.REFUSED, "Nothing was changed: the coordinator of this transactional id does not answer."
+    if (row.producer_id, row.producer_epoch) != (facts["producer_id"], facts["producer_epoch"]):
+        return Outcome.UNCHANGED, f"Another producer (epoch {row.producer_epoch}) uses this transactional id already."
+    if row.state != CoordinatorState.ONGOING:
+        return Outcome.UNCHANGED, f"The transaction has already ended: {row.state}."
+    coordinator = selectors.address_of_broker(row.coordinator)
+    if coordinator is None:
+        return Outcome.REFUSED, f"Nothing was changed: broker {row.coordinator} is down."
+    try:
+        _, epoch = client.fence_producer(coordinator.host, coordinator.port, transactional_id, row.timeout_ms or 1)
+    except Declined as e:
+        return Outcome.REFUSED, f"Broker {row.coordinator} refused to fence the producer: {e}."
+    except NoAnswer as e:
+        return Outcome.UNKNOWN, f"No response: {e} Read the transactional id before you propose the fencing again."
+    return Outcome.CONFIRMED, f"The transaction is aborted, and the producer is fenced by epoch {epoch}."

@@ -1,0 +1,37 @@
+"""The pages of the API reference."""
+
+from __future__ import annotations
+
+import re
+
+from django.test import Client
+
+from controlplane.api.reference import api_reference
+
+
+def test_the_index_links_every_operation(viewer: Client) -> None:
+    text = viewer.get("/api/v1/docs/").content.decode()
+    links = set(re.findall(r'href="(/api/v1/docs/[\w-]+/)#operation-[\w-]+"', text))
+    assert links == {f"/api/v1/docs/{page.noun}/" for page in api_reference()}
+    assert text.count("#operation-") == sum(len(page.operations) for page in api_reference())
+    assert 'href="/api/v1/docs/"' in viewer.get("/").content.decode(), "the menu has a link to it"
+
+
+def test_each_page_holds_the_policy_and_has_no_broken_link(viewer: Client) -> None:
+    for page in api_reference():
+        answer = viewer.get(f"/api/v1/docs/{page.noun}/")
+        text = answer.content.decode()
+        assert answer.status_code == 200, page.noun
+        assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+        assert not re.search(r"<script(?![^>]*\bsrc=)", text) and not re.search(r"\sstyle=|\son[a-z]+=", text)
+        anchors = set(re.findall(r'\sid="([^"]+)"', text))
+        missing = {a for a in re.findall(r'href="#([^"]+)"', text) if a not in anchors}
+        assert not missing, (page.noun, missing)
+        for operation in page.operations:
+            assert f"operation-{operation.id}" in anchors
+
+
+def test_an_unknown_noun_and_an_anonymous_reader(viewer: Client, client: Client) -> None:
+    assert viewer.get("/api/v1/docs/nothing/").status_code == 404
+    answer = client.get("/api/v1/docs/")
+    assert answer.status_code == 302 and answer.headers["Location"].startswith("/login/")
