@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from django import forms
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
 from console.forms import WeirForm, comment_field
 from console.views.shell import not_found, operator_required, render_page
@@ -27,6 +28,8 @@ FORMATS = [(f.value, label) for f, label in zip(InputFormat, ("text", "JSON, che
 SHORT = {"class": "short"}
 SHOWN_MAX = 100
 """Partitions and offsets on the page of a result."""
+RESULT = "produce_result"
+"""Key of the session: the result of a POST, until the page after the redirect has shown it."""
 
 
 def text_area(rows: int) -> forms.Textarea:
@@ -116,7 +119,9 @@ def produce(request: HttpRequest, name: str) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            context |= {"result": result, "shown": result.records[:SHOWN_MAX]}
+            return _show_after_redirect(request, result)
+    else:
+        context["result"] = _result(request)
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/produce.html", context, nav="topics", status=status)
 
@@ -142,14 +147,31 @@ def copy(request: HttpRequest, name: str) -> HttpResponse:
         try:
             if request.POST.get("step") == "apply":
                 v["to_partition"], v["timestamp"] = v.pop("partition"), CopyTimestamp(v["timestamp"])
-                result = services.copy_records(request.user, *place, **v)
-                context |= {"result": result, "shown": result.records[:SHOWN_MAX]}
-            else:
-                context["preview"] = services.preview_copy(request.user, *place, topic=v["topic"])
+                return _show_after_redirect(request, services.copy_records(request.user, *place, **v))
+            context["preview"] = services.preview_copy(request.user, *place, topic=v["topic"])
         except PermissionDenied as error:
             context["may_not"] = str(error)
             return render_page(request, "console/record_copy.html", context, nav="topics", status=403)
         except Rejected as error:
             form.refuse(error)
+    elif request.method != "POST":
+        context["result"] = _result(request)
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/record_copy.html", context, nav="topics", status=status)
+
+
+def _show_after_redirect(request: HttpRequest, result: services.ProduceResult) -> HttpResponseRedirect:
+    """A reload of the page of a POST would write the records again."""
+    shown = asdict(result) | {"records": [asdict(r) for r in result.records[:SHOWN_MAX]], "total": len(result.records)}
+    request.session[RESULT] = {"path": request.path, "result": shown}
+    return HttpResponseRedirect(request.path)
+
+
+def _result(request: HttpRequest) -> dict[str, Any] | None:
+    """The result of the POST before the redirect. It is shown one time."""
+    kept = request.session.get(RESULT)
+    if kept is None or kept["path"] != request.path:
+        return None
+    del request.session[RESULT]
+    result: dict[str, Any] = kept["result"]
+    return result

@@ -97,10 +97,16 @@ def request_restart(folder: Path, name: str, process: ProcessIdentity) -> None:
 
 def stopped(folder: Path, name: str) -> bool:
     """Whether a live supervisor keeps this process stopped, until `request_start`."""
+    return name in stopped_names(folder)
+
+
+def stopped_names(folder: Path, prefix: str = "") -> list[str]:
+    """The processes that a live supervisor keeps stopped and whose names start with `prefix`."""
     state = read_state(folder)
     if state["supervisor"] is None or state["supervisor"]["pid"] is None:
-        return False
-    return any(row["name"] == name and row["state"] == ProcessState.STOPPED for row in state["processes"])
+        return []
+    rows = state["processes"]
+    return [r["name"] for r in rows if r["state"] == ProcessState.STOPPED and r["name"].startswith(prefix)]
 
 
 def request_start(folder: Path, name: str) -> None:

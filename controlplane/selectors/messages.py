@@ -41,7 +41,7 @@ PROBLEM_TEXTS: Mapping[PartitionProblem, str] = {
 
 STOP_TEXTS: Mapping[StopReason, str] = {
     StopReason.END: "All records of the range were read.",
-    StopReason.LIMIT: "The limit of records is reached.",
+    StopReason.LIMIT: "There are more records in the range.",
     StopReason.TIME: "The time limit of one read is reached.",
     StopReason.BYTES: "The limit of fetched bytes of one read is reached.",
     StopReason.RESPONSE_BYTES: "The limit of response bytes is reached.",
@@ -107,6 +107,11 @@ class MessageRead:
     stopped: str = StopReason.END.value
     note: str = ""
     resume: str = ""
+
+    @property
+    def is_page(self) -> bool:
+        """The read ended because the requested number of records was found, without a problem."""
+        return self.stopped == StopReason.LIMIT and not self.problems
 
     @property
     def problems(self) -> list[PartitionRead]:

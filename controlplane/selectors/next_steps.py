@@ -58,6 +58,11 @@ def _process(name: str, label: str) -> list[NextStep]:
     return [NextStep(StepKind.START_PROCESS, f"Start {label}", [name])]
 
 
+def _no_controller(_: AlertRow) -> list[NextStep]:
+    names = supervisor.stopped_names(settings.WEIR.data_dir, "controller-")
+    return [NextStep(StepKind.START_PROCESS, f"Start {name.replace('-', ' ')}", [name]) for name in names]
+
+
 def _broker_down(a: AlertRow) -> list[NextStep]:
     drain = NextStep(StepKind.DRAIN_BROKER, f"Drain broker {a.subject}", [a.subject])
     return [*_process(f"broker-{a.subject}", f"broker {a.subject}"), drain]
@@ -147,7 +152,7 @@ _STEPS = {
     AlertKind.PARTITIONS_OFFLINE: _partition,
     AlertKind.PARTITIONS_UNDER_MIN_ISR: _partition,
     AlertKind.PARTITIONS_UNDER_REPLICATED: _partition,
-    AlertKind.NO_CONTROLLER: lambda a: _process("controller-1", "controller 1"),
+    AlertKind.NO_CONTROLLER: _no_controller,
     AlertKind.ZOOKEEPER_AWAY: lambda a: _process("zookeeper", "ZooKeeper"),
     AlertKind.BROKER_DOWN: _broker_down,
     AlertKind.BROKER_SILENT: _broker,

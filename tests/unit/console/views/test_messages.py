@@ -251,6 +251,17 @@ def test_the_page_shows_progress_problems_and_how_to_continue(root: Client) -> N
         assert shown in text, shown
 
 
+@pytest.mark.parametrize(("start", "shown"), [("latest", "Newest 2 records shown"), ("earliest", "2 records shown")])
+def test_a_full_page_is_not_called_incomplete(
+    root: Client, monkeypatch: pytest.MonkeyPatch, start: str, shown: str
+) -> None:
+    rows = [MessageRow(0, o, 1_000, "UA", "v", 2, 1, [], []) for o in (7, 8)]
+    full = MessageRead("flights", rows, found=2, complete=False, stopped="limit", note="There are more.", resume="T")
+    monkeypatch.setattr(messages, "read_messages", lambda *_, **__: full)
+    text = " ".join(root.get(f"/messages/?topic=flights&start={start}&limit=2").content.decode().split())
+    assert f"> {shown}</b>: There are more." in text and "Not complete" not in text and "resume=T" in text
+
+
 def test_the_partitions_of_a_key_are_named(root: Client) -> None:
     text = " ".join(root.get("/messages/?topic=flights&key=UA").content.decode().split())
     assert "partition 3 (Java clients, murmur2), partition 5 (librdkafka clients, crc32); only these were read" in text

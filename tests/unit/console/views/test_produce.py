@@ -48,10 +48,14 @@ def test_a_record_is_produced_and_its_place_is_shown(sent: list[NewRecord], oper
         "count": "2",
     }
     page = operator.post(PRODUCE, form)
-    text = page.content.decode()
-    assert page.status_code == 200 and "2 written to orders" in text and "9042" in text
+    assert page.status_code == 302 and page.headers["Location"] == PRODUCE
+    assert "written to" not in operator.get(COPY).content.decode(), "the result belongs to the other page"
+    text = operator.get(PRODUCE).content.decode()
+    assert "2 written to orders" in text and "9042" in text
     assert "2 of 2 records, in the order of the request" in text
     assert sent == [NewRecord(b"k", b'{\n"a": 1}', (("trace", b"1"), ("empty", None)))] * 2
+    assert "written to" not in operator.get(PRODUCE).content.decode(), "the result is shown one time"
+    assert len(sent) == 2
 
 
 def test_an_empty_value_is_not_a_tombstone(sent: list[NewRecord], operator: Client) -> None:
@@ -90,8 +94,8 @@ def test_a_copy_shows_a_preview_first(sent: list[NewRecord], operator: Client) -
     text = operator.post(COPY, {**RANGE, "step": "review"}).content.decode()
     assert "Log start offset 0, log end offset 9." in text
     assert "1 records, 2 bytes" in text and "Copy 1 records" in text and sent == []
-    done = operator.post(COPY, {**RANGE, "step": "apply"})
-    assert "1 written to copies" in done.content.decode()
+    assert operator.post(COPY, {**RANGE, "step": "apply"}).status_code == 302
+    assert "1 written to copies" in operator.get(COPY).content.decode()
     assert sent == [NewRecord(b"k", b"v", (), None, 7)]
 
 

@@ -55,3 +55,14 @@ def test_without_a_live_supervisor_no_process_counts_as_running(tmp_path: Path) 
 def test_a_request_names_the_process_and_not_only_the_broker(tmp_path: Path) -> None:
     supervisor.request_restart(tmp_path, "broker-1", ProcessIdentity(7, 9))
     assert json.loads((tmp_path / "restart" / "broker-1").read_text()) == {"pid": 7, "started": 9}
+
+
+def test_the_stopped_processes_are_named_by_prefix_and_only_under_a_live_supervisor(tmp_path: Path) -> None:
+    own = supervisor.started_at(os.getpid())
+    write(tmp_path, supervisor_started=own, started=NEVER, state="stopped")
+    assert supervisor.stopped_names(tmp_path) == supervisor.stopped_names(tmp_path, "broker-") == ["broker-1"]
+    assert supervisor.stopped_names(tmp_path, "controller-") == [] and supervisor.stopped(tmp_path, "broker-1")
+    write(tmp_path, supervisor_started=own, started=own)
+    assert supervisor.stopped_names(tmp_path) == []
+    write(tmp_path, supervisor_started=NEVER, started=NEVER, state="stopped")
+    assert supervisor.stopped_names(tmp_path) == [] and not supervisor.stopped(tmp_path, "broker-1")

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import pytest
 from django.utils import timezone
 
+from controlplane.clients import supervisor
 from controlplane.models import Change, ConsumerGroup, GroupPartition, ReplicaDamageReport
 from controlplane.selectors.alerts import AlertRow
 from controlplane.selectors.next_steps import next_steps
@@ -33,6 +40,16 @@ def test_alerts_about_an_object_lead_to_its_operation(world: World) -> None:
 def test_a_resolved_alert_and_a_silent_monitor_have_no_operation(world: World) -> None:
     assert steps("broker_down", "2", ended=True) == steps("monitor_silent") == []
     assert steps("zookeeper_away") == [], "no supervisor keeps it stopped"
+
+
+def test_each_stopped_controller_can_be_started(world: World, settings: Any, tmp_path: Path) -> None:
+    own = supervisor.started_at(os.getpid())
+    names = {"controller-1": "running", "controller-2": "stopped", "controller-3": "stopped", "broker-1": "stopped"}
+    rows = [{"name": n, "pid": os.getpid(), "started": own, "state": s, "exit_code": None} for n, s in names.items()]
+    state = {"supervisor": {"pid": os.getpid(), "started": own}, "processes": rows}
+    (tmp_path / "processes.json").write_text(json.dumps(state))
+    settings.WEIR = replace(settings.WEIR, data_dir=tmp_path)
+    assert steps("no_controller") == [("start_process", ["controller-2"]), ("start_process", ["controller-3"])]
 
 
 def test_the_first_partition_with_the_problem_is_opened(world: World) -> None:
