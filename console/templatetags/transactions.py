@@ -12,7 +12,11 @@ register = template.Library()
 
 LABELS: dict[TransactionVerdict, tuple[str, str, str]] = {
     TransactionVerdict.ACTIVE: ("active", "calm", "Its coordinator knows the transaction."),
-    TransactionVerdict.UNDETERMINED: ("undetermined", "grey", "A coordinator did not answer."),
+    TransactionVerdict.UNDETERMINED: (
+        "undetermined",
+        "grey",
+        "A coordinator did not answer, or moves to another broker.",
+    ),
     TransactionVerdict.UNKNOWN_PRODUCER: (
         "unknown producer",
         "red",

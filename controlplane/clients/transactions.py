@@ -91,6 +91,15 @@ def describe_transactions(connection: KafkaConnection, transactional_ids: Sequen
     return found
 
 
+def coordinated_partitions(connection: KafkaConnection, probes: Mapping[str, int]) -> frozenset[int]:
+    """The partitions of __transaction_state that this broker coordinates and has loaded. `probes`: transactional ids with their partitions. Raises
+    NoAnswer."""
+    body = m.DescribeTransactionsRequest(transactional_ids=list(probes))
+    answer = connection.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, body, READ_SECONDS)
+    mine = (ErrorCode.NONE, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    return frozenset(probes[t.transactional_id] for t in answer.transaction_states if t.error_code in mine)
+
+
 def timeout_ms_max(connection: KafkaConnection, broker_id: int) -> int:
     """transaction.max.timeout.ms of this broker. Raises NoAnswer and Declined."""
     resource = m.DescribeConfigsRequest.DescribeConfigsResource(

@@ -95,7 +95,7 @@ class PartitionTransaction:
 class TransactionVerdict(StrEnum):
     """Whether a transaction that is open in a partition hangs there.
 
-    active: its coordinator knows it and ends it. undetermined: a coordinator did not answer. The others hang: unknown_producer: no coordinator has a
+    active: its coordinator knows it and ends it. undetermined: not every coordinator answered, or a coordinator moves to another broker. The others hang: unknown_producer: no coordinator has a
     transactional id with this producer id. not_in_transaction: the transaction of its transactional id does not contain the partition. too_old: open
     for longer than transaction.max.timeout.ms, so its coordinator should have aborted it."""
 
@@ -118,12 +118,12 @@ def verdict(
     now_ms: int,
     timeout_ms_max: int,
 ) -> TransactionVerdict:
-    """`known`: the transactional id with the producer id of `found`, None if no coordinator that answered has one. `all_answered`: whether every
-    coordinator answered. `timeout_ms_max`: transaction.max.timeout.ms."""
+    """`known`: the transactional id with the producer id of `found`, None if no coordinator that answered has one. `all_answered`: whether the
+    coordinator of every transactional id answered. `timeout_ms_max`: transaction.max.timeout.ms."""
     if known is None:
         return TransactionVerdict.UNKNOWN_PRODUCER if all_answered else TransactionVerdict.UNDETERMINED
     if not known.is_open or found.partition not in known.partitions:
-        return TransactionVerdict.NOT_IN_TRANSACTION
+        return TransactionVerdict.NOT_IN_TRANSACTION if all_answered else TransactionVerdict.UNDETERMINED
     if known.started_ms is not None and now_ms - known.started_ms > timeout_ms_max:
         return TransactionVerdict.TOO_OLD
     return TransactionVerdict.ACTIVE
@@ -136,3 +136,23 @@ def parse_target(target: str) -> tuple[str, int, int] | None:
     if not topic or not all(t.isascii() and t.isdigit() and len(t) < 20 for t in (index, offset)):
         return None
     return topic, int(index), int(offset)
+
+
+def coordinator_partition(transactional_id: str, count: int) -> int:
+    """The partition of __transaction_state whose leader coordinates this transactional id: Java's hash of a string, as in Kafka. ASCII only."""
+    h = 0
+    for c in transactional_id:
+        h = (31 * h + ord(c)) & 0xFFFFFFFF
+    return (h & 0x7FFFFFFF) % count
+
+
+def probe_ids(count: int) -> dict[str, int]:
+    """One transactional id, which nobody uses, for each of `count` partitions of __transaction_state. A broker that answers for the id coordinates the
+    partition."""
+    found: dict[int, str] = {}
+    n = 0
+    while len(found) < count:
+        name = f"weir-probe-{n}"
+        found.setdefault(coordinator_partition(name, count), name)
+        n += 1
+    return {name: partition for partition, name in found.items()}

@@ -24,6 +24,7 @@ from controlplane.domain.transactions import (
     ListedTransaction,
     PartitionTransaction,
     TransactionVerdict,
+    probe_ids,
     verdict,
 )
 from controlplane.models import Broker, Partition
@@ -321,24 +322,41 @@ Judged = tuple[PartitionTransaction, TransactionVerdict, str | None]
 """A transaction of a partition, its verdict, and its transactional id if a coordinator has one."""
 
 
+@dataclass(frozen=True, slots=True)
+class CoordinatorAnswer:
+    """The transactional ids with certain producer ids at one broker. `partitions`: the partitions of __transaction_state that the broker coordinated
+    before and after it listed them, so the list has all of these partitions."""
+
+    timeout_ms_max: int
+    described: list[DescribedTransaction]
+    partitions: frozenset[int]
+
+
 def _judged(
     found: list[PartitionTransaction], brokers: Mapping[int, BrokerAddress]
-) -> tuple[list[Judged], list[BrokerAnswer[tuple[int, list[DescribedTransaction]]]], int | None, int]:
+) -> tuple[list[Judged], list[BrokerAnswer[CoordinatorAnswer]], int | None, int]:
     """(verdicts, answers of the coordinators, transaction.max.timeout.ms, offline partitions of __transaction_state)."""
     offline = _offline_partitions()
     if not found:
         return [], [], None, offline
     producer_ids = sorted({t.producer_id for t in found})
+    count = Partition.objects.filter(topic__name=TRANSACTION_STATE_TOPIC).count()
+    probes = probe_ids(count)
 
-    def coordinated(connection: KafkaConnection, broker_id: int) -> tuple[int, list[DescribedTransaction]]:
+    def coordinated(connection: KafkaConnection, broker_id: int) -> CoordinatorAnswer:
+        before = client.coordinated_partitions(connection, probes)
         listed = client.list_transactions(connection, broker_id, producer_ids=producer_ids)
         described = client.describe_transactions(connection, [t.transactional_id for t in listed]) if listed else []
-        return client.timeout_ms_max(connection, broker_id), described
+        after = client.coordinated_partitions(connection, probes)
+        return CoordinatorAnswer(client.timeout_ms_max(connection, broker_id), described, before & after)
 
     answers = _ask(brokers, coordinated)
-    known = {d.producer_id: d for a in answers if a.value for d in a.value[1]}
-    maxima = [a.value[0] for a in answers if a.value]
-    complete = bool(answers) and not _silent(answers) and not offline
+    # While a coordinator moves, two brokers may answer for it. An open transaction counts more than a closed one.
+    known = {d.producer_id: d for a in answers if a.value for d in a.value.described}
+    known |= {d.producer_id: d for a in answers if a.value for d in a.value.described if d.is_open}
+    maxima = [a.value.timeout_ms_max for a in answers if a.value]
+    covered = frozenset[int]().union(*(a.value.partitions for a in answers if a.value))
+    complete = count > 0 and len(covered) == count and not _silent(answers) and not offline
     now_ms = _now_ms()
     judged: list[Judged] = []
     for t in found:

@@ -20,13 +20,16 @@ HANGING = PartitionTransaction("orders", 1, 2, 4711, 2, 0, 1234, 1_700_000_000_0
 
 @dataclass
 class Answers:
-    """`coordinators`: transactional ids by broker. `open`: transactions by leader. `silent`: brokers that do not answer. `on_marker`, `on_fence`: what the
+    """`coordinators`: transactional ids by broker. `open`: transactions by leader. `silent`: brokers that do not answer. `unclaimed`: partitions
+    of __transaction_state without a coordinator that has loaded them. `on_marker`, `on_fence`: what the
     broker does instead of ending the transaction."""
 
+    world: World
     coordinators: dict[int, list[DescribedTransaction]] = field(default_factory=dict)
     open: dict[int, list[PartitionTransaction]] = field(default_factory=dict)
     silent: set[int] = field(default_factory=set)
     requests: list[tuple[str, int]] = field(default_factory=list)
+    unclaimed: set[int] = field(default_factory=set)
     on_marker: Callable[[], None] | None = None
     on_fence: Callable[[], None] | None = None
 
@@ -61,6 +64,10 @@ class Answers:
         self.requests.append(("describe", broker_id))
         return [d for d in self.coordinators.get(broker_id, []) if d.transactional_id in ids]
 
+    def coordinated(self, broker_id: int) -> frozenset[int]:
+        """Broker N coordinates partition N - 1."""
+        return frozenset({broker_id - 1} - self.unclaimed)
+
     def marker(self, host: str, port: int, hanging: PartitionTransaction) -> None:
         self.requests.append(("marker", hanging.leader))
         if self.on_marker is not None:
@@ -84,10 +91,12 @@ class Answers:
 def answering(monkeypatch: pytest.MonkeyPatch, world: World) -> Answers:
     """Three brokers, and the topic orders whose partition 1 is led by broker 2."""
     world.topic("orders", (1, 2, 3), (2, 3, 1))
-    found = Answers()
+    found = Answers(world)
     monkeypatch.setattr(selectors, "_ask", found.ask)
     monkeypatch.setattr(client, "list_transactions", found.list)
     monkeypatch.setattr(client, "describe_transactions", lambda c, ids: found.describe(c, ids))
+    world.topic("__transaction_state", (1, 2, 3), (2, 3, 1), (3, 1, 2))
+    monkeypatch.setattr(client, "coordinated_partitions", lambda c, probes: found.coordinated(c))
     monkeypatch.setattr(client, "timeout_ms_max", lambda c, b: 900_000)
     monkeypatch.setattr(client, "scan_partitions", found.scan)
     monkeypatch.setattr(client, "write_abort_marker", found.marker)

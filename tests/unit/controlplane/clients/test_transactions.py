@@ -88,6 +88,22 @@ def test_ids_of_other_coordinators_are_left_out() -> None:
         client.describe_transactions(Broker(r(transaction_states=[loading])), ["a"])  # type: ignore[arg-type]
 
 
+def test_a_broker_coordinates_the_partitions_that_it_answers_for() -> None:
+    r = m.DescribeTransactionsResponse
+    codes = {
+        "a": ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+        "b": ErrorCode.NOT_COORDINATOR,
+        "c": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        "d": ErrorCode.NONE,
+        "e": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+    broker = Broker(
+        r(transaction_states=[r.TransactionState(transactional_id=i, error_code=c) for i, c in codes.items()])
+    )
+    probes = {name: n for n, name in enumerate(codes)}
+    assert client.coordinated_partitions(broker, probes) == {0, 3}  # type: ignore[arg-type]
+
+
 def test_a_scan_is_read_in_pieces_and_counts_what_was_described(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "PARTITIONS_PER_REQUEST", 2)
     wanted = {"orders": [0, 1, 2]}

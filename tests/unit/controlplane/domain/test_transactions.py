@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from brokerd.coordinator.shard import partition_of
 from controlplane.domain.transactions import (
     DescribedTransaction,
     PartitionTransaction,
     TransactionVerdict,
+    coordinator_partition,
     parse_target,
+    probe_ids,
     verdict,
 )
 
@@ -30,7 +33,8 @@ LIMIT_MS = 900_000
         (replace(KNOWN, state="PrepareCommit"), True, 2_000, TransactionVerdict.ACTIVE),
         (replace(KNOWN, partitions=(("orders", 4),)), True, 2_000, TransactionVerdict.NOT_IN_TRANSACTION),
         (replace(KNOWN, state="CompleteAbort"), True, 2_000, TransactionVerdict.NOT_IN_TRANSACTION),
-        (replace(KNOWN, state="Empty", partitions=()), False, 2_000, TransactionVerdict.NOT_IN_TRANSACTION),
+        (replace(KNOWN, state="Empty", partitions=()), False, 2_000, TransactionVerdict.UNDETERMINED),
+        (replace(KNOWN, state="Empty", partitions=()), True, 2_000, TransactionVerdict.NOT_IN_TRANSACTION),
         (None, True, 2_000, TransactionVerdict.UNKNOWN_PRODUCER),
         (None, False, 2_000, TransactionVerdict.UNDETERMINED),
     ],
@@ -55,3 +59,16 @@ def test_a_target_names_partition_and_start_offset() -> None:
 def test_the_same_transaction_has_the_same_start_and_producer() -> None:
     assert FOUND.same_as(replace(FOUND, last_timestamp_ms=5, leader=2))
     assert not FOUND.same_as(replace(FOUND, start_offset=1235)) and not FOUND.same_as(replace(FOUND, producer_id=1))
+
+
+@pytest.mark.parametrize("count", [1, 4, 50])
+def test_a_probe_of_each_partition_has_the_coordinator_that_brokers_compute(count: int) -> None:
+    probes = probe_ids(count)
+    assert sorted(probes.values()) == list(range(count))
+    assert all(partition_of(name, count) == partition for name, partition in probes.items())
+    for name in ("", "billing", "team/app-0_17", "x" * 300):
+        assert coordinator_partition(name, count) == partition_of(name, count)
+
+
+def test_without_partitions_there_is_no_probe() -> None:
+    assert probe_ids(0) == {}

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.domain.transactions import DescribedTransaction
+from controlplane.models import Partition
 from controlplane.selectors import transactions as selectors
 from tests.unit.controlplane.transaction_answers import HANGING, Answers, answering
 from tests.unit.controlplane.world import World
@@ -51,11 +52,9 @@ def test_filters(answers: Answers) -> None:
         assert [r.transactional_id for r in selectors.transaction_list(**options).rows] == names, options  # type: ignore[arg-type]
 
 
-def test_silent_brokers_and_offline_coordinators_are_named(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
-    world.topic("__transaction_state", (1, 2), (2, 1))
-    world.offline("__transaction_state", 0)
-    world.look()
+def test_silent_brokers_and_offline_coordinators_are_named(answers: Answers) -> None:
+    answers.world.offline("__transaction_state", 0)
+    answers.world.look()
     answers.coordinators, answers.silent = {1: [described("a", 1)], 2: [described("b", 2)]}, {2}
     page = selectors.transaction_list()
     assert [r.transactional_id for r in page.rows] == ["a"] and (page.answered, page.brokers_asked) == (2, 3)
@@ -97,6 +96,23 @@ def test_without_every_coordinator_nothing_is_called_hanging(answers: Answers) -
     assert [s.broker_id for s in scan.brokers_silent] == [3] and scan.brokers_asked == 3
 
 
+def test_a_coordinator_that_moves_is_not_taken_for_one_without_the_id(answers: Answers) -> None:
+    """All brokers answer, but the new leader of a partition of __transaction_state has not loaded it."""
+    answers.open, answers.unclaimed = {2: [HANGING]}, {1}
+    scan = selectors.hanging_transactions("orders")
+    assert ([r.verdict for r in scan.rows], scan.brokers_silent) == (["undetermined"], [])
+    answers.unclaimed = set()
+    assert [r.verdict for r in selectors.hanging_transactions("orders").rows] == ["unknown_producer"]
+    Partition.objects.filter(topic__name="__transaction_state").delete()
+    assert [r.verdict for r in selectors.hanging_transactions("orders").rows] == ["undetermined"]
+
+
+def test_of_two_coordinators_the_one_with_the_open_transaction_counts(answers: Answers) -> None:
+    answers.open = {2: [HANGING]}
+    answers.coordinators = {1: [described("a", 4711)], 2: [described("a", 4711, "CompleteAbort")]}
+    assert selectors.hanging_transactions("orders").rows == []
+
+
 def test_a_transaction_that_ends_during_the_search_does_not_hang(
     answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,7 +130,7 @@ def test_a_transaction_that_ends_during_the_search_does_not_hang(
 
 def test_a_search_has_a_limit_and_says_what_it_left_out(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selectors, "SCANNED_PARTITIONS_MAX", 1)
-    scan = selectors.hanging_transactions()
+    scan = selectors.hanging_transactions("orders")
     assert (scan.partitions, scan.partitions_described, scan.partitions_skipped) == (2, 1, 1)
 
 
