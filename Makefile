@@ -84,7 +84,7 @@ hooks: setup  ## run these checks before each commit (git hooks of pre-commit)
 test: setup tools  ## every test (pytest options in ARGS)
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
-simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transactions, rolling, tails, tail-transactions, handovers, handover-transactions
+simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transactions, rolling, tails, tail-transactions, handovers, handover-transactions, keys
 	$(BIN)/python -m tests.simulation --seed $(SEED) --n $(N) $(if $(WORLD),--$(WORLD))
 
 mutants: setup  ## mutation tests of the cores that keep data: which removed branches no test detects (options: make mutants ARGS='--target election --seeds 5')

@@ -1,0 +1,394 @@
+"""Worlds of look-ups by key: keyed records in topics with `weir.index.keys`, small segments, the faults of `run`, records that are written to leaders of
+an earlier epoch and truncated later, retention, compaction, DeleteRecords, and operators who change the index. `python -m tests.simulation --keys`.
+
+Invariants, for each answer of a broker (`LookupWatch`): newest first, each match is a committed record of the log that matches the question, and no
+such record is missing in the offset range that the answer covers. The reference is a scan of the bytes of the segment files, without sparse indexes.
+At the end (`indexes_agree`): each closed segment of each replica has an index, and the search of each key with this index finds what a scan finds.
+Does not check transactions (unit tests do).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from crc32c import crc32c
+
+from brokerd.apis.fetch_sessions import PartitionRequest
+from brokerd.apis.key_lookups import KeyLookupServer
+from brokerd.cluster.model import TopicPartition
+from brokerd.maintenance import key_indexing
+from brokerd.replication.replica import Replica
+from brokerd.storage.key_index import header_seed
+from brokerd.storage.key_search import SegmentSearch, SegmentView, Wanted
+from brokerd.storage.segment import KeyIndexFile, Segment
+from brokerd.wire import records, versioned
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.messages import DeleteRecordsRequest, FetchRequest, FetchResponse, ProduceRequest
+from brokerd.wire.messages.key_lookups import VERSION, KeyLookupAnswer, KeyLookupQuestion, LookupStop
+from brokerd.wire.records import Record
+from brokerd.wire.steps import Steps
+from tests.simulation.checkers import History, Violation, Watch, logs_agree
+from tests.simulation.clients import Client
+from tests.simulation.cluster import COLD, Cluster
+from tests.simulation.fault_injector import FaultInjector, FaultKinds
+from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
+from tests.simulation.world import S, World
+
+PLAIN, COMPACTED = "orders", "latest"
+PLACES = ((PLAIN, 0), (COMPACTED, 0))
+SETTINGS = {"log.retention.check.interval.ms": "1000", "log.cleaner.backoff.ms": "1500"}
+HEADER = "customer"
+KEYS, CUSTOMERS = 24, 5
+INDEX = {"weir_index_keys": "true", "weir_index_header": HEADER}
+CHANGES = (
+    {"weir_index_keys": "false"},
+    {"weir_index_keys": "true"},
+    {"weir_index_header": ""},
+    {"weir_index_header": HEADER},
+    {"segment_bytes": "4096"},
+)
+ROUND_MS, RETRY_MS = 200, 1_000
+"""Indexing in virtual time: a truncation must find indexes, and a world has 25 seconds."""
+UNBOUNDED = 1 << 40
+FINAL = (("", b"k0"), ("", b"k7"), ("", b"none"), (HEADER, b"c2"))
+READ_COMMITTED = 1
+
+
+# -- the reference ---------------------------------------------------------------------------------------------------------
+class LogScan:
+    """Reads all records of a log from the bytes of its segment files. Decoded files are kept by content."""
+
+    def __init__(self) -> None:
+        self._decoded: dict[tuple[int, int, int], tuple[Record, ...]] = {}
+
+    def of(self, replica: Replica) -> dict[int, Record]:
+        """{offset: record}, from the log start to the log end."""
+        found: dict[int, Record] = {}
+        for segment in replica.log.segments:
+            found.update({r.offset: r for r in self.segment(segment) if r.offset >= replica.log.start_offset})
+        return found
+
+    def segment(self, segment: Segment) -> tuple[Record, ...]:
+        disk: Any = segment.disk
+        data = bytes(disk.names[segment.path].live[: segment.size])
+        content = (segment.base_offset, len(data), crc32c(data))
+        if content not in self._decoded:
+            self._decoded[content] = tuple(
+                r
+                for pos, header in records.batches(data)
+                if not header.is_control
+                for r in records.records_of(data, pos, header)
+            )
+        return self._decoded[content]
+
+
+def answers(question: KeyLookupQuestion, record: Record) -> bool:
+    if question.header_name:
+        if (question.header_name, question.key) not in record.headers:
+            return False
+    elif record.key != question.key:
+        return False
+    return record.timestamp >= question.from_ms and (question.to_ms < 0 or record.timestamp <= question.to_ms)
+
+
+@dataclass(slots=True)
+class LookupWatch:
+    """Compares each answer with the log of its leader, as the log was when the look-up began and when it ended."""
+
+    world: World
+    scan: LogScan
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        answer, removed = KeyLookupServer._part, Segment.remove_key_index
+        before = key_indexing.ROUND_MS_MIN, key_indexing.RETRY_MS
+        watch = self
+
+        def part(server: KeyLookupServer, ask: PartitionRequest, *, committed: bool) -> Steps[Any]:
+            replica = ask.replica
+            first = watch._records(replica) if replica is not None else {}
+            data = yield from answer(server, ask, committed=committed)
+            if data.key_lookup:
+                assert replica is not None
+                watch._check(replica, ask, data, first)
+            return data
+
+        def counted(segment: Segment) -> None:
+            if segment.key_index is KeyIndexFile.CURRENT:
+                watch.world.reached["key index removed"] += 1
+            removed(segment)
+
+        KeyLookupServer._part, Segment.remove_key_index = part, counted  # type: ignore[method-assign]
+        key_indexing.ROUND_MS_MIN, key_indexing.RETRY_MS = ROUND_MS, RETRY_MS
+        try:
+            yield
+        finally:
+            KeyLookupServer._part, Segment.remove_key_index = answer, removed  # type: ignore[method-assign]
+            key_indexing.ROUND_MS_MIN, key_indexing.RETRY_MS = before
+
+    def _records(self, replica: Replica) -> dict[int, Record]:
+        """The scan costs no time of the broker."""
+        spent_us = self.world.spent_us
+        try:
+            return self.scan.of(replica)
+        finally:
+            self.world.spent_us = spent_us
+
+    def _check(
+        self, replica: Replica, ask: PartitionRequest, data: FetchResponse.PartitionData, first: dict[int, Record]
+    ) -> None:
+        question = versioned.decode(KeyLookupQuestion, ask.wanted.key_lookup, VERSION)
+        answer = versioned.decode(KeyLookupAnswer, data.key_lookup, VERSION)
+        name = f"{replica.name}: the look-up of {question.key!r} {question.header_name}"
+        offsets = [m.offset for m in answer.matches]
+        if offsets != sorted(set(offsets), reverse=True) or len(offsets) > question.matches_max:
+            raise Violation(f"{name} has the offsets {offsets}, not newest first")
+        low = answer.start_offset if answer.stop == LookupStop.LOG_START else answer.next_before_offset
+        high = answer.end_offset if question.before_offset < 0 else min(question.before_offset, answer.end_offset)
+        for match in answer.matches:
+            found = Record(
+                match.offset, match.timestamp, match.key, match.value, tuple((h.name, h.value) for h in match.headers)
+            )
+            if first.get(match.offset) != found or not answers(question, found) or not low <= match.offset < high:
+                raise Violation(f"{name} found {found}, the log has {first.get(match.offset)}, range {low} to {high}")
+        last = self._records(replica)
+        wanted = {o for o, r in last.items() if low <= o < high and answers(question, r)}
+        if missing := sorted(wanted - set(offsets)):
+            raise Violation(f"{name} from {low} to {high} misses {missing}, which a scan finds; it found {offsets}")
+        reached = self.world.reached
+        reached["look-up with an index"] += answer.segments_indexed > 0
+        reached["look-up with an index and matches"] += answer.segments_indexed > 0 and bool(offsets)
+        reached["look-up that scanned closed segments"] += answer.segments_scanned > 1
+        reached["look-up to be continued"] += answer.stop != LookupStop.LOG_START
+
+
+def indexes_agree(cluster: Cluster, scan: LogScan) -> None:
+    """The search of each closed segment of each replica with its index finds all records of each key, and of each header value."""
+    for node, replica, segment in closed_segments(cluster):
+        by_key: dict[tuple[str, bytes], list[int]] = {("", b"none"): []}
+        for record in scan.segment(segment):
+            assert record.key is not None
+            by_key.setdefault(("", record.key), []).insert(0, record.offset)
+            if replica.config.index_header:
+                by_key.setdefault((HEADER, dict(record.headers)[HEADER] or b""), []).insert(0, record.offset)
+        for (header, key), expected in by_key.items():
+            view, seed = SegmentView.of(segment, active=False), header_seed(replica.config.index_header)
+            search = SegmentSearch(view, Wanted(key, header), segment.end_offset, len(expected) + 1, UNBOUNDED, seed)
+            search.run()
+            found = [r.offset for r in search.matches]
+            if not search.used_index:
+                raise Violation(f"{replica.name} on {node}: no valid index of {segment}: {search.index_problem}")
+            if found != expected:
+                raise Violation(f"{replica.name} on {node}: the index of {segment} finds {found}, a scan {expected}")
+
+
+def closed_segments(cluster: Cluster) -> Iterator[tuple[str, Replica, Segment]]:
+    for node in cluster.brokers.values():
+        for replica in node.broker.partitions.hosted.values():
+            for segment in replica.log.segments[:-1]:
+                if segment.size:
+                    yield node.name, replica, segment
+
+
+def all_indexed(cluster: Cluster) -> bool:
+    return all(s.key_index is KeyIndexFile.CURRENT for _, _, s in closed_segments(cluster))
+
+
+# -- clients ---------------------------------------------------------------------------------------------------------------
+class KeyProducer(Client):
+    """Writes keyed records, mostly with acks=1 and never twice. A leader of an earlier epoch accepts them, and truncates them later."""
+
+    def __init__(self, cluster: Cluster, history: History, name: str, place: tuple[str, int]) -> None:
+        super().__init__(cluster, name)
+        self.history, self.place = history, place
+        self.number = 0
+        self.idle = False
+        self.enter(self._next)
+
+    def _next(self) -> None:
+        if self.stopped:
+            self.idle = True
+            return
+        leader = self.leaders.get(self.place)
+        if leader is None:
+            self.refresh(lambda: self.later(self._next))
+            return
+        batch = [self._record(i) for i in range(self.world.between(1, 4))]
+        part = ProduceRequest.PartitionProduceData(index=self.place[1], records=bytes(records.build(batch)))
+        topics = [ProduceRequest.TopicProduceData(name=self.place[0], partition_data=[part])]
+        body = ProduceRequest(acks=-1 if self.world.chance(0.2) else 1, timeout_ms=1_000, topic_data=topics)
+        self.ask(leader, ApiKey.PRODUCE, 9, body, self._answered)
+
+    def _record(self, offset: int) -> Record:
+        self.number += 1
+        key = b"k%d" % self.world.between(0, KEYS - 1)
+        headers = ((HEADER, b"c%d" % self.world.between(0, CUSTOMERS - 1)), ("other", b"c1"))
+        width = self.world.between(1, 120)
+        return Record(offset, self.clock().wall_ms, key, f"{self.name}:{self.number:0{width}d}".encode(), headers)
+
+    def _answered(self, body: Any) -> None:
+        if body is None or body.responses[0].partition_responses[0].error_code:
+            self.leaders.pop(self.place, None)
+        else:
+            self.history.acks += 1
+        self.later(self._next, self.world.between(1, 120))
+
+
+class KeySearcher(Client):
+    """Asks the broker that it believes to lead. It continues incomplete look-ups, and deletes old records from time to time."""
+
+    def __init__(self, cluster: Cluster, name: str, place: tuple[str, int], *, deletes: float) -> None:
+        super().__init__(cluster, name)
+        self.place, self.deletes = place, deletes
+        self.found: list[int] = []
+        """Offsets of the current look-up, over all its answers."""
+        self.complete: list[tuple[KeyLookupQuestion, list[int]]] = []
+        self.questions: list[KeyLookupQuestion] = []
+        """To be asked next, before random ones."""
+        self.last: list[KeyLookupQuestion] = []
+        """The questions of the end: their answers are compared with one scan."""
+        self.enter(self._next)
+
+    def _next(self) -> None:
+        if self.stopped and not self.questions:
+            return
+        self.found = []
+        if self.questions:
+            self._ask(self.questions.pop())
+        elif self.world.chance(self.deletes):
+            self._delete()
+        else:
+            self._ask(self._question())
+
+    @property
+    def all_answered(self) -> bool:
+        return all(any(q is last for q, _ in self.complete) for last in self.last)
+
+    def _question(self) -> KeyLookupQuestion:
+        rng, by_header = self.world.rng, self.world.chance(0.3)
+        key = b"c%d" % rng.randrange(CUSTOMERS + 1) if by_header else b"k%d" % rng.randrange(KEYS + 1)
+        now_ms = self.clock().wall_ms
+        return KeyLookupQuestion(
+            key=key,
+            header_name=HEADER if by_header else "",
+            from_ms=now_ms - rng.randrange(15_000) if self.world.chance(0.2) else -1,
+            to_ms=now_ms - rng.randrange(15_000) if self.world.chance(0.2) else -1,
+            matches_max=rng.choice((1, 3, 100)),
+            bytes_max=rng.choice((1, 5_000, UNBOUNDED)),
+            duration_ms_max=rng.choice((100, 5_000)),
+        )
+
+    def _ask(self, question: KeyLookupQuestion) -> None:
+        leader = self.leaders.get(self.place)
+        if leader is None:
+            self.refresh(lambda: self.later(lambda: self._ask(question)))
+            return
+        wanted = FetchRequest.FetchPartition(
+            partition=self.place[1],
+            fetch_offset=0,
+            partition_max_bytes=0,
+            key_lookup=versioned.encode(question, VERSION),
+        )
+        topics = [FetchRequest.FetchTopic(topic=self.place[0], partitions=[wanted])]
+        body = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=0, isolation_level=READ_COMMITTED, topics=topics)
+        self.ask(leader, ApiKey.FETCH, 12, body, lambda answer: self._answered(question, answer))
+
+    def _answered(self, question: KeyLookupQuestion, body: Any) -> None:
+        part = body.responses[0].partitions[0] if body is not None and body.responses else None
+        if part is None or part.error_code:
+            self.leaders.pop(self.place, None)
+            self.later(lambda: self._ask(question))
+            return
+        answer = versioned.decode(KeyLookupAnswer, part.key_lookup, VERSION)
+        self.found += [m.offset for m in answer.matches]
+        if answer.stop == LookupStop.LOG_START:
+            self.complete.append((question, self.found))
+        elif self.stopped or self.world.chance(0.7):
+            question.before_offset = answer.next_before_offset
+            self.later(lambda: self._ask(question), 1)
+            return
+        self.later(self._next, 1 if self.questions else self.world.between(20, 400))
+
+    def _delete(self) -> None:
+        leader, topic = self.leaders.get(self.place), self.cluster.image.topic_named(self.place[0])
+        if leader is None or topic is None:
+            self.later(self._next)
+            return
+        hosted = self.cluster.brokers[leader].broker.partitions.hosted.get(TopicPartition(topic.topic_id, 0))
+        start, end = (hosted.log.start_offset, hosted.core.high_watermark) if hosted is not None else (0, 0)
+        r = DeleteRecordsRequest
+        part = r.DeleteRecordsPartition(partition_index=0, offset=start + max(0, end - start) // 3)
+        body = r(topics=[r.DeleteRecordsTopic(name=self.place[0], partitions=[part])], timeout_ms=2_000)
+        self.ask(leader, ApiKey.DELETE_RECORDS, 2, body, lambda answer: self.later(self._next))
+
+
+class KeyFaultInjector(FaultInjector):
+    """Adds operators who switch the index on and off, and change its record header."""
+
+    def __init__(self, cluster: Cluster, history: History, fault_kinds: FaultKinds, faults_max: int | None) -> None:
+        super().__init__(cluster, history, fault_kinds, faults_max)
+        self._kinds += [self._change_index] * 3
+
+    def _change_index(self) -> None:
+        name, configs = self.world.rng.choice((PLAIN, COMPACTED)), self.world.rng.choice(CHANGES)
+        self.world.tell(f"an operator changes {name}: {configs}")
+        self.cluster.change_topic(name, **configs)
+
+
+# -- the world -------------------------------------------------------------------------------------------------------------
+def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
+    fault_kinds = FaultKinds.draw(world)
+    world.tell(f"fault_kinds: {fault_kinds}")
+    scan = LogScan()
+    with LookupWatch(world, scan).watching():
+        cluster = Cluster(world, settings=SETTINGS, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
+        Watch(cluster)
+        small = {"segment_bytes": "2048", "index_interval_bytes": world.rng.choice(("128", "4096"))}
+        retention = world.rng.choice(("20000", "60000"))
+        cluster.want_topic(PLAIN, 1, 3, min_insync_replicas="1", retention_bytes=retention, **small, **INDEX)
+        compact = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.05"}
+        cluster.want_topic(COMPACTED, 1, 3, min_insync_replicas="2", **small, **compact, **INDEX)
+        cluster.until(cluster.settled, 30, "the cluster's beginning")
+        producers = [KeyProducer(cluster, history, f"p{i}{n}", p) for i, p in enumerate(PLACES) for n in "ab"]
+        searchers = [KeySearcher(cluster, f"s{i}", p, deletes=0.02 * (1 - i)) for i, p in enumerate(PLACES)]
+        world.run(world.now_us + 1 * S)
+        injector = KeyFaultInjector(cluster, history, fault_kinds, faults_max)
+        world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
+        if injector.exhausted:
+            world.run(world.now_us + AFTERMATH_S * S)
+        injector.stop_faults()
+        for searcher in searchers:
+            searcher.deletes = 0
+        for name in (PLAIN, COMPACTED):
+            cluster.change_topic(name, **INDEX)
+        cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+        for producer in producers:
+            producer.stopped = True
+        cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
+        cluster.until(cluster.level, 20, "equal high watermarks")
+        cluster.until(lambda: all_indexed(cluster), RECOVERY_S_MAX, "an index of each closed segment on each broker")
+        indexes_agree(cluster, scan)
+        ask_all(cluster, searchers, scan)
+        logs_agree(cluster, but=(COMPACTED,))
+
+
+def ask_all(cluster: Cluster, searchers: list[KeySearcher], scan: LogScan) -> None:
+    """Some keys and header values are looked up to the end in parts: all answers together have what a scan of the leader's log finds."""
+    for searcher in searchers:
+        searcher.complete.clear()
+        searcher.questions = [
+            KeyLookupQuestion(key=key, header_name=header, matches_max=5, bytes_max=20_000, duration_ms_max=5_000)
+            for header, key in FINAL
+        ]
+        searcher.last = [*searcher.questions]
+        searcher.stopped = True
+    cluster.until(lambda: all(s.all_answered for s in searchers), 120, "complete look-ups of the last keys")
+    for searcher in searchers:
+        log = scan.of(led(cluster, *searcher.place))
+        for question, found in searcher.complete:
+            wanted = sorted((o for o, r in log.items() if answers(question, r)), reverse=True)
+            if any(question is last for last in searcher.last) and found != wanted:
+                raise Violation(f"{searcher.place}: {question.key!r}: the answers have {found}, a scan {wanted}")

@@ -1,0 +1,151 @@
+"""A fixed sample of worlds of look-ups by key. Also: such worlds fail when a rule of the index is removed from the product.
+`make simulate WORLD=keys` runs as many as you like."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import pytest
+
+from brokerd.apis import key_lookups
+from brokerd.apis.key_lookups import KeyLookupServer
+from brokerd.storage import key_index
+from brokerd.storage.key_hashes import HashedKeys
+from brokerd.storage.key_index import InvalidKeyIndex, KeyIndexBuilder
+from brokerd.storage.key_search import SegmentSearch, Wanted
+from brokerd.storage.segment import Segment
+from tests.simulation.keys import live
+from tests.simulation.run import Outcome, run
+
+SEEDS = (1, 2, 4, 6)
+SEEDS_MAX = 20
+
+
+@cache
+def ran(seed: int) -> Outcome:
+    return run(seed, life=live)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_lookups_by_key_find_what_a_scan_finds(seed: int) -> None:
+    outcome = ran(seed)
+    assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
+    assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
+
+
+def test_the_sample_searches_with_indexes_and_removes_them() -> None:
+    reached: Counter[str] = Counter()
+    for seed in SEEDS:
+        reached += ran(seed).reached
+    for state in (
+        "look-up with an index and matches",
+        "look-up that scanned closed segments",
+        "look-up to be continued",
+        "key index removed",
+        "truncation by epoch",
+    ):
+        assert reached[state] >= len(SEEDS), f"{state}: {reached[state]}"
+
+
+def the_last_entry_is_left_out(patch: pytest.MonkeyPatch) -> None:
+    run_ = KeyIndexBuilder.run
+
+    def shorter(self: KeyIndexBuilder, log_end: int) -> tuple[bytes, int]:
+        del self._entries[-1:]
+        return run_(self, log_end)
+
+    patch.setattr(KeyIndexBuilder, "run", shorter)
+
+
+def _every_index_belongs_to_its_segment(patch: pytest.MonkeyPatch) -> None:
+    """Two rules protect from an index of an earlier content: its removal, and the identity of the segment in its header. Either alone suffices in
+    these worlds, so a mutation removes both."""
+
+    def of_any_segment(read: Any, size: int, log: Any, seed: int) -> Any:
+        _, built_with, runs = key_index.parse(read, size)
+        if built_with != seed:
+            raise InvalidKeyIndex("of another header")
+        return runs
+
+    patch.setattr(key_index, "_runs", of_any_segment)
+
+
+def an_index_of_another_header_is_used(patch: pytest.MonkeyPatch) -> None:
+    runs = key_index._runs
+    patch.setattr(
+        key_index, "_runs", lambda read, size, log, seed: runs(read, size, log, key_index.parse(read, size)[1])
+    )
+
+
+def a_truncated_segment_keeps_its_index(patch: pytest.MonkeyPatch) -> None:
+    _every_index_belongs_to_its_segment(patch)
+    truncate = Segment.truncate
+
+    def without_removal(self: Segment, offset: int) -> None:
+        with pytest.MonkeyPatch.context() as during:
+            during.setattr(Segment, "remove_key_index", lambda segment: None)
+            truncate(self, offset)
+
+    patch.setattr(Segment, "truncate", without_removal)
+
+
+def a_hash_counts_as_the_key(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Wanted, "matches", lambda self, record, header: record.offset >= self.start_offset)
+
+
+def the_search_continues_above_what_it_found(patch: pytest.MonkeyPatch) -> None:
+    search = SegmentSearch._full
+
+    def full(self: SegmentSearch) -> bool:
+        done = search(self)
+        if done and self.matches:
+            self.below = self.matches[-1].offset - 1
+        return done
+
+    patch.setattr(SegmentSearch, "_full", full)
+
+
+def deleted_records_stay_in_the_answer(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(key_lookups.KeyLookupProgress, "remove_deleted", lambda self, offset: None)
+
+
+def only_the_first_key_of_a_batch_is_indexed(patch: pytest.MonkeyPatch) -> None:
+    hashes = HashedKeys.of_batch
+    patch.setattr(HashedKeys, "of_batch", lambda self, *batch: set(sorted(hashes(self, *batch))[:1]))
+
+
+def uncommitted_records_are_found(patch: pytest.MonkeyPatch) -> None:
+    begin = KeyLookupServer._begin
+
+    def wide(self: KeyLookupServer, replica: Any, q: Any, *, committed: bool) -> Any:
+        lookup = begin(self, replica, q, committed=committed)
+        lookup.below = replica.log.end_offset
+        return lookup
+
+    patch.setattr(KeyLookupServer, "_begin", wide)
+
+
+@pytest.mark.parametrize(
+    ("mutation", "first"),
+    [
+        (the_last_entry_is_left_out, 1),
+        (an_index_of_another_header_is_used, 5),
+        (a_truncated_segment_keeps_its_index, 13),
+        (a_hash_counts_as_the_key, 1),
+        (the_search_continues_above_what_it_found, 1),
+        (deleted_records_stay_in_the_answer, 4),
+        (only_the_first_key_of_a_batch_is_indexed, 1),
+        (uncommitted_records_are_found, 1),
+    ],
+    ids=lambda m: m.__name__ if callable(m) else "",
+)
+def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation(monkeypatch)
+    for seed in range(first, first + SEEDS_MAX):
+        found = run(seed, life=live).violation
+        if found is not None:
+            print(f"seed {seed}: {found}")
+            return
+    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
