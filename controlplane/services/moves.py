@@ -32,7 +32,7 @@ from controlplane.services.move_totals import keep
 from controlplane.services.move_worker import alive, apply_steps, transition, views_of
 
 PLACED_COLUMNS = ("topic_id", "topic_name", "partition", "replicas_from", "replicas_to", "read_generation")
-UNTOUCHED = Q(state=PartState.WAITING, ordered_at__isnull=True)
+NOT_STARTED = Q(state=PartState.WAITING, ordered_at__isnull=True)
 
 
 def approve_move(move_id: int, *, actor: str, comment: str = "", second: bool = False) -> Move:
@@ -135,7 +135,7 @@ def cancel_move(move_id: int, *, actor: str, comment: str = "") -> Move:
         if (problem := move_revert.cancel_problem(views, alive())) is not None:
             raise Rejected(problem)
         move = _set_state(move, MoveState.CANCELLING, actor, comment)
-        _leave_untouched(move)
+        _skip_not_started(move)
         apply_steps(move, move_revert.cancel_steps(views))
         _record(move, "move.cancel", actor, comment)
         return move
@@ -158,7 +158,7 @@ def roll_back_move(move_id: int, *, actor: str, comment: str = "") -> Move:
         Move.objects.filter(pk=move.pk).update(finished_at=None)
         try:
             with transaction.atomic():
-                _leave_untouched(move)
+                _skip_not_started(move)
                 apply_steps(move, move_revert.roll_back_steps(views))
         except IntegrityError:
             raise Rejected(
@@ -170,12 +170,12 @@ def roll_back_move(move_id: int, *, actor: str, comment: str = "") -> Move:
 
 def _touched(move: Move) -> list[MovePartition]:
     """Partitions that were ever submitted: cancelling and rolling back concern only these."""
-    return list(move.parts.exclude(UNTOUCHED).exclude(state=PartState.SKIPPED).order_by("id"))
+    return list(move.parts.exclude(NOT_STARTED).exclude(state=PartState.SKIPPED).order_by("id"))
 
 
-def _leave_untouched(move: Move) -> None:
+def _skip_not_started(move: Move) -> None:
     """One UPDATE for all waiting partitions: a move may have a hundred thousand that never started."""
-    move.parts.filter(UNTOUCHED).update(
+    move.parts.filter(NOT_STARTED).update(
         state=PartState.SKIPPED,
         wanted=F("replicas_from"),
         active=False,
