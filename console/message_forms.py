@@ -33,7 +33,12 @@ LIMIT_FIRST = 50
 DEFAULTS = {"start": StartPosition.LATEST.value, "minutes": str(MINUTES_FIRST), "limit": str(LIMIT_FIRST)}
 """Values of parameters that an address leaves out."""
 
-FILTER_FIELDS = ("key", "all_partitions", "key_contains", "value_contains", "json", "header")
+FILTER_FIELDS = ("key", "all_partitions", "key_contains", "value_contains", "json", "header", "until")
+TIME_FORMATS = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"]
+
+
+FIELDS = {"timestamp_ms": "time", "from_ms": "time", "until_ms": "until", "partition": "partitions", "token": "resume"}
+"""Field of the form by field of a refusal, where they differ."""
 
 
 def _text(label: str, placeholder: str, **options: object) -> forms.CharField:
@@ -47,6 +52,20 @@ def _text(label: str, placeholder: str, **options: object) -> forms.CharField:
     )
 
 
+def _time(label: str) -> forms.DateTimeField:
+    return forms.DateTimeField(
+        required=False,
+        label=label,
+        input_formats=TIME_FORMATS,
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": 1}, format="%Y-%m-%dT%H:%M:%S"),
+        error_messages={"invalid": "Enter 2026-11-21 03:04:05 or 2026-11-21, in UTC."},
+    )
+
+
+def _ms(at: datetime | None) -> int | None:
+    return None if at is None else int(at.replace(tzinfo=UTC).timestamp() * 1000)
+
+
 class MessagesForm(WeirForm):
     topic = forms.CharField(
         max_length=249, widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"})
@@ -57,13 +76,8 @@ class MessagesForm(WeirForm):
     start = forms.ChoiceField(choices=STARTS)
     minutes = forms.TypedChoiceField(choices=MINUTES, coerce=int, empty_value=None, required=False)
     offset = forms.IntegerField(min_value=0, required=False, widget=forms.NumberInput(attrs={"class": "short"}))
-    time = forms.DateTimeField(
-        required=False,
-        label="Time (UTC)",
-        input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"],
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": 1}, format="%Y-%m-%dT%H:%M:%S"),
-        error_messages={"invalid": "Enter 2026-11-21 03:04:05 or 2026-11-21, in UTC."},
-    )
+    time = _time("Time (UTC)")
+    until = _time("Until (UTC)")
     limit = forms.IntegerField(min_value=1, max_value=LIMIT_MAX, widget=forms.NumberInput(attrs={"class": "short"}))
     key_format = forms.ChoiceField(choices=FORMATS, required=False)
     value_format = forms.ChoiceField(choices=FORMATS, required=False)
@@ -82,11 +96,15 @@ class MessagesForm(WeirForm):
 
     def clean_time(self) -> int | None:
         """Milliseconds since 1970."""
-        at: datetime | None = self.cleaned_data["time"]
-        return None if at is None else int(at.replace(tzinfo=UTC).timestamp() * 1000)
+        return _ms(self.cleaned_data["time"])
+
+    def clean_until(self) -> int | None:
+        """Milliseconds since 1970: the last one of that second."""
+        until_ms = _ms(self.cleaned_data["until"])
+        return None if until_ms is None else until_ms + 999
 
     def refuse(self, error: Rejected) -> None:
-        super().refuse(Rejected(error.reason, "time" if error.field == "timestamp_ms" else error.field))
+        super().refuse(Rejected(error.reason, FIELDS.get(error.field, error.field)))
 
     def formats(self) -> tuple[Format, Format]:
         """Of the key and of the value."""
@@ -105,4 +123,5 @@ class MessagesForm(WeirForm):
             limit=v["limit"],
             filters=RecordFilters(v["key"], v["key_contains"], v["value_contains"], v["json"].strip(), v["header"]),
             all_partitions=v["all_partitions"],
+            until_ms=v["until"],
         )

@@ -18,7 +18,15 @@ from controlplane.domain.record_query import RecordQuery, StartPosition
 from controlplane.selectors import topics
 from controlplane.selectors.messages import DOWNLOAD_RECORDS_MAX, MessageRow, message_line
 from controlplane.services import Rejected
-from controlplane.services.records import denied, download_records, read_records
+from controlplane.services.records import (
+    Formats,
+    denied,
+    download_by_key,
+    download_records,
+    key_scan_cause,
+    read_records,
+    search_by_key,
+)
 
 PREVIEW_CHARS = 160
 """Characters of a value in a row. A click shows the whole value."""
@@ -56,16 +64,34 @@ def read_topic(request: HttpRequest) -> HttpResponse:
         query = form.query()
         context["topic_row"] = topics.topic_row(query.topic)
         try:
-            read = read_records(request.user, query, request.GET.get("resume", ""), form.formats())
+            context |= _read(request, query, form.formats())
         except PermissionDenied as error:
             return _page(request, form, {**context, "may_not": str(error)}, status=403)
         except Rejected as error:
             form.refuse(error)
-        else:
-            context["read"] = read
-            context["records"] = message_records(query.topic, read.rows)
-            context["permalink"] = permalink(request.GET, query, read.rows)
     return _page(request, form, context, status=400 if form.errors else 200)
+
+
+def _read(request: HttpRequest, query: RecordQuery, formats: Formats) -> dict[str, Any]:
+    """`lookup`: the result by the key index, else `read` and, for a search by key, the `scan_cause`."""
+    resume, cause = request.GET.get("resume", ""), None
+    if query.filters.key:
+        cause = key_scan_cause(request.user, query)
+        if cause is None:
+            lookup = search_by_key(request.user, query, resume, formats)
+            return {
+                "lookup": lookup,
+                "records": message_records(query.topic, lookup.rows),
+                "permalink": lookup_permalink(request.GET, query, lookup.rows),
+                "continue_link": lookup_continue_link(request.GET, query, lookup.token),
+            }
+    read = read_records(request.user, query, resume, formats)
+    return {
+        "read": read,
+        "records": message_records(query.topic, read.rows),
+        "permalink": permalink(request.GET, query, read.rows),
+        "scan_cause": cause,
+    }
 
 
 @viewer_required
@@ -76,7 +102,9 @@ def download(request: HttpRequest) -> HttpResponse:
         try:
             query = form.query()
             whole = replace(query, limit=DOWNLOAD_RECORDS_MAX)
-            read = download_records(request.user, whole, request.GET.get("resume", ""), form.formats())
+            by_index = query.filters.key and key_scan_cause(request.user, query) is None
+            function = download_by_key if by_index else download_records
+            read = function(request.user, whole, request.GET.get("resume", ""), form.formats())
         except PermissionDenied as error:
             return _page(request, form, {"may_not": str(error)}, status=403)
         except Rejected as error:
@@ -130,6 +158,30 @@ def permalink(given: QueryDict, query: RecordQuery, rows: Sequence[MessageRow]) 
         values |= {"start": StartPosition.TIMESTAMP.value, "time": f"{at:%Y-%m-%dT%H:%M:%S}"}
         values.pop("minutes", None)
     return _address(values)
+
+
+def lookup_permalink(given: QueryDict, query: RecordQuery, rows: Sequence[MessageRow]) -> str:
+    """The same for a look-up, which is newest first: it also ends at a time, so that later records do not displace the found ones."""
+    values = {name: value for name, value in given.items() if value and name != "resume"} | _start_of(query)
+    if query.until_ms is None:
+        newest_ms = max((r.timestamp_ms for r in rows if r.timestamp_ms is not None), default=0)
+        until_s = max(int(datetime.now(UTC).timestamp()), newest_ms // 1000)
+        if until_s < datetime.max.replace(tzinfo=UTC).timestamp():
+            values["until"] = f"{datetime.fromtimestamp(until_s, UTC):%Y-%m-%dT%H:%M:%S}"
+    return _address(values)
+
+
+def lookup_continue_link(given: QueryDict, query: RecordQuery, token: str) -> str:
+    """The address that continues a look-up. Its start does not move with the time."""
+    return _address({name: value for name, value in given.items() if value} | _start_of(query) | {"resume": token})
+
+
+def _start_of(query: RecordQuery) -> dict[str, str]:
+    """A start relative to now as a timestamp."""
+    if query.start is not StartPosition.MINUTES:
+        return {}
+    at = datetime.fromtimestamp(query.since_ms(int(datetime.now(UTC).timestamp() * 1000)) // 1000, UTC)
+    return {"start": StartPosition.TIMESTAMP.value, "time": f"{at:%Y-%m-%dT%H:%M:%S}", "minutes": ""}
 
 
 def _address(values: dict[str, Any]) -> str:

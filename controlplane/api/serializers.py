@@ -123,6 +123,7 @@ class MessageQuery(serializers.Serializer[Any]):
         default=None, allow_null=True, help_text="For start=timestamp: ms since 1970."
     )
     minutes = serializers.IntegerField(default=None, allow_null=True, help_text="For start=minutes.")
+    until_ms = serializers.IntegerField(default=None, allow_null=True, help_text="Largest timestamp, ms since 1970.")
     limit = serializers.IntegerField(default=50, help_text=f"Records, at most {LIMIT_MAX}.")
     key = serializers.CharField(
         default="",

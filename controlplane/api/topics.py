@@ -174,6 +174,8 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         asked = self.query(serializers.KeyLookupQuery)
         text, as_hex = asked.pop("key"), asked.pop("key_hex")
         key = text.encode() if text is not None else bytes.fromhex(as_hex)
+        partition = asked.pop("partition")
+        asked["partitions"] = () if partition is None else (partition,)
         return Response(KEY_LOOKUP(look_up_records(request.user, name, key, **asked)).data)
 
     @extend_schema(request=CopyBody, responses={200: PRODUCED})

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from controlplane.domain.errors import Rejected
-from controlplane.domain.record_filter import RecordFilters
+from controlplane.domain.record_filter import Matcher, RecordFilters
 from controlplane.domain.record_scan import ScanRange
 
 LIMIT_MAX = 500
@@ -46,7 +46,8 @@ class StartPosition(StrEnum):
 @dataclass(frozen=True, slots=True)
 class RecordQuery:
     """`start`: latest (the newest `limit` records, newest first), earliest, minutes (that many minutes ago), timestamp, offset. `partitions`: empty =
-    all. A filter by key reads only the partitions of the default partitioners, unless `all_partitions` is set."""
+    all. A filter by key reads only the partitions of the default partitioners, unless `all_partitions` is set. `until_ms`: the largest timestamp of a
+    record that is found."""
 
     topic: str
     partitions: tuple[int, ...] = ()
@@ -57,6 +58,7 @@ class RecordQuery:
     limit: int = 50
     filters: RecordFilters = field(default_factory=RecordFilters)
     all_partitions: bool = False
+    until_ms: int | None = None
 
     @property
     def backward(self) -> bool:
@@ -72,6 +74,21 @@ class RecordQuery:
             raise Rejected("The timestamp is missing: milliseconds since 1970, 0 or larger.", "timestamp_ms")
         if self.start is StartPosition.MINUTES and not 1 <= (self.minutes or 0) <= MINUTES_MAX:
             raise Rejected(f"Give the minutes before now, 1 to {MINUTES_MAX:,}.", "minutes")
+        if self.until_ms is not None and self.until_ms < (self.timestamp_ms or 0):
+            raise Rejected("The end of the time range is before its start.", "until_ms")
+
+    def matcher(self) -> Matcher | None:
+        """None: every record matches. Raises Rejected for a filter that is not understood."""
+        matcher, until_ms = self.filters.matcher(), self.until_ms
+        if until_ms is None:
+            return matcher
+        return lambda record: record.timestamp <= until_ms and (matcher is None or matcher(record))
+
+    def since_ms(self, now_ms: int) -> int:
+        """The oldest timestamp of the read, 0 = none."""
+        if self.start is StartPosition.MINUTES:
+            return max(0, now_ms - (self.minutes or 0) * 60_000)
+        return self.timestamp_ms or 0 if self.start is StartPosition.TIMESTAMP else 0
 
     def digest(self) -> str:
         """Of everything but the limit, which may differ between the pages of a read."""

@@ -4,8 +4,10 @@ its token, by partition. Does not contain: permissions and the audit log (`servi
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
 from brokerd.wire.records import Record
@@ -14,8 +16,9 @@ from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
 from controlplane.domain.errors import Rejected
 from controlplane.domain.lookup_token import decode_token, encode_token
 from controlplane.domain.masking import RecordRenderer
-from controlplane.models import Broker, Partition
-from controlplane.selectors.messages import MessageRow, message_row
+from controlplane.domain.record_scan import StopReason
+from controlplane.models import Broker, ObservedTopic, Partition
+from controlplane.selectors.messages import DOWNLOAD_RESPONSE_BYTES, DOWNLOAD_SECONDS, MessageRow, message_row
 
 MATCHES_MAX = 100
 """Records of one look-up: a page, not an export."""
@@ -26,6 +29,18 @@ SCAN_BYTES = 256 * 1024 * 1024
 SCAN_BYTES_MAX = 1024 * 1024 * 1024
 """Bytes of log that one look-up may read: some seconds of one thread of each leader."""
 DURATION_SECONDS = 5.0
+STOPS: dict[int, StopReason] = {
+    LookupStop.LOG_START: StopReason.END,
+    LookupStop.MATCHES: StopReason.LIMIT,
+    LookupStop.BYTES: StopReason.BYTES,
+    LookupStop.TIME: StopReason.TIME,
+}
+NOTES = {
+    StopReason.LIMIT: "Older records may have this key.",
+    StopReason.BYTES: "The limit of bytes that one look-up reads is reached.",
+    StopReason.TIME: "The time limit of one look-up is reached.",
+}
+"""Why a look-up is not complete."""
 
 
 class PartitionLookupState(StrEnum):
@@ -39,10 +54,12 @@ class PartitionLookupState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class PartitionLookup:
     """What was searched in one partition. Records from `searched_from` up to `end_offset` were searched; those below `start_offset` are deleted or
-    on history replicas, where no look-up reads. `indexed_end_offset`: below it each closed segment has an index."""
+    on history replicas, where no look-up reads. `indexed_end_offset`: below it each closed segment has an index. `stopped`: why a partition was not
+    searched to its start: limit, bytes or time; end = it was."""
 
     partition: int
     state: str
+    stopped: str = ""
     problem: str = ""
     searched_from: int | None = None
     start_offset: int | None = None
@@ -56,7 +73,8 @@ class PartitionLookup:
 
 @dataclass(frozen=True, slots=True)
 class KeyLookup:
-    """Matches with the newest timestamp first. `complete` False = more records may match; `token` continues, where a leader has answered."""
+    """Matches with the newest timestamp first. `complete` False = more records may match; `token` continues, where a leader has answered. `note`: why
+    it is not complete."""
 
     topic: str
     rows: list[MessageRow] = field(default_factory=list)
@@ -66,6 +84,39 @@ class KeyLookup:
     log_bytes: int = 0
     index_bytes: int = 0
     took_ms: int = 0
+    note: str = ""
+
+    @property
+    def is_page(self) -> bool:
+        """The look-up ended because the requested number of records was found, without a problem."""
+        stops = {p.stopped for p in self.partitions if p.state == PartitionLookupState.MORE}
+        return bool(self.rows) and stops == {StopReason.LIMIT} and not self.failed
+
+    @property
+    def failed(self) -> list[PartitionLookup]:
+        return [p for p in self.partitions if p.state == PartitionLookupState.FAILED]
+
+    @property
+    def stopped(self) -> str:
+        """end, limit, bytes, time, or failed."""
+        stops = {p.stopped for p in self.partitions if p.state == PartitionLookupState.MORE}
+        if self.complete or not (stops or self.failed):
+            return StopReason.END.value
+        return next((stop.value for stop in NOTES if stop.value in stops), PartitionLookupState.FAILED.value)
+
+    @property
+    def segments_indexed(self) -> int:
+        return sum(p.segments_indexed for p in self.partitions)
+
+    @property
+    def segments_scanned(self) -> int:
+        return sum(p.segments_scanned for p in self.partitions)
+
+
+def has_key_index(topic: str) -> bool:
+    """Whether the brokers build an index of the keys of this topic."""
+    configs = ObservedTopic.objects.filter(name=topic).values_list("configs", flat=True).first()
+    return str((configs or {}).get("weir.index.keys", "")).lower() == "true"
 
 
 def look_up_key(
@@ -74,7 +125,7 @@ def look_up_key(
     *,
     renderer: RecordRenderer | None = None,
     header: str = "",
-    partition: int | None = None,
+    partitions: Collection[int] = (),
     from_ms: int | None = None,
     to_ms: int | None = None,
     limit: int = 32,
@@ -82,10 +133,10 @@ def look_up_key(
     token: str = "",
     duration_s: float = DURATION_SECONDS,
 ) -> KeyLookup:
-    """Records of `topic` with this key, or with this value of the record header `header`. Raises Rejected for invalid arguments. `token`: of the
-    previous answer to the same question. `renderer`: how the reader sees a record; None: without masking rules."""
+    """Records of `topic` with this key, or with this value of the record header `header`. Raises Rejected for invalid arguments. `partitions`:
+    empty = all. `token`: of the previous answer to the same question. `renderer`: how the reader sees a record; None: without masking rules."""
     renderer = renderer or RecordRenderer(topic)
-    before = _partitions(topic, partition, token)
+    before = _partitions(topic, partitions, token)
     _check(key, limit, bytes_max, from_ms, to_ms)
     began = time.monotonic()
     question = KeyLookupQuestion(
@@ -107,7 +158,8 @@ def look_up_key(
             bytes_left = bytes_max - sum(p.log_bytes for p in parts)
             if remaining_s <= 0 or bytes_left <= 0:
                 left[index] = offset
-                parts.append(PartitionLookup(index, PartitionLookupState.MORE))
+                stopped = StopReason.TIME if remaining_s <= 0 else StopReason.BYTES
+                parts.append(PartitionLookup(index, PartitionLookupState.MORE, stopped.value))
                 continue
             share = len(before) - i
             question.before_offset = offset
@@ -126,6 +178,7 @@ def look_up_key(
     finally:
         leaders.close()
     rows = _newest(found, limit, left)
+    parts = [_not_shown(p, left) for p in parts]
     return KeyLookup(
         topic=topic,
         rows=rows,
@@ -135,7 +188,32 @@ def look_up_key(
         log_bytes=sum(p.log_bytes for p in parts),
         index_bytes=sum(p.index_bytes for p in parts),
         took_ms=int((time.monotonic() - began) * 1000),
+        note=_note(parts),
     )
+
+
+def look_up_for_download(
+    topic: str, key: bytes, *, limit: int, token: str = "", seconds: float = DOWNLOAD_SECONDS, **asked: Any
+) -> KeyLookup:
+    """Look-ups one after the other, until `limit` records are found, the time is over or DOWNLOAD_RESPONSE_BYTES are reached."""
+    began = time.monotonic()
+    rows: list[MessageRow] = []
+    while True:
+        remaining_s = seconds - (time.monotonic() - began)
+        found = look_up_key(
+            topic,
+            key,
+            limit=min(MATCHES_MAX, limit - len(rows)),
+            token=token,
+            duration_s=min(DURATION_SECONDS, max(0.1, remaining_s)),
+            **asked,
+        )
+        rows += found.rows
+        token = found.token
+        size = sum(len(r.key or "") + len(r.value or "") for r in rows)
+        over = len(rows) >= limit or size >= DOWNLOAD_RESPONSE_BYTES or time.monotonic() - began >= seconds
+        if found.complete or found.failed or over:
+            return replace(found, rows=rows, took_ms=int((time.monotonic() - began) * 1000))
 
 
 def _check(key: bytes, limit: int, bytes_max: int, from_ms: int | None, to_ms: int | None) -> None:
@@ -149,17 +227,17 @@ def _check(key: bytes, limit: int, bytes_max: int, from_ms: int | None, to_ms: i
         raise Rejected("The start of the time range is after its end.", "from_ms")
 
 
-def _partitions(topic: str, partition: int | None, token: str) -> dict[int, int]:
+def _partitions(topic: str, chosen: Collection[int], token: str) -> dict[int, int]:
     """The partitions to search, each with the offset below which it is searched; -1 is the end."""
     known = set(Partition.objects.filter(topic__name=topic).values_list("index", flat=True))
     if not known:
         raise Rejected(f"There is no topic {topic!r}.", "topic")
-    if partition is not None and partition not in known:
-        raise Rejected(f"Partition {topic}-{partition} does not exist.", "partition")
+    if missing := sorted(set(chosen) - known):
+        raise Rejected(f"Partition {topic}-{missing[0]} does not exist.", "partition")
     if not token:
-        return dict.fromkeys([partition] if partition is not None else known, -1)
+        return dict.fromkeys(chosen or known, -1)
     before = decode_token(token)
-    if foreign := sorted(set(before) - (known if partition is None else {partition})):
+    if foreign := sorted(set(before) - set(chosen or known)):
         raise Rejected(f"The token belongs to another question: it names partition {foreign[0]}.", "token")
     return before
 
@@ -203,11 +281,28 @@ def _newest(found: list[MessageRow], limit: int, left: dict[int, int]) -> list[M
     return [row for _, _, row in ranked[:limit]]
 
 
+def _not_shown(part: PartitionLookup, left: dict[int, int]) -> PartitionLookup:
+    """A partition that is searched to its start, with matches beyond the limit, continues below its last row that is shown."""
+    if part.state != PartitionLookupState.COMPLETE or part.partition not in left:
+        return part
+    offset = left[part.partition]
+    return replace(part, state=PartitionLookupState.MORE, stopped=StopReason.LIMIT.value, searched_from=offset)
+
+
+def _note(parts: list[PartitionLookup]) -> str:
+    stops = {p.stopped for p in parts if p.state == PartitionLookupState.MORE}
+    notes = [text for stop, text in NOTES.items() if stop.value in stops]
+    if failed := sum(p.state == PartitionLookupState.FAILED for p in parts):
+        notes.append(f"{failed} partition{'s' if failed > 1 else ''} could not be searched.")
+    return " ".join(notes) or "Each record of the range was searched."
+
+
 def _part(index: int, answer: KeyLookupAnswer) -> PartitionLookup:
     done = answer.stop == LookupStop.LOG_START
     return PartitionLookup(
         partition=index,
         state=PartitionLookupState.COMPLETE if done else PartitionLookupState.MORE,
+        stopped=STOPS.get(answer.stop, StopReason.LIMIT).value,
         searched_from=answer.start_offset if done else answer.next_before_offset,
         start_offset=answer.start_offset,
         end_offset=answer.end_offset,
@@ -222,5 +317,12 @@ def _part(index: int, answer: KeyLookupAnswer) -> PartitionLookup:
 def _row(partition: int, match: KeyLookupAnswer.Match, renderer: RecordRenderer) -> MessageRow:
     headers = tuple((h.name, h.value) for h in match.headers)
     row = message_row(partition, Record(match.offset, match.timestamp, match.key, match.value, headers), renderer)
-    # The broker cuts long keys and values.
-    return replace(row, key_bytes=max(0, match.key_size), value_bytes=max(0, match.value_size))
+    parts = (("key", match.key, match.key_size), ("value", match.value, match.value_size))
+    cut = [
+        f"{name}: A look-up has the first {len(data):,} of {size:,} bytes; the link of the offset shows more."
+        for name, data, size in parts
+        if data is not None and size > len(data)
+    ]
+    return replace(
+        row, key_bytes=max(0, match.key_size), value_bytes=max(0, match.value_size), notes=[*row.notes, *cut]
+    )

@@ -179,11 +179,13 @@ def selected_partitions(query: RecordQuery) -> tuple[list[int], list[KeyPartitio
 
 def _read(query: RecordQuery, resume: str, budget: ScanBudget, plain: RecordRenderer) -> RawRead:
     began = time.monotonic()
-    matcher = query.filters.matcher()
+    matcher = query.matcher()
     if matcher is not None and plain.masks:
         matcher = masked_matcher(matcher, plain)
     partitions, by_key = selected_partitions(query)
-    before = ResumePoint.of_token(resume, query) if resume else ResumePoint((), _since_ms(query))
+    before = (
+        ResumePoint.of_token(resume, query) if resume else ResumePoint((), query.since_ms(time.time_ns() // 1_000_000))
+    )
     known = [r for r in before.ranges if r.partition in partitions]
     problems: dict[int, PartitionProblem] = {}
     notes: dict[int, str] = {}
@@ -225,12 +227,6 @@ def _read(query: RecordQuery, resume: str, budget: ScanBudget, plain: RecordRend
         resume="" if over or not at.ranges else at.token(query),
     )
     return RawRead(summary, scan.found)
-
-
-def _since_ms(query: RecordQuery) -> int:
-    if query.start is StartPosition.MINUTES:
-        return max(0, time.time_ns() // 1_000_000 - (query.minutes or 0) * 60_000)
-    return query.timestamp_ms or 0 if query.start is StartPosition.TIMESTAMP else 0
 
 
 def _ranges(

@@ -5,6 +5,7 @@ the audit log before its records are shown, and so is each refused read. Does no
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from typing import Any
 
@@ -13,11 +14,12 @@ from django.core.exceptions import PermissionDenied
 
 from brokerd.cluster.model import INTERNAL_TOPICS
 from controlplane.domain.formats import Format
+from controlplane.domain.key_search import ScanCause, scan_cause
 from controlplane.domain.masking import RecordRenderer
 from controlplane.domain.record_query import RecordQuery, text_of_partitions
 from controlplane.models.change import Outcome
 from controlplane.selectors import key_lookups, messages
-from controlplane.selectors.key_lookups import KeyLookup
+from controlplane.selectors.key_lookups import MATCHES_MAX, KeyLookup
 from controlplane.selectors.messages import MessageRead
 from controlplane.services import masking
 from controlplane.services.common import Rejected, record, record_refusal
@@ -76,7 +78,7 @@ def _check_permission(user: User, verb: str, query: RecordQuery) -> None:
         raise PermissionDenied(reason)
 
 
-def _record_read(user: User, verb: str, query: RecordQuery, read: MessageRead) -> None:
+def _record_read(user: User, verb: str, query: RecordQuery, read: MessageRead | KeyLookup) -> None:
     offsets = [(r.partition, r.offset) for r in read.rows]
     shown: dict[str, Any] = {**_asked(query), "records": len(offsets)}
     detail = "No records."
@@ -105,6 +107,41 @@ def _asked(query: RecordQuery) -> dict[str, Any]:
     return {k: v for k, v in asked.items() if v not in (None, "", False)}
 
 
+def key_scan_cause(user: User, query: RecordQuery) -> ScanCause | None:
+    """Why a search for a key scans the records, None: it uses the key index. The reader of a masked key compares what the rules leave of it."""
+    masked = masking.renderer_for(user, query.topic).hides()
+    return scan_cause(query, indexed=key_lookups.has_key_index(query.topic), masked=masked)
+
+
+def search_by_key(user: User, query: RecordQuery, token: str = "", formats: Formats = AUTOMATIC) -> KeyLookup:
+    """The newest records with the key of the query, by the key index. Raises PermissionDenied and Rejected."""
+    query.check()
+    key_format, value_format = formats
+    key, limit = query.filters.key.encode(), min(query.limit, MATCHES_MAX)
+    question = {**_key_question(query), "limit": limit, "token": token}
+    return look_up_records(user, query.topic, key, key_format=key_format, value_format=value_format, **question)
+
+
+def download_by_key(user: User, query: RecordQuery, token: str = "", formats: Formats = AUTOMATIC) -> KeyLookup:
+    """The same with the limits of a download."""
+    query.check(messages.DOWNLOAD_RECORDS_MAX)
+    _check_permission(user, "records.download", query)
+    renderer = _renderers(user, query.topic, formats)["renderer"]
+    if renderer.hides():
+        raise PermissionDenied(LOOK_UP_MASKED)
+    key, question = query.filters.key.encode(), _key_question(query)
+    found = key_lookups.look_up_for_download(
+        query.topic, key, renderer=renderer, limit=query.limit, token=token, **question
+    )
+    _record_read(user, "records.download", query, found)
+    return found
+
+
+def _key_question(query: RecordQuery) -> dict[str, Any]:
+    from_ms = query.since_ms(time.time_ns() // 1_000_000) or None
+    return {"partitions": query.partitions, "from_ms": from_ms, "to_ms": query.until_ms}
+
+
 def look_up_records(
     user: User,
     topic: str,
@@ -131,6 +168,8 @@ def look_up_records_as(actor: str, topic: str, key: bytes, **asked: Any) -> KeyL
     masking rules, because viewers read that log."""
     found = key_lookups.look_up_key(topic, key, **asked)
     shown: dict[str, Any] = {"topic": topic, "records": len(found.rows)}
+    if partitions := asked.get("partitions"):
+        shown["partitions"] = text_of_partitions(partitions)
     if not masking.has_rules(topic):
         shown["key"] = key[:KEY_AUDITED_BYTES_MAX].decode("utf-8", "backslashreplace")
     said = f"{len(found.rows)} records." if found.rows else "No records."
@@ -139,4 +178,4 @@ def look_up_records_as(actor: str, topic: str, key: bytes, **asked: Any) -> KeyL
 
 
 def _given(asked: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in asked.items() if v is not None}
+    return {k: v for k, v in asked.items() if v not in (None, (), "")}

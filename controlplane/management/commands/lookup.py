@@ -48,7 +48,7 @@ class Command(BaseCommand):
                 options["topic"],
                 key,
                 header=options["header"],
-                partition=options["partition"],
+                partitions=() if options["partition"] is None else (options["partition"],),
                 from_ms=_ms(options["from_time"]),
                 to_ms=_ms(options["to_time"]),
                 limit=options["limit"],

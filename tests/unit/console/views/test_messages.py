@@ -17,7 +17,8 @@ from brokerd.wire.records import Record
 from controlplane.domain.formats import Format
 from controlplane.domain.record_query import RecordQuery, StartPosition
 from controlplane.models import Change
-from controlplane.selectors import messages
+from controlplane.selectors import key_lookups, messages
+from controlplane.selectors.key_lookups import KeyLookup, PartitionLookup
 from controlplane.selectors.messages import KeyPartition, MessageRead, MessageRow, PartitionRead
 from controlplane.services import masking
 from tests.unit.controlplane.world import World
@@ -296,3 +297,110 @@ def test_a_download_has_one_line_per_record_and_says_that_it_is_not_complete(
     assert answer.headers["Weir-Complete"] == "false"
     assert asked[0][0].limit == messages.DOWNLOAD_RECORDS_MAX
     assert Change.objects.get(verb="records.download").after["records"] == 2
+
+
+# -- a search by key index ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lookups(world: World, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """A topic with a key index, whose every look-up finds two records and is not complete. Returns the questions."""
+    world.topic("indexed", (1, 2), configs={"weir.index.keys": "true"})
+    seen: list[dict[str, Any]] = []
+
+    def look_up(topic: str, key: bytes, **question: Any) -> KeyLookup:
+        seen.append({"topic": topic, "key": key, **question})
+        rows = [MessageRow(0, o, 1_795_315_445_123, "UA", "found", 2, 5, [], []) for o in (8, 7)]
+        more = PartitionLookup(0, "more", "limit", "", 7, 0, 90, 60, 4_096, 1_024, 3, 1)
+        failed = PartitionLookup(1, "failed", problem="indexed-1 has no leader with a known address")
+        return KeyLookup(
+            topic, rows, [more, failed], complete=False, token="NEXT", note="Older records may have this key."
+        )
+
+    monkeypatch.setattr(key_lookups, "look_up_key", look_up)
+    return seen
+
+
+def shown_text(client: Client, address: str) -> str:
+    return " ".join(client.get(address).content.decode().split())
+
+
+def test_a_search_by_key_uses_the_index_and_shows_its_reach(
+    root: Client, asked: list[Any], lookups: list[dict[str, Any]]
+) -> None:
+    text = shown_text(root, "/messages/?topic=indexed&key=UA&limit=20")
+    (question,) = lookups
+    assert not asked and (question["topic"], question["key"], question["limit"]) == ("indexed", b"UA", 20)
+    for shown in (
+        "Older records may have this key.",
+        "2 found by the key index, newest first",
+        "3 segments by index, 1 scanned",
+        "Partition 1 was not searched: indexed-1 has no leader with a known address",
+        '<td class="num">60</td>',
+        "resume=NEXT",
+        "until=20",
+    ):
+        assert shown in text, shown
+    assert "only these were read" not in text
+    assert Change.objects.latest("id").verb == "records.look_up"
+
+
+def test_the_next_page_of_a_search_keeps_its_start(root: Client, asked: Any, lookups: list[dict[str, Any]]) -> None:
+    text = shown_text(root, "/messages/?topic=indexed&key=UA&start=minutes&minutes=15&resume=T")
+    assert lookups[0]["token"] == "T" and lookups[0]["from_ms"] is not None
+    following = next(part for part in text.split('href="') if "resume=NEXT" in part).partition('"')[0]
+    assert "start=timestamp" in following and "time=20" in following and "minutes=15" not in following
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("topic=flights&key=UA", "The topic has no key index"),
+        ("topic=indexed&key=UA&start=earliest", "A search by key index is newest first."),
+        ("topic=indexed&key=UA&value_contains=x", "The key index has keys only."),
+    ],
+)
+def test_a_scan_says_why_the_index_is_not_used(
+    root: Client, asked: list[Any], lookups: list[Any], address: str, shown: str
+) -> None:
+    text = shown_text(root, f"/messages/?{address}")
+    assert shown in text and asked and not lookups
+
+
+def test_a_topic_without_an_index_offers_it(root: Client, asked: list[Any]) -> None:
+    assert "/topics/flights/alter/#c:weir.index.keys" in shown_text(root, "/messages/?topic=flights&key=UA")
+    reader = user("reader")
+    reader.user_permissions.add(Permission.objects.get(codename="read_records"))
+    text = shown_text(client_of(reader), "/messages/?topic=flights&key=UA")
+    assert "/topics/flights/alter/" not in text and "/topics/flights/?tab=configs" in text
+    assert "no key index" not in shown_text(root, "/messages/?topic=flights")
+
+
+def test_a_reader_of_masked_keys_scans_them(root: Client, asked: list[Any], lookups: list[Any]) -> None:
+    masking.create_rule(topics="indexed", target="key", field="", actor="root")
+    reader = user("reader")
+    reader.user_permissions.add(Permission.objects.get(codename="read_records"))
+    assert "A masking rule hides keys" in shown_text(client_of(reader), "/messages/?topic=indexed&key=UA")
+    assert asked and not lookups
+
+
+def test_the_download_of_a_search_uses_the_index(root: Client, asked: list[Any], lookups: list[dict[str, Any]]) -> None:
+    answer = root.get("/messages/download/?topic=indexed&key=UA")
+    assert [json.loads(line)["offset"] for line in answer.content.decode().splitlines()] == [8, 7]
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="indexed-limit.ndjson"'
+    assert answer.headers["Weir-Complete"] == "false" and lookups and not asked
+    assert Change.objects.latest("id").verb == "records.download"
+
+
+def test_a_user_without_the_permission_looks_nothing_up(asked: Any, lookups: list[Any]) -> None:
+    viewer = client_of(user("viewer", is_staff=True))
+    for address in ("/messages/", "/messages/download/"):
+        assert viewer.get(f"{address}?topic=indexed&key=UA").status_code == 403
+    assert not lookups
+
+
+def test_until_is_a_time_of_the_form_and_of_rest(root: Client, asked: list[tuple[RecordQuery, str]]) -> None:
+    root.get("/messages/?topic=flights&until=2026-11-22T02:04:05")
+    root.get("/api/v1/topics/flights/messages?until_ms=1795313045999")
+    assert asked[0][0].until_ms == asked[1][0].until_ms == 1_795_313_045_999
+    assert 'role="alert"' in root.get("/messages/?topic=flights&until=x").content.decode()

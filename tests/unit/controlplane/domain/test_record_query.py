@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brokerd.wire.records import Record
 from controlplane.domain.errors import Rejected
 from controlplane.domain.record_filter import RecordFilters
 from controlplane.domain.record_query import (
@@ -119,3 +120,18 @@ def test_text_that_is_no_list_of_partitions_is_refused(text: str) -> None:
     with pytest.raises(Rejected) as refused:
         partitions_of_text(text)
     assert refused.value.field == "partitions"
+
+
+def test_until_bounds_the_timestamps_and_joins_the_filters() -> None:
+    def record(timestamp: int, key: bytes) -> Record:
+        return Record(0, timestamp, key, b"v")
+
+    assert RecordQuery("flights").matcher() is None
+    until = RecordQuery("flights", until_ms=1_000).matcher()
+    assert until is not None and until(record(1_000, b"k")) and not until(record(1_001, b"k"))
+    both = RecordQuery("flights", until_ms=1_000, filters=RecordFilters(key="k")).matcher()
+    assert both is not None and both(record(1_000, b"k"))
+    assert not both(record(1_000, b"other")) and not both(record(1_001, b"k"))
+    with pytest.raises(Rejected) as refused:
+        RecordQuery("flights", start=StartPosition.TIMESTAMP, timestamp_ms=5, until_ms=4).check()
+    assert refused.value.field == "until_ms"

@@ -12,7 +12,8 @@ from controlplane.clients.connection import NoAnswer
 from controlplane.domain.errors import Rejected
 from controlplane.domain.masking import MaskRule, MaskTarget, RecordRenderer
 from controlplane.models import Broker
-from controlplane.selectors.key_lookups import KeyLookup, look_up_key
+from controlplane.selectors import key_lookups
+from controlplane.selectors.key_lookups import KeyLookup, has_key_index, look_up_for_download, look_up_key
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -142,14 +143,14 @@ def test_bytes_and_time_are_shared_between_the_partitions(monkeypatch: pytest.Mo
     ("arguments", "field"),
     [
         ({"topic": "nope"}, "topic"),
-        ({"partition": 9}, "partition"),
+        ({"partitions": (0, 9)}, "partition"),
         ({"limit": 0}, "limit"),
         ({"limit": 101}, "limit"),
         ({"bytes_max": 0}, "bytes_max"),
         ({"from_ms": 5, "to_ms": 4}, "from_ms"),
         ({"token": "nonsense"}, "token"),
         ({"key": b"k" * 70_000}, "key"),
-        ({"partition": 0, "token": "W1sxLDVdXQ"}, "token"),
+        ({"partitions": (0,), "token": "W1sxLDVdXQ"}, "token"),
     ],
 )
 def test_invalid_questions_are_rejected(
@@ -159,3 +160,74 @@ def test_invalid_questions_are_rejected(
     with pytest.raises(Rejected) as refused:
         look_up_key(**{"topic": "orders", "key": b"k", **arguments})
     assert refused.value.field == field
+
+
+def test_only_the_chosen_partitions_are_searched(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+    leaders = Leaders({0: [1], 1: [2], 2: [3]})
+    asked(monkeypatch, world, leaders)
+    found = look_up_key("orders", b"k", partitions=(0, 2))
+    assert found.complete and [p.partition for p in found.partitions] == [0, 2]
+
+
+def test_the_answer_says_why_it_is_not_complete(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+    leaders = Leaders({0: [1, 2, 3], 1: [4]})
+    asked(monkeypatch, world, leaders)
+    complete = look_up_key("orders", b"k")
+    assert (complete.stopped, complete.is_page, complete.note) == (
+        "end",
+        False,
+        "Each record of the range was searched.",
+    )
+    page = look_up_key("orders", b"k", limit=2)
+    assert (page.stopped, page.is_page, page.note) == ("limit", True, "Older records may have this key.")
+    assert [(p.state, p.stopped) for p in page.partitions] == [("more", "limit"), ("complete", "end")]
+    bytes_used = look_up_key("orders", b"k", bytes_max=50)
+    assert bytes_used.stopped == "bytes" and not bytes_used.is_page and "limit of bytes" in bytes_used.note
+    late = look_up_key("orders", b"k", duration_s=0.0)
+    assert late.stopped == "time" and "time limit" in late.note and late.rows == []
+    leaders.dead = {0}
+    failed = look_up_key("orders", b"k")
+    assert failed.stopped == "failed" and failed.note == "1 partition could not be searched." and not failed.is_page
+
+
+def test_a_partition_whose_records_are_not_shown_is_not_complete(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+    asked(monkeypatch, world, Leaders({0: [1, 2], 1: [3, 4]}))
+    found = look_up_key("orders", b"k", limit=2)
+    assert [(p.state, p.stopped, p.searched_from) for p in found.partitions] == [
+        ("more", "limit", 2),
+        ("complete", "end", 0),
+    ]
+
+
+def test_a_value_that_the_broker_cut_is_marked(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+    leaders = Leaders({0: [1]})
+    asked(monkeypatch, world, leaders)
+
+    def cut(broker: Any, topic: str, partition: int, q: KeyLookupQuestion) -> KeyLookupAnswer:
+        answer = leaders(broker, topic, partition, q)
+        answer.matches[0].value_size = 70_000
+        return answer
+
+    monkeypatch.setattr(client, "look_up", cut)
+    (row,) = look_up_key("orders", b"k").rows
+    assert row.value_bytes == 70_000 and any("the first 1 of 70,000 bytes" in note for note in row.notes)
+
+
+def test_a_download_is_several_look_ups_within_its_limits(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+    leaders = Leaders({0: list(range(250)), 1: list(range(30))}, per_answer=60)
+    asked(monkeypatch, world, leaders)
+    whole = look_up_for_download("orders", b"k", limit=1_000)
+    assert whole.complete and len(whole.rows) == 280 and len({(r.partition, r.offset) for r in whole.rows}) == 280
+    part = look_up_for_download("orders", b"k", limit=150)
+    assert len(part.rows) == 150 and not part.complete and part.stopped == "limit"
+    assert not look_up_for_download("orders", b"k", limit=1_000, seconds=0.0).complete
+    monkeypatch.setattr(key_lookups, "DOWNLOAD_RESPONSE_BYTES", 1)
+    assert len(look_up_for_download("orders", b"k", limit=1_000).rows) == 90
+    leaders.dead = {1}
+    assert look_up_for_download("orders", b"k", limit=1_000).failed
+
+
+def test_a_topic_has_an_index_where_its_config_says_so(world: World) -> None:
+    world.topic("orders", (1, 2), configs={"weir.index.keys": "true"})
+    world.topic("plain", (1, 2), configs={"weir.index.keys": "false"})
+    assert has_key_index("orders") and not has_key_index("plain") and not has_key_index("absent")

@@ -1,0 +1,39 @@
+"""How a search for a key reads a topic: by its key index, newest first, or by a scan of the records. Pure.
+
+Does not contain: the look-up by index (`selectors.key_lookups`), the scan (`domain.record_scan`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+
+from controlplane.domain.record_filter import RecordFilters
+from controlplane.domain.record_query import RecordQuery, StartPosition
+
+
+class ScanCause(StrEnum):
+    """Why a search for a key does not use the key index. `no_index`: the topic has none. `forward`: the read starts at an offset or at the earliest
+    record, and a look-up is newest first. `other_filters`: an index has keys only. `masked`: keys are hidden from the user."""
+
+    NO_INDEX = "no_index"
+    FORWARD = "forward"
+    OTHER_FILTERS = "other_filters"
+    MASKED = "masked"
+
+
+def searches_key_only(filters: RecordFilters) -> bool:
+    return bool(filters.key) and not replace(filters, key="")
+
+
+def scan_cause(query: RecordQuery, *, indexed: bool, masked: bool) -> ScanCause | None:
+    """None: the index is used. `query` has a filter by key. `masked`: a masking rule hides the keys from the user."""
+    if masked:
+        return ScanCause.MASKED
+    if not indexed:
+        return ScanCause.NO_INDEX
+    if not searches_key_only(query.filters):
+        return ScanCause.OTHER_FILTERS
+    if query.start in (StartPosition.OFFSET, StartPosition.EARLIEST):
+        return ScanCause.FORWARD
+    return None
