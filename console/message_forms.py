@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Self
 
 from django import forms
+from django.http import QueryDict
 
 from console.forms import WeirForm
 from controlplane.domain.formats import LABELS, Format
@@ -87,6 +89,14 @@ class MessagesForm(WeirForm):
     value_contains = _text("Value contains", "timeout")
     json = _text("JSON path", '$.flight.carrier == "UA"')
     header = _text("Header", "trace-id=4f2a")
+
+    @classmethod
+    def of_address(cls, given: QueryDict) -> Self:
+        """With the defaults of parameters that are left out."""
+        data = given.copy()
+        for name, value in DEFAULTS.items():
+            data.setdefault(name, value)
+        return cls(data)
 
     def clean_partitions(self) -> tuple[int, ...]:
         try:

@@ -4,7 +4,8 @@ Updates are numbered. A page sends its position (run, seq); it gets the updates 
 
 From the browser after every page change: {"run", "seq", "subjects"}. To the browser: {"run", "seq", "age_s", "zookeeper_away",
 "samples_current", "cells": [[subject, field, html]], "points": [[subject, figure, value]], "refresh": [subject], "gone": [subject]}, or
-{"reload": true}. Updates are collected for FLUSH_SECONDS, so a burst of elections is a few messages.
+{"reload": true}. Updates are collected for FLUSH_SECONDS, so a burst of elections is a few messages. Messages with "tail" belong to the live tail of
+the page (`console.record_tails`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from django.db import DatabaseError
 from django.urls import path
 
 from console.cells import PageUpdate, page_update
+from console.record_tails import PageTail
+from controlplane.domain.record_tail import TailEnd
 from controlplane.monitoring import live_selectors
 from controlplane.monitoring.age import DataAge, data_age
 from controlplane.monitoring.live_events import LIVE_GROUP, LiveUpdate
@@ -76,6 +79,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         self.pending = PageUpdate()
         self.marks: dict[tuple[str, str], object] = {}
         self.flusher: asyncio.Task[None] | None = None
+        self.tail: PageTail | None = None
         self.heartbeat: asyncio.Task[None] | None = None
         """None: the browser has no login, and gets no updates."""
 
@@ -88,6 +92,8 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         self.heartbeat = asyncio.create_task(self._send_heartbeats())
 
     async def disconnect(self, code: int) -> None:
+        if self.tail is not None:
+            self.tail.end(TailEnd.CLOSED)
         for task in (self.heartbeat, self.flusher):
             if task is not None:
                 task.cancel()
@@ -95,6 +101,11 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
     async def receive_json(self, content: Any, **kwargs: Any) -> None:
         """A page was opened, or reconnected."""
         if not isinstance(content, dict) or self.heartbeat is None:
+            return
+        if "tail" in content:
+            if self.tail is None:
+                self.tail = PageTail(self.scope["user"], self.send_json)
+            self.tail.receive(content["tail"])
             return
         subjects = content.get("subjects")
         subjects = subjects if isinstance(subjects, list) else []

@@ -18,6 +18,7 @@ from django.core.exceptions import ImproperlyConfigured
 ON, OFF = ("on", "1", "true", "yes"), ("off", "0", "false", "no")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 NICE_MAX = 19
+TAILS_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +254,18 @@ class WeirSettings:
         SWITCH,
         "off",
         "Serve static files under hashed names from `staticfiles` in the data directory, after `manage.py collectstatic`.",
+    )
+    tails_per_user: int = _variable(
+        "WEIR_TAILS_PER_USER",
+        _integer(1, TAILS_MAX),
+        "3",
+        "Live tails of one user at the same time, in one web process ([how-to](how-to/find-a-message.md)).",
+    )
+    tails_max: int = _variable(
+        "WEIR_TAILS_MAX",
+        _integer(1, TAILS_MAX),
+        "20",
+        "Live tails of all users at the same time, in one web process. Each needs a thread and connections to the leaders of its topic.",
     )
     log_level: str = _variable("WEIR_LOG_LEVEL", LOG_LEVEL, "INFO", "Lowest level of logged messages.")
     debug: bool = _variable("WEIR_DEBUG", SWITCH, "off", "Django's DEBUG. Never in production: error pages show code.")

@@ -15,6 +15,7 @@ from django.urls import reverse
 from console.message_forms import DEFAULTS, FILTER_FIELDS, MessagesForm
 from console.views.shell import render_page, viewer_required
 from controlplane.domain.record_query import RecordQuery, StartPosition
+from controlplane.domain.record_tail import ROWS_PER_SECOND_MAX
 from controlplane.selectors import topics
 from controlplane.selectors.messages import DOWNLOAD_RECORDS_MAX, MessageRow, message_line
 from controlplane.services import Rejected
@@ -27,6 +28,18 @@ from controlplane.services.records import (
     read_records,
     search_by_key,
 )
+
+TAIL_UPDATE_BYTES_MAX = 256 * 1024
+"""Bytes of the rows of one update of a live tail, as HTML. One larger row is sent alone."""
+
+TAIL_ROWS_KEPT = 500
+"""Rows of a live tail that the page keeps: the newest."""
+
+TAIL_HIDDEN_SECONDS = 60.0
+"""A live tail ends so long after the last sign of a visible page."""
+
+TAIL_VISIBLE_SECONDS = 15
+"""Between the signs that the page sends while it is visible."""
 
 PREVIEW_CHARS = 160
 """Characters of a value in a row. A click shows the whole value."""
@@ -59,10 +72,13 @@ def read_topic(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {"may_not": denied(request.user, request.GET.get("topic", ""))}
     if "topic" not in request.GET:
         return _page(request, MessagesForm(initial=DEFAULTS), context)
-    form = _form(request.GET)
+    form = MessagesForm.of_address(request.GET)
     if form.is_valid():
         query = form.query()
         context["topic_row"] = topics.topic_row(query.topic)
+        if request.GET.get("tail"):
+            context["tail"] = None if context["may_not"] else tail_context(request.GET, query)
+            return _page(request, form, context, status=403 if context["may_not"] else 200)
         try:
             context |= _read(request, query, form.formats())
         except PermissionDenied as error:
@@ -97,7 +113,7 @@ def _read(request: HttpRequest, query: RecordQuery, formats: Formats) -> dict[st
 @viewer_required
 def download(request: HttpRequest) -> HttpResponse:
     """The records of a query as NDJSON, more than a page shows. The name of the file says if the read stopped before its end."""
-    form = _form(request.GET)
+    form = MessagesForm.of_address(request.GET)
     if form.is_valid():
         try:
             query = form.query()
@@ -119,16 +135,22 @@ def download(request: HttpRequest) -> HttpResponse:
     return _page(request, form, {}, status=400)
 
 
-def _form(given: QueryDict) -> MessagesForm:
-    data = given.copy()
-    for name, value in DEFAULTS.items():
-        data.setdefault(name, value)
-    return MessagesForm(data)
-
-
 def _page(request: HttpRequest, form: MessagesForm, context: dict[str, Any], status: int = 200) -> HttpResponse:
     more = {"form": form, "filtered": any(request.GET.get(name) for name in FILTER_FIELDS)}
     return render_page(request, "console/messages.html", {**more, **context}, nav="messages", status=status)
+
+
+def tail_context(given: QueryDict, query: RecordQuery) -> dict[str, Any]:
+    count = len(query.partitions)
+    return {
+        "query": given.urlencode(),
+        "partitions": f"{count} partition{'s' if count > 1 else ''}" if count else "all partitions",
+        "rate": ROWS_PER_SECOND_MAX,
+        "rows_kept": TAIL_ROWS_KEPT,
+        "update_kb": TAIL_UPDATE_BYTES_MAX // 1024,
+        "hidden_seconds": int(TAIL_HIDDEN_SECONDS),
+        "visible_seconds": TAIL_VISIBLE_SECONDS,
+    }
 
 
 def message_records(topic: str, rows: Sequence[MessageRow]) -> list[MessageRecord]:

@@ -71,6 +71,14 @@ class RecordReaderClient:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def renew(self, seconds: float) -> None:
+        """Set a new deadline, and ask brokers again that did not answer."""
+        self._deadline = time.monotonic() + seconds
+        self._unreachable.clear()
+
+    def close(self) -> None:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()

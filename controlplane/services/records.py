@@ -50,21 +50,22 @@ def denied(user: User, topic: str) -> str:
 
 def read_records(user: User, query: RecordQuery, resume: str = "", formats: Formats = AUTOMATIC) -> MessageRead:
     """One page of a read, as masking rules permit; see `selectors.messages.read_messages`. Raises PermissionDenied and Rejected."""
-    _check_permission(user, "records.read", query)
-    read = messages.read_messages(query, resume, **_renderers(user, query.topic, formats))
+    check_permission(user, "records.read", query)
+    read = messages.read_messages(query, resume, **renderers(user, query.topic, formats))
     _record_read(user, "records.read", query, read)
     return read
 
 
 def download_records(user: User, query: RecordQuery, resume: str = "", formats: Formats = AUTOMATIC) -> MessageRead:
     """The same with the limits of a download."""
-    _check_permission(user, "records.download", query)
-    read = messages.read_for_download(query, resume, **_renderers(user, query.topic, formats))
+    check_permission(user, "records.download", query)
+    read = messages.read_for_download(query, resume, **renderers(user, query.topic, formats))
     _record_read(user, "records.download", query, read)
     return read
 
 
-def _renderers(user: User, topic: str, formats: Formats) -> dict[str, RecordRenderer]:
+def renderers(user: User, topic: str, formats: Formats) -> dict[str, RecordRenderer]:
+    """`renderer`: what the user sees. `plain`: the same in automatic formats, for filters."""
     key_format, value_format = formats
     return {
         "renderer": masking.renderer_for(user, topic, key_format=key_format, value_format=value_format),
@@ -72,15 +73,16 @@ def _renderers(user: User, topic: str, formats: Formats) -> dict[str, RecordRend
     }
 
 
-def _check_permission(user: User, verb: str, query: RecordQuery) -> None:
+def check_permission(user: User, verb: str, query: RecordQuery) -> None:
+    """Raises PermissionDenied, after the refusal is in the audit log."""
     if reason := denied(user, query.topic):
-        record_refusal(user.get_username(), verb, "records", _name(query), Rejected(reason), after=_asked(query))
+        record_refusal(user.get_username(), verb, "records", name_of(query), Rejected(reason), after=asked_of(query))
         raise PermissionDenied(reason)
 
 
 def _record_read(user: User, verb: str, query: RecordQuery, read: MessageRead | KeyLookup) -> None:
     offsets = [(r.partition, r.offset) for r in read.rows]
-    shown: dict[str, Any] = {**_asked(query), "records": len(offsets)}
+    shown: dict[str, Any] = {**asked_of(query), "records": len(offsets)}
     detail = "No records."
     if offsets:
         of_partition: dict[int, list[int]] = {}
@@ -93,15 +95,15 @@ def _record_read(user: User, verb: str, query: RecordQuery, read: MessageRead | 
             else f"{len(of_partition)} partitions"
         )
         detail = f"{len(offsets)} records. {where}."
-    record(user.get_username(), verb, "records", _name(query), after=shown, outcome=Outcome.CONFIRMED, detail=detail)
+    record(user.get_username(), verb, "records", name_of(query), after=shown, outcome=Outcome.CONFIRMED, detail=detail)
 
 
-def _name(query: RecordQuery) -> str:
+def name_of(query: RecordQuery) -> str:
     one = f"-{query.partitions[0]}" if len(query.partitions) == 1 else ""
     return f"{query.topic}{one}"[:255]
 
 
-def _asked(query: RecordQuery) -> dict[str, Any]:
+def asked_of(query: RecordQuery) -> dict[str, Any]:
     asked = {**asdict(query), "partitions": text_of_partitions(query.partitions)}
     asked |= asked.pop("filters")
     return {k: v for k, v in asked.items() if v not in (None, "", False)}
@@ -125,8 +127,8 @@ def search_by_key(user: User, query: RecordQuery, token: str = "", formats: Form
 def download_by_key(user: User, query: RecordQuery, token: str = "", formats: Formats = AUTOMATIC) -> KeyLookup:
     """The same with the limits of a download."""
     query.check(messages.DOWNLOAD_RECORDS_MAX)
-    _check_permission(user, "records.download", query)
-    renderer = _renderers(user, query.topic, formats)["renderer"]
+    check_permission(user, "records.download", query)
+    renderer = renderers(user, query.topic, formats)["renderer"]
     if renderer.hides():
         raise PermissionDenied(LOOK_UP_MASKED)
     key, question = query.filters.key.encode(), _key_question(query)

@@ -1,5 +1,5 @@
-// The WebSocket of live updates: connects, reconnects, pauses. Each message of the server is an event `weir:message` of the document, each
-// connection an event `weir:connected`.
+// The WebSocket of live updates: connects, reconnects, pauses. Each message of the server is an event `weir:message` of the document, or `weir:tail` for
+// that of a live tail, each connection an event `weir:connected`, its end `weir:disconnected`.
 (() => {
   "use strict";
   const weir = (window.weir ??= {});
@@ -25,9 +25,13 @@
       showState("on", "live");
       document.dispatchEvent(new CustomEvent("weir:connected"));
     };
-    socket.onmessage = (event) => document.dispatchEvent(new CustomEvent("weir:message", { detail: JSON.parse(event.data) }));
+    socket.onmessage = (event) => {
+      const message = JSON.parse(event.data);
+      document.dispatchEvent(message.tail ? new CustomEvent("weir:tail", { detail: message.tail }) : new CustomEvent("weir:message", { detail: message }));
+    };
     socket.onclose = (event) => {
       socket = null;
+      document.dispatchEvent(new CustomEvent("weir:disconnected"));
       if (event.code === SIGNED_OUT) return location.reload();
       if (paused) return;
       disconnectedAt ??= performance.now();
@@ -52,6 +56,7 @@
     send: (message) => {
       if (socket?.readyState === WebSocket.OPEN && !paused) socket.send(JSON.stringify(message));
     },
+    isOpen: () => socket?.readyState === WebSocket.OPEN && !paused,
     isPaused: () => paused,
     disconnectedMs: () => (disconnectedAt === null ? 0 : performance.now() - disconnectedAt),
   };

@@ -1,9 +1,10 @@
-"""The Messages page in a real browser on a local cluster: a search by key with and without the key index."""
+"""The Messages page in a real browser on a local cluster: a search by key with and without the key index, a live tail."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -110,3 +111,67 @@ def test_a_search_without_an_index_says_so_and_offers_it(session: BrowserSession
     page.click("text=Switch the index on")
     page.wait_for_selector("[id='c:weir.index.keys']")
     assert page.url.endswith("/alter/#c:weir.index.keys")
+
+
+# -- live tail ---------------------------------------------------------------------------------------------------------------
+
+
+def produce(devcluster: DevCluster, values: list[str], key: str = "live") -> None:
+    producer = Producer({**devcluster.client, "acks": "all"})
+    for value in values:
+        producer.produce(PLAIN, value, key=key)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+STATE = "document.querySelector('[data-tail-state]')?.innerText"
+ROWS = "[...document.querySelectorAll('#tail table.records td.value')].map((cell) => cell.innerText.trim())"
+
+
+def audited(devcluster: DevCluster, verb: str) -> list[dict[str, Any]]:
+    return [c for c in devcluster.get("changes?object_kind=records")["rows"] if c["verb"] == verb]
+
+
+def test_a_live_tail_shows_new_records_pauses_and_ends(session: BrowserSession, devcluster: DevCluster) -> None:
+    page = session.page
+    page.goto(f"/messages/?topic={PLAIN}&value_contains=needle")
+    session.live()
+    page.click("text=Live tail")
+    page.wait_for_url("**tail=on**")
+    until(session, f"{STATE} === 'Live'", "the tail to be live")
+    assert page.locator("#tail table.records tbody tr").count() == 1, "it starts now: no old records"
+    produce(devcluster, ["hay", "needle 1", "hay", "needle 2"])
+    until(session, f"{ROWS}.join() === 'needle 2,needle 1'", "the matching records, newest first")
+    session.shot("messages-tail")
+
+    page.keyboard.press("Space")
+    until(session, f"{STATE} === 'Paused'", "the pause")
+    produce(devcluster, ["needle 3", "needle 4", "needle 5"])
+    status = "document.querySelector('[data-tail-status]').innerText"
+    until(session, f"{status}.includes('3 records passed over since the pause')", "the records passed over")
+    session.shot("messages-tail-paused")
+    page.keyboard.press("Space")
+    until(session, f"{STATE} === 'Live'", "the tail to be live again")
+    produce(devcluster, ["needle 6"])
+    until(session, f"{ROWS}.join() === 'needle 6,needle 2,needle 1'", "the records after the pause")
+
+    # More than the page can show is counted.
+    produce(devcluster, [f"needle many {i}" for i in range(1_000)])
+    until(session, f"{status}.includes('not shown: more than 50/s')", "the records that are not shown")
+    page.set_viewport_size({"width": 390, "height": 844})
+    session.shot("messages-tail-narrow")
+    page.set_viewport_size({"width": 1440, "height": 900})
+
+    page.click("#tail [data-tail=stop]")
+    until(session, f"{STATE} === 'Ended'", "the end")
+    wait_for(lambda: audited(devcluster, "records.tail_end"), "the end in the audit log")
+    (start,), (end,) = audited(devcluster, "records.tail"), audited(devcluster, "records.tail_end")
+    assert start["after"]["value_contains"] == "needle" and end["after"]["end"] == "stopped"
+    assert end["after"]["scanned"] + end["after"]["unread"] >= 1_008
+
+    # A page that is left ends its tail.
+    page.click("#tail [data-tail=start]")
+    until(session, f"{STATE} === 'Live'", "the tail to be live again")
+    page.click(".rail [data-go=t]")
+    page.wait_for_url("**/topics/**")
+    wait_for(lambda: len(audited(devcluster, "records.tail_end")) == 2, "the end of the second tail")

@@ -17,6 +17,7 @@ from channels.layers import get_channel_layer
 from django.contrib.auth.models import AnonymousUser
 
 from console import sockets
+from controlplane.domain.record_tail import TailEnd
 from controlplane.monitoring import live_events, live_selectors
 from controlplane.monitoring.age import DataAge
 from controlplane.monitoring.hub import Hub
@@ -137,3 +138,32 @@ def test_a_heartbeat_has_the_number_of_the_last_sent_update(monkeypatch: pytest.
         raise AssertionError(f"the page still says {page.state!r} at number {page.seq}")
 
     run(monkeypatch, scene)
+
+
+def test_a_tail_belongs_to_the_socket_and_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    received: list[Any] = []
+    ends: list[TailEnd] = []
+
+    class FakePageTail:
+        def __init__(self, user: Any, send: Any) -> None:
+            assert user.is_authenticated
+
+        def receive(self, message: Any) -> None:
+            received.append(message)
+
+        def end(self, end: TailEnd) -> None:
+            ends.append(end)
+
+    monkeypatch.setattr(sockets, "PageTail", FakePageTail)
+
+    async def scene(page: Page, publish: Callable[[str], Any]) -> None:
+        message = {"id": 1, "do": "start", "query": "topic=orders"}
+        await page.socket.send_input({"type": "websocket.receive", "text": json.dumps({"tail": message})})
+        await page.send_subjects()
+        await page.receive()
+        assert received == [message] and ends == []
+        await publish("running")
+        await until(page, lambda: "running" in page.state)
+
+    run(monkeypatch, scene)
+    assert ends == [TailEnd.CLOSED]

@@ -404,3 +404,21 @@ def test_until_is_a_time_of_the_form_and_of_rest(root: Client, asked: list[tuple
     root.get("/api/v1/topics/flights/messages?until_ms=1795313045999")
     assert asked[0][0].until_ms == asked[1][0].until_ms == 1_795_313_045_999
     assert 'role="alert"' in root.get("/messages/?topic=flights&until=x").content.decode()
+
+
+# -- live tail ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_a_tail_reads_nothing_and_has_its_query(root: Client, asked: list[Any]) -> None:
+    text = shown_text(root, "/messages/?topic=flights&partitions=0,1&value_contains=%26x&tail=on")
+    assert 'data-query="topic=flights&amp;partitions=0%2C1&amp;value_contains=%26x&amp;tail=on"' in text
+    assert "New records of 2 partitions that match the filters" in text and not asked
+    assert "data-tail" not in shown_text(root, "/messages/?topic=flights")
+    invalid = root.get("/messages/?topic=flights&partitions=x&tail=on")
+    assert invalid.status_code == 400 and "data-tail-state" not in invalid.content.decode()
+
+
+def test_the_page_of_a_tail_needs_the_permission(asked: list[Any]) -> None:
+    answer = client_of(user("viewer", is_staff=True)).get("/messages/?topic=flights&tail=on")
+    text = answer.content.decode()
+    assert answer.status_code == 403 and "data-tail-state" not in text and "read_records" in text

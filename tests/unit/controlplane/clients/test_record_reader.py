@@ -206,3 +206,16 @@ def test_a_damaged_batch_ends_the_chunk_before_it() -> None:
     assert len(records) == 5 and following == 5
     with pytest.raises(CorruptBatch):
         committed_records(bytes(damaged), FetchRange(5, END), ())
+
+
+def test_a_renewed_reader_asks_again(brokers: Brokers) -> None:
+    client = RecordReaderClient("t", 60)
+    client.load_leaders()
+    brokers.down = {2}
+    assert client.fetch({1: FetchRange(0, END)})[1].problem is PartitionProblem.LEADER_UNREACHABLE
+    brokers.down = set()
+    assert client.fetch({1: FetchRange(0, END)})[1].problem is PartitionProblem.LEADER_UNREACHABLE
+    client.renew(60)
+    assert offsets(client.fetch({1: FetchRange(0, END)})[1])
+    client.renew(0)
+    assert client.fetch({1: FetchRange(0, END)})[1].problem is PartitionProblem.LEADER_UNREACHABLE

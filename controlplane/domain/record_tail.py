@@ -1,0 +1,145 @@
+"""A live tail of records: the next offsets, the filter, and which of the matching records are shown. Pure.
+
+Invariant: a record after the start of the tail is counted as scanned or as unread. A scanned record that matches is shown, dropped or, during a pause,
+passed over. Does not contain: sockets, clocks, permissions (`services.record_tails`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from brokerd.wire.records import Record
+from controlplane.domain.record_filter import Matcher
+from controlplane.domain.record_scan import Chunk, FetchRange, PartitionProblem
+
+ROWS_PER_SECOND_MAX = 50
+"""Records that a tail shows in a second: more cannot be read."""
+
+OFFSET_MAX = 2**62
+"""The end of a fetch without an end."""
+
+
+class TailEnd(StrEnum):
+    """Why a tail ended. `hidden`: its page was not visible. `closed`: its connection was. `denied`: the permission was taken away."""
+
+    STOPPED = "stopped"
+    HIDDEN = "hidden"
+    CLOSED = "closed"
+    DENIED = "denied"
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class TailCounts:
+    """Records since the start. `scanned`: compared with the filter. `dropped`: matched above the limits of rows or bytes. `passed_over`: matched
+    during the pause, the last one or the present. `unread`: skipped because more arrive than a tail reads, or because they could not be read."""
+
+    scanned: int = 0
+    shown: int = 0
+    dropped: int = 0
+    passed_over: int = 0
+    unread: int = 0
+
+
+class RecordTail:
+    """Alternate `unplaced` and `place`, `wanted` and `add`; then `skip_behind`, and `take` once per update."""
+
+    def __init__(self, partitions: Iterable[int], matcher: Matcher | None = None) -> None:
+        self.matcher = matcher
+        self.counts = TailCounts()
+        self.problems: dict[int, PartitionProblem] = {}
+        self.paused = False
+        self._unplaced = set(partitions)
+        self._positions: dict[int, int] = {}
+        self._ends: dict[int, int] = {}
+        self._matched: deque[tuple[int, Record]] = deque(maxlen=ROWS_PER_SECOND_MAX)
+        self._matched_count = 0
+        self._allowance = float(ROWS_PER_SECOND_MAX)
+
+    # -- offsets -----------------------------------------------------------------------------------------------------------------
+
+    def unplaced(self) -> list[int]:
+        """Partitions that need the offset of their end before they can be fetched."""
+        return sorted(self._unplaced)
+
+    def place(self, ends: Mapping[int, int], problems: Mapping[int, PartitionProblem]) -> None:
+        """Start or continue partitions at their ends."""
+        for partition, end in ends.items():
+            self.counts.unread += max(0, end - self._positions.get(partition, end))
+            self._positions[partition] = self._ends[partition] = end
+            self._unplaced.discard(partition)
+            self.problems.pop(partition, None)
+        self.problems |= problems
+
+    def wanted(self) -> dict[int, FetchRange]:
+        return {p: FetchRange(at, OFFSET_MAX) for p, at in self._positions.items() if p not in self._unplaced}
+
+    def behind(self) -> dict[int, FetchRange]:
+        """The part of `wanted` with records that are not fetched yet."""
+        return {p: r for p, r in self.wanted().items() if r.offset < self._ends[p] and p not in self.problems}
+
+    def add(self, chunks: Mapping[int, Chunk]) -> None:
+        for partition, chunk in chunks.items():
+            if partition in self._positions:
+                self._add(partition, chunk)
+
+    def skip_behind(self) -> None:
+        """Continue at the ends: a tail that is behind shows old records."""
+        for partition, at in self.behind().items():
+            self.counts.unread += self._ends[partition] - at.offset
+            self._positions[partition] = self._ends[partition]
+
+    def _add(self, partition: int, chunk: Chunk) -> None:
+        at = self._positions[partition]
+        if chunk.problem is not None:
+            self.problems[partition] = chunk.problem
+            if chunk.problem is PartitionProblem.UNREADABLE:
+                self._unplaced.add(partition)
+            return
+        self.problems.pop(partition, None)
+        if chunk.next_offset >= OFFSET_MAX:  # the log is shorter than before: records were lost with a leader
+            self._positions.pop(partition)
+            self._unplaced.add(partition)
+            return
+        if chunk.end is None:  # no records: they were deleted, or the leader moved
+            self.counts.unread += max(0, chunk.next_offset - at)
+        else:
+            self._ends[partition] = chunk.end
+        self._positions[partition] = max(at, chunk.next_offset)
+        for record in chunk.records:
+            self.counts.scanned += 1
+            if self.matcher is None or self.matcher(record):
+                self._matched.append((partition, record))
+                self._matched_count += 1
+
+    # -- records -----------------------------------------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        if not self.paused:
+            self.paused, self.counts.passed_over = True, 0
+
+    def resume(self) -> None:
+        self.paused = False
+
+    def take(self, elapsed_s: float) -> list[tuple[int, Record]]:
+        """The newest matching records since the last call, newest first, as (partition, record), as many as the rate permits."""
+        found = sorted(self._matched, key=lambda m: (m[1].timestamp, m[0], m[1].offset), reverse=True)
+        count, self._matched_count = self._matched_count, 0
+        self._matched.clear()
+        self._allowance = min(ROWS_PER_SECOND_MAX, self._allowance + elapsed_s * ROWS_PER_SECOND_MAX)
+        if self.paused:
+            self.counts.passed_over += count
+            return []
+        found = found[: int(self._allowance)]
+        self._allowance -= len(found)
+        self.counts.shown += len(found)
+        self.counts.dropped += count - len(found)
+        return found
+
+    def drop(self, count: int) -> None:
+        """Records of the last `take` that are not shown."""
+        self.counts.shown -= count
+        self.counts.dropped += count
