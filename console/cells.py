@@ -88,6 +88,7 @@ def _cluster(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
         "under_min_isr": f.count(data["under_min_isr"], "red"),
         "offline": f.count(data["offline"], "red"),
         "reassigning": f.count(data["reassigning"], "blue"),
+        "not_preferred": f.count(data["not_preferred"], "amber"),
         "size": cluster_size(
             data["size_bytes"], data["brokers_sized"], data["brokers_total"], _age_s(data["size_as_of"])
         ),
@@ -232,6 +233,7 @@ def _topics(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
                 under_replicated=f.count(t["under_replicated"], "amber"),
                 offline=f.count(t["offline"], "red"),
                 reassigning=f.count(t["reassigning"], "blue"),
+                not_preferred=f.count(t["not_preferred"], "amber"),
                 health=f.topic_state("active", health_of(t["offline"], t["under_min_isr"], t["under_replicated"])),
                 size=f.topic_size(
                     t["size_bytes"],

@@ -25,6 +25,8 @@ TONES: dict[str, str] = {
     # topics, partitions, replicas
     "active": "", "in_sync": "", "creating": "blue", "changing": "blue", "deleting": "blue", "drift": "amber", "moving": "blue",
     "offline": "red", "under_min_isr": "red", "under_replicated": "amber", "out_of_sync": "amber", "leader": "", "follower": "",
+    # elections of preferred leaders
+    "electable": "blue", "preferred_leads": "", "no_leader": "red", "broker_offline": "amber", "leadership_disabled": "amber", "not_in_isr": "amber", "handing_over": "blue",
     # groups
     "Stable": "", "PreparingRebalance": "blue", "CompletingRebalance": "blue", "Assigning": "blue", "Reconciling": "blue", "Empty": "grey", "Dead": "grey",
     # transactions
@@ -49,6 +51,7 @@ TONES: dict[str, str] = {
 
 STATE_LABELS = {
     "asked": "requested", "deadline_passed": "retention deadline passed", "dropped": "archived", "demoted": "leadership off", "moving": "reassigning",
+    "electable": "would change", "preferred_leads": "preferred leader", "not_in_isr": "not in ISR",
     "silent": "not responding", "unfit": "mode not possible", "unused": "not used yet", "waiting": "queued",
 }  # fmt: skip
 """Label of a state where it differs from the stored value. The REST API returns the stored value."""

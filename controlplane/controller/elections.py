@@ -33,5 +33,7 @@ def elect(
     if not in_sync or preferred in leadership_disabled:
         return None, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     after = election.elected(state, broker_epoch, min_insync=min_insync)
-    assert after is not None and after.leader == preferred, "the first in-sync replica is elected"
+    if after is None or after.leader != preferred:
+        # An early hand-over prefers a leader with the full history (`election.elected`).
+        return None, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     return after, ErrorCode.NONE

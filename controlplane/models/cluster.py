@@ -138,6 +138,9 @@ class ObservedTopic(models.Model):
     under_min_isr = models.PositiveIntegerField(default=0)
     offline = models.PositiveIntegerField(default=0)
     reassigning = models.PositiveIntegerField(default=0)
+    not_preferred = models.PositiveIntegerField(
+        default=0, help_text="Partitions with a leader that is not their preferred replica."
+    )
     size_bytes = models.BigIntegerField(null=True, help_text="Bytes on the leaders of all partitions.")
     size_as_of = models.DateTimeField(
         null=True, help_text="Time of the oldest size, if a size is not from the current leader; null: all are current."
@@ -162,7 +165,8 @@ class Partition(models.Model):
     start at `tail_start`. All records below `log_start_floor` were deleted by an operator. Records below `archive_start` are stored on the
     brokers `holders` (decision 036). `lagging`: figures of the leader about each replica out of sync, {broker as text: [its log end offset, its
     start offset if that alone keeps it out, else -1]}; a log end offset of -1: no fetch yet. `in_trouble`: the partition has no leader or lacks
-    a replica. It is a column so that the list of such partitions costs one page among 100,000 partitions."""
+    a replica; `leader_not_preferred`: it has a leader, and that is not its first replica. Both are columns so that a list of such partitions costs one
+    page among 100,000 partitions."""
 
     topic = models.ForeignKey(ObservedTopic, on_delete=models.CASCADE, related_name="partitions")
     index = models.PositiveIntegerField()
@@ -184,6 +188,9 @@ class Partition(models.Model):
     leader = models.IntegerField(null=True)
     in_trouble = models.BooleanField(
         default=False, db_index=True, help_text="The partition has no leader or lacks a replica."
+    )
+    leader_not_preferred = models.BooleanField(
+        default=False, db_index=True, help_text="The leader is not the preferred replica."
     )
     leader_epoch = models.IntegerField()
     partition_epoch = models.IntegerField()

@@ -63,6 +63,7 @@ class TopicSums:
     under_min_isr: int
     offline: int
     reassigning: int
+    not_preferred: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +329,10 @@ def _write_events(events: list[ObservedEvent], now: Any) -> None:
     ClusterEvent.objects.filter(at__lt=now - EVENTS_KEPT).delete()
 
 
+def leader_not_preferred(state: PartitionState) -> bool:
+    return state.leader not in (NO_LEADER, state.replicas[0])
+
+
 def topic_sums(topic: TopicState, alive: set[int], defaults: Mapping[str, str]) -> TopicSums:
     """`defaults`: cluster-wide topic defaults (`controller_defaults`)."""
     states = list(topic.partitions.values())
@@ -344,6 +349,7 @@ def topic_sums(topic: TopicState, alive: set[int], defaults: Mapping[str, str]) 
         under_min_isr=sum(1 for s in states if s.leader != NO_LEADER and len(s.isr) < s.effective_min_insync(least)),
         offline=sum(1 for s in states if s.leader == NO_LEADER),
         reassigning=sum(1 for s in states if s.reassigning),
+        not_preferred=sum(1 for s in states if leader_not_preferred(s)),
     )
 
 
@@ -397,6 +403,7 @@ def partition_columns(state: PartitionState) -> dict[str, Any]:
         "holders": list(state.history_replicas),
         "leader": None if state.leader == NO_LEADER else state.leader,
         "in_trouble": state.leader == NO_LEADER or state.under_replicated,
+        "leader_not_preferred": leader_not_preferred(state),
         "leader_epoch": state.leader_epoch,
         "partition_epoch": state.partition_epoch,
         "assignment_generation": state.assignment_generation,

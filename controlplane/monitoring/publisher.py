@@ -196,6 +196,7 @@ class LivePublisher:
                     "under_min_isr": sums.under_min_isr,
                     "offline": sums.offline,
                     "reassigning": sums.reassigning,
+                    "not_preferred": sums.not_preferred,
                     "internal": sums.internal,
                     "size_bytes": figures.size_bytes if figures else None,
                     "size_as_of_ms": figures.size_as_of_ms if figures else None,

@@ -43,7 +43,7 @@ class Overview:
     """`age_s`: seconds since the monitor had read the metadata log to its end, `sample_age_s`: seconds since brokers answered; None = never.
     `size_bytes`: over all topics, with the last known sizes where a broker does not answer. Then `brokers_sized` is below `brokers_total`, and
     `size_as_of` is the time of the oldest of these sizes. `lag_at_least`: `lag_ms_max` is a lower bound. Partition counts are over all topics,
-    including internal ones. `drift`: the monitor's last count; None = not yet. `alerts`: open ones; `alert_newest`: number of the newest timeline
+    including internal ones. `not_preferred`: partitions whose leader is not their preferred replica. `drift`: the monitor's last count; None = not yet. `alerts`: open ones; `alert_newest`: number of the newest timeline
     entry, by which a page sees that an alert changed."""
 
     cluster_name: str
@@ -66,6 +66,7 @@ class Overview:
     under_min_isr: int
     offline: int
     reassigning: int
+    not_preferred: int
     size_bytes: int | None
     size_as_of: datetime | None
     brokers_sized: int
@@ -99,6 +100,7 @@ def overview() -> Overview:
         under_min_isr=Sum("under_min_isr"),
         offline=Sum("offline"),
         reassigning=Sum("reassigning"),
+        not_preferred=Sum("not_preferred"),
         size_bytes=Sum("size_bytes"),
         size_as_of=Min("size_as_of"),
         records=Sum("records"),
@@ -112,7 +114,9 @@ def overview() -> Overview:
     )
     age = age_s(cluster.observed_at)
     alerts, grave, newest = alert_counts()
-    counts = {k: topics[k] or 0 for k in ("under_replicated", "under_min_isr", "offline", "reassigning")}
+    counts = {
+        k: topics[k] or 0 for k in ("under_replicated", "under_min_isr", "offline", "reassigning", "not_preferred")
+    }
     return Overview(
         cluster_name=settings.LOCAL_CLUSTER.cluster_name,
         cluster_id=cluster.cluster_id,

@@ -20,7 +20,7 @@ from controlplane.selectors.common import FlagFilter, Page, RowFilter, age_s, cl
 @dataclass(frozen=True, slots=True)
 class TopicRow:
     """`state`: active, creating, changing, deleting or drift; `health`: the worst condition of its partitions: offline, under_min_isr,
-    under_replicated or healthy. `note`: the controller's reason for a delay. Figures None = not known. `size_as_of`: the time of the oldest size in
+    under_replicated or healthy. `not_preferred`: partitions whose leader is not their preferred replica. `note`: the controller's reason for a delay. Figures None = not known. `size_as_of`: the time of the oldest size in
     `size_bytes`, where a leader does not answer; null = all are current."""
 
     id: uuid.UUID
@@ -35,6 +35,7 @@ class TopicRow:
     under_min_isr: int
     offline: int
     reassigning: int
+    not_preferred: int
     size_bytes: int | None
     size_as_of: datetime | None
     records: int | None
@@ -280,6 +281,7 @@ def _wanted_row(t: Topic) -> TopicRow:
         under_min_isr=0,
         offline=0,
         reassigning=0,
+        not_preferred=0,
         size_bytes=None,
         size_as_of=None,
         records=None,
@@ -323,6 +325,7 @@ def _topic_rows(found: Sequence[ObservedTopic]) -> list[TopicRow]:
                 under_min_isr=seen.under_min_isr,
                 offline=seen.offline,
                 reassigning=seen.reassigning,
+                not_preferred=seen.not_preferred,
                 size_bytes=seen.size_bytes,
                 size_as_of=seen.size_as_of,
                 records=seen.records,

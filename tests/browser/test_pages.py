@@ -18,6 +18,7 @@ PAGES = {
     "brokers": "/brokers/",
     "broker": "/brokers/1/",
     "log-directories": "/brokers/1/log-directories/",
+    "leader-elections": "/brokers/leader-elections/",
     "transactions": "/transactions/",
     "hanging-transactions": "/hanging-transactions/?topic=orders",
     "api-reference": "/api/v1/docs/",

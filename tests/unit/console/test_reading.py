@@ -33,6 +33,8 @@ READINGS = [
     "brokers/1/replicas",
     "brokers/1/restart",
     "brokers/1/drain",
+    "leader-elections",
+    "leader-elections?topic=orders",
     "topics",
     "topics/orders",
     "topics/orders/configs",

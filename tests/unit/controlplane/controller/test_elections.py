@@ -127,6 +127,13 @@ def test_a_preferred_election_of_a_leaderless_partition_loses_no_record() -> Non
     assert core_harness.leader() == NO_LEADER
 
 
+def test_an_early_hand_over_keeps_its_leader_with_the_full_history() -> None:
+    state = replace(LED_BY_2, adding=(1,), removing=(3,), handover_offset=40, history_replicas=(2, 3))
+    core_harness = CoreHarness(state)
+    assert verdicts(core_harness.ask(0)) == [[0, 80]]
+    assert core_harness.leader() == 2
+
+
 def test_an_unclean_election_chooses_an_adding_replica_last() -> None:
     state = replace(LOST, replicas=(4, 1, 3), adding=(4,), removing=(3,))
     elected = election.elected(state, {1: 101, 4: 104}.get, min_insync=1, unclean=True)

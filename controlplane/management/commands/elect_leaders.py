@@ -1,0 +1,61 @@
+"""`weir elect_leaders`: elect preferred leaders. Without --execute it shows the preview and changes nothing."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from controlplane.models.change import Outcome
+from controlplane.selectors.common import as_dict
+from controlplane.services import Rejected
+from controlplane.services import leader_elections as services
+
+UNKNOWN_CODE = 2
+"""Exit code when an outcome is unknown. 1: rejected, nothing was changed."""
+
+
+class Command(BaseCommand):
+    help = "Elect preferred leaders: of the cluster, a topic, or a partition. Exit code 2: an outcome is unknown."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        scope = parser.add_mutually_exclusive_group(required=True)
+        scope.add_argument("--all-topic-partitions", action="store_true")
+        scope.add_argument("--topic")
+        parser.add_argument("--partition", type=int, help="of --topic")
+        parser.add_argument("--execute", action="store_true", help="elect the leaders")
+        parser.add_argument("--comment", default="", help="recorded in the audit log")
+        parser.add_argument("--json", action="store_true")
+        parser.add_argument("--data-dir", type=Path, help="of the local cluster")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        topic, partition = options["topic"] or "", options["partition"]
+        found: Any
+        try:
+            if options["execute"]:
+                actor = f"{getpass.getuser()} (weir elect_leaders)"
+                found = services.elect_preferred_leaders(topic, partition, actor=actor, comment=options["comment"])
+            else:
+                found = services.preview_election(topic, partition)
+        except Rejected as e:
+            raise CommandError(e.reason) from e
+        if options["json"]:
+            self.stdout.write(json.dumps(as_dict(found), indent=2))
+        elif options["execute"]:
+            for r in found.rows:
+                self.stdout.write(f"{r.topic}-{r.index}\t{r.leader_before} -> {r.preferred}\t{r.outcome}\t{r.reason}")
+            self.stdout.write(
+                f"{found.confirmed} confirmed, {found.unchanged} unchanged, {found.refused} refused, {found.unknown} unknown."
+            )
+        else:
+            for r in found.rows:
+                self.stdout.write(f"{r.topic}-{r.index}\t{r.leader} -> {r.preferred}\t{r.verdict}\t{r.reason}")
+            self.stdout.write(
+                f"{found.electable} would change, {found.blocked_total} cannot. Nothing was changed; --execute elects."
+            )
+        if options["execute"] and found.outcome == Outcome.UNKNOWN:
+            raise CommandError("An outcome is unknown; see the audit log.", returncode=UNKNOWN_CODE)

@@ -1,0 +1,186 @@
+"""Elections of preferred leaders that an operator requests: of one partition, a topic, or the cluster.
+
+Invariants: only partitions that the preview calls electable are requested. A confirmed election was read back from a broker. One change row per
+election names the partitions with their leaders before and after. Does not contain: unclean leader elections (`overrides`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from brokerd.wire.errors import ErrorCode
+from controlplane.clients import leader_elections as client
+from controlplane.clients.all_brokers import BrokerAddress
+from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.domain.leader_election import ElectionVerdict
+from controlplane.domain.text import some
+from controlplane.models.change import Outcome
+from controlplane.selectors.leader_elections import ElectionPreview, ElectionRow, election_preview, live_brokers
+from controlplane.services.common import Arguments, Rejected, audited, record
+
+RECORDED_MAX = 200
+"""Partitions that a change row lists; it counts the others."""
+
+ALL_TOPICS = "all topics"
+
+
+@dataclass(frozen=True, slots=True)
+class ElectedPartition:
+    """`outcome`: confirmed, unchanged, refused or unknown. `leader`: as read back; null = no leader, or not read. `reason`: of an outcome other than
+    confirmed."""
+
+    topic: str
+    index: int
+    leader_before: int | None
+    leader: int | None
+    preferred: int
+    outcome: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredElection:
+    """`outcome`: of all partitions: unknown if one is unknown, else confirmed if one is confirmed, else refused if one is refused, else unchanged.
+    `change_id`: its row in the audit log. `partitions_more`: partitions above the limit of one election."""
+
+    topic: str
+    partition: int | None
+    rows: list[ElectedPartition]
+    confirmed: int
+    unchanged: int
+    refused: int
+    unknown: int
+    outcome: str
+    partitions_more: int
+    change_id: int
+
+
+def preview_election(topic: str = "", partition: int | None = None) -> ElectionPreview:
+    """What the election would change. Raises Rejected."""
+    if partition is not None and not topic:
+        raise Rejected("Name the topic of the partition.", "topic")
+    found = election_preview(topic, partition)
+    if found is None:
+        what = f"Topic {topic!r}" if partition is None else f"Partition {topic}-{partition}"
+        raise Rejected(f"{what} does not exist.", "topic" if partition is None else "partition")
+    return found
+
+
+def _object_name(given: Arguments) -> str:
+    return str(given["topic"] or ALL_TOPICS)
+
+
+@audited("topic.elect_preferred", _object_name, after=lambda given: {"partition": given["partition"]})
+def elect_preferred_leaders(
+    topic: str = "", partition: int | None = None, *, actor: str, comment: str = ""
+) -> PreferredElection:
+    """Elect the preferred leader of each electable partition. Raises Rejected if every partition of the election is blocked."""
+    preview = preview_election(topic, partition)
+    electable = [r for r in preview.rows if r.verdict == ElectionVerdict.ELECTABLE]
+    if not electable and preview.blocked:
+        first = next(r for r in preview.rows if r.verdict != ElectionVerdict.PREFERRED_LEADS)
+        more = preview.blocked_total - 1
+        text = f"No preferred leader can be elected. {first.topic}-{first.index}: {first.reason}"
+        raise Rejected(text + (f" {some(more, 'more partition', 'more partitions')}." if more else ""))
+    brokers = live_brokers()
+    results = [
+        r
+        for at in range(0, len(electable), client.PARTITIONS_PER_REQUEST)
+        for r in _elect(brokers, electable[at : at + client.PARTITIONS_PER_REQUEST])
+    ]
+    results += [
+        _row(r, _blocked_outcome(r), r.leader, r.reason) for r in preview.rows if r.verdict != ElectionVerdict.ELECTABLE
+    ]
+    counts = Counter(r.outcome for r in results)
+    outcome = next(
+        (o for o in (Outcome.UNKNOWN, Outcome.CONFIRMED, Outcome.REFUSED) if counts[o.value]), Outcome.UNCHANGED
+    )
+    changed = [r for r in results if r.outcome in (Outcome.CONFIRMED, Outcome.UNKNOWN)][:RECORDED_MAX]
+    change = record(
+        actor,
+        "topic.elect_preferred",
+        "topic",
+        topic or ALL_TOPICS,
+        comment=comment,
+        before={f"{r.topic}-{r.index}": r.leader_before for r in changed} or None,
+        after={f"{r.topic}-{r.index}": r.leader for r in changed} or None,
+        outcome=outcome,
+        detail=_detail(results, counts, preview.partitions_more),
+    )
+    return PreferredElection(
+        topic=topic,
+        partition=partition,
+        rows=results,
+        confirmed=counts[Outcome.CONFIRMED.value],
+        unchanged=counts[Outcome.UNCHANGED.value],
+        refused=counts[Outcome.REFUSED.value],
+        unknown=counts[Outcome.UNKNOWN.value],
+        outcome=outcome.value,
+        partitions_more=preview.partitions_more,
+        change_id=change.pk,
+    )
+
+
+def _elect(brokers: Sequence[BrokerAddress], rows: Sequence[ElectionRow]) -> list[ElectedPartition]:
+    """The results of one request, in the order of `rows`."""
+    spots = {(r.topic, r.index): r for r in rows}
+    try:
+        codes = client.elect_preferred(brokers, list(spots))
+    except Declined as e:
+        return [_row(r, Outcome.REFUSED, r.leader, f"The controller rejected the election: {e}") for r in rows]
+    except NoAnswer as e:
+        return [_row(r, Outcome.UNKNOWN, None, f"No response: {e}") for r in rows]
+    results = {spot: _judged(row, codes.get(spot)) for spot, row in spots.items()}
+    expected = {s: spots[s].preferred for s, r in results.items() if r.outcome == Outcome.CONFIRMED}
+    if not expected:
+        return list(results.values())
+    try:
+        leaders = client.read_back(brokers, expected)
+    except NoAnswer as e:
+        text = f"The controller confirmed the election, and the leader could not be read back: {e}"
+        unread = {s: replace(results[s], outcome=Outcome.UNKNOWN.value, leader=None, reason=text) for s in expected}
+        return list({**results, **unread}.values())
+    for spot, preferred in expected.items():
+        if leaders[spot] != preferred:
+            now = "no broker" if leaders[spot] is None else f"broker {leaders[spot]}"
+            text = f"The controller confirmed the election, and {now} was read back as the leader."
+            results[spot] = replace(results[spot], outcome=Outcome.UNKNOWN.value, leader=leaders[spot], reason=text)
+    return list(results.values())
+
+
+def _judged(row: ElectionRow, code: ErrorCode | None) -> ElectedPartition:
+    """The result by the code of the controller; a confirmed one is read back later."""
+    match code:
+        case None:
+            return _row(row, Outcome.UNKNOWN, None, "The response has no result for this partition.")
+        case ErrorCode.NONE:
+            return _row(row, Outcome.CONFIRMED, row.preferred)
+        case ErrorCode.ELECTION_NOT_NEEDED:
+            return _row(row, Outcome.UNCHANGED, row.preferred, f"Broker {row.preferred} is the leader already.")
+        case ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE:
+            text = f"The replica on broker {row.preferred} is not alive and in sync any more."
+            return _row(row, Outcome.REFUSED, row.leader, text)
+        case ErrorCode.REQUEST_TIMED_OUT:
+            return _row(row, Outcome.UNKNOWN, None, "The controller did not respond in time.")
+        case _:
+            return _row(row, Outcome.REFUSED, row.leader, f"The controller rejected the election: {code.text}")
+
+
+def _blocked_outcome(row: ElectionRow) -> Outcome:
+    return Outcome.UNCHANGED if row.verdict == ElectionVerdict.PREFERRED_LEADS else Outcome.REFUSED
+
+
+def _row(row: ElectionRow, outcome: Outcome, leader: int | None, reason: str = "") -> ElectedPartition:
+    return ElectedPartition(row.topic, row.index, row.leader, leader, row.preferred, outcome.value, reason)
+
+
+def _detail(results: Sequence[ElectedPartition], counts: Counter[str], more: int) -> str:
+    said = [f"{counts[o.value]} {o.value}" for o in Outcome if counts[o.value]] or ["no partition needs an election"]
+    reasons = list(dict.fromkeys(f"{r.topic}-{r.index}: {r.reason}" for r in results if r.reason))
+    rest = len(reasons) - 10
+    text = f"{', '.join(said)}. {' '.join(reasons[:10])}".strip()
+    if rest > 0:
+        text += f" And {some(rest, 'more partition', 'more partitions')} with a reason."
+    return text + (f" {some(more, 'partition', 'partitions')} above the limit of one election." if more else "")
