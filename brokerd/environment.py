@@ -72,7 +72,7 @@ class Environment:
         timeout_ms: int,
         frame_bytes_max: int,
         tls: Callable[[], ssl.SSLContext] | None = None,
-        introduce: Callable[[], SaslClientExchange] | None = None,
+        new_sasl_exchange: Callable[[], SaslClientExchange] | None = None,
         abortive: bool = False,
     ) -> Peer:
         return Peer(
@@ -82,7 +82,7 @@ class Environment:
             timeout_ms=timeout_ms,
             frame_bytes_max=frame_bytes_max,
             tls=tls,
-            introduce=introduce,
+            new_sasl_exchange=new_sasl_exchange,
             abortive=abortive,
         )
 

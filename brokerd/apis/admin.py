@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from brokerd.apis.forwarding import Ask, Forwarding, Results
+from brokerd.apis.forwarding import Forwarding, Results, SendToController
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import MESSAGE, AuthHelper
 from brokerd.authz.mutations import Mutations
@@ -52,13 +52,13 @@ class AdminApi:
         self,
         config: BrokerConfig,
         image: Callable[[], Image],
-        ask: Ask,
+        send_to_controller: SendToController,
         mutations: Mutations,
         clock: Callable[[], Now],
         auth: AuthHelper,
     ) -> None:
         self._config, self._image, self._auth = config, image, auth
-        self._forward = Forwarding(ask)
+        self._forward = Forwarding(send_to_controller)
         self._mutations, self._clock = mutations, clock
 
     def _within_quota(
@@ -210,7 +210,7 @@ class AdminApi:
             )
 
         image = self._image()
-        held = {t.name: state.partition_count for t in authorized if (state := image.topic_named(t.name))}
-        added = [max(0, t.count - held[t.name]) if t.name in held else 0 for t in authorized]
+        present = {t.name: state.partition_count for t in authorized if (state := image.topic_named(t.name))}
+        added = [max(0, t.count - present[t.name]) if t.name in present else 0 for t in authorized]
         payload = CreatePartitions(principal=request.principal, items=topics, validate_only=body.validate_only)
         self._within_quota(request, payload, added, answered, sum(added))

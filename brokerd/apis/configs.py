@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from brokerd.apis import loggers
-from brokerd.apis.forwarding import Ask, Forwarding, Results
+from brokerd.apis.forwarding import Forwarding, Results, SendToController
 from brokerd.apis.group_configs import RESOURCE_GROUP, GroupConfigs
 from brokerd.authz.acls import CLUSTER_NAME, Operation, Resource
 from brokerd.authz.auth_helper import AUTHORIZATION_FAILED, MESSAGE, AuthHelper
@@ -55,8 +55,10 @@ AUTHORIZED_BY_NAME = {RESOURCE_TOPIC: Resource.TOPIC, RESOURCE_GROUP: Resource.G
 
 
 class ConfigsApi:
-    def __init__(self, config: BrokerConfig, image: Callable[[], Image], ask: Ask, auth: AuthHelper) -> None:
-        self._config, self._image, self._forward, self._auth = config, image, Forwarding(ask), auth
+    def __init__(
+        self, config: BrokerConfig, image: Callable[[], Image], send_to_controller: SendToController, auth: AuthHelper
+    ) -> None:
+        self._config, self._image, self._forward, self._auth = config, image, Forwarding(send_to_controller), auth
         self._groups = GroupConfigs(config.values, image)
 
     def handlers(self) -> dict[int, Handler]:

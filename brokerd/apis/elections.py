@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from brokerd.apis.forwarding import Ask, Forwarding, Results
+from brokerd.apis.forwarding import Forwarding, Results, SendToController
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import MESSAGE, AuthHelper
 from brokerd.cluster.image import Image
@@ -29,8 +29,8 @@ SENTENCES: dict[int, str] = {
 
 
 class ElectionsApi:
-    def __init__(self, image: Callable[[], Image], ask: Ask, auth: AuthHelper) -> None:
-        self._image, self._forward, self._auth = image, Forwarding(ask), auth
+    def __init__(self, image: Callable[[], Image], send_to_controller: SendToController, auth: AuthHelper) -> None:
+        self._image, self._forward, self._auth = image, Forwarding(send_to_controller), auth
 
     def handlers(self) -> dict[int, Handler]:
         return {ApiKey.ELECT_LEADERS: self.elect}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from brokerd.apis.forwarding import Ask, Forwarding, Results
+from brokerd.apis.forwarding import Forwarding, Results, SendToController
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.features import FEATURES, SAFE_DOWNGRADE, TRANSACTION_VERSION, UPGRADE, supported
@@ -23,8 +23,8 @@ from brokerd.wire.messages import ApiVersionsResponse, UpdateFeaturesRequest, Up
 
 
 class FeaturesApi:
-    def __init__(self, image: Callable[[], Image], ask: Ask, auth: AuthHelper) -> None:
-        self._image, self._forward, self._auth = image, Forwarding(ask), auth
+    def __init__(self, image: Callable[[], Image], send_to_controller: SendToController, auth: AuthHelper) -> None:
+        self._image, self._forward, self._auth = image, Forwarding(send_to_controller), auth
 
     def handlers(self) -> dict[int, Handler]:
         return {ApiKey.UPDATE_FEATURES: self.update}

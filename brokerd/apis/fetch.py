@@ -116,14 +116,14 @@ class FetchApi:
         if session is not None:
             self._incremental(request, session, topics, unauthorized)
             return
-        if follower is not None and any(p.history_read or p.held for t in body.topics for p in t.partitions):
+        if follower is not None and any(p.history_read or p.history_json for t in body.topics for p in t.partitions):
             self._background_work.start(request, self._holder.answer(body), request.reply)
             return
         if body.session_id != NO_SESSION:
             self.sessions.end(body.session_id)
-        asks = self._look_up(topics, body, version)
+        partition_requests = self._look_up(topics, body, version)
         if follower is None and any(p.key_lookup for t in body.topics for p in t.partitions):
-            answer = self._key_lookups.answer(body, asks.values(), unauthorized)
+            answer = self._key_lookups.answer(body, partition_requests.values(), unauthorized)
             self._background_work.start(request, answer, request.reply)
             return
         session_liveness = (
@@ -132,31 +132,33 @@ class FetchApi:
             else None
         )
         if follower is not None:
-            self._record_follower_fetch(follower, asks.values(), session_liveness)
+            self._record_follower_fetch(follower, partition_requests.values(), session_liveness)
 
-        def tell(lookups: int = 0) -> None:
+        def respond(lookups: int = 0) -> None:
             if request.abandoned:
                 return
             read = self._reader.read(
-                body, asks, follower, version, lambda n: request.attempt(partial(tell, n)), lookups
+                body, partition_requests, follower, version, lambda n: request.attempt(partial(respond, n)), lookups
             )
             if read is None:
                 return
             session = None
             if body.session_epoch == FULL_EPOCH:
                 session = self.sessions.begin(
-                    asks, follower, version >= FIRST_BY_ID, self._loop.now.mono_ms, session_liveness
+                    partition_requests, follower, version >= FIRST_BY_ID, self._loop.now.mono_ms, session_liveness
                 )
             if session is not None:
                 settle(session, read)
             self._reply(request, read, session.session_id if session is not None else NO_SESSION, unauthorized)
 
         key = Replica.end_key if follower is not None else Replica.hw_key
-        keys = tuple(key(a.replica) for a in asks.values() if a.replica is not None)
+        keys = tuple(key(a.replica) for a in partition_requests.values() if a.replica is not None)
         if unauthorized:
-            tell()
+            respond()
         else:
-            self._wait(body, request, keys, lambda: asks, follower, lambda expired: tell(), by_log=True)
+            self._wait(
+                body, request, keys, lambda: partition_requests, follower, lambda expired: respond(), by_log=True
+            )
 
     def _authorized_topics(self, request: Request) -> tuple[Topics, Topics]:
         """(authorized, unauthorized) topics that a consumer requests."""
@@ -177,9 +179,9 @@ class FetchApi:
         again."""
         if self._auth.enabled and self._follower(request.body, request.header.api_version) is None:
             for r in read:
-                name = r.ask.topic_name  # empty: no topic has the id
+                name = r.partition_request.topic_name  # empty: no topic has the id
                 if name and not self._auth.authorize(request, Operation.READ, Resource.TOPIC, name):
-                    r.data = unauthorized_partition(r.ask.wanted.partition)
+                    r.data = unauthorized_partition(r.partition_request.wanted.partition)
         answer = response(read, session_id)
         answer.responses.extend(unauthorized_topics(unauthorized))
         request.reply(answer)
@@ -198,55 +200,59 @@ class FetchApi:
             for p in t.partitions
         }
         # Look up failed partitions again: they may be available by now.
-        for key, ask in [(k, session.asks[k]) for k in session.dirty_partitions if session.asks[k].error]:
+        for key, partition_request in [
+            (k, session.partition_requests[k]) for k in session.dirty_partitions if session.partition_requests[k].error
+        ]:
             if key not in named:
-                named[key] = self._looked_up(ask.topic_name, ask.topic_id, ask.wanted, body, version)
+                named[key] = self._looked_up(
+                    partition_request.topic_name, partition_request.topic_id, partition_request.wanted, body, version
+                )
         if follower is not None:
             for key in [*named, *forgotten]:
-                old = session.asks.get(key)
+                old = session.partition_requests.get(key)
                 replica = old.replica if old is not None else None
                 if replica is not None and self._partitions.hosted.get(replica.tp) is replica:
                     self._partitions.run(replica, core.FetchSessionDropped(follower), self._loop.now)
         for key in forgotten:
             session.drop(key)
             named.pop(key, None)  # fetched and forgotten in one request: as in Kafka it is forgotten
-        for key, ask in named.items():
-            session.put(key, ask)
+        for key, partition_request in named.items():
+            session.put(key, partition_request)
         if session.session_liveness is not None:
             session.session_liveness.ms = self._loop.now.mono_ms
         if follower is not None:
             self._record_follower_fetch(follower, named.values(), session.session_liveness)
-        if not session.asks:
+        if not session.partition_requests:
             self.sessions.end(session.session_id)
             self._reply(request, [], NO_SESSION, unauthorized)
             return
 
-        def tell(lookups: int = 0) -> None:
+        def respond(lookups: int = 0) -> None:
             if request.abandoned:
                 return
             if session.epoch != epoch:
                 request.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
                 return
             read = self._reader.read(
-                body, dirty_partitions(), follower, version, lambda n: request.attempt(partial(tell, n)), lookups
+                body, dirty_partitions(), follower, version, lambda n: request.attempt(partial(respond, n)), lookups
             )
             if read is not None:
                 self._reply(request, settle(session, read), session.session_id, unauthorized)
 
         def dirty_partitions() -> dict[Key, PartitionRequest]:
-            return {key: session.asks[key] for key in session.dirty_partitions}
+            return {key: session.partition_requests[key] for key in session.dirty_partitions}
 
         if unauthorized:
-            tell()
+            respond()
         else:
-            self._wait(body, request, (session,), dirty_partitions, follower, lambda expired: tell(), by_log=False)
+            self._wait(body, request, (session,), dirty_partitions, follower, lambda expired: respond(), by_log=False)
 
     def _wait(
         self,
         body: FetchRequest,
         request: Request,
         keys: tuple[Hashable, ...],
-        asks: Callable[[], Mapping[Key, PartitionRequest]],
+        partition_requests: Callable[[], Mapping[Key, PartitionRequest]],
         follower: ReplicaIncarnation | None,
         complete: Callable[[bool], None],
         *,
@@ -266,9 +272,11 @@ class FetchApi:
         def enough() -> bool:
             try:
                 with self._reader.reading(0):
-                    if self._reader.enough(body, asks().values(), follower):
+                    if self._reader.enough(body, partition_requests().values(), follower):
                         return True
-                    waiter.needs = self._reader.needs(body, asks().values()) if client and by_log else None
+                    waiter.needs = (
+                        self._reader.needs(body, partition_requests().values()) if client and by_log else None
+                    )
             except NotInPageCache:
                 return True  # data is available and already delayed
             return False
@@ -303,12 +311,14 @@ class FetchApi:
         return None
 
     def _look_up(self, topics: Topics, body: FetchRequest, version: int) -> dict[Key, PartitionRequest]:
-        asks: dict[Key, PartitionRequest] = {}  # if a request contains a partition twice, the last one counts
+        partition_requests: dict[
+            Key, PartitionRequest
+        ] = {}  # if a request contains a partition twice, the last one counts
         for topic in topics:
             for wanted in topic.partitions:
                 key = (topic.topic_id if version >= FIRST_BY_ID else topic.topic, wanted.partition)
-                asks[key] = self._looked_up(topic.topic, topic.topic_id, wanted, body, version)
-        return asks
+                partition_requests[key] = self._looked_up(topic.topic, topic.topic_id, wanted, body, version)
+        return partition_requests
 
     def _looked_up(
         self, name: str, topic_id: UUID, wanted: FetchRequest.FetchPartition, body: FetchRequest, version: int
@@ -333,16 +343,28 @@ class FetchApi:
         )
 
     def _record_follower_fetch(
-        self, follower: ReplicaIncarnation, asks: Iterable[PartitionRequest], session_liveness: SessionLiveness | None
+        self,
+        follower: ReplicaIncarnation,
+        partition_requests: Iterable[PartitionRequest],
+        session_liveness: SessionLiveness | None,
     ) -> None:
         now = self._loop.now
-        for ask in asks:
-            if ask.replica is None or ask.wanted.unseeded or diverging(ask.replica, ask.wanted) is not None:
+        for partition_request in partition_requests:
+            if (
+                partition_request.replica is None
+                or partition_request.wanted.unseeded
+                or diverging(partition_request.replica, partition_request.wanted) is not None
+            ):
                 continue
-            if ask.wanted.fetch_offset > ask.replica.log.end_offset:
+            if partition_request.wanted.fetch_offset > partition_request.replica.log.end_offset:
                 continue
             self._partitions.run(
-                ask.replica,
-                core.FollowerFetched(follower, ask.wanted.fetch_offset, ask.wanted.log_start_offset, session_liveness),
+                partition_request.replica,
+                core.FollowerFetched(
+                    follower,
+                    partition_request.wanted.fetch_offset,
+                    partition_request.wanted.log_start_offset,
+                    session_liveness,
+                ),
                 now,
             )

@@ -50,7 +50,7 @@ UNKNOWN_FOLLOWER = Classified(FetchCondition.ERROR, ErrorCode.UNKNOWN_LEADER_EPO
 
 
 def classify(
-    ask: PartitionRequest,
+    partition_request: PartitionRequest,
     replica: Replica,
     limit: int,
     follower: ReplicaIncarnation | None,
@@ -59,10 +59,10 @@ def classify(
     image: Image,
     knows_divergence: bool = True,
 ) -> Classified:
-    """The condition of `ask` on `replica`. `limit`: the first offset that this fetcher may not read. `rack`: of a consumer that may be sent to a
+    """The condition of `partition_request` on `replica`. `limit`: the first offset that this fetcher may not read. `rack`: of a consumer that may be sent to a
     closer replica; None: it may not. `knows_divergence`: the request's version has DivergingEpoch in its response."""
-    wanted = ask.wanted
-    if error := epoch_error(replica, wanted.current_leader_epoch, from_follower=ask.may_follow):
+    wanted = partition_request.wanted
+    if error := epoch_error(replica, wanted.current_leader_epoch, from_follower=partition_request.may_follow):
         return Classified(FetchCondition.ERROR, error)
     if is_unknown_follower(replica, follower):
         return UNKNOWN_FOLLOWER
@@ -75,7 +75,7 @@ def classify(
         return Classified(FetchCondition.DIVERGING, diverging=parted)
     if offset < replica.log.start_offset or offset > replica.log.end_offset:
         return OUT_OF_RANGE
-    if rack is not None and ask.may_follow and follower is None and replica.leads:
+    if rack is not None and partition_request.may_follow and follower is None and replica.leads:
         closer = closest(replica, rack, offset, image)
         if closer is not None:
             return Classified(FetchCondition.PREFERRED_REPLICA, preferred=closer)

@@ -52,37 +52,41 @@ class FetchReader:
         self._bytes_max, self._throttles, self._by_rack, self._warming = bytes_max, throttles, by_rack, warming
 
     @staticmethod
-    def needs(body: FetchRequest, asks: Iterable[PartitionRequest]) -> dict[Hashable, int] | None:
+    def needs(body: FetchRequest, partition_requests: Iterable[PartitionRequest]) -> dict[Hashable, int] | None:
         """{purgatory key of a partition: log size in bytes}. The fetch cannot complete before one partition has reached its log size, because less
         than `min_bytes` is available in total. None: any change may complete the fetch."""
         if body.min_bytes <= 1:
             return None
         missing, replicas = body.min_bytes, []
-        for ask in asks:
-            replica, offset = ask.replica, ask.wanted.fetch_offset
+        for partition_request in partition_requests:
+            replica, offset = partition_request.replica, partition_request.wanted.fetch_offset
             if replica is None or offset < replica.local_log_start_offset:
                 return None
-            missing -= FetchReader._size(replica, offset, replica.log.end_offset, ask.wanted.partition_max_bytes)
+            missing -= FetchReader._size(
+                replica, offset, replica.log.end_offset, partition_request.wanted.partition_max_bytes
+            )
             replicas.append(replica)
         if missing <= 0 or not replicas:
             return None
         share = -(-missing // len(replicas))  # at least one log must have grown by this number of bytes
         return {replica.hw_key(): replica.log.written_bytes + share for replica in replicas}
 
-    def enough(self, body: FetchRequest, asks: Iterable[PartitionRequest], follower: ReplicaIncarnation | None) -> bool:
+    def enough(
+        self, body: FetchRequest, partition_requests: Iterable[PartitionRequest], follower: ReplicaIncarnation | None
+    ) -> bool:
         """Whether the response can be sent now: enough records, or a partition whose state must be reported."""
         total, limit_of = 0, self._limit(body, follower)
         rack, image = self._rack(body), self._partitions.image
-        for ask in asks:
-            replica = ask.replica
-            if ask.error or replica is None or replica.core.leader_epoch != ask.epoch:
+        for partition_request in partition_requests:
+            replica = partition_request.replica
+            if partition_request.error or replica is None or replica.core.leader_epoch != partition_request.epoch:
                 return True
             limit = limit_of(replica)
-            condition = classify(ask, replica, limit, follower, rack=rack, image=image).condition
+            condition = classify(partition_request, replica, limit, follower, rack=rack, image=image).condition
             if condition is FetchCondition.AT_END:
                 continue
             if condition is FetchCondition.HISTORY:
-                if self._history.result(replica, ask, limit) is not None:
+                if self._history.result(replica, partition_request, limit) is not None:
                     return True
                 continue
             if condition is not FetchCondition.READABLE:
@@ -92,7 +96,9 @@ class FetchReader:
                 continue  # the throttle delays the records at most until the deadline of this fetch
             if body.min_bytes <= 1:
                 return True
-            total += self._size(replica, ask.wanted.fetch_offset, limit, ask.wanted.partition_max_bytes)
+            total += self._size(
+                replica, partition_request.wanted.fetch_offset, limit, partition_request.wanted.partition_max_bytes
+            )
             if total >= body.min_bytes:
                 return True
         return False
@@ -136,7 +142,7 @@ class FetchReader:
     def read(
         self,
         body: FetchRequest,
-        asks: Mapping[Key, PartitionRequest],
+        partition_requests: Mapping[Key, PartitionRequest],
         follower: ReplicaIncarnation | None,
         version: int,
         again: Callable[[int], object],
@@ -146,7 +152,7 @@ class FetchReader:
         response. None: no other partition has anything to send; `again` is called with the number of lookups when the first is available."""
         missing: list[NotInPageCache] = []
         with self.reading(lookups):
-            out = self._read_in_memory(body, asks, follower, version, missing)
+            out = self._read_in_memory(body, partition_requests, follower, version, missing)
         if not missing or self._warming is None:
             return out
         waits = not any(r.served for r in out)
@@ -157,7 +163,7 @@ class FetchReader:
     def _read_in_memory(
         self,
         body: FetchRequest,
-        asks: Mapping[Key, PartitionRequest],
+        partition_requests: Mapping[Key, PartitionRequest],
         follower: ReplicaIncarnation | None,
         version: int,
         missing: list[NotInPageCache],
@@ -167,10 +173,10 @@ class FetchReader:
         committed = body.isolation_level == READ_COMMITTED and follower is None
         rack, image = self._rack(body), self._partitions.image
         out: list[FetchRead] = []
-        for key, ask in asks.items():
+        for key, partition_request in partition_requests.items():
             data = FetchResponse.PartitionData(
-                partition_index=ask.wanted.partition,
-                error_code=ask.error,
+                partition_index=partition_request.wanted.partition,
+                error_code=partition_request.error,
                 high_watermark=-1,
                 last_stable_offset=-1,
                 log_start_offset=-1,
@@ -178,21 +184,27 @@ class FetchReader:
                 preferred_read_replica=-1,
                 records=b"",
             )
-            read = FetchRead(key, ask, data)
+            read = FetchRead(key, partition_request, data)
             out.append(read)
-            replica = ask.replica
+            replica = partition_request.replica
             if replica is None:
                 continue
             limit = limit_of(replica)
             found = classify(
-                ask, replica, limit, follower, rack=rack, image=image, knows_divergence=version >= FIRST_WITH_DIVERGENCE
+                partition_request,
+                replica,
+                limit,
+                follower,
+                rack=rack,
+                image=image,
+                knows_divergence=version >= FIRST_WITH_DIVERGENCE,
             )
             condition = found.condition
             if condition is FetchCondition.ERROR and found is not OUT_OF_RANGE:
                 data.error_code = found.error
                 continue
-            ask.epoch = replica.core.leader_epoch
-            offset = ask.wanted.fetch_offset
+            partition_request.epoch = replica.core.leader_epoch
+            offset = partition_request.wanted.fetch_offset
             data.high_watermark = replica.core.high_watermark
             data.last_stable_offset = replica.last_stable()
             data.log_start_offset = replica.start_offset
@@ -221,7 +233,7 @@ class FetchReader:
             read.more = True
             if left <= 0 and not nothing_yet:
                 continue
-            bytes_max = min(left, ask.wanted.partition_max_bytes)
+            bytes_max = min(left, partition_request.wanted.partition_max_bytes)
             bucket = self._bucket(replica, follower)
             if bucket is not None:
                 if not (room := bucket.available(self._loop.now.mono_ms)):

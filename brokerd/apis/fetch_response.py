@@ -17,7 +17,7 @@ class FetchRead:
     """The response for one partition. `more`: the log has records above. `served`: the response has records."""
 
     key: Key
-    ask: PartitionRequest
+    partition_request: PartitionRequest
     data: FetchResponse.PartitionData
     more: bool = False
     served: bool = False
@@ -31,18 +31,18 @@ def settle(session: FetchSession, read: Sequence[FetchRead]) -> list[FetchRead]:
         failed = bool(r.data.error_code) or r.data.diverging_epoch is not None
         if failed:
             # The next fetch looks the partition up again. Each response contains the error until the lookup succeeds.
-            r.ask.error = ErrorCode(r.data.error_code)
-        if failed or r.served or cached != r.ask.cached or r.data.preferred_read_replica >= 0:
+            r.partition_request.error = ErrorCode(r.data.error_code)
+        if failed or r.served or cached != r.partition_request.cached or r.data.preferred_read_replica >= 0:
             news.append(r)
-        r.ask.cached = None if failed else cached
-        session.heard(r.key, served=r.served, more=r.more or failed)
+        r.partition_request.cached = None if failed else cached
+        session.record_response(r.key, served=r.served, more=r.more or failed)
     return news
 
 
 def response(read: Sequence[FetchRead], session_id: int) -> FetchResponse:
     topics: dict[tuple[str, UUID], list[FetchResponse.PartitionData]] = {}
     for r in read:
-        topics.setdefault((r.ask.topic_name, r.ask.topic_id), []).append(r.data)
+        topics.setdefault((r.partition_request.topic_name, r.partition_request.topic_id), []).append(r.data)
     return FetchResponse(
         session_id=session_id,
         responses=[

@@ -71,58 +71,58 @@ class FetchSession:
         """The epoch of the next fetch."""
         self.made_ms = self.used_ms = now_ms
         self.session_liveness = session_liveness
-        self.asks: dict[Key, PartitionRequest] = {}
+        self.partition_requests: dict[Key, PartitionRequest] = {}
         self.dirty_partitions: dict[Key, None] = {}
         self.closed = False
 
-    def put(self, key: Key, ask: PartitionRequest) -> None:
+    def put(self, key: Key, partition_request: PartitionRequest) -> None:
         """Add or change a partition that a request names."""
-        old = self.asks.get(key)
-        if old is not None and self.follower is None and old.replica is ask.replica:
+        old = self.partition_requests.get(key)
+        if old is not None and self.follower is None and old.replica is partition_request.replica:
             # A follower gets the complete state of a partition that it names: it may have dropped the last response.
-            ask.cached = old.cached
-        if old is None or old.replica is not ask.replica:
+            partition_request.cached = old.cached
+        if old is None or old.replica is not partition_request.replica:
             self._unwatch(old)
-            self._watch(key, ask)
-        self.asks[key] = ask
+            self._watch(key, partition_request)
+        self.partition_requests[key] = partition_request
         self.dirty_partitions[key] = None
 
     def drop(self, key: Key) -> PartitionRequest | None:
-        ask = self.asks.pop(key, None)
+        partition_request = self.partition_requests.pop(key, None)
         self.dirty_partitions.pop(key, None)
-        self._unwatch(ask)
-        return ask
+        self._unwatch(partition_request)
+        return partition_request
 
     def end(self) -> None:
         self.closed = True
-        for ask in self.asks.values():
-            self._unwatch(ask)
+        for partition_request in self.partition_requests.values():
+            self._unwatch(partition_request)
 
-    def heard(self, key: Key, *, served: bool, more: bool) -> None:
+    def record_response(self, key: Key, *, served: bool, more: bool) -> None:
         """Record that a response was built. A partition stays dirty if its log has `more` records. A partition with records in the response
         (`served`) moves to the end of the order."""
         if served or not more:
             self.dirty_partitions.pop(key, None)
-        if more and key in self.asks:
+        if more and key in self.partition_requests:
             self.dirty_partitions[key] = None
 
-    def _watch(self, key: Key, ask: PartitionRequest) -> None:
-        if ask.replica is not None and not self.closed:
+    def _watch(self, key: Key, partition_request: PartitionRequest) -> None:
+        if partition_request.replica is not None and not self.closed:
             if self.follower is not None:
-                self._purgatory.watch(ask.replica.end_key(), self, partial(self._changed, key))
-                self._purgatory.watch(ask.replica.hw_key(), self, partial(self._noted, key))
+                self._purgatory.watch(partition_request.replica.end_key(), self, partial(self._changed, key))
+                self._purgatory.watch(partition_request.replica.hw_key(), self, partial(self._noted, key))
             else:
-                self._purgatory.watch(ask.replica.hw_key(), self, partial(self._changed, key))
+                self._purgatory.watch(partition_request.replica.hw_key(), self, partial(self._changed, key))
 
-    def _unwatch(self, ask: PartitionRequest | None) -> None:
-        if ask is not None and ask.replica is not None:
-            self._purgatory.unwatch(ask.replica.end_key(), self)
-            self._purgatory.unwatch(ask.replica.hw_key(), self)
+    def _unwatch(self, partition_request: PartitionRequest | None) -> None:
+        if partition_request is not None and partition_request.replica is not None:
+            self._purgatory.unwatch(partition_request.replica.end_key(), self)
+            self._purgatory.unwatch(partition_request.replica.hw_key(), self)
 
     def _noted(self, key: Key) -> None:
         """Mark the partition as dirty, without completing the delayed fetch. As in Kafka, a new high watermark alone does not complete a
         follower's fetch."""
-        if key in self.asks:
+        if key in self.partition_requests:
             self.dirty_partitions[key] = None
 
     def _changed(self, key: Key) -> None:
@@ -163,13 +163,13 @@ class Sessions:
 
     def begin(
         self,
-        asks: dict[Key, PartitionRequest],
+        partition_requests: dict[Key, PartitionRequest],
         follower: ReplicaIncarnation | None,
         by_id: bool,
         now_ms: int,
         session_liveness: SessionLiveness | None,
     ) -> FetchSession | None:
-        if not asks or not self._room(follower is not None, len(asks), now_ms):
+        if not partition_requests or not self._room(follower is not None, len(partition_requests), now_ms):
             return None
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._by_id:
@@ -177,8 +177,8 @@ class Sessions:
         session = self._by_id[session_id] = FetchSession(
             session_id, follower, by_id, self._purgatory, now_ms, session_liveness
         )
-        for key, ask in asks.items():
-            session.put(key, ask)
+        for key, partition_request in partition_requests.items():
+            session.put(key, partition_request)
         return session
 
     def end(self, session_id: int) -> None:
@@ -217,4 +217,4 @@ class Sessions:
 
 
 def _weight(session: FetchSession) -> tuple[bool, int, int]:
-    return session.follower is not None, len(session.asks), session.session_id
+    return session.follower is not None, len(session.partition_requests), session.session_id

@@ -25,7 +25,7 @@ from brokerd.cluster.requests import (
 from brokerd.cluster.typed_json import MalformedJson
 from brokerd.wire.errors import ErrorCode
 
-Ask = Callable[[AnyPayload, int, Callable[[RequestAnswered | None], None]], None]
+SendToController = Callable[[AnyPayload, int, Callable[[RequestAnswered | None], None]], None]
 """(payload, timeout in ms, callback with the answer, or None after the timeout)"""
 ForwardedPayload = RowsPayload | ElectLeaders | UpdateFeatures
 Results = Sequence[ItemResult]
@@ -45,8 +45,8 @@ NO_RESULT = "the controller's response has no result for this item"
 
 
 class Forwarding:
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, send_to_controller: SendToController) -> None:
+        self._send_to_controller = send_to_controller
 
     def __call__(
         self, payload: ForwardedPayload, timeout_ms: int, done: Callable[[Results], None], partitions: int = 0
@@ -91,7 +91,7 @@ class Forwarding:
         if not pieces:
             done(results)
         for piece in pieces:
-            self._ask(payload.only(piece), _timeout(timeout_ms), partial(answered, piece))
+            self._send_to_controller(payload.only(piece), _timeout(timeout_ms), partial(answered, piece))
 
 
 def _timeout(timeout_ms: int) -> int:

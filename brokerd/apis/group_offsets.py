@@ -82,10 +82,10 @@ class GroupOffsetsApi:
                 request, Operation.DESCRIBE, Resource.GROUP, body.groups, lambda g: g.group_id
             )
             answered = []
-            for asked in {g.group_id: g for g in authorized}.values():
-                wanted = None if asked.topics is None else {t.name: t.partition_indexes for t in asked.topics}
+            for requested in {g.group_id: g for g in authorized}.values():
+                wanted = None if requested.topics is None else {t.name: t.partition_indexes for t in requested.topics}
                 found, error = self._found(
-                    asked.group_id, wanted, body.require_stable, asked.member_id, asked.member_epoch
+                    requested.group_id, wanted, body.require_stable, requested.member_id, requested.member_epoch
                 )
                 found = self._describable(request, found, named=wanted is not None)
                 topics = [
@@ -106,7 +106,7 @@ class GroupOffsetsApi:
                 ]
                 answered.append(
                     r.OffsetFetchResponseGroup(
-                        group_id=asked.group_id, error_code=error, topics=[] if error else topics
+                        group_id=requested.group_id, error_code=error, topics=[] if error else topics
                     )
                 )
             answered += [r.OffsetFetchResponseGroup(group_id=g.group_id, error_code=NO_GROUP) for g in unauthorized]

@@ -28,7 +28,7 @@ def put_request(part: FetchRequest.FetchPartition, q: HistoryReadRequest) -> Non
     """Write the request into the partition of a Fetch request, in both formats."""
     question = HistoryReadRequestData(q.handover_offset, q.operation, q.target, q.end_offset, q.log_start_floor)
     part.history_read = versioned.encode(question, VERSION)
-    part.held = json.dumps(
+    part.history_json = json.dumps(
         [q.handover_offset, JSON_OPERATIONS[q.operation], q.target, q.end_offset, q.log_start_floor]
     ).encode()
 
@@ -41,7 +41,7 @@ def request_of(part: FetchRequest.FetchPartition) -> HistoryReadRequestData | Er
             question = versioned.decode(HistoryReadRequestData, part.history_read, VERSION)
             question.operation = HistoryOperation(question.operation)
             return question
-        return _from_json(part.held)
+        return _from_json(part.history_json)
     except versioned.UnknownVersion:
         return ErrorCode.UNSUPPORTED_VERSION
     except (ValueError, RecursionError):
@@ -59,12 +59,14 @@ def _from_json(data: bytes) -> HistoryReadRequestData:
     return HistoryReadRequestData(handover_offset, operation, target, end_offset, floor)
 
 
-def put_position(data: FetchResponse.PartitionData, asked: FetchRequest.FetchPartition, found: HistoryPosition) -> None:
+def put_position(
+    data: FetchResponse.PartitionData, requested: FetchRequest.FetchPartition, found: HistoryPosition
+) -> None:
     """Write the found position into the response, in the format of the request `asked`."""
-    if asked.history_read:
+    if requested.history_read:
         data.history_read = versioned.encode(HistoryReadResponseData(*found), VERSION)
     else:
-        data.held = json.dumps(found).encode()
+        data.history_json = json.dumps(found).encode()
 
 
 def position_of(data: FetchResponse.PartitionData) -> HistoryPosition | None:
@@ -72,9 +74,9 @@ def position_of(data: FetchResponse.PartitionData) -> HistoryPosition | None:
     if data.history_read:
         answer = versioned.decode(HistoryReadResponseData, data.history_read, VERSION)
         return HistoryPosition(answer.offset, answer.timestamp, answer.leader_epoch)
-    if not data.held:
+    if not data.history_json:
         return None
-    values = json.loads(data.held)
+    values = json.loads(data.history_json)
     if not isinstance(values, list) or len(values) != 3 or any(type(v) is not int for v in values):
         raise ValueError("no position")
     return HistoryPosition(*values)

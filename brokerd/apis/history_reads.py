@@ -45,7 +45,7 @@ class HistoryReadClient:
     def __init__(self, partitions: ReplicaManager, client: InterBrokerClient) -> None:
         self._partitions, self._client = partitions, client
 
-    def ask(
+    def read(
         self, broker_id: int, request: HistoryReadRequest, done: Callable[[HistoryReadResult | None], None]
     ) -> None:
         q, isr_member = request, self._partitions.isr_member
@@ -74,7 +74,7 @@ class HistoryReadClient:
                 result = None
             done(result)
 
-        self._client.ask(broker_id, ApiKey.FETCH, VERSION, body, on_answer)
+        self._client.send_request(broker_id, ApiKey.FETCH, VERSION, body, on_answer)
 
 
 def _decode(answer: FetchResponse) -> HistoryReadResult:
@@ -96,10 +96,10 @@ class HistoryReader:
     def __init__(self, partitions: ReplicaManager, history_reads: HistoryReads | None, bytes_max: int) -> None:
         self._partitions, self._history_reads, self._bytes_max = partitions, history_reads, bytes_max
 
-    def result(self, replica: Replica, ask: PartitionRequest, limit: int) -> HistoryReadResult | None:
+    def result(self, replica: Replica, partition_request: PartitionRequest, limit: int) -> HistoryReadResult | None:
         """The result of the history read. None: the result is not available yet. When it arrives, the purgatory keys of the partition are
         checked."""
-        upto, wanted = min(limit, replica.local_log_start_offset), ask.wanted
+        upto, wanted = min(limit, replica.local_log_start_offset), partition_request.wanted
         if self._history_reads is None or not replica.leads:
             return UNAVAILABLE  # the next leader can read it
         if wanted.fetch_offset >= upto:
@@ -116,8 +116,8 @@ class HistoryReader:
 
     def read(self, replica: Replica, read: FetchRead, limit: int, left: int, nothing_yet: bool) -> int:
         """Fill `read` with records below the local log. Returns their bytes."""
-        data, result = read.data, self.result(replica, read.ask, limit)
-        offset = read.ask.wanted.fetch_offset
+        data, result = read.data, self.result(replica, read.partition_request, limit)
+        offset = read.partition_request.wanted.fetch_offset
         if result is None or (len(result.records) > left and not nothing_yet):
             read.more = offset < limit
             return 0

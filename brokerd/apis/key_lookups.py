@@ -82,22 +82,30 @@ class KeyLookupServer:
         self._partitions, self._mono_ms = partitions, mono_ms
 
     def answer(
-        self, body: FetchRequest, asks: Iterable[PartitionRequest], unauthorized: Iterable[FetchRequest.FetchTopic]
+        self,
+        body: FetchRequest,
+        partition_requests: Iterable[PartitionRequest],
+        unauthorized: Iterable[FetchRequest.FetchTopic],
     ) -> Steps[FetchResponse]:
         topics = []
-        for ask in asks:
-            part = yield from self._part(ask, committed=body.isolation_level == READ_COMMITTED)
+        for partition_request in partition_requests:
+            part = yield from self._part(partition_request, committed=body.isolation_level == READ_COMMITTED)
             topics.append(
-                FetchResponse.FetchableTopicResponse(topic=ask.topic_name, topic_id=ask.topic_id, partitions=[part])
+                FetchResponse.FetchableTopicResponse(
+                    topic=partition_request.topic_name, topic_id=partition_request.topic_id, partitions=[part]
+                )
             )
         return FetchResponse(responses=[*topics, *unauthorized_topics(list(unauthorized))])
 
-    def _part(self, ask: PartitionRequest, *, committed: bool) -> Steps[FetchResponse.PartitionData]:
+    def _part(self, partition_request: PartitionRequest, *, committed: bool) -> Steps[FetchResponse.PartitionData]:
         data = FetchResponse.PartitionData(
-            partition_index=ask.wanted.partition, error_code=ask.error, high_watermark=-1, records=b""
+            partition_index=partition_request.wanted.partition,
+            error_code=partition_request.error,
+            high_watermark=-1,
+            records=b"",
         )
-        question, replica = question_of(ask.wanted), ask.replica
-        if ask.error or replica is None:
+        question, replica = question_of(partition_request.wanted), partition_request.replica
+        if partition_request.error or replica is None:
             return data
         if isinstance(question, ErrorCode):
             data.error_code = question

@@ -64,7 +64,7 @@ class LogDirsApi:
         for d in body.dirs:
             for topic in d.topics:
                 for index in topic.partitions:
-                    error = self._relocations.ask(topic.name, index, d.path, self._clock())
+                    error = self._relocations.request(topic.name, index, d.path, self._clock())
                     topics.setdefault(topic.name, []).append(
                         AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(
                             partition_index=index, error_code=error

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from brokerd.apis import features
-from brokerd.apis.forwarding import Ask
+from brokerd.apis.forwarding import SendToController
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.image import Image
@@ -54,7 +54,7 @@ AUTO_CREATIONS_PER_SECOND = 50
 
 
 class MetadataApi:
-    """`ask` forwards to the controller. `endpoints`: this broker's own."""
+    """`send_to_controller` forwards to the active controller. `endpoints`: this broker's own."""
 
     def __init__(
         self,
@@ -62,10 +62,16 @@ class MetadataApi:
         config: BrokerConfig,
         endpoints: Sequence[Endpoint],
         image: Callable[[], Image],
-        ask: Ask,
+        send_to_controller: SendToController,
         auth: AuthHelper,
     ) -> None:
-        self._loop, self._config, self._image, self._ask, self._auth = loop, config, image, ask, auth
+        self._loop, self._config, self._image, self._send_to_controller, self._auth = (
+            loop,
+            config,
+            image,
+            send_to_controller,
+            auth,
+        )
         first = endpoints[0]
         self._me = BrokerState(
             config.broker_id,
@@ -76,7 +82,7 @@ class MetadataApi:
             config["broker.rack"],
             endpoints=tuple(endpoints),
         )
-        self._asked: dict[str, int] = {}
+        self._requested: dict[str, int] = {}
         self._second = self._this_second = 0
 
     def api_versions(self, request: Request) -> None:
@@ -189,14 +195,14 @@ class MetadataApi:
         now = self._loop.now.mono_ms
         if now // 1_000 != self._second:
             self._second, self._this_second = now // 1_000, 0
-        if now >= self._asked.get(name, 0) and self._this_second < AUTO_CREATIONS_PER_SECOND:
+        if now >= self._requested.get(name, 0) and self._this_second < AUTO_CREATIONS_PER_SECOND:
             self._this_second += 1
-            if len(self._asked) >= NEGATIVE_CACHE_MAX:
-                self._asked.clear()
-            self._asked[name] = now + NEGATIVE_CACHE_MS
+            if len(self._requested) >= NEGATIVE_CACHE_MAX:
+                self._requested.clear()
+            self._requested[name] = now + NEGATIVE_CACHE_MS
             topic = NewTopic(name, self._config["num.partitions"], self._config["default.replication.factor"])
             payload = CreateTopics(principal=principal, items=(topic,), auto=True)
-            self._ask(payload, AUTO_CREATION_TIMEOUT_MS, lambda answer: None)
+            self._send_to_controller(payload, AUTO_CREATION_TIMEOUT_MS, lambda answer: None)
         return ErrorCode.LEADER_NOT_AVAILABLE
 
     @staticmethod

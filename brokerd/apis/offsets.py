@@ -53,8 +53,8 @@ class CombinedResponse:
     def deferred(self, put: Callable[[HistoryReadResult], None]) -> Callable[[HistoryReadResult], None]:
         self.expect()
 
-        def answered(held: HistoryReadResult) -> None:
-            put(held)
+        def answered(result: HistoryReadResult) -> None:
+            put(result)
             self.part_done()
 
         return answered
@@ -173,7 +173,7 @@ class OffsetsApi:
                 if replica.local_log_start_offset and (
                     wanted.timestamp >= 0 or wanted.timestamp in (EARLIEST, MAX_TIMESTAMP)
                 ):
-                    self._ask_below(request, lookup, combined)
+                    self._look_up_below(request, lookup, combined)
                 elif wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP:
                     lookups.append(lookup)
                 else:
@@ -208,18 +208,18 @@ class OffsetsApi:
         if not answered:
             request.block(needs_client=True)
 
-    def _ask_below(self, request: Request, lookup: Lookup, combined: CombinedResponse) -> None:
+    def _look_up_below(self, request: Request, lookup: Lookup, combined: CombinedResponse) -> None:
         """Search the records on history replicas first. The first record at or after the timestamp, or the record with the maximum timestamp, may be
         below the local log start offset."""
         replica, wanted, answer = lookup.replica, lookup.wanted, lookup.answer
 
-        def answered(held: HistoryReadResult) -> None:
+        def answered(result: HistoryReadResult) -> None:
             error = epoch_error(replica, wanted.current_leader_epoch)
-            if error or held.error:
+            if error or result.error:
                 answer.error_code = error or _passing(lookup.version)
                 combined.part_done()
                 return
-            found = held.found
+            found = result.found
             if wanted.timestamp != EARLIEST and found is not None and found[0] >= lookup.end():
                 found = None
 
@@ -237,7 +237,7 @@ class OffsetsApi:
                 self._look_up(request, [lookup], compared)
 
         combined.expect()
-        self._history_reads.ask(replica, HistoryOperation.TIME, wanted.timestamp, answered)
+        self._history_reads.look_up(replica, HistoryOperation.TIME, wanted.timestamp, answered)
 
     def offset_for_leader_epoch(self, request: Request) -> None:
         body: OffsetForLeaderEpochRequest = request.body
@@ -265,12 +265,12 @@ class OffsetsApi:
                     and replica.local_log_start_offset
                     and answer.end_offset <= replica.local_log_start_offset
                 ):
-                    self._ask_epoch(replica, wanted, answer, combined)
+                    self._look_up_epoch(replica, wanted, answer, combined)
             topics.append(OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic, partitions=parts))
         topics += [_without_epochs(t) for t in unauthorized]
         combined.part_done()
 
-    def _ask_epoch(
+    def _look_up_epoch(
         self,
         replica: Replica,
         wanted: OffsetForLeaderEpochRequest.OffsetForLeaderPartition,
@@ -279,15 +279,15 @@ class OffsetsApi:
     ) -> None:
         """Look up the end offset of an epoch on the history replicas, because the epoch ends at or below the local log start offset."""
 
-        def answered(held: HistoryReadResult) -> None:
-            answer.error_code = epoch_error(replica, wanted.current_leader_epoch) or held.error
-            if answer.error_code or held.found is None:
+        def answered(result: HistoryReadResult) -> None:
+            answer.error_code = epoch_error(replica, wanted.current_leader_epoch) or result.error
+            if answer.error_code or result.found is None:
                 answer.leader_epoch = answer.end_offset = -1
                 answer.error_code = answer.error_code or ErrorCode.OFFSET_NOT_AVAILABLE
             else:
-                answer.end_offset, _, answer.leader_epoch = held.found
+                answer.end_offset, _, answer.leader_epoch = result.found
 
-        self._history_reads.ask(replica, HistoryOperation.EPOCH, wanted.leader_epoch, combined.deferred(answered))
+        self._history_reads.look_up(replica, HistoryOperation.EPOCH, wanted.leader_epoch, combined.deferred(answered))
 
     def delete_records(self, request: Request) -> None:
         """Raise the log start offset. The request is answered when every in-sync replica has raised and flushed its log start offset. So deleted

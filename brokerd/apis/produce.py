@@ -235,7 +235,7 @@ class ProduceApi:
         add = version >= TRANSACTIONS_V2_SINCE
         needed = self.transaction_verification.needed(replica, header.producer_id, header.producer_epoch, add=add)
         # The sequence is not checked while an earlier batch waits for the coordinator: it continues that batch.
-        follows = self.transaction_verification.asking(replica, header.producer_id)
+        follows = self.transaction_verification.is_pending(replica, header.producer_id)
         if not needed or (not follows and replica.log.check_producer(header, self._loop.now) is not ACCEPTED):
             return self.appender.append_validated(replica, data, True, inspections)
         return None
@@ -268,7 +268,7 @@ class ProduceApi:
             # The connection reuses its memory before the coordinator has answered.
             copy = data if isinstance(data, bytearray) else bytearray(data)
             header = records.peek(copy)
-            self.transaction_verification.ask(
+            self.transaction_verification.verify(
                 replica,
                 body.transactional_id or "",
                 header.producer_id,

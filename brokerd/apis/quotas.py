@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from brokerd.apis.forwarding import Ask, Forwarding, Results
+from brokerd.apis.forwarding import Forwarding, Results, SendToController
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.authz.quotas import Quotas
@@ -32,8 +32,8 @@ ALTER_TIMEOUT_MS = 30_000
 
 
 class QuotasApi:
-    def __init__(self, quotas: Quotas, ask: Ask, auth: AuthHelper) -> None:
-        self._quotas, self._forward, self._auth = quotas, Forwarding(ask), auth
+    def __init__(self, quotas: Quotas, send_to_controller: SendToController, auth: AuthHelper) -> None:
+        self._quotas, self._forward, self._auth = quotas, Forwarding(send_to_controller), auth
 
     def handlers(self) -> dict[int, Handler]:
         return {ApiKey.DESCRIBE_CLIENT_QUOTAS: self.describe, ApiKey.ALTER_CLIENT_QUOTAS: self.alter}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from brokerd.apis.forwarding import Ask, Forwarding, Results
+from brokerd.apis.forwarding import Forwarding, Results, SendToController
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.image import Image
@@ -28,8 +28,8 @@ NO_FACTOR_CHANGE = "the replication factor would change, and allow_replication_f
 
 
 class ReassignmentsApi:
-    def __init__(self, image: Callable[[], Image], ask: Ask, auth: AuthHelper) -> None:
-        self._image, self._forward, self._auth = image, Forwarding(ask), auth
+    def __init__(self, image: Callable[[], Image], send_to_controller: SendToController, auth: AuthHelper) -> None:
+        self._image, self._forward, self._auth = image, Forwarding(send_to_controller), auth
 
     def handlers(self) -> dict[int, Handler]:
         return {ApiKey.ALTER_PARTITION_REASSIGNMENTS: self.alter, ApiKey.LIST_PARTITION_REASSIGNMENTS: self.list}

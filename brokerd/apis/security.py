@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from brokerd.apis.forwarding import Ask, Forwarding, Results
+from brokerd.apis.forwarding import Forwarding, Results, SendToController
 from brokerd.authz.acls import CLUSTER_NAME, SUPPORTED, AclEntry, Filter, Operation, PatternType, Permission, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.authz.authorizer import Authorizer
@@ -27,9 +27,11 @@ NO_AUTHORIZER = "No Authorizer is configured on the broker"
 
 
 class SecurityApi:
-    def __init__(self, image: Callable[[], Image], ask: Ask, authorizer: Authorizer, auth: AuthHelper) -> None:
+    def __init__(
+        self, image: Callable[[], Image], send_to_controller: SendToController, authorizer: Authorizer, auth: AuthHelper
+    ) -> None:
         self._image, self._authorizer, self._auth = image, authorizer, auth
-        self._forward = Forwarding(ask)
+        self._forward = Forwarding(send_to_controller)
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -193,12 +195,12 @@ class SecurityApi:
                 name, _, user = key.partition(":")
                 if name == mechanism and value is not None:
                     by_user.setdefault(user, []).append((code, int(value["iterations"])))
-        asked = [u.name for u in body.users] if body.users else sorted(by_user)
+        names = [u.name for u in body.users] if body.users else sorted(by_user)
         result = m.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
         info = m.DescribeUserScramCredentialsResponse.CredentialInfo
         out = []
-        for user in dict.fromkeys(asked):
-            if asked.count(user) > 1:
+        for user in dict.fromkeys(names):
+            if names.count(user) > 1:
                 message = "Cannot describe SCRAM credentials for the same user twice in a single request"
                 out.append(result(user=user, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=message))
             elif user not in by_user:

@@ -156,7 +156,7 @@ class ParticipantsApi:
         if not verification.needed(replica, body.producer_id, body.producer_epoch, add=add):
             verified(ErrorCode.NONE, None)
             return
-        verification.ask(replica, body.transactional_id, body.producer_id, body.producer_epoch, verified, add=add)
+        verification.verify(replica, body.transactional_id, body.producer_id, body.producer_epoch, verified, add=add)
 
     def _commit_denied(self, request: Request) -> ErrorCode:
         body: m.TxnOffsetCommitRequest = request.body

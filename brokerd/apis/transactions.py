@@ -123,14 +123,14 @@ class TransactionsApi:
             if denied is not None:
                 request.reply(denied)
                 return
-            asked = m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
+            requested = m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
                 transactional_id=body.v3_and_below_transactional_id,
                 producer_id=body.v3_and_below_producer_id,
                 producer_epoch=body.v3_and_below_producer_epoch,
                 topics=body.v3_and_below_topics,
             )
             self._add(
-                asked,
+                requested,
                 0,
                 lambda errors: request.reply(
                     m.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topics(errors, version))
@@ -158,11 +158,11 @@ class TransactionsApi:
 
         if not body.transactions:
             request.reply(m.AddPartitionsToTxnResponse())
-        for i, asked in enumerate(body.transactions):
-            if asked.verify_only:
-                one(i, self._verified(asked))
+        for i, requested in enumerate(body.transactions):
+            if requested.verify_only:
+                one(i, self._verified(requested))
             else:
-                self._add(asked, 2, partial(one, i))
+                self._add(requested, 2, partial(one, i))
 
     def _partitions_denied(self, request: Request) -> m.AddPartitionsToTxnResponse | None:
         """All or nothing: with one unauthorized topic no partition is added. None: all are authorized."""
@@ -193,23 +193,23 @@ class TransactionsApi:
             ]
         )
 
-    def _verified(self, asked: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction) -> dict[TopicIndex, int]:
-        places = _places(asked)
-        transaction, error = self._transactions.existing(asked.transactional_id)
+    def _verified(self, requested: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction) -> dict[TopicIndex, int]:
+        places = _places(requested)
+        transaction, error = self._transactions.existing(requested.transactional_id)
         if not error and transaction is None:
             error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if error or transaction is None:
             return dict.fromkeys(places, error)
-        return transaction.verify(asked.producer_id, asked.producer_epoch, places)
+        return transaction.verify(requested.producer_id, requested.producer_epoch, places)
 
     def _add(
         self,
-        asked: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction,
+        requested: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction,
         kind: int,
         done: Callable[[dict[TopicIndex, int]], None],
     ) -> None:
         """Adds all of the partitions to the transaction or none."""
-        places = _places(asked)
+        places = _places(requested)
         refused = {p: UNKNOWN for p in places if not self._exists(*p)}
         # The topic __transaction_state gets no markers.
         refused |= {p: FORBIDDEN for p in places if p[0] == TRANSACTION_STATE_TOPIC}
@@ -220,8 +220,8 @@ class TransactionsApi:
         def reply(answer: TransactionAnswered) -> None:
             done(dict.fromkeys(places, answer.error))
 
-        event = core.Add(reply, asked.producer_id, asked.producer_epoch, frozenset(places), kind)
-        error = self._transactions.handle(asked.transactional_id, event)
+        event = core.Add(reply, requested.producer_id, requested.producer_epoch, frozenset(places), kind)
+        error = self._transactions.handle(requested.transactional_id, event)
         if error:
             reply(TransactionAnswered(error))
 
@@ -367,8 +367,8 @@ def map_transaction_error(error: int, knows_fenced: bool) -> int:
     return error if knows_fenced or error != ErrorCode.PRODUCER_FENCED else int(ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
-def _places(asked: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction) -> list[TopicIndex]:
-    return list(dict.fromkeys((t.name, i) for t in asked.topics for i in t.partitions))
+def _places(requested: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction) -> list[TopicIndex]:
+    return list(dict.fromkeys((t.name, i) for t in requested.topics for i in t.partitions))
 
 
 def _topics(

@@ -40,7 +40,7 @@ class AuthHelper:
         """`authorizer` None: every operation is allowed."""
         self._authorizer = authorizer
         self.enabled = authorizer is not None and authorizer.enabled
-        """False: every operation is allowed, and handlers need not ask."""
+        """False: every operation is allowed, and handlers need not check."""
 
     def authorize(self, request: Request, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
         request.authorization_pending = False

@@ -101,12 +101,12 @@ class Quotas:
 
     def limit(self, kind: str, user: str, client: str) -> tuple[str, float] | None:
         """(bucket, limit) of this user and client id; None without a quota."""
-        asked = (kind, user, client)
-        if asked not in self._found:
+        cache_key = (kind, user, client)
+        if cache_key not in self._found:
             if len(self._found) >= BUCKETS_MAX:
                 self._found.clear()
-            self._found[asked] = self._find(*asked)
-        return self._found[asked]
+            self._found[cache_key] = self._find(*cache_key)
+        return self._found[cache_key]
 
     def _find(self, kind: str, user: str, client: str) -> tuple[str, float] | None:
         for entity in (

@@ -91,10 +91,10 @@ class SaslServerExchange:
         "_busy",
         "_connection",
         "_enabled",
-        "_heard",
         "_mechanism",
         "_scram",
         "_session",
+        "_tokens",
         "_user",
         "ends_mono_ms",
         "over",
@@ -106,7 +106,7 @@ class SaslServerExchange:
         self._mechanism: str | None = None
         self._user: str | None = None  # of the first success; neither it nor the mechanism may change later
         self._scram: scram.Server | None = None
-        self._heard, self._busy = 0, False
+        self._tokens, self._busy = 0, False
         self.raw_tokens = False
         """The next frames are tokens without a header (SaslHandshake 0)."""
         self.over = False
@@ -136,7 +136,7 @@ class SaslServerExchange:
             self._auth.failed += 1
             request.close()
             return
-        self._mechanism, self._scram, self._heard, self.over = body.mechanism, None, 0, False
+        self._mechanism, self._scram, self._tokens, self.over = body.mechanism, None, 0, False
         self.raw_tokens = request.header.api_version == 0
 
     def authenticate(self, request: Request) -> None:
@@ -187,9 +187,9 @@ class SaslServerExchange:
 
     # -- tokens --------------------------------------------------------------------------------------------------------
     def _on_token(self, token: bytes, done: Callable[[SaslOutcome | None], None]) -> None:
-        self._heard += 1
+        self._tokens += 1
         try:
-            if self._heard > TOKENS_MAX:
+            if self._tokens > TOKENS_MAX:
                 raise SaslRefused
             if self._mechanism == "PLAIN":
                 self._plain(token, done)
@@ -253,7 +253,7 @@ class SaslServerExchange:
 
         connection = self._connection
 
-        def heard(error: BaseException | None) -> None:
+        def on_checked(error: BaseException | None) -> None:
             self._busy = False
             if connection.closed:
                 return
@@ -271,10 +271,10 @@ class SaslServerExchange:
         address = connection.peer.rpartition(":")[0]
         queue = auth.checks(self._session.listener)
         run = lambda: fits.append(scram.password_fits(mechanism, password, known))  # noqa: E731
-        queue.add(LoginCheck(address, run, heard, lambda: connection.closed, drop))
+        queue.add(LoginCheck(address, run, on_checked, lambda: connection.closed, drop))
 
     def _oauth(self, token: bytes) -> SaslOutcome:
-        if self._heard > 1:
+        if self._tokens > 1:
             raise SaslRefused("invalid token")
         assert self._auth.tokens is not None
         try:

@@ -36,7 +36,7 @@ class BlockingStore:
         while self._store.zk_session == 0:
             self._turn(deadline, "connecting")
 
-    def _ask(self, what: str, call: Callable[[Done], None]) -> Result:
+    def _call(self, what: str, call: Callable[[Done], None]) -> Result:
         answers: list[Result] = []
         deadline = time.monotonic() + self._seconds
         call(answers.append)
@@ -47,23 +47,23 @@ class BlockingStore:
         return answers[0]
 
     def sync(self) -> None:
-        self._ask("sync", lambda done: self._store.sync("/", done))
+        self._call("sync", lambda done: self._store.sync("/", done))
 
     def get(self, path: str) -> Result:
-        return self._ask(path, lambda done: self._store.get(path, done))
+        return self._call(path, lambda done: self._store.get(path, done))
 
     def children(self, path: str) -> tuple[str, ...]:
         """Names of the children. Empty also if the node does not exist."""
-        return self._ask(path, lambda done: self._store.children(path, done)).children
+        return self._call(path, lambda done: self._store.children(path, done)).children
 
     def create(self, path: str, data: bytes, *, ephemeral: bool = False) -> Result:
-        return self._ask(path, lambda done: self._store.create(path, data, done, ephemeral=ephemeral))
+        return self._call(path, lambda done: self._store.create(path, data, done, ephemeral=ephemeral))
 
     def delete(self, path: str) -> Result:
-        return self._ask(path, lambda done: self._store.delete(path, -1, done))
+        return self._call(path, lambda done: self._store.delete(path, -1, done))
 
     def multi(self, operations: Sequence[Operation]) -> Result:
-        return self._ask("multi", lambda done: self._store.multi(operations, done))
+        return self._call("multi", lambda done: self._store.multi(operations, done))
 
     def in_pieces(self, operations: Sequence[Operation]) -> None:
         """Run the operations in order, in as many multis as necessary. Raises Unreachable also if ZooKeeper rejects a multi."""

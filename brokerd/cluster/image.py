@@ -45,7 +45,7 @@ TOMBSTONES_MAX = 100_000
 class Image:
     """The state as of entry `seq`. Mutable; only `apply_entry` changes it.
 
-    `topics` also contains topics that are not ready. `deleted` contains tombstones {topic id: generation}. `held` are the records of
+    `topics` also contains topics that are not ready. `deleted` contains tombstones {topic id: generation}. `unfinished` are the records of
     unfinished entries. They are applied with the last entry of the same decision. They are discarded if the controller was deposed before
     it wrote that entry.
     """
@@ -60,7 +60,7 @@ class Image:
     topic_ids: dict[str, UUID] = field(default_factory=dict)
     deleted: dict[UUID, int] = field(default_factory=dict)
     broker_configs: dict[int, tuple[int, dict[str, str]]] = field(default_factory=dict)
-    held: list[MetadataRecord] = field(default_factory=list)
+    unfinished: list[MetadataRecord] = field(default_factory=list)
     access: dict[str, dict[str, tuple[int, Mapping[str, Any] | None]]] = field(default_factory=dict)
     """{kind: {key: (generation, value)}}. Kinds are acl, scram and quota. The value is None after a deletion."""
     features: dict[str, int] = field(default_factory=dict)
@@ -114,13 +114,13 @@ class Image:
         if entry.controller_epoch < self.controller_epoch:
             raise MetadataError(f"entry {entry.seq} was written by deposed controller epoch {entry.controller_epoch}")
         if entry.controller_epoch > self.controller_epoch:
-            self.held.clear()
+            self.unfinished.clear()
         applied: tuple[MetadataRecord, ...] = ()
         if entry.unfinished:
-            self.held += entry.records
+            self.unfinished += entry.records
         else:
-            applied = (*self.held, *entry.records)
-            self.held.clear()
+            applied = (*self.unfinished, *entry.records)
+            self.unfinished.clear()
             for record in applied:
                 self.apply(record)
         self.seq, self.chain_hash, self.controller_epoch = entry.seq, data_hash, entry.controller_epoch

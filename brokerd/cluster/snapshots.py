@@ -33,7 +33,7 @@ class SnapshotWriter:
 
     def appended(self, bytes_so_far: int) -> None:
         """Called after an append. `bytes_so_far`: log bytes written in this controller term. Starts a snapshot if it is due."""
-        if not self._busy and not self._image.held and bytes_so_far - self._written_at >= self._log_bytes:
+        if not self._busy and not self._image.unfinished and bytes_so_far - self._written_at >= self._log_bytes:
             self._written_at = bytes_so_far
             self._begin()
 

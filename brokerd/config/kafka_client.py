@@ -93,7 +93,7 @@ class ClientSettings:
         """A TLS context from the current content of the files. None without TLS. Raises CertificateError."""
         return client_context(self.__getitem__) if self.protocol.endswith("SSL") else None
 
-    def introduction(self) -> SaslClientExchange | None:
+    def sasl_exchange(self) -> SaslClientExchange | None:
         """The SASL exchange of a new connection. None without SASL."""
         if not self.protocol.startswith("SASL"):
             return None

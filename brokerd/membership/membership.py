@@ -47,7 +47,7 @@ class Waiting:
     deadline_mono_ms: int
     done: Callable[[RequestAnswered | None], None]
     payload: AnyPayload
-    asked: bool = False
+    submitted: bool = False
     """The znode of the request is created in this session, or is known to exist."""
 
 
@@ -74,7 +74,7 @@ class Membership:
         """The first broker epoch of this process. Request ids contain it, because requests survive a session."""
         self._registering = False
         self._retry_at_ms: int | None = None
-        self._ask_again_at_ms: int | None = None
+        self._resubmit_at_ms: int | None = None
         self._loaded = False
         self._closing = False
         self._wanted = znodes.Proposals()
@@ -112,7 +112,7 @@ class Membership:
         self._registering = self._proposals_busy = self._offline.busy = self._damage_reports.busy = False
         if state is SessionState.EXPIRED:
             for waiting in self._waiting.values():
-                waiting.asked = False  # its znode was deleted with the session
+                waiting.submitted = False  # its znode was deleted with the session
             log.warning("ZooKeeper session expired, registering again")
             self._proposals_mine = False
             self._deregistered(now)
@@ -137,8 +137,8 @@ class Membership:
         if self._retry_at_ms is not None and now.mono_ms >= self._retry_at_ms:
             self._retry_at_ms = None
             self._register()
-        if self._ask_again_at_ms is not None and now.mono_ms >= self._ask_again_at_ms:
-            self._ask_again_at_ms = None
+        if self._resubmit_at_ms is not None and now.mono_ms >= self._resubmit_at_ms:
+            self._resubmit_at_ms = None
             if self.tailer.current:
                 self._send_pending_requests()
         if self._proposals_dirty:
@@ -341,30 +341,30 @@ class Membership:
             if request_id in self._waiting:
                 return
         self._waiting[request_id] = Waiting(deadline_mono_ms, done, payload)
-        self._ask(request_id)
+        self._submit(request_id)
 
-    def _ask(self, request_id: str) -> None:
+    def _submit(self, request_id: str) -> None:
         if self.broker_epoch is None or not self._store.zk_session:
             return
         waiting = self._waiting[request_id]
-        waiting.asked = True
+        waiting.submitted = True
         body = ForwardedRequest(request_id, self.broker_id, self.broker_epoch, waiting.payload)
 
         def created(result: Result) -> None:
             if self._waiting.get(request_id) is not waiting or result.code in (Code.OK, Code.NODE_EXISTS):
                 return
-            waiting.asked = False
+            waiting.submitted = False
             if result.code is not Code.CONNECTION_LOSS:
                 # Not created: the controller of a new cluster has not created /requests yet, or ZooKeeper is unavailable.
-                self._ask_again_at_ms = self._clock().mono_ms + RETRY_MS
+                self._resubmit_at_ms = self._clock().mono_ms + RETRY_MS
             # Unknown outcome: sent again after the log was read, which contains the response if there is one.
 
         self._store.create(znodes.request(request_id), body.encode(), created, ephemeral=True)
 
     def _send_pending_requests(self) -> None:
         """Send the requests that are not sent in this session. The log was read first, so answered requests are not sent again."""
-        for request_id in [i for i, waiting in self._waiting.items() if not waiting.asked]:
-            self._ask(request_id)
+        for request_id in [i for i, waiting in self._waiting.items() if not waiting.submitted]:
+            self._submit(request_id)
 
     def shutdown(self, timeout_ms: int, done: Callable[[], None]) -> None:
         """Controlled shutdown: request that the controller moves the leaderships to other brokers. `done` is called after the response or the time-out,

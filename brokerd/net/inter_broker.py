@@ -65,7 +65,7 @@ class InterBrokerClient:
         self._timeout_ms, self._frame_bytes_max = timeout_ms, frame_bytes_max
         self._peers: dict[int, tuple[tuple[str, int], Peer]] = {}
 
-    def ask(self, broker_id: int, key: int, version: int, body: Any, done: Done) -> None:
+    def send_request(self, broker_id: int, key: int, version: int, body: Any, done: Done) -> None:
         name = f"broker-{self._broker_id}"
         if broker_id == self._broker_id:
             request = LoopbackRequest(
@@ -96,7 +96,7 @@ class InterBrokerClient:
                     log.warning("malformed response broker=%d api=%d error=%s", broker_id, key, e)
             done(answer)
 
-        known[1].ask(framing.encode_request(key, version, 0, name, body), answered)
+        known[1].send_request(framing.encode_request(key, version, 0, name, body), answered)
 
     def _later(self, done: Done, answer: Any) -> None:
         self._loop.call_later(0, lambda now: done(answer))

@@ -29,7 +29,7 @@ RENEWED_FROM, RENEWED_BY = 0.85, 0.95
 
 
 class Peer:
-    """A connection that is opened on demand. `ask(request, done)` calls `done(frame | None)`; the memory of the frame is valid during the call only."""
+    """A connection that is opened on demand. `send_request(request, done)` calls `done(frame | None)`; the memory of the frame is valid during the call only."""
 
     def __init__(
         self,
@@ -40,18 +40,18 @@ class Peer:
         timeout_ms: int,
         frame_bytes_max: int,
         tls: Callable[[], ssl.SSLContext] | None = None,
-        introduce: Callable[[], SaslClientExchange] | None = None,
+        new_sasl_exchange: Callable[[], SaslClientExchange] | None = None,
         abortive: bool = False,
     ) -> None:
-        """`abortive`: close with a reset, so that the kernel does not deliver buffered requests after the close. `introduce` returns the SASL exchange
+        """`abortive`: close with a reset, so that the kernel does not deliver buffered requests after the close. `new_sasl_exchange` returns the SASL exchange
         of a new connection. `timeout_ms` applies to each request."""
         self.loop, self.host, self.port, self._abortive = loop, host, port, abortive
         self._timeout_ms, self._frame_bytes_max = timeout_ms, frame_bytes_max
         self._tls = tls
         self._sock: socket.socket | TlsSocket | None = None
         self._secured = tls is None
-        self._introduce = introduce
-        self._introduction: SaslClientExchange | None = None  # set during the authentication
+        self._new_sasl_exchange = new_sasl_exchange
+        self._sasl_exchange: SaslClientExchange | None = None  # set during the authentication
         self._held = bytearray()  # requests that wait for the authentication
         self._held_count = 0  # number of requests in it
         self._renew_at_ms: int | None = None
@@ -66,11 +66,15 @@ class Peer:
         self._answer_by_ms = 0
         """Time-out of the oldest open request. One timer checks it for all requests."""
 
-    def ask(self, request: bytes, done: Callable[[memoryview | None], None]) -> None:
+    def send_request(self, request: bytes, done: Callable[[memoryview | None], None]) -> None:
         self._waiting.append(done)
         if self._renew_at_ms is not None and self.loop.now.mono_ms >= self._renew_at_ms:
             self._renew_at_ms, self._draining = None, True
-        if self._introduction is not None or self._draining or (self._sock is None and self._introduce is not None):
+        if (
+            self._sasl_exchange is not None
+            or self._draining
+            or (self._sock is None and self._new_sasl_exchange is not None)
+        ):
             self._held += request
             self._held_count += 1
         else:
@@ -88,10 +92,10 @@ class Peer:
 
     def _renew(self) -> None:
         """Re-authenticate as soon as all sent requests are answered. New requests are queued until the re-authentication is complete."""
-        if self._draining and self._introduce is not None and len(self._waiting) == self._held_count:
+        if self._draining and self._new_sasl_exchange is not None and len(self._waiting) == self._held_count:
             self._draining = False
-            self._introduction = self._introduce()
-            self._output += self._introduction.begin()
+            self._sasl_exchange = self._new_sasl_exchange()
+            self._output += self._sasl_exchange.begin()
             self._flush()
 
     def _overdue(self, now: Now) -> None:
@@ -111,14 +115,14 @@ class Peer:
             # Close with a reset: otherwise the kernel could deliver buffered requests minutes later, after a retry.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._sock, self._connected = sock, False
-        if self._introduce is not None:
-            self._introduction = self._introduce()
-            self._output += self._introduction.begin()
+        if self._new_sasl_exchange is not None:
+            self._sasl_exchange = self._new_sasl_exchange()
+            self._output += self._sasl_exchange.begin()
         if self._tls is not None:
             self._sock, self._secured = TlsSocket(sock, self._tls(), server_side=False, hostname=self.host), False
         code = sock.connect_ex((self.host, self.port))
         if code not in (0, errno.EINPROGRESS):
-            # Asynchronously: callers do not expect a result during `ask`.
+            # Asynchronously: callers do not expect a result during `send_request`.
             self.loop.call_later(0, lambda now: self.close())
             return
         self._events = READ | WRITE
@@ -206,7 +210,7 @@ class Peer:
         pos, wanted = 0, LENGTH
         while filled - pos >= LENGTH:
             length = int.from_bytes(data[pos : pos + LENGTH], "big", signed=True)
-            if not 0 < length <= self._frame_bytes_max or not (self._waiting or self._introduction):
+            if not 0 < length <= self._frame_bytes_max or not (self._waiting or self._sasl_exchange):
                 self.close()
                 return
             wanted = LENGTH + length
@@ -225,9 +229,9 @@ class Peer:
             data[:left] = data[pos:filled]
         self._filled = left
 
-    def _introduced(self, frame: memoryview, introduction: SaslClientExchange) -> None:
+    def _on_sasl_frame(self, frame: memoryview, sasl_exchange: SaslClientExchange) -> None:
         try:
-            more = introduction.heard(frame)
+            more = sasl_exchange.on_frame(frame)
         except SaslClientError as e:
             log.warning("SASL authentication failed peer=%s:%d error=%s", self.host, self.port, e)
             self.close()
@@ -235,17 +239,17 @@ class Peer:
         if more is not None:
             self._output += more
         else:
-            self._introduction = None
-            if introduction.lifetime_ms > 0:
+            self._sasl_exchange = None
+            if sasl_exchange.lifetime_ms > 0:
                 share = random.uniform(RENEWED_FROM, RENEWED_BY)
-                self._renew_at_ms = self.loop.now.mono_ms + int(introduction.lifetime_ms * share)
+                self._renew_at_ms = self.loop.now.mono_ms + int(sasl_exchange.lifetime_ms * share)
             self._output += self._held
             self._held, self._held_count = bytearray(), 0
         self._flush()
 
     def _hand_over(self, frame: memoryview) -> None:
-        if self._introduction is not None:
-            self._introduced(frame, self._introduction)
+        if self._sasl_exchange is not None:
+            self._on_sasl_frame(frame, self._sasl_exchange)
             return
         done = self._waiting.popleft()
         self._answer_by_ms = self.loop.now.mono_ms + self._timeout_ms
@@ -255,7 +259,7 @@ class Peer:
             self._renew()
 
     def close(self) -> None:
-        """Close the connection. Open requests complete with None. The next `ask` connects again."""
+        """Close the connection. Open requests complete with None. The next `send_request` connects again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -264,7 +268,7 @@ class Peer:
             self._sock.close()
             self._sock = None
         self._connected = False
-        self._output, self._held, self._introduction = bytearray(), bytearray(), None
+        self._output, self._held, self._sasl_exchange = bytearray(), bytearray(), None
         self._held_count, self._renew_at_ms, self._draining = 0, None, False
         # Not returned to the pool: a caller may be using a frame in it.
         self._input, self._filled = bytearray(), 0

@@ -93,16 +93,16 @@ class TlsSocket:
         return True
 
     def recv_into(self, view: memoryview) -> int:
-        filled, asked = 0, False
+        filled, read_once = 0, False
         self.drained = False
         while filled < len(view):
             try:
                 n = self._ssl.read(len(view) - filled, view[filled:])  # type: ignore[arg-type]
             except ssl.SSLWantReadError:
-                if asked or filled or self._ended:
+                if read_once or filled or self._ended:
                     self.drained = True
                     break
-                asked = True
+                read_once = True
                 self._fill()
                 continue
             except ssl.SSLError:

@@ -193,7 +193,7 @@ class FetcherManager:
             ],
         )
         request = framing.encode_request(ApiKey.FETCH, FETCH_VERSION, 0, f"broker-{self.partitions.broker_id}", body)
-        fetcher.peer.ask(request, lambda frame: self._answered(leader, fetcher, frame))
+        fetcher.peer.send_request(request, lambda frame: self._answered(leader, fetcher, frame))
 
     def _answered(self, leader: int, fetcher: LeaderFetcher, frame: memoryview | None) -> None:
         event: FetchAnswered | Failed = Failed()

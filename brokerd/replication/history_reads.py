@@ -35,7 +35,7 @@ CACHED_MS = 5_000
 CACHED_ERROR_MS = 250
 """How long a failed result is cached, so that the request is not repeated at once."""
 DEPRIORITIZED_MS = 5_000
-"""How long a broker that did not answer is asked after the others."""
+"""How long a broker that did not answer is tried after the others."""
 
 
 class HistoryOperation(IntEnum):
@@ -116,7 +116,7 @@ class HistoryReads:
     """(replica, leader epoch, proposed log start offset)"""
 
     # -- requests ----------------------------------------------------------------------------------------------------------
-    def ask(self, replica: Replica, operation: HistoryOperation, target: int, done: Done) -> None:
+    def look_up(self, replica: Replica, operation: HistoryOperation, target: int, done: Done) -> None:
         """`done` is called later, exactly once."""
         self._send_to_replicas(replica, self._request(replica, operation, target), done)
 
@@ -224,7 +224,7 @@ class HistoryReads:
             if result.error == ErrorCode.NONE and result.found is not None and replica.local_log_start_offset:
                 self.propose_log_start(replica, result.found.offset)
 
-        self.ask(replica, HistoryOperation.RETAINED, replica.log.size_bytes, on_result)
+        self.look_up(replica, HistoryOperation.RETAINED, replica.log.size_bytes, on_result)
 
     def propose_log_start(self, replica: Replica, offset: int) -> None:
         """Propose `offset` as the log start offset to the controller."""

@@ -75,7 +75,7 @@ class DelayedOperation:
         if self.expired:
             self._home.abandon(self)
         else:
-            self._home.ask(self)
+            self._home.evaluate(self)
         return False
 
 
@@ -176,12 +176,12 @@ class Purgatory:
             if waiter.queued or waiter.done:
                 continue
             if waiter.owner is None or self._turns is None:
-                self.ask(waiter)
+                self.evaluate(waiter)
             else:
                 waiter.queued = True
                 self._turns.add(waiter.owner, waiter)
 
-    def ask(self, waiter: DelayedOperation) -> None:
+    def evaluate(self, waiter: DelayedOperation) -> None:
         if waiter.done:
             return
         if waiter.try_complete():

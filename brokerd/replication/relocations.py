@@ -77,7 +77,7 @@ class Relocations:
         self.under_way: dict[TopicPartition, Relocation] = {}
 
     # -- requests --------------------------------------------------------------------------------------------------------
-    def ask(self, topic: str, index: int, path: str, now: Now) -> ErrorCode:
+    def request(self, topic: str, index: int, path: str, now: Now) -> ErrorCode:
         """Start a move. NONE: started, or nothing to do. The other codes are those of Kafka's AlterReplicaLogDirs."""
         target = self._dirs.at(Path(path))
         if target is None:

@@ -5,7 +5,7 @@ Invariants:
   - A coordinator's answer is valid only if no marker of that producer was written meanwhile. So it is valid only in the leader epoch in which
     the request was sent: another leader may have written the marker.
   - Batches of a producer keep their order. A batch that arrives during a verification waits behind it.
-Does not contain: the connection to the coordinator (`ask`), the transaction's states.
+Does not contain: the connection to the coordinator (`SendVerification`), the transaction's states.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OnVerified = Callable[[ErrorCode, str | None], None]
 """The coordinator's error code and an error message."""
 
 
-class AskCoordinator(Protocol):
+class SendVerification(Protocol):
     def __call__(
         self,
         transactional_id: str,
@@ -45,8 +45,8 @@ class PendingVerification:
 
 
 class TransactionVerification:
-    def __init__(self, ask: AskCoordinator, *, enabled: Callable[[], bool]) -> None:
-        self._ask, self._enabled = ask, enabled
+    def __init__(self, verify: SendVerification, *, enabled: Callable[[], bool]) -> None:
+        self._send, self._enabled = verify, enabled
         self._pending: dict[tuple[TopicPartition, int], PendingVerification] = {}
 
     def needed(self, replica: Replica, producer_id: int, producer_epoch: int, *, add: bool) -> bool:
@@ -54,16 +54,16 @@ class TransactionVerification:
         verification is disabled, the result is False, except with `add`: then the coordinator must add the partition."""
         if not self._enabled() and not add:
             return False
-        if self.asking(replica, producer_id):
+        if self.is_pending(replica, producer_id):
             return True
         known = replica.log.producers.known.get(producer_id)
         return known is None or known.first_offset < 0 or known.epoch != producer_epoch
 
-    def asking(self, replica: Replica, producer_id: int) -> bool:
+    def is_pending(self, replica: Replica, producer_id: int) -> bool:
         """Whether a batch of this producer waits for its coordinator."""
         return (replica.tp, producer_id) in self._pending
 
-    def ask(
+    def verify(
         self,
         replica: Replica,
         transactional_id: str,
@@ -80,7 +80,7 @@ class TransactionVerification:
             return
         pending = self._pending[key] = PendingVerification(producer_epoch, leader_epoch)
         pending.waiting.append(on_verified)
-        self._ask(
+        self._send(
             transactional_id,
             producer_id,
             producer_epoch,

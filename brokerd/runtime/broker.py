@@ -146,7 +146,7 @@ class BrokerServer:
             for timeout_ms in (patience, patience, min(patience, HISTORY_READ_TIMEOUT_MS))
         )
         self.history_reads = HistoryReads(
-            HistoryReadClient(self.partitions, self.history_client).ask,
+            HistoryReadClient(self.partitions, self.history_client).read,
             lambda: self.loop.now,
             lambda b: self.partitions.image.alive(b),
             self.controller_outbox,
@@ -161,7 +161,7 @@ class BrokerServer:
         )
         coordinator_lookup = CoordinatorLookup(self.partitions, self.coordinator_client)
         self.transaction_verification = verification = TransactionVerification(
-            coordinator_lookup.ask, enabled=lambda: config["transaction.partition.verification.enable"]
+            coordinator_lookup.verify, enabled=lambda: config["transaction.partition.verification.enable"]
         )
         self.decompression_jobs = environment.decompression_jobs
         self.background_work = BackgroundWork(self.loop.turns, self.decompression_jobs)
@@ -240,7 +240,7 @@ class BrokerServer:
             authorizer=self.authorizer,
             auth=auth,
             transactions=self.coordinators.transactions,
-            ask_controller=self.membership.request,
+            send_to_controller=self.membership.request,
             draw_producer_id=environment.draw_producer_id,
         )
         self.dispatch.handlers.update(build_handler_registry(parts))

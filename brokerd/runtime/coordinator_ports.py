@@ -43,7 +43,7 @@ class CoordinatorLookup:
     def __init__(self, partitions: ReplicaManager, client: InterBrokerClient) -> None:
         self._partitions, self._client = partitions, client
 
-    def ask(
+    def verify(
         self,
         transactional_id: str,
         producer_id: int,
@@ -74,7 +74,7 @@ class CoordinatorLookup:
                 result = answer.results_by_transaction[0].topic_results[0].results_by_partition[0]
                 done(ErrorCode(result.partition_error_code))
 
-        self._client.ask(broker_id, ApiKey.ADD_PARTITIONS_TO_TXN, VERIFICATION_VERSION, body, on_response)
+        self._client.send_request(broker_id, ApiKey.ADD_PARTITIONS_TO_TXN, VERIFICATION_VERSION, body, on_response)
 
 
 class ImageTopics:

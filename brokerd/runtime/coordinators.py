@@ -53,7 +53,7 @@ class Coordinators:
             draw=draw_id,
         )
         markers = TransactionMarkerChannelManager(
-            lambda broker_id, body, done: leader_client.ask(
+            lambda broker_id, body, done: leader_client.send_request(
                 broker_id, ApiKey.WRITE_TXN_MARKERS, MARKERS_VERSION, body, done
             ),
             self._leader_of,

@@ -12,7 +12,7 @@ from brokerd.apis.elections import ElectionsApi
 from brokerd.apis.features import FeaturesApi
 from brokerd.apis.fetch import FetchApi
 from brokerd.apis.fetch_sessions import Sessions
-from brokerd.apis.forwarding import Ask
+from brokerd.apis.forwarding import SendToController
 from brokerd.apis.group_offsets import GroupOffsetsApi
 from brokerd.apis.groups import GroupsApi
 from brokerd.apis.log_dirs import LogDirsApi
@@ -71,7 +71,7 @@ class Parts:
     authorizer: Authorizer
     auth: AuthHelper
     transactions: TransactionCoordinator
-    ask_controller: Ask
+    send_to_controller: SendToController
     draw_producer_id: Callable[[], int]
 
 
@@ -84,7 +84,7 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
     def now() -> Now:
         return b.loop.now
 
-    ask = b.ask_controller
+    send_to_controller = b.send_to_controller
     fetch = FetchApi(
         b.loop,
         b.partitions,
@@ -99,11 +99,11 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         warming=b.warming,
     )
     offsets = OffsetsApi(b.loop, b.partitions, b.history_reads, b.background_work, b.auth)
-    metadata = MetadataApi(b.loop, b.config, b.listeners.endpoints, image, ask, b.auth)
+    metadata = MetadataApi(b.loop, b.config, b.listeners.endpoints, image, send_to_controller, b.auth)
     admin = AdminApi(
         b.config,
         image,
-        ask,
+        send_to_controller,
         Mutations(b.dispatch.quotas),
         now,
         b.auth,
@@ -123,9 +123,9 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         enabled=CONSUMER in b.config["group.coordinator.rebalance.protocols"],
     )
     group_offsets = GroupOffsetsApi(b.groups, now, b.auth)
-    security = SecurityApi(image, ask, b.authorizer, b.auth)
-    quotas = QuotasApi(b.dispatch.quotas, ask, b.auth)
-    moving = ReassignmentsApi(image, ask, b.auth)
+    security = SecurityApi(image, send_to_controller, b.authorizer, b.auth)
+    quotas = QuotasApi(b.dispatch.quotas, send_to_controller, b.auth)
+    moving = ReassignmentsApi(image, send_to_controller, b.auth)
     transactions = TransactionsApi(
         b.transactions,
         image,
@@ -138,9 +138,9 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
     return {
         **TokensApi(b.auth).handlers(),
         **TopicPartitionsApi(image, b.auth).handlers(),
-        **ConfigsApi(b.config, image, ask, b.auth).handlers(),
-        **FeaturesApi(image, ask, b.auth).handlers(),
-        **ElectionsApi(image, ask, b.auth).handlers(),
+        **ConfigsApi(b.config, image, send_to_controller, b.auth).handlers(),
+        **FeaturesApi(image, send_to_controller, b.auth).handlers(),
+        **ElectionsApi(image, send_to_controller, b.auth).handlers(),
         **groups.handlers(),
         **consumer_groups.handlers(),
         **group_offsets.handlers(),

@@ -45,7 +45,7 @@ class Listeners:
             )
             for listener in config.listeners
         ]
-        self._introduce: Callable[[], SaslClientExchange] | None = None
+        self._new_sasl_exchange: Callable[[], SaslClientExchange] | None = None
         if config.inter_broker is not None and config.inter_broker.sasl:
             mechanism, login = (
                 config["sasl.mechanism.inter.broker.protocol"],
@@ -55,7 +55,7 @@ class Listeners:
                 raise ConfigError(
                     "the inter-broker listener uses SASL: sasl.jaas.config needs the broker's username and password"
                 )
-            self._introduce = lambda: SaslClientExchange(mechanism, login)
+            self._new_sasl_exchange = lambda: SaslClientExchange(mechanism, login)
         if self._certificates:
             environment.loop.every(LOOK_MS, lambda now: self._look_at_certificates())
         ports = [listener.port for listener in self._open]
@@ -100,8 +100,8 @@ class Listeners:
         certificates = self._certificates.get(self.inter_broker.listener)
         if certificates is not None:
             security["tls"] = lambda: certificates.client
-        if self._introduce is not None:
-            security["introduce"] = self._introduce
+        if self._new_sasl_exchange is not None:
+            security["new_sasl_exchange"] = self._new_sasl_exchange
         return connect(host, port, **limits, **security)
 
     def open(self) -> None:

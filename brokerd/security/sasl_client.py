@@ -54,13 +54,13 @@ def parse_login(text: str) -> Login:
 
 
 class SaslClientExchange:
-    """`begin()` returns the first frame, `heard(frame)` the next one, or None when the authentication is complete. Raises SaslClientError."""
+    """`begin()` returns the first frame, `on_frame(frame)` the next one, or None when the authentication is complete. Raises SaslClientError."""
 
     def __init__(self, mechanism: str, login: Login) -> None:
         self._mechanism = mechanism
-        self._steps = self._talk(mechanism, login)
+        self._steps = self._client_messages(mechanism, login)
         self._answer = b""
-        self._begun = False
+        self._handshake_done = False
         self.lifetime_ms = 0
         """Lifetime of the authentication in ms (KIP-368). 0: unlimited."""
 
@@ -69,20 +69,20 @@ class SaslClientExchange:
             ApiKey.SASL_HANDSHAKE, 1, 0, "broker", SaslHandshakeRequest(mechanism=self._mechanism)
         )
 
-    def heard(self, frame: memoryview) -> bytes | None:
+    def on_frame(self, frame: memoryview) -> bytes | None:
         try:
             return self._next(frame)
         except (framing.WireError, scram.ScramError, ValueError) as e:
             raise SaslClientError(str(e)) from e
 
     def _next(self, frame: memoryview) -> bytes | None:
-        if not self._begun:
-            shaken: SaslHandshakeResponse = framing.decode_response(ApiKey.SASL_HANDSHAKE, 1, frame)[1]
-            if shaken.error_code:
+        if not self._handshake_done:
+            handshake: SaslHandshakeResponse = framing.decode_response(ApiKey.SASL_HANDSHAKE, 1, frame)[1]
+            if handshake.error_code:
                 raise SaslClientError(
-                    f"mechanism {self._mechanism} is not enabled; enabled are {', '.join(shaken.mechanisms)}"
+                    f"mechanism {self._mechanism} is not enabled; enabled are {', '.join(handshake.mechanisms)}"
                 )
-            self._begun = True
+            self._handshake_done = True
             return self._token(next(self._steps))
         response: SaslAuthenticateResponse = framing.decode_response(ApiKey.SASL_AUTHENTICATE, 2, frame)[1]
         if response.error_code:
@@ -97,7 +97,7 @@ class SaslClientExchange:
             ApiKey.SASL_AUTHENTICATE, 2, 0, "broker", SaslAuthenticateRequest(auth_bytes=token)
         )
 
-    def _talk(self, mechanism: str, login: Login) -> Iterator[bytes]:
+    def _client_messages(self, mechanism: str, login: Login) -> Iterator[bytes]:
         if mechanism == "PLAIN":
             yield f"\0{login.user}\0{login.password}".encode()
             return

@@ -66,7 +66,7 @@ class AbortedIndex:
         self.counts: dict[int, int] = {}
         self._checksums: dict[int, int] = {}
         """{segment base offset: CRC-32C} of the saved files."""
-        self._held: dict[int, list[Aborted]] = {}
+        self._loaded: dict[int, list[Aborted]] = {}
         self._unsaved: set[int] = set()
 
     def path(self, base: int) -> Path:
@@ -97,17 +97,17 @@ class AbortedIndex:
     def _of(self, segment: Segment) -> list[Aborted]:
         """Raises InvalidIndex."""
         base = segment.base_offset
-        held = self._held.get(base)
-        if held is None:
+        entries_in_memory = self._loaded.get(base)
+        if entries_in_memory is None:
             data = (self.disk.read(self.path(base)) or b"") if base in self.counts else b""
             if data and crc32c(data) != self._checksums.get(base):
                 raise InvalidIndex(f"{len(data)} bytes with a wrong checksum")
-            held = parse(data, base, segment.end_offset)
-            if len(held) != self.counts.get(base, 0):
-                raise InvalidIndex(f"{len(held)} entries, expected {self.counts.get(base, 0)}")
-            if held:
-                self._held[base] = held
-        return held
+            entries_in_memory = parse(data, base, segment.end_offset)
+            if len(entries_in_memory) != self.counts.get(base, 0):
+                raise InvalidIndex(f"{len(entries_in_memory)} entries, expected {self.counts.get(base, 0)}")
+            if entries_in_memory:
+                self._loaded[base] = entries_in_memory
+        return entries_in_memory
 
     # -- changing ----------------------------------------------------------------------------------------------------------
     def add(self, entry: Aborted) -> None:
@@ -118,23 +118,23 @@ class AbortedIndex:
         except InvalidIndex as e:
             self.rebuild(why=str(e))  # includes this entry
             return
-        held = self._held.setdefault(segment.base_offset, [])
-        held.append(entry)
-        self.counts[segment.base_offset] = len(held)
+        entries_in_memory = self._loaded.setdefault(segment.base_offset, [])
+        entries_in_memory.append(entry)
+        self.counts[segment.base_offset] = len(entries_in_memory)
         self._unsaved.add(segment.base_offset)
 
     def put(self, base: int, entries: list[Aborted]) -> None:
         self._unsaved.add(base)
         if entries:
-            self._held[base], self.counts[base] = entries, len(entries)
+            self._loaded[base], self.counts[base] = entries, len(entries)
         else:
             self.counts.pop(base, None)
-            self._held.pop(base, None)
+            self._loaded.pop(base, None)
 
     def save(self) -> None:
         """Write the files. Raises DiskFull; the next snapshot tries again."""
         for base in sorted(self._unsaved):
-            entries = self._held.get(base)
+            entries = self._loaded.get(base)
             if entries:
                 data = b"".join(ENTRY.pack(VERSION, *e) for e in entries)
                 self.disk.replace(self.path(base), data)
@@ -163,7 +163,7 @@ class AbortedIndex:
         """Delete the entries of deleted segments."""
         for base in bases:
             if self.counts.pop(base, 0) or base in self._unsaved:
-                self._held.pop(base, None)
+                self._loaded.pop(base, None)
                 self._unsaved.discard(base)
                 self.disk.unlink(self.path(base))
 
@@ -172,8 +172,8 @@ class AbortedIndex:
 
     def release_idle(self, active: int) -> None:
         """Free the memory of the entries of closed segments."""
-        for base in [b for b in self._held if b != active and b not in self._unsaved]:
-            del self._held[base]
+        for base in [b for b in self._loaded if b != active and b not in self._unsaved]:
+            del self._loaded[base]
 
     def adopt(self, names: Sequence[str], bases: Sequence[int], snapshot: Snapshot | None) -> bool:
         """Use the files that the snapshot lists. False if one does not match. Files of closed segments are read later."""
@@ -213,7 +213,9 @@ class AbortedIndex:
         log.warning("transaction index rebuilt path=%s file=%s reason=%s", self.folder, SUFFIX, why)
         with cold.waiting():  # reads the complete log, once
             entries = aborted_in(walk(self.segments, 0, below), self._known_at_start())
-        newer = {b: [e for e in held if e.last_offset >= below] for b, held in self._held.items()}
+        newer = {
+            b: [e for e in entries_in_memory if e.last_offset >= below] for b, entries_in_memory in self._loaded.items()
+        }
         self.drop([b for b in self.counts if b not in entries and not newer.get(b)])
         for base in sorted({*entries, *newer}):
             self.put(base, entries.get(base, []) + newer.get(base, []))

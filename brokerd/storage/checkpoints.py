@@ -58,10 +58,10 @@ def lost_copies(disk: Disk, log_dirs: Sequence[Path]) -> list[str]:
 
     A regular deletion removes the partition from the checkpoint before the directory, so a killed broker causes no false alarm.
     """
-    held = [read_offsets(disk, log_dir / HIGH_WATERMARKS) for log_dir in log_dirs]
+    by_dir = [read_offsets(disk, log_dir / HIGH_WATERMARKS) for log_dir in log_dirs]
     lost = [
         (topic, partition)
-        for offsets in held
+        for offsets in by_dir
         for (topic, partition), offset in offsets.items()
         # In any log directory: the replica may have moved since the checkpoint was written.
         if offset > 0 and not any(disk.exists(log_dir / f"{topic}-{partition}") for log_dir in log_dirs)

@@ -75,13 +75,13 @@ class Flush(NamedTuple):
 class Flushing:
     """Flush state of one log. `offset`: all records below it are flushed; -1: unknown."""
 
-    __slots__ = ("_log", "_mono_ms", "_snapshot_asked", "cuts", "offset")
+    __slots__ = ("_log", "_mono_ms", "_snapshot_requested", "cuts", "offset")
 
     def __init__(self, log_: FlushableLog) -> None:
         self._log = log_
         self.offset = -1
         self._mono_ms = 0
-        self._snapshot_asked = -1
+        self._snapshot_requested = -1
         self.cuts = 0
         """Number of truncations of the log end. A flush that was planned before the last truncation is ignored."""
 
@@ -109,7 +109,7 @@ class Flushing:
     def _behind(self) -> bool:
         """Whether a closed segment has no flushed snapshot after it."""
         log_ = self._log
-        known = max(log_.snapshots.flushed_offset, log_.start_offset, self._snapshot_asked)
+        known = max(log_.snapshots.flushed_offset, log_.start_offset, self._snapshot_requested)
         return log_.segments[-1].base_offset > known
 
     def plan(self, now: Now | None = None, *, snapshot: bool = False) -> Flush | None:
@@ -127,7 +127,7 @@ class Flushing:
             before = (log_.folder / PARTITION_METADATA, *(log_.snapshots.path(o) for o in sorted(log_.snapshots.kept)))
         state = None
         if snapshot:
-            state, self._snapshot_asked = log_.snapshot(flushed=True), log_.end_offset  # not retried on a full disk
+            state, self._snapshot_requested = log_.snapshot(flushed=True), log_.end_offset  # not retried on a full disk
         return Flush(files, log_.end_offset, self.cuts, state, log_.snapshots, log_.disk, before)
 
     def finished(self, done: Flush) -> None:
@@ -139,4 +139,4 @@ class Flushing:
             self._log.snapshots.adopt(done.snapshot, sound=sound and self._log.has_segment(done.snapshot.segment))
 
     def cut(self, end_offset: int) -> None:
-        self.offset, self._snapshot_asked = min(self.offset, end_offset), -1
+        self.offset, self._snapshot_requested = min(self.offset, end_offset), -1

@@ -343,21 +343,21 @@ class Segment:
         Base offset and leader epoch are not covered by the CRC. They are compared with the neighbours: they never decrease. If they decrease after a
         jump, the batch that jumped is bad. A jump of the last batch cannot be distinguished from a gap of compaction.
         """
-        held: tuple[int, BatchHeader] | None = None
-        held_jumped, epoch = False, -1
+        previous: tuple[int, BatchHeader] | None = None
+        previous_jumped, epoch = False, -1
         for at, header in sound(self.file, position, self.file.size()):
             went_back = header.base_offset < offset or header.partition_leader_epoch < epoch
             if went_back or header.last_offset - self.base_offset > RELATIVE_MAX:
-                if held_jumped and went_back:
-                    held = None
+                if previous_jumped and went_back:
+                    previous = None
                 break
-            if held is not None:
-                yield held
-            held = at, header
-            held_jumped = header.base_offset > offset or (header.partition_leader_epoch > epoch >= 0)
+            if previous is not None:
+                yield previous
+            previous = at, header
+            previous_jumped = header.base_offset > offset or (header.partition_leader_epoch > epoch >= 0)
             offset, epoch = header.next_offset, header.partition_leader_epoch
-        if held is not None:
-            yield held
+        if previous is not None:
+            yield previous
 
     def unfinished(self, position: int) -> bool:
         """Whether there is only the start of a batch at `position`: an interrupted write, which was not acknowledged."""

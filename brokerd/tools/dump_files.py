@@ -89,7 +89,7 @@ def snapshot(data: bytes) -> Lines:
     for producer_id, p in producers.known.items():
         batches = ", ".join(f"sequences {a}..{b} at offsets {c}..{d}" for a, b, c, d in p.batches) or "no batches"
         undecided = f", a transaction open since offset {p.first_offset}" if p.first_offset >= 0 else ""
-        yield f"    producer {producer_id} epoch {p.epoch}, heard {p.wall_ms}: {batches}{undecided}"
+        yield f"    producer {producer_id} epoch {p.epoch}, last write {p.wall_ms}: {batches}{undecided}"
     for base, count, _ in found.aborted:
         yield f"    {count} aborted transactions in segment {base}"
 

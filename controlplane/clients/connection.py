@@ -76,12 +76,12 @@ class KafkaConnection:
         if (context := client.context()) is not None:
             self._socket.settimeout(max(0.01, deadline - time.monotonic()))
             self._socket = context.wrap_socket(self._socket, server_hostname=self.host)
-        if (introduction := client.introduction()) is not None:
-            request: bytes | None = introduction.begin()
+        if (sasl_exchange := client.sasl_exchange()) is not None:
+            request: bytes | None = sasl_exchange.begin()
             while request is not None:
-                request = introduction.heard(memoryview(self._exchange(request, deadline)))
-            if introduction.lifetime_ms:
-                self._ends = time.monotonic() + introduction.lifetime_ms / 1000
+                request = sasl_exchange.on_frame(memoryview(self._exchange(request, deadline)))
+            if sasl_exchange.lifetime_ms:
+                self._ends = time.monotonic() + sasl_exchange.lifetime_ms / 1000
 
     def _exchange(self, request: bytes, deadline: float) -> bytearray:
         """Send one request frame and receive one response frame."""

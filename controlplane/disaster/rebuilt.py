@@ -164,7 +164,7 @@ def rebuild(
         },
         topics={},
         topic_ids={},
-        held=[],
+        unfinished=[],
     )
     out = Rebuilt(image)
     notes = out.notes

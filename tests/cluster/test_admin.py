@@ -143,15 +143,15 @@ def test_offsets_of_every_kind(cluster: LocalCluster, admin: AdminClient) -> Non
         producer.flush(60)
     tp = TopicPartition(topic, 0)
 
-    def ask(spec: OffsetSpec) -> tuple[int, int]:
+    def send_request(spec: OffsetSpec) -> tuple[int, int]:
         answer = admin.list_offsets({tp: spec}, isolation_level=IsolationLevel.READ_COMMITTED)[tp].result(60)
         return answer.offset, answer.timestamp
 
-    assert ask(OffsetSpec.earliest())[0] == 0
-    assert ask(OffsetSpec.latest())[0] == 3
-    assert ask(OffsetSpec.max_timestamp()) == (1, 9_000)
-    assert ask(OffsetSpec.for_timestamp(6_000)) == (1, 9_000)
-    assert ask(OffsetSpec.for_timestamp(10_000))[0] == -1
+    assert send_request(OffsetSpec.earliest())[0] == 0
+    assert send_request(OffsetSpec.latest())[0] == 3
+    assert send_request(OffsetSpec.max_timestamp()) == (1, 9_000)
+    assert send_request(OffsetSpec.for_timestamp(6_000)) == (1, 9_000)
+    assert send_request(OffsetSpec.for_timestamp(10_000))[0] == -1
 
 
 # -- settings --------------------------------------------------------------------------------------------------------------

@@ -56,8 +56,8 @@ def test_a_client_reassigns_a_partition_and_elects_its_preferred_leader(
     assert (partition(cluster, topic).replicas, partition(cluster, topic).leader) == ((3, 1), 1)
     client.close()
     before = partition(cluster, topic).leader_epoch
-    asked = [TopicPartition(topic, 0)]
-    assert list(admin.elect_leaders(ElectionType.PREFERRED, asked).result(60).values()) == [None]
+    requested = [TopicPartition(topic, 0)]
+    assert list(admin.elect_leaders(ElectionType.PREFERRED, requested).result(60).values()) == [None]
     after = wait_for(
         lambda: state if (state := partition(cluster, topic)).leader == 3 else None, "the image to have the new leader"
     )

@@ -112,7 +112,7 @@ class Raw:
             out += more
         return out
 
-    def ask(self, key: int, version: int, body: Any) -> Any:
+    def send_request(self, key: int, version: int, body: Any) -> Any:
         self.send(encode_request(key, version, 5, "raw", body))
         correlation, answer = decode_response(key, version, memoryview(self.frame()))
         assert correlation == 5
@@ -128,7 +128,7 @@ class Raw:
                 )
             ],
         )
-        return self.ask(ApiKey.PRODUCE, version, body).responses[0].partition_responses[0]
+        return self.send_request(ApiKey.PRODUCE, version, body).responses[0].partition_responses[0]
 
 
 def batch(count: int = 3) -> bytearray:
@@ -182,14 +182,14 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(cluster: Lo
         assert (correlation, answer.error_code) == (77, ErrorCode.UNSUPPORTED_VERSION)
         assert {a.api_key for a in answer.api_keys} == set(APIS)
         body = ApiVersionsRequest(client_software_name="x", client_software_version="1")
-        assert raw.ask(18, 3, body).error_code == 0  # the same connection is still usable
+        assert raw.send_request(18, 3, body).error_code == 0  # the same connection is still usable
 
 
 def test_an_invalid_client_name_is_rejected_and_the_client_can_retry(cluster: LocalCluster) -> None:
     with Raw(cluster) as raw:
         body = ApiVersionsRequest(client_software_name="no spaces!", client_software_version="1")
-        assert raw.ask(18, 3, body).error_code == ErrorCode.INVALID_REQUEST
-        assert raw.ask(18, 0, ApiVersionsRequest()).error_code == 0
+        assert raw.send_request(18, 3, body).error_code == ErrorCode.INVALID_REQUEST
+        assert raw.send_request(18, 0, ApiVersionsRequest()).error_code == 0
 
 
 def test_incomplete_frames_allocate_no_memory_and_can_be_abandoned(cluster: LocalCluster) -> None:
@@ -199,7 +199,7 @@ def test_incomplete_frames_allocate_no_memory_and_can_be_abandoned(cluster: Loca
     for i, raw in enumerate(half):
         raw.send(struct.pack(">i", 90 * 1024 * 1024) + bytes(i))  # a large size, few bytes
     with Raw(cluster) as other:
-        assert other.ask(3, 9, MetadataRequest(topics=None)).brokers
+        assert other.send_request(3, 9, MetadataRequest(topics=None)).brokers
     assert rss_mb(pid) - before < 60, "memory was allocated for bytes that were only announced"
     for raw in half:
         raw.sock.close()
@@ -220,15 +220,15 @@ def test_the_broker_stops_reading_from_a_client_that_reads_no_responses(cluster:
             pass
         else:
             raise AssertionError("the broker read two million requests of a client that read no response")
-        assert other.ask(3, 9, MetadataRequest(topics=None)).brokers
+        assert other.send_request(3, 9, MetadataRequest(topics=None)).brokers
         assert rss_mb(pid) - before < 120
 
 
 def test_five_hundred_idle_connections_stay_open(cluster: LocalCluster) -> None:
     idle = [Raw(cluster) for _ in range(500)]
     with Raw(cluster) as raw:
-        assert raw.ask(3, 9, MetadataRequest(topics=None)).brokers
-    assert idle[250].ask(18, 0, ApiVersionsRequest()).error_code == 0
+        assert raw.send_request(3, 9, MetadataRequest(topics=None)).brokers
+    assert idle[250].send_request(18, 0, ApiVersionsRequest()).error_code == 0
     for raw in idle:
         raw.sock.close()
 
@@ -251,7 +251,7 @@ def test_thousands_of_damaged_requests_of_every_api(cluster: LocalCluster) -> No
             if number % 50 == 49:
                 raw.sock.close()
                 raw = Raw(cluster)
-                assert raw.ask(18, 0, ApiVersionsRequest()).error_code == 0
+                assert raw.send_request(18, 0, ApiVersionsRequest()).error_code == 0
         except (BrokenPipeError, ConnectionResetError):
             raw.sock.close()
             raw = Raw(cluster)
@@ -318,11 +318,11 @@ def test_a_batch_that_is_too_large_unknown_partitions_and_invalid_acks(cluster: 
 def test_an_invalid_topic_name_is_rejected_and_never_created(cluster: LocalCluster, name: str) -> None:
     with Raw(cluster) as raw:
         topic = MetadataRequest.MetadataRequestTopic(name=name)
-        answer = raw.ask(3, 9, MetadataRequest(topics=[topic], allow_auto_topic_creation=True)).topics[0]
+        answer = raw.send_request(3, 9, MetadataRequest(topics=[topic], allow_auto_topic_creation=True)).topics[0]
         assert answer.error_code in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if name != "":
             assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-        names = [t.name for t in raw.ask(3, 9, MetadataRequest(topics=None)).topics]
+        names = [t.name for t in raw.send_request(3, 9, MetadataRequest(topics=None)).topics]
         assert name not in names
 
 
@@ -369,7 +369,7 @@ def test_millions_of_tiny_elements_are_rejected_before_they_are_parsed(cluster: 
         raw.send(struct.pack(">ihhih", 10 + len(body), 3, 9, 1, -1) + body)
         started = time.monotonic()
         assert raw.closed()
-        assert other.ask(3, 9, MetadataRequest(topics=None)).brokers
+        assert other.send_request(3, 9, MetadataRequest(topics=None)).brokers
         assert time.monotonic() - started < 30
     assert rss_mb(pid) - before < 200
 
@@ -381,7 +381,7 @@ def test_a_buffer_full_of_requests_does_not_delay_other_clients(cluster: LocalCl
         waits = []
         for _ in range(20):
             started = time.monotonic()
-            other.ask(18, 0, ApiVersionsRequest())
+            other.send_request(18, 0, ApiVersionsRequest())
             waits.append(time.monotonic() - started)
         for _ in range(5_000):
             busy.frame()
@@ -397,15 +397,15 @@ def test_an_error_message_longer_than_a_string_is_truncated(cluster: LocalCluste
     config = CreateTopicsRequest.CreatableTopicConfig(name="retention.ms", value=LONG)
     topic = CreateTopicsRequest.CreatableTopic(name="long", num_partitions=1, replication_factor=1, configs=[config])
     with Raw(cluster) as raw:
-        answer = raw.ask(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
+        answer = raw.send_request(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
         assert answer.error_code == ErrorCode.INVALID_CONFIG
         assert answer.error_message == "retention.ms has 20000 characters, more than the maximum 8192"
         config.value = LONG[:8_000]
-        answer = raw.ask(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
+        answer = raw.send_request(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
         assert answer.error_code == ErrorCode.INVALID_CONFIG
         assert answer.error_message.startswith("retention.ms=") and answer.error_message.endswith(" ...")
         topic.name, topic.configs = LONG, []
-        answer = raw.ask(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
+        answer = raw.send_request(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
         assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
@@ -465,25 +465,27 @@ def test_zstd_is_rejected_in_produce_versions_without_it(cluster: LocalCluster) 
 def test_invalid_transactions_are_rejected_with_kafkas_codes(cluster: LocalCluster) -> None:
     with Raw(cluster) as raw:
 
-        def init(**asked: Any) -> int:
-            body = InitProducerIdRequest(**{"transactional_id": "t", "transaction_timeout_ms": 1000, **asked})
-            return int(raw.ask(22, 4, body).error_code)
+        def init(**requested: Any) -> int:
+            body = InitProducerIdRequest(**{"transactional_id": "t", "transaction_timeout_ms": 1000, **requested})
+            return int(raw.send_request(22, 4, body).error_code)
 
         assert init(transactional_id="") == ErrorCode.INVALID_REQUEST
         assert init(transaction_timeout_ms=0) == ErrorCode.INVALID_TRANSACTION_TIMEOUT
         assert init(transaction_timeout_ms=1_000_000) == ErrorCode.INVALID_TRANSACTION_TIMEOUT
         assert init(producer_id=4) == ErrorCode.INVALID_REQUEST
-        empty = raw.ask(10, 4, FindCoordinatorRequest(key_type=1, coordinator_keys=[""])).coordinators[0]
+        empty = raw.send_request(10, 4, FindCoordinatorRequest(key_type=1, coordinator_keys=[""])).coordinators[0]
         assert (empty.error_code, empty.node_id) == (ErrorCode.INVALID_REQUEST, -1)
-        found = raw.ask(10, 4, FindCoordinatorRequest(key_type=1, coordinator_keys=["t"])).coordinators[0]
+        found = raw.send_request(10, 4, FindCoordinatorRequest(key_type=1, coordinator_keys=["t"])).coordinators[0]
         assert found.error_code == 0 and found.node_id in cluster.ports
-        assert raw.ask(10, 2, FindCoordinatorRequest(key="g", key_type=9)).error_code == ErrorCode.INVALID_REQUEST
-        assert raw.ask(10, 2, FindCoordinatorRequest(key="g", key_type=0)).error_code == 0
+        assert (
+            raw.send_request(10, 2, FindCoordinatorRequest(key="g", key_type=9)).error_code == ErrorCode.INVALID_REQUEST
+        )
+        assert raw.send_request(10, 2, FindCoordinatorRequest(key="g", key_type=0)).error_code == 0
         topics = [
             AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=name, partitions=[0])
             for name in ("__transaction_state", "none", "__consumer_offsets")
         ]
-        answer = raw.ask(
+        answer = raw.send_request(
             24, 3, AddPartitionsToTxnRequest(v3_and_below_transactional_id="t", v3_and_below_topics=topics)
         )
         assert [r.results_by_partition[0].partition_error_code for r in answer.results_by_topic_v3_and_below] == [
@@ -499,7 +501,7 @@ def test_invalid_transactions_are_rejected_with_kafkas_codes(cluster: LocalClust
 
 # -- requests that are forwarded to the controller -------------------------------------------------------------------------------
 def create(raw: Raw, topics: list[Any], version: int = 5, **more: Any) -> list[int]:
-    answer = raw.ask(19, version, CreateTopicsRequest(topics=topics, timeout_ms=20_000, **more))
+    answer = raw.send_request(19, version, CreateTopicsRequest(topics=topics, timeout_ms=20_000, **more))
     assert [t.name for t in answer.topics] == [t.name for t in topics]
     return [t.error_code for t in answer.topics]
 
@@ -551,7 +553,7 @@ def test_invalid_replica_assignments(cluster: LocalCluster) -> None:
             t.replication_factor = -1
             t.assignments = [assignment(partition_index=i, broker_ids=b) for i, b in pairs]
             assert create(raw, [t]) == [ErrorCode.INVALID_REPLICA_ASSIGNMENT], pairs
-        assert "never" not in [t.name for t in raw.ask(3, 9, MetadataRequest(topics=None)).topics]
+        assert "never" not in [t.name for t in raw.send_request(3, 9, MetadataRequest(topics=None)).topics]
 
 
 def test_contradictory_settings_are_rejected_at_create_and_at_alter(cluster: LocalCluster) -> None:
@@ -574,7 +576,7 @@ def test_contradictory_settings_are_rejected_at_create_and_at_alter(cluster: Loc
 def test_invalid_partition_counts(cluster: LocalCluster, count: int) -> None:
     with Raw(cluster) as raw:
         wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=TOPIC, count=count, assignments=None)
-        answer = raw.ask(37, 1, CreatePartitionsRequest(topics=[wanted], timeout_ms=20_000)).results[0]
+        answer = raw.send_request(37, 1, CreatePartitionsRequest(topics=[wanted], timeout_ms=20_000)).results[0]
         assert answer.error_code in (ErrorCode.INVALID_PARTITIONS, ErrorCode.POLICY_VIOLATION)
         if count not in (-2, 1):
             assert create(raw, [topic("never", count)])[0] in (ErrorCode.INVALID_PARTITIONS, ErrorCode.POLICY_VIOLATION)
@@ -585,21 +587,23 @@ def test_duplicates_in_a_request_are_answered_once(cluster: LocalCluster) -> Non
     times = 20_000
     with Raw(cluster) as raw:
         one = MetadataRequest.MetadataRequestTopic(name=TOPIC)
-        assert len(raw.ask(3, 9, MetadataRequest(topics=[one] * times)).topics) == 1
+        assert len(raw.send_request(3, 9, MetadataRequest(topics=[one] * times)).topics) == 1
         resource = DescribeConfigsRequest.DescribeConfigsResource(
             resource_type=2, resource_name=TOPIC, configuration_keys=None
         )
-        assert len(raw.ask(32, 4, DescribeConfigsRequest(resources=[resource] * times)).results) == 1
-        assert len(raw.ask(15, 5, DescribeGroupsRequest(groups=["g"] * times)).groups) == 1
-        assert len(raw.ask(42, 2, DeleteGroupsRequest(groups_names=["g"] * times)).results) == 1
-        asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=None)
-        assert len(raw.ask(9, 8, OffsetFetchRequest(groups=[asked] * times)).groups) == 1
+        assert len(raw.send_request(32, 4, DescribeConfigsRequest(resources=[resource] * times)).results) == 1
+        assert len(raw.send_request(15, 5, DescribeGroupsRequest(groups=["g"] * times)).groups) == 1
+        assert len(raw.send_request(42, 2, DeleteGroupsRequest(groups_names=["g"] * times)).results) == 1
+        requested = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=None)
+        assert len(raw.send_request(9, 8, OffsetFetchRequest(groups=[requested] * times)).groups) == 1
         part = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
         asked_topic = FetchRequest.FetchTopic(topic=TOPIC, partitions=[part] * times)
-        fetched = raw.ask(1, 11, FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=[asked_topic]))
+        fetched = raw.send_request(
+            1, 11, FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=[asked_topic])
+        )
         assert [len(t.partitions) for t in fetched.responses] == [1]
         when = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=1_700_000_000_000)
-        found = raw.ask(
+        found = raw.send_request(
             2,
             5,
             ListOffsetsRequest(
@@ -675,9 +679,9 @@ def test_a_producers_maximum_timestamp_is_not_trusted(cluster: LocalCluster) -> 
         wrong_timestamp = bytes(records.sealed(header, b"\x18\x00\x00\x00\x01\x0cpoison\x00"))
         assert raw.produce(wrong_timestamp, topic="timed").error_code == ErrorCode.NONE
         assert raw.produce(bytes(records.build([Record(0, 2_000, None, b"v")])), topic="timed").base_offset == 1
-        asked = ListOffsetsRequest.ListOffsetsTopic(
+        requested = ListOffsetsRequest.ListOffsetsTopic(
             name="timed",
             partitions=[ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=t) for t in (1_500,)],
         )
-        found = raw.ask(2, 7, ListOffsetsRequest(replica_id=-1, topics=[asked])).topics[0].partitions[0]
+        found = raw.send_request(2, 7, ListOffsetsRequest(replica_id=-1, topics=[requested])).topics[0].partitions[0]
         assert (found.offset, found.timestamp) == (1, 2_000)

@@ -117,8 +117,12 @@ def test_a_deleted_replica_is_rebuilt(devcluster: DevCluster) -> None:
     wait_for(lambda: (devcluster.partitions("rebuilt")[0]["size_bytes"] or 0) > 500_000, "sizes")
     leader = devcluster.partitions("rebuilt")[0]["leader"]
     victim = next(b for b in (1, 2, 3) if b != leader)
-    asked = devcluster.post("recoveries", {"topic": "rebuilt", "partition": 0, "broker_id": victim, "comment": "test"})
-    done = wait_for(lambda: (r := devcluster.get(f"recoveries/{asked['id']}"))["finished_at"] and r, "the recovery", 60)
+    requested = devcluster.post(
+        "recoveries", {"topic": "rebuilt", "partition": 0, "broker_id": victim, "comment": "test"}
+    )
+    done = wait_for(
+        lambda: (r := devcluster.get(f"recoveries/{requested['id']}"))["finished_at"] and r, "the recovery", 60
+    )
     assert done["state"] == "done", done
 
     def whole() -> bool:

@@ -104,11 +104,11 @@ def test_a_consumer_reads_all_records_through_a_leader_that_has_only_the_tail(de
         return found
 
     found = all_is_read("first")
-    asked = found[begins // 2].timestamp()[1]
+    requested = found[begins // 2].timestamp()[1]
     consumer = Consumer({"bootstrap.servers": devcluster.bootstrap, "group.id": "times"})
-    (visible,) = consumer.offsets_for_times([TopicPartition(TOPIC, 0, asked)], timeout=30)
+    (visible,) = consumer.offsets_for_times([TopicPartition(TOPIC, 0, requested)], timeout=30)
     consumer.close()
-    assert visible.offset == next(m.offset() for m in found if m.timestamp()[1] >= asked) < begins
+    assert visible.offset == next(m.offset() for m in found if m.timestamp()[1] >= requested) < begins
     for killed in (old, new):
         killed_and_back(devcluster, killed, TOPIC, new)
         all_is_read(f"after-{killed}")

@@ -52,10 +52,10 @@ def kafka_python_admin(devcluster: DevCluster) -> Iterator[KafkaAdminClient]:
 
 def throttles(devcluster: DevCluster, topic: str) -> dict[str, str]:
     """Every throttle config that a Kafka client reads from the brokers and from this topic."""
-    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic)]
-    asked += [ConfigResource(ConfigResource.Type.BROKER, b) for b in BROKERS]
+    requested = [ConfigResource(ConfigResource.Type.TOPIC, topic)]
+    requested += [ConfigResource(ConfigResource.Type.BROKER, b) for b in BROKERS]
     found = {}
-    for resource in asked:
+    for resource in requested:
         try:
             configs = devcluster.admin.describe_configs([resource])[resource].result(60)
         except TimeoutError as e:
@@ -418,13 +418,13 @@ def test_a_pause_stops_new_copies_within_two_seconds(devcluster: DevCluster) -> 
 
 def everything_of(devcluster: DevCluster, topic: str) -> str:
     """A topic's placement and all configs of the topic and the brokers, as a Kafka client reads them, as one text."""
-    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic)]
-    asked += [ConfigResource(ConfigResource.Type.BROKER, b) for b in BROKERS]
+    requested = [ConfigResource(ConfigResource.Type.TOPIC, topic)]
+    requested += [ConfigResource(ConfigResource.Type.BROKER, b) for b in BROKERS]
     lines = [
         f"{p.id}: {p.replicas}"
         for p in devcluster.admin.list_topics(topic, timeout=20).topics[topic].partitions.values()
     ]
-    for resource in asked:
+    for resource in requested:
         try:
             configs = devcluster.admin.describe_configs([resource])[resource].result(60)
         except TimeoutError as e:

@@ -43,8 +43,8 @@ def commit(devcluster: DevCluster, group: str, *offsets: TopicPartition) -> None
 
 
 def committed(devcluster: DevCluster, group: str) -> Offsets:
-    asked = [ConsumerGroupTopicPartitions(group)]
-    found = devcluster.admin.list_consumer_group_offsets(asked, require_stable=True)[group].result(30)
+    requested = [ConsumerGroupTopicPartitions(group)]
+    found = devcluster.admin.list_consumer_group_offsets(requested, require_stable=True)[group].result(30)
     return {
         (tp.topic, tp.partition): (tp.offset, tp.leader_epoch, tp.metadata)
         for tp in found.topic_partitions

@@ -255,9 +255,9 @@ def test_brokers_replicate_over_tls(secured: Secured) -> None:
 @pytest.mark.cluster
 @pytest.mark.parametrize("how", [w for w in WAYS if "SCRAM" in w or "PLAIN" in w.partition("/")[2]])
 def test_a_wrong_password_is_rejected_and_reported(secured: Secured, how: str) -> None:
-    heard: list[KafkaError] = []
-    client = Producer({**settings_of_librdkafka(secured, how, "guess"), "error_cb": heard.append})
-    wait_for(lambda: client.poll(0.1) or [e for e in heard if e.code() == KafkaError._AUTHENTICATION], "the refusal")
+    received: list[KafkaError] = []
+    client = Producer({**settings_of_librdkafka(secured, how, "guess"), "error_cb": received.append})
+    wait_for(lambda: client.poll(0.1) or [e for e in received if e.code() == KafkaError._AUTHENTICATION], "the refusal")
 
 
 @pytest.mark.cluster

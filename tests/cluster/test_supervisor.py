@@ -48,12 +48,12 @@ def other(supervisor: processes.Supervisor, folder: Path, before: int | None) ->
 def test_a_requested_restart_happens_once_and_not_to_the_successor(
     supervisor: processes.Supervisor, layout: Layout
 ) -> None:
-    asked = supervisor_client.running(layout.folder, "broker-1")
-    assert asked is not None
-    supervisor_client.request_restart(layout.folder, "broker-1", asked)
-    second = wait_for(lambda: other(supervisor, layout.folder, asked.pid), "another process", 60)
+    requested = supervisor_client.running(layout.folder, "broker-1")
+    assert requested is not None
+    supervisor_client.request_restart(layout.folder, "broker-1", requested)
+    second = wait_for(lambda: other(supervisor, layout.folder, requested.pid), "another process", 60)
     assert not layout.restart("broker-1").exists()
-    supervisor_client.request_restart(layout.folder, "broker-1", asked)  # its process has ended
+    supervisor_client.request_restart(layout.folder, "broker-1", requested)  # its process has ended
     for _ in range(5):
         supervisor.step()
         time.sleep(0.02)
@@ -67,10 +67,10 @@ def test_a_process_that_ignores_sigterm_is_killed(layout: Layout, monkeypatch: p
     try:
         running.step()
         wait_for(lambda: "ignores SIGTERM" in layout.log("broker-1").read_text(), "the process to ignore SIGTERM", 60)
-        asked = supervisor_client.running(layout.folder, "broker-1")
-        assert asked is not None
-        supervisor_client.request_restart(layout.folder, "broker-1", asked)
-        wait_for(lambda: other(running, layout.folder, asked.pid), "another process", 60)
+        requested = supervisor_client.running(layout.folder, "broker-1")
+        assert requested is not None
+        supervisor_client.request_restart(layout.folder, "broker-1", requested)
+        wait_for(lambda: other(running, layout.folder, requested.pid), "another process", 60)
     finally:
         running.stop()
 

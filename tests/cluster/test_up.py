@@ -187,14 +187,14 @@ def test_a_topic_requested_without_an_acting_controller_is_created_by_the_next_o
         assert manage("process", "kill", name, "--data-dir", folder).returncode == 0
     address = {"bootstrap.servers": f"127.0.0.1:{devcluster.base + 2}"}
     admin = AdminClient(address)
-    asked = admin.create_topics([NewTopic("asked-early", 2, 3)], operation_timeout=60, request_timeout=70)[
+    requested = admin.create_topics([NewTopic("asked-early", 2, 3)], operation_timeout=60, request_timeout=70)[
         "asked-early"
     ]
     # Another client: responses leave a connection in order, so this client's next request would wait for the first.
     wait_for(lambda: AdminClient(address).list_topics(timeout=10).brokers, "the brokers to answer")
     for name in ("controller-1", "controller-2"):
         assert manage("process", "start", name, "--data-dir", folder).returncode == 0
-    asked.result(60)
+    requested.result(60)
 
 
 def test_a_topic_requested_while_zookeeper_is_down_is_created_after_its_restart(devcluster: DevCluster) -> None:
@@ -203,8 +203,8 @@ def test_a_topic_requested_while_zookeeper_is_down_is_created_after_its_restart(
     admin.list_topics(timeout=20)
     os.kill(before, signal.SIGKILL)
     wait_for(lambda: not alive(before), "ZooKeeper to end")
-    asked = admin.create_topics([NewTopic("asked-in-the-dark", 2, 3)], operation_timeout=60, request_timeout=70)
-    asked["asked-in-the-dark"].result(80)
+    requested = admin.create_topics([NewTopic("asked-in-the-dark", 2, 3)], operation_timeout=60, request_timeout=70)
+    requested["asked-in-the-dark"].result(80)
 
 
 def test_after_the_death_of_every_process_up_continues_with_the_same_data(tmp_path: Path) -> None:

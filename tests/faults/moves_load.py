@@ -126,11 +126,11 @@ def one(devcluster: DevCluster, load: Load, name: str, size: int, partitions: in
             time.sleep(1)
             second()
     else:
-        asked = dict(RUNS[name])
-        adaptive = asked.pop("adaptive", None)
+        requested = dict(RUNS[name])
+        adaptive = requested.pop("adaptive", None)
         parts = [{"topic": "cargo", "partition": i, "replicas": [target]} for i in range(partitions)]
         scope = {"kind": "partitions", "partitions": parts}
-        move = devcluster.post("moves", {"scope": scope, "start": True, "comment": name, **asked})["id"]
+        move = devcluster.post("moves", {"scope": scope, "start": True, "comment": name, **requested})["id"]
         if adaptive:
             devcluster.post(f"moves/{move}/throttle", {"adaptive": adaptive})
         while True:

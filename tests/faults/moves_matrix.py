@@ -62,7 +62,7 @@ class Matrix:
             "throttle_bytes_per_s": THROTTLE,
             "parts_in_flight_max": 4,
             "comment": f"{victim} dies {moment}",
-            **self.mode.asked,
+            **self.mode.requested,
         }
         move_id = self.devcluster.post("moves", body)["id"]
         self.mode.reach(move_id, moment)
@@ -93,7 +93,7 @@ class Matrix:
         resumed = time.monotonic()
         used = cpu_clock([pid]) if pid is not None and pid == self.seen.pids().get(name) else 0.0
         trace.append(f"then {resumed - back:.1f} {_short(now)} ({name} has used {used:.1f} s of CPU)")
-        self.seen.patient(
+        self.seen.unless_down(
             lambda: self.devcluster.post(f"moves/{move_id}/throttle", {"throttle_bytes_per_s": 100_000_000})
         )
         done = wait_for(lambda: self._ended(move_id, trace, back), "the move's end", 150)
@@ -122,7 +122,7 @@ class Matrix:
         answers: list[object] = []
 
         def resumed() -> bool:
-            answer = self.seen.patient(lambda: self.devcluster.call("POST", f"moves/{move_id}/resume", {}))
+            answer = self.seen.unless_down(lambda: self.devcluster.call("POST", f"moves/{move_id}/resume", {}))
             answers[:] = [answer]
             move = self.seen.move(move_id)
             return bool(answer and answer[0] < 300) or bool(move and move["finished_at"])

@@ -40,7 +40,7 @@ class Copies:
     weighed = "cargo"
     """The topic that decides the direction of the move."""
     steps = (4, 6)
-    asked: dict[str, Any] = {"mode": "copy"}
+    requested: dict[str, Any] = {"mode": "copy"}
 
     def __init__(self, devcluster: DevCluster, verifier: Verifier) -> None:
         self.devcluster, self.verifier = devcluster, verifier
@@ -107,7 +107,7 @@ class Tails(Copies):
     topics = ("verified",)
     weighed = "verified"
     steps = (6, 8)
-    asked = {"mode": "tail"}
+    requested = {"mode": "tail"}
 
     @classmethod
     def fill(cls, devcluster: DevCluster) -> None:
@@ -141,10 +141,10 @@ class Tails(Copies):
             or states & {"waiting", "bootstrapping", "catching_up"}
         ):
             return ""
-        preview = self.seen.patient(lambda: self.devcluster.get(f"moves/{move_id}/delete-records"))
+        preview = self.seen.unless_down(lambda: self.devcluster.get(f"moves/{move_id}/delete-records"))
         if not preview or not preview["parts"]:
             return ""
-        return "cut" if self.seen.patient(lambda: self._cut(move_id)) else "not cut"
+        return "cut" if self.seen.unless_down(lambda: self._cut(move_id)) else "not cut"
 
     def _cut(self, move_id: int) -> bool:
         """Deletes the old records as soon as the verifier's group has read and committed them."""
@@ -171,7 +171,7 @@ class Early(Tails):
 
     moments = ("ordering", "following", "joining", "ending", "pausing", "cancelling", "rolling_back")
     steps = (5, 7)
-    asked = {"mode": "tail", "handover": "early"}
+    requested = {"mode": "tail", "handover": "early"}
 
     def __init__(self, devcluster: DevCluster, verifier: Verifier) -> None:
         super().__init__(devcluster, verifier)

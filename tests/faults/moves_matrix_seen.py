@@ -31,10 +31,10 @@ class Seen:
     def __init__(self, devcluster: DevCluster, topics: Sequence[str], brokers: int) -> None:
         self.devcluster, self.topics, self.brokers = devcluster, topics, brokers
 
-    def unless_down(self, ask: Callable[[], Any]) -> Any:
-        """The result of `ask`; None if the console does not respond."""
+    def unless_down(self, send_request: Callable[[], Any]) -> Any:
+        """The result of `send_request`; None if the console does not respond."""
         try:
-            return ask()
+            return send_request()
         except (OSError, urllib.error.URLError, AssertionError, ValueError):
             return None
 
@@ -80,10 +80,10 @@ class Seen:
 
     def throttles(self) -> list[str]:
         """Throttles that a Kafka client can see."""
-        asked = [ConfigResource(ConfigResource.Type.TOPIC, t) for t in self.topics]
-        asked += [ConfigResource(ConfigResource.Type.BROKER, str(b)) for b in range(1, self.brokers + 1)]
+        requested = [ConfigResource(ConfigResource.Type.TOPIC, t) for t in self.topics]
+        requested += [ConfigResource(ConfigResource.Type.BROKER, str(b)) for b in range(1, self.brokers + 1)]
         left = []
-        for resource in asked:
+        for resource in requested:
             configs = wait_for(lambda r=resource: self._described(r), f"the configs of {resource.name}", 90)  # type: ignore[misc]
             left += [f"{resource.name} {n}" for n in THROTTLES if n in configs and not configs[n].is_default]
         return left

@@ -51,7 +51,7 @@ def create(
         else NewTopic(name, 1, cluster.count, config=settings)
     )
 
-    def asked() -> bool:
+    def requested() -> bool:
         try:
             admin.create_topics([topic])[name].result(30)
         except KafkaException as e:  # a broker that has just lost ZooKeeper, or a lost response to a first attempt
@@ -62,7 +62,7 @@ def create(
             return False
         return True
 
-    wait_for(asked, f"{name} to be created")
+    wait_for(requested, f"{name} to be created")
     wait_for(lambda: cluster.image.topic_named(name) and leader(cluster, name) >= 0, f"a leader of {name}")
 
 

@@ -85,11 +85,11 @@ class TransactionsV2Producer:
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch  # type: ignore[attr-defined]
 
     def _init(self, body: InitProducerIdRequest) -> Any:
-        answer = self.ask(self.coordinator, ApiKey.INIT_PRODUCER_ID, 4, body)
+        answer = self.send_request(self.coordinator, ApiKey.INIT_PRODUCER_ID, 4, body)
         return None if answer.error_code else answer
 
     @staticmethod
-    def ask(raw: Raw, key: ApiKey, version: int, body: Any) -> Any:
+    def send_request(raw: Raw, key: ApiKey, version: int, body: Any) -> Any:
         raw.send(key, version, body)
         return raw.receive(key, version)
 
@@ -105,7 +105,12 @@ class TransactionsV2Producer:
         topic = ProduceRequest.TopicProduceData(name=self.name, partition_data=[part])
         body = ProduceRequest(transactional_id=self.transactional_id, acks=-1, timeout_ms=10_000, topic_data=[topic])
         return self._when_known(
-            lambda: self.ask(self.leader, ApiKey.PRODUCE, version, body).responses[0].partition_responses[0].error_code
+            lambda: (
+                self.send_request(self.leader, ApiKey.PRODUCE, version, body)
+                .responses[0]
+                .partition_responses[0]
+                .error_code
+            )
         )
 
     def _when_known(self, attempt: Callable[[], int]) -> ErrorCode:
@@ -127,7 +132,7 @@ class TransactionsV2Producer:
         )
 
         def ended() -> Any:
-            answer = self.ask(self.coordinator, ApiKey.END_TXN, version, body)
+            answer = self.send_request(self.coordinator, ApiKey.END_TXN, version, body)
             return None if answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS else answer
 
         return wait_for(ended, "the end of the transaction")
@@ -142,21 +147,23 @@ class TransactionsV2Producer:
         )
 
         def attempt() -> int:
-            answer = self.ask(self.coordinator, ApiKey.ADD_PARTITIONS_TO_TXN, 3, body)
+            answer = self.send_request(self.coordinator, ApiKey.ADD_PARTITIONS_TO_TXN, 3, body)
             return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
         return self._when_known(attempt)
 
     def open_transactions(self) -> list[int]:
-        asked = DescribeProducersRequest.TopicRequest(name=self.name, partition_indexes=[0])
-        answer = self.ask(self.leader, ApiKey.DESCRIBE_PRODUCERS, 0, DescribeProducersRequest(topics=[asked]))
+        requested = DescribeProducersRequest.TopicRequest(name=self.name, partition_indexes=[0])
+        answer = self.send_request(
+            self.leader, ApiKey.DESCRIBE_PRODUCERS, 0, DescribeProducersRequest(topics=[requested])
+        )
         part = answer.topics[0].partitions[0]
         assert part.error_code == 0
         return [p.producer_id for p in part.active_producers if p.current_txn_start_offset >= 0]
 
     def state(self) -> str:
         body = DescribeTransactionsRequest(transactional_ids=[self.transactional_id])
-        answer = self.ask(self.coordinator, ApiKey.DESCRIBE_TRANSACTIONS, 0, body).transaction_states[0]
+        answer = self.send_request(self.coordinator, ApiKey.DESCRIBE_TRANSACTIONS, 0, body).transaction_states[0]
         assert answer.error_code == 0
         return str(answer.transaction_state)
 

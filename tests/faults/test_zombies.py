@@ -81,8 +81,8 @@ def test_r4_a_leader_frozen_past_its_session_acknowledges_no_queued_request(c: L
     wait_for(lambda: leader(c, "r4") not in (-1, 1), "another leader")
     produce(c, "r4", ["meanwhile1", "meanwhile2"])
     thaw(c, "broker-1")
-    for asked in (everyone, one):
-        assert asked.produced().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    for requested in (everyone, one):
+        assert requested.produced().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     wait_for(
         lambda: reader.fetch("r4", 0, epoch=old_epoch).responses[0].partitions[0].error_code in FENCED,
         "a fetch of the old epoch to be rejected (records that it returns before were committed)",
@@ -114,9 +114,9 @@ def test_r9_a_fetch_with_an_earlier_broker_epoch_is_rejected(c: LocalCluster) ->
     c.kill("broker-3")
     c.start_broker(3)
     wait_for(lambda: c.image.broker_epoch(3) not in (None, before), "the new registration")
-    asked = Raw(c, 2)
+    requested = Raw(c, 2)
     wait_for(
-        lambda: asked.fetch("r9", 10, replica=(3, before)).error_code == ErrorCode.STALE_BROKER_EPOCH,
+        lambda: requested.fetch("r9", 10, replica=(3, before)).error_code == ErrorCode.STALE_BROKER_EPOCH,
         "a fetch with the earlier broker epoch to be rejected",
     )
 

@@ -197,12 +197,12 @@ def test_an_ensemble_with_a_follower_that_serves_old_data_and_a_leader_that_dies
         wait_for(lambda: leader(c, "past") == 1, "broker 1 to lead")
         produce(c, "past", ["before"])
         with head(c, 1) as present, head(c, 3) as past:
-            heard = LogLines(c, "broker-2")
+            received = LogLines(c, "broker-2")
             for zk_proxy in c.zk_proxies.values():
                 zk_proxy.cut()
             create(c, "news", min_insync=2, replicas=(2, 3), at=second)
             assert past() < present(), "the third server does not lag: the scenario did not happen"
-            heard.wait("leading past-0")  # an earlier write to broker 1 would wait there until its request times out
+            received.wait("leading past-0")  # an earlier write to broker 1 would wait there until its request times out
             # A client with only broker 1 as bootstrap server would learn from it that broker 1 leads (docs/pitfalls.md).
             produce(c, "past", ["meanwhile"], bootstrap_servers=second)
             # By now no follower fetches from broker 1. A moment earlier it might rightly have acknowledged.

@@ -132,15 +132,15 @@ def run_dialog(stage: Stage, steps: list[Step], context: ssl.SSLContext) -> Outc
                 raise
             outcome.problems[_name(e)] = traceback.format_exc()
 
-    def heard() -> bool:
+    def received() -> bool:
         return bool(sum(x.receive() for x in lines))
 
     def settle() -> None:
         for _ in range(TURNS_MAX):
             stage.turn()
-            if not heard():
+            if not received():
                 stage.turn(2)
-                if not heard():
+                if not received():
                     return
 
     for step in steps:

@@ -139,11 +139,11 @@ def produce(rng: Choices) -> bytes:
 def looked_up(rng: Choices) -> bytes:
     """A lookup by time: the broker must read batches for the response."""
     r = m.ListOffsetsRequest
-    asked = [
+    requested = [
         r.ListOffsetsPartition(partition_index=i, timestamp=rng.choice((0, 1, 500, -1, -2, -3, 2**62)))
         for i in range(PARTITIONS)
     ]
-    body = r(replica_id=-1, topics=[r.ListOffsetsTopic(name=name, partitions=asked) for name in TOPICS])
+    body = r(replica_id=-1, topics=[r.ListOffsetsTopic(name=name, partitions=requested) for name in TOPICS])
     return frame(ApiKey.LIST_OFFSETS, rng.randint(1, 7), body)
 
 

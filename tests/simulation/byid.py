@@ -51,7 +51,7 @@ class ByIdClient(Client):
 
         topics = [MetadataRequest.MetadataRequestTopic(name=self.topic)]
         body = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-        self.ask(self.world.rng.choice(list(self.cluster.brokers)), ApiKey.METADATA, 12, body, answered)
+        self.send_request(self.world.rng.choice(list(self.cluster.brokers)), ApiKey.METADATA, 12, body, answered)
 
     def _newer(self, topic_id: UUID) -> bool:
         """A broker that lags may return the id of a deleted topic; the client does not accept an id twice."""
@@ -93,7 +93,7 @@ class ByIdProducer(ByIdClient):
             self.later(self.proceed)
 
         body = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
-        self.ask(self.world.rng.choice(list(self.cluster.brokers)), ApiKey.INIT_PRODUCER_ID, 1, body, answered)
+        self.send_request(self.world.rng.choice(list(self.cluster.brokers)), ApiKey.INIT_PRODUCER_ID, 1, body, answered)
 
     def _send(self) -> None:
         assert self.topic_id is not None
@@ -129,7 +129,7 @@ class ByIdProducer(ByIdClient):
                 self.find()
 
         body = ProduceRequest(acks=-1, timeout_ms=2000, topic_data=topics)
-        self.ask(self.leader, ApiKey.PRODUCE, 13, body, answered)
+        self.send_request(self.leader, ApiKey.PRODUCE, 13, body, answered)
 
 
 class ByIdReader(ByIdClient):
@@ -144,11 +144,11 @@ class ByIdReader(ByIdClient):
         if self.stopped:
             return
         assert self.topic_id is not None
-        topic_id, asked = self.topic_id, self.offset
+        topic_id, requested = self.topic_id, self.offset
         part = FetchRequest.FetchPartition(
             partition=0,
             current_leader_epoch=self.epoch,
-            fetch_offset=asked,
+            fetch_offset=requested,
             last_fetched_epoch=-1,
             partition_max_bytes=4096,
         )
@@ -171,7 +171,7 @@ class ByIdReader(ByIdClient):
                     self._saw(topic_id, record)
             self.later(self.proceed, self.world.between(1, 60))
 
-        self.ask(self.leader, ApiKey.FETCH, 13, body, answered)
+        self.send_request(self.leader, ApiKey.FETCH, 13, body, answered)
 
     def _saw(self, topic_id: UUID, record: Record) -> None:
         value = record.value or b""

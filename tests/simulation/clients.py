@@ -48,7 +48,7 @@ class Client(Node):
         """The newest leader epoch seen: older metadata is ignored, as in Kafka's own clients."""
         self.stopped = False
 
-    def ask(self, broker_id: int, key: int, version: int, body: Any, done: Any) -> None:
+    def send_request(self, broker_id: int, key: int, version: int, body: Any, done: Any) -> None:
         peer = self.peers.get(broker_id)
         if peer is None:
             host, port = self.cluster.brokers[broker_id].address
@@ -57,7 +57,7 @@ class Client(Node):
         def answered(frame: memoryview | None) -> None:
             done(None if frame is None else framing.decode_response(key, version, frame)[1])
 
-        peer.ask(framing.encode_request(key, version, 0, self.name, body), answered)
+        peer.send_request(framing.encode_request(key, version, 0, self.name, body), answered)
 
     def refresh(self, then: Any) -> None:
         def answered(body: Any) -> None:
@@ -70,7 +70,7 @@ class Client(Node):
             then()
 
         any_broker = self.world.rng.choice(list(self.cluster.brokers))
-        self.ask(any_broker, ApiKey.METADATA, 9, MetadataRequest(topics=None), answered)
+        self.send_request(any_broker, ApiKey.METADATA, 9, MetadataRequest(topics=None), answered)
 
     def next_offset(self, place: tuple[str, int], part: Any, offset: int) -> int:
         """A fetch at `offset` got OFFSET_OUT_OF_RANGE. Returns the offset to continue at, or 0 to send the fetch to another broker. In the latter
@@ -127,7 +127,7 @@ class Producer(Client):
             self._next()
 
         any_broker = self.world.rng.choice(list(self.cluster.brokers))
-        self.ask(
+        self.send_request(
             any_broker,
             ApiKey.INIT_PRODUCER_ID,
             1,
@@ -169,7 +169,7 @@ class Producer(Client):
                 )
             ],
         )
-        self.ask(leader, ApiKey.PRODUCE, 9, body, self._answered)
+        self.send_request(leader, ApiKey.PRODUCE, 9, body, self._answered)
 
     def _answered(self, body: Any) -> None:
         code = ErrorCode(body.responses[0].partition_responses[0].error_code) if body is not None else None
@@ -188,7 +188,7 @@ class Producer(Client):
                 return
             why = body.responses[0].partition_responses[0].error_message
             self.history.given_up.append(f"{self.name} at {self.sequence}: {code.name} {why}")
-            self.world.tell(f"{self.name} gives up at {self.sequence}: {code.name} {why}")
+            self.world.deliver(f"{self.name} gives up at {self.sequence}: {code.name} {why}")
             self.idle = True
             return
         self.leaders.pop((self.topic, self.partition), None)
@@ -258,7 +258,7 @@ class Reader(Client):
             session_epoch=session_epoch if self.careful else -1,
             topics=[] if same else [FetchRequest.FetchTopic(topic=self.topic, partitions=[part])],
         )
-        self.ask(leader, ApiKey.FETCH, 11, body, self._answered)
+        self.send_request(leader, ApiKey.FETCH, 11, body, self._answered)
 
     @property
     def _epoch(self) -> int:
@@ -270,7 +270,7 @@ class Reader(Client):
         )
         topics = [ListOffsetsRequest.ListOffsetsTopic(name=self.topic, partitions=[part])]
         body = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=topics)
-        self.ask(leader, ApiKey.LIST_OFFSETS, 5, body, self._got_end)
+        self.send_request(leader, ApiKey.LIST_OFFSETS, 5, body, self._got_end)
 
     def _got_end(self, body: Any) -> None:
         part = body.topics[0].partitions[0] if body is not None else None

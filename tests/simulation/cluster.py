@@ -286,7 +286,7 @@ class BrokerNode(Node):
             at = " < ".join(
                 f"{f.filename.rpartition('/')[2]}:{f.lineno}" for f in traceback.extract_tb(e.__traceback__)[-2:-9:-1]
             )
-            self.world.tell(f"{self.name} ends: {e} at {at}")
+            self.world.deliver(f"{self.name} ends: {e} at {at}")
             self.world.reached["broker ended by a disk failure"] += 1
             self.kill()
 
@@ -295,7 +295,7 @@ class BrokerNode(Node):
             self.crash()
             self.boot += 1
             before, self.disk = self.disk, self.disk.power_cut(self.world.rng)
-            self.world.tell(f"{self.name} lost power")
+            self.world.deliver(f"{self.name} lost power")
             if any(self.disk.size(p) < len(i.live) for p, i in before.names.items() if p.suffix == ".log"):
                 self.world.reached["lost tail"] += 1
 
@@ -329,7 +329,7 @@ class SimDatabase:
     def start(self, post: Callable[[Any], None]) -> None:
         self._post = post
 
-    def tell(self, read: DesiredRead) -> None:
+    def deliver(self, read: DesiredRead) -> None:
         def reported() -> None:
             self._post(read)
             self._node.turn()
@@ -342,7 +342,7 @@ class SimDatabase:
     def acting(self, controller_epoch: int) -> None:
         self._epoch = controller_epoch
         self._cluster.acting = self
-        self.tell(DesiredRead((*self._cluster.deleted, *self._cluster.topics.values()), complete=True))
+        self.deliver(DesiredRead((*self._cluster.deleted, *self._cluster.topics.values()), complete=True))
 
     def standing_by(self) -> None:
         pass
@@ -525,7 +525,7 @@ class Cluster:
     def _want_row(self, row: DesiredTopic) -> None:
         self.topics[row.name] = row
         if self.acting is not None:
-            self.acting.tell(DesiredRead((row,)))
+            self.acting.deliver(DesiredRead((row,)))
 
     def change_topic(self, name: str, **configs: str) -> None:
         row = self.topics[name]
@@ -536,11 +536,11 @@ class Cluster:
         row = self.topics.pop(name)
         self.deleted.append(replace(row, generation=row.generation + 1, deleted=True))
         if self.acting is not None:
-            self.acting.tell(DesiredRead((self.deleted[-1],)))
+            self.acting.deliver(DesiredRead((self.deleted[-1],)))
 
     def want(self, *rows: DesiredAssignment | DesiredReset | DesiredAccess) -> None:
         assert self.acting is not None
-        self.acting.tell(
+        self.acting.deliver(
             DesiredRead(
                 access=tuple(r for r in rows if isinstance(r, DesiredAccess)),
                 assignments=tuple(r for r in rows if isinstance(r, DesiredAssignment)),

@@ -28,9 +28,9 @@ class OwnedPartitions(GroupHistory):
         super().__init__()
         self.consumers: list[Consumer] = []
 
-    def asks(self, place: Place, generation: int, now_us: int) -> Commit:
+    def commit_request(self, place: Place, generation: int, now_us: int) -> Commit:
         """Members change to a new epoch one by one: only assignments of this partition fence its commits."""
-        commit = super().asks(place, generation, now_us)
+        commit = super().commit_request(place, generation, now_us)
         commit.overtaken = max((e for e, p in self.owners if p == place), default=-1)
         return commit
 
@@ -118,7 +118,7 @@ class Consumer(Member):
                 self._assigned(answer.assignment)
             self._commit()
 
-        self.ask(self.coordinator, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body, answered)
+        self.send_request(self.coordinator, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body, answered)
 
     def _assigned(self, assignment: Any) -> None:
         names = {t.topic_id: t.name for t in self.cluster.image.topics.values()}
@@ -132,7 +132,9 @@ class Consumer(Member):
         self.owned = []
         body = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=self.member_id, member_epoch=-1)
         self._be_new()
-        self.ask(self.coordinator, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body, lambda answer: self.later(self._find))
+        self.send_request(
+            self.coordinator, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body, lambda answer: self.later(self._find)
+        )
 
     def _commit(self) -> None:
         self._mine()

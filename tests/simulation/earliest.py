@@ -67,7 +67,7 @@ class FromEarliest(Client):
             else:
                 got_offset(part)
 
-        self.ask(
+        self.send_request(
             leader,
             ApiKey.LIST_OFFSETS,
             5,
@@ -100,7 +100,7 @@ class FromEarliest(Client):
             self.refresh(lambda: self.later(self._fetch))
             return
         fetch = committed_fetch(self.place, self.offset, self.epochs[self.place])
-        self.ask(leader, ApiKey.FETCH, 11, fetch, self._answered)
+        self.send_request(leader, ApiKey.FETCH, 11, fetch, self._answered)
 
     def _answered(self, body: Any) -> None:
         part = body.responses[0].partitions[0] if body is not None and body.responses else None
@@ -200,7 +200,9 @@ class FromEarliest(Client):
                 ] += 1
             self._begin()
 
-        self.ask(leader, ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(topics=topics, timeout_ms=2_000), answered)
+        self.send_request(
+            leader, ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(topics=topics, timeout_ms=2_000), answered
+        )
 
 
 def judge(cluster: Cluster, readers: Sequence[FromEarliest], whole: set[Place]) -> None:

@@ -90,7 +90,7 @@ class Ensemble:
     def expire(self, number: int) -> None:
         session = self.sessions.get(number)
         if session is not None:
-            self.world.tell(f"session {number} of {session.store.node.name} expires")
+            self.world.deliver(f"session {number} of {session.store.node.name} expires")
             session.store.expired_at_server()  # first: requests in flight may succeed, but none after the session's end
             del self.sessions[number]
             for path in [p for p, z in self.znodes.items() if z.owner == number]:
@@ -98,13 +98,13 @@ class Ensemble:
 
     def go_down(self) -> None:
         self.up = False
-        self.world.tell("the ensemble goes down")
+        self.world.deliver("the ensemble goes down")
         for store in self.stores:
             store.lose()
 
     def come_up(self) -> None:
         self.up = True
-        self.world.tell("the ensemble comes up")
+        self.world.deliver("the ensemble comes up")
         for session in self.sessions.values():
             session.received_us = self.world.now_us  # session time-outs start again
         for store in self.stores:
@@ -113,7 +113,7 @@ class Ensemble:
     def remove(self, path: str) -> None:
         """An operator deletes a node with ZooKeeper's own shell."""
         if path in self.znodes:
-            self.world.tell(f"an operator deletes {path}")
+            self.world.deliver(f"an operator deletes {path}")
             self._remove(path)
 
     # -- the tree ----------------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ DECIDED_S = 30
 def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
     fault_kinds = FaultKinds.draw(world)
     kind = world.rng.choice((1, 2))
-    world.tell(f"fault kinds: {fault_kinds}; transactions of kind {kind}")
+    world.deliver(f"fault kinds: {fault_kinds}; transactions of kind {kind}")
     cluster = Cluster(world, settings=SETTINGS, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
     Watch(cluster)
     small = {"segment_bytes": world.rng.choice(("4096", "65536")), "min_cleanable_dirty_ratio": "0.05"}

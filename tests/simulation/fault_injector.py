@@ -161,7 +161,7 @@ class FaultInjector:
     def _stop(self) -> None:
         node = self._broker()
         if node.alive and not node.frozen and not node.broker.stopping:
-            self.world.tell(f"{node.name} is asked to stop")
+            self.world.deliver(f"{node.name} is asked to stop")
             node.stop()
             self._later(4, 9, node.start)
 
@@ -184,7 +184,7 @@ class FaultInjector:
     def _wall_clock(self) -> None:
         node = self._broker()
         node.wall_skew_ms = self.world.between(-3_600_000, 3_600_000)
-        self.world.tell(f"the wall clock of {node.name} jumps to {node.wall_skew_ms} ms beside the others")
+        self.world.deliver(f"the wall clock of {node.name} jumps to {node.wall_skew_ms} ms beside the others")
 
     # -- machines and disks --------------------------------------------------------------------------------------------
     def _may_lose(self) -> bool:
@@ -245,13 +245,13 @@ class FaultInjector:
     def _disk_full(self) -> None:
         node = self._broker()
         room = self.world.between(0, 20_000)
-        self.world.tell(f"the disk of {node.name} has {room} bytes left")
+        self.world.deliver(f"the disk of {node.name} has {room} bytes left")
         node.disk_room(room)
         self._later(0.2, 6, node.disk_whole)
 
     def _disk_slow(self) -> None:
         node = self._broker()
-        self.world.tell(f"the disk of {node.name} is slow")
+        self.world.deliver(f"the disk of {node.name} is slow")
         node.slow_until_us = self.world.now_us + self.world.between(1 * S, 8 * S)
 
     def _disk_fails(self) -> None:
@@ -260,7 +260,7 @@ class FaultInjector:
         if self._may_lose() and node.alive:
             self._lose(node)
             self.history.unpromised.update(NOTHING_PROMISED)
-            self.world.tell(f"the disk of {node.name} is going to fail")
+            self.world.deliver(f"the disk of {node.name} is going to fail")
             node.disk_fails(self.world.between(1, 60), DiskFailed("Input/output error"))
             self._later(2, 8, lambda: self._replaced(node))
 
@@ -275,7 +275,7 @@ class FaultInjector:
         one, other = self._broker().name, self._broker().name
         if one != other:
             pairs = {(one, other)} if self.world.chance(0.3) else {(one, other), (other, one)}
-            self.world.tell(f"split: {sorted(pairs)}")
+            self.world.deliver(f"split: {sorted(pairs)}")
             self.cluster.network.cut |= pairs
             self._later(0.2, 8, lambda: self.cluster.network.cut.difference_update(pairs))
 
@@ -302,7 +302,7 @@ class FaultInjector:
 
         def lose() -> None:
             if node.store.multis and node.store.linked and self.cluster.ensemble.up:
-                self.world.tell(f"{node.name} loses its connection in the middle of a write")
+                self.world.deliver(f"{node.name} loses its connection in the middle of a write")
                 node.store.lose()
                 node.store.reconnect()
 
@@ -324,7 +324,7 @@ class FaultInjector:
             node = self.cluster.brokers[self.world.rng.choice(state.replicas)]
             self._lose(node)
             self._orders += 1
-            self.world.tell(f"an operator resets {topic.name}-{index} on {node.name}")
+            self.world.deliver(f"an operator resets {topic.name}-{index} on {node.name}")
             self.cluster.want(DesiredReset(topic.topic_id, index, node.broker_id, f"reset-{self._orders}"))
 
     def _move(self) -> None:
@@ -333,7 +333,7 @@ class FaultInjector:
             topic, index, state = self.world.rng.choice(list(self.cluster.image.each_partition()))
             replicas = tuple(self.world.rng.sample(sorted(self.cluster.brokers), len(state.target)))
             self._orders += 1
-            self.world.tell(f"an operator moves {topic.name}-{index} to {replicas}")
+            self.world.deliver(f"an operator moves {topic.name}-{index} to {replicas}")
             self.cluster.want(
                 DesiredAssignment(topic.topic_id, index, replicas, state.assignment_generation, f"move-{self._orders}")
             )
@@ -344,14 +344,14 @@ class FaultInjector:
         if names:
             name = self.world.rng.choice(names)
             configs = self.world.rng.choice(CHANGES[name])
-            self.world.tell(f"an operator changes {name}: {configs}")
+            self.world.deliver(f"an operator changes {name}: {configs}")
             self.world.reached["config changed"] += 1
             self.cluster.change_topic(name, **configs)
 
     def _create_again(self) -> None:
         """A topic is deleted. At once, or a while later, another topic of the same name is created."""
         if AGAIN in self.cluster.topics:
-            self.world.tell(f"an operator deletes {AGAIN}")
+            self.world.deliver(f"an operator deletes {AGAIN}")
             self.cluster.delete_topic(AGAIN)
             self.world.after(self.world.between(0, 3 * S), self.create_again)
 
@@ -369,7 +369,7 @@ class FaultInjector:
     # -- the end -------------------------------------------------------------------------------------------------------
     def stop_faults(self) -> None:
         self.over = True
-        self.world.tell("faults end")
+        self.world.deliver("faults end")
         cluster = self.cluster
         if cluster.deleted:
             self.create_again()

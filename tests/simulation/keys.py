@@ -107,13 +107,13 @@ class LookupWatch:
         before = key_indexing.ROUND_MS_MIN, key_indexing.RETRY_MS
         watch = self
 
-        def part(server: KeyLookupServer, ask: PartitionRequest, *, committed: bool) -> Steps[Any]:
-            replica = ask.replica
+        def part(server: KeyLookupServer, send_request: PartitionRequest, *, committed: bool) -> Steps[Any]:
+            replica = send_request.replica
             first = watch._records(replica) if replica is not None else {}
-            data = yield from answer(server, ask, committed=committed)
+            data = yield from answer(server, send_request, committed=committed)
             if data.key_lookup:
                 assert replica is not None
-                watch._check(replica, ask, data, first)
+                watch._check(replica, send_request, data, first)
             return data
 
         def counted(segment: Segment) -> None:
@@ -138,9 +138,13 @@ class LookupWatch:
             self.world.spent_us = spent_us
 
     def _check(
-        self, replica: Replica, ask: PartitionRequest, data: FetchResponse.PartitionData, first: dict[int, Record]
+        self,
+        replica: Replica,
+        send_request: PartitionRequest,
+        data: FetchResponse.PartitionData,
+        first: dict[int, Record],
     ) -> None:
-        question = versioned.decode(KeyLookupQuestion, ask.wanted.key_lookup, VERSION)
+        question = versioned.decode(KeyLookupQuestion, send_request.wanted.key_lookup, VERSION)
         answer = versioned.decode(KeyLookupAnswer, data.key_lookup, VERSION)
         name = f"{replica.name}: the look-up of {question.key!r} {question.header_name}"
         offsets = [m.offset for m in answer.matches]
@@ -220,7 +224,7 @@ class KeyProducer(Client):
         part = ProduceRequest.PartitionProduceData(index=self.place[1], records=bytes(records.build(batch)))
         topics = [ProduceRequest.TopicProduceData(name=self.place[0], partition_data=[part])]
         body = ProduceRequest(acks=-1 if self.world.chance(0.2) else 1, timeout_ms=1_000, topic_data=topics)
-        self.ask(leader, ApiKey.PRODUCE, 9, body, self._answered)
+        self.send_request(leader, ApiKey.PRODUCE, 9, body, self._answered)
 
     def _record(self, offset: int) -> Record:
         self.number += 1
@@ -257,11 +261,11 @@ class KeySearcher(Client):
             return
         self.found = []
         if self.questions:
-            self._ask(self.questions.pop())
+            self._send_request(self.questions.pop())
         elif self.world.chance(self.deletes):
             self._delete()
         else:
-            self._ask(self._question())
+            self._send_request(self._question())
 
     @property
     def all_answered(self) -> bool:
@@ -281,10 +285,10 @@ class KeySearcher(Client):
             duration_ms_max=rng.choice((100, 5_000)),
         )
 
-    def _ask(self, question: KeyLookupQuestion) -> None:
+    def _send_request(self, question: KeyLookupQuestion) -> None:
         leader = self.leaders.get(self.place)
         if leader is None:
-            self.refresh(lambda: self.later(lambda: self._ask(question)))
+            self.refresh(lambda: self.later(lambda: self._send_request(question)))
             return
         wanted = FetchRequest.FetchPartition(
             partition=self.place[1],
@@ -294,13 +298,13 @@ class KeySearcher(Client):
         )
         topics = [FetchRequest.FetchTopic(topic=self.place[0], partitions=[wanted])]
         body = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=0, isolation_level=READ_COMMITTED, topics=topics)
-        self.ask(leader, ApiKey.FETCH, 12, body, lambda answer: self._answered(question, answer))
+        self.send_request(leader, ApiKey.FETCH, 12, body, lambda answer: self._answered(question, answer))
 
     def _answered(self, question: KeyLookupQuestion, body: Any) -> None:
         part = body.responses[0].partitions[0] if body is not None and body.responses else None
         if part is None or part.error_code:
             self.leaders.pop(self.place, None)
-            self.later(lambda: self._ask(question))
+            self.later(lambda: self._send_request(question))
             return
         answer = versioned.decode(KeyLookupAnswer, part.key_lookup, VERSION)
         self.found += [m.offset for m in answer.matches]
@@ -308,7 +312,7 @@ class KeySearcher(Client):
             self.complete.append((question, self.found))
         elif self.stopped or self.world.chance(0.7):
             question.before_offset = answer.next_before_offset
-            self.later(lambda: self._ask(question), 1)
+            self.later(lambda: self._send_request(question), 1)
             return
         self.later(self._next, 1 if self.questions else self.world.between(20, 400))
 
@@ -322,7 +326,7 @@ class KeySearcher(Client):
         r = DeleteRecordsRequest
         part = r.DeleteRecordsPartition(partition_index=0, offset=start + max(0, end - start) // 3)
         body = r(topics=[r.DeleteRecordsTopic(name=self.place[0], partitions=[part])], timeout_ms=2_000)
-        self.ask(leader, ApiKey.DELETE_RECORDS, 2, body, lambda answer: self.later(self._next))
+        self.send_request(leader, ApiKey.DELETE_RECORDS, 2, body, lambda answer: self.later(self._next))
 
 
 class KeyFaultInjector(FaultInjector):
@@ -334,14 +338,14 @@ class KeyFaultInjector(FaultInjector):
 
     def _change_index(self) -> None:
         name, configs = self.world.rng.choice((PLAIN, COMPACTED)), self.world.rng.choice(CHANGES)
-        self.world.tell(f"an operator changes {name}: {configs}")
+        self.world.deliver(f"an operator changes {name}: {configs}")
         self.cluster.change_topic(name, **configs)
 
 
 # -- the world -------------------------------------------------------------------------------------------------------------
 def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
     fault_kinds = FaultKinds.draw(world)
-    world.tell(f"fault_kinds: {fault_kinds}")
+    world.deliver(f"fault_kinds: {fault_kinds}")
     scan = LogScan()
     with LookupWatch(world, scan).watching():
         cluster = Cluster(world, settings=SETTINGS, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])

@@ -57,7 +57,7 @@ class GroupHistory:
                 raise Violation(f"{place} belongs to {first} and to {owner} in generation {generation}")
         self.newest = max(self.newest, generation)
 
-    def asks(self, place: Place, generation: int, now_us: int) -> Commit:
+    def commit_request(self, place: Place, generation: int, now_us: int) -> Commit:
         self.numbers += 1
         commit = Commit(self.numbers, generation, now_us, self.newest)
         self.commits.setdefault(place, []).append(commit)
@@ -109,7 +109,9 @@ class Member(Client):
             self._join()
 
         any_broker = self.world.rng.choice(list(self.cluster.brokers))
-        self.ask(any_broker, ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest(key=GROUP, key_type=0), answered)
+        self.send_request(
+            any_broker, ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest(key=GROUP, key_type=0), answered
+        )
 
     def _join(self) -> None:
         self.owned = []
@@ -121,7 +123,7 @@ class Member(Client):
             protocol_type="consumer",
             protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=self.name.encode())],
         )
-        self.ask(self.coordinator, ApiKey.JOIN_GROUP, 5, body, self._joined)
+        self.send_request(self.coordinator, ApiKey.JOIN_GROUP, 5, body, self._joined)
 
     def _joined(self, body: Any) -> None:
         if body is not None and body.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -149,7 +151,7 @@ class Member(Client):
             self.history.assigned(self.generation, self.owned, f"{self.name} {self.member_id}")
             self.later(self._beat, BEAT_MS)
 
-        self.ask(self.coordinator, ApiKey.SYNC_GROUP, 3, body, answered)
+        self.send_request(self.coordinator, ApiKey.SYNC_GROUP, 3, body, answered)
 
     def _beat(self) -> None:
         if self.stopped:
@@ -172,19 +174,21 @@ class Member(Client):
                 self._commit()
 
         body = HeartbeatRequest(group_id=GROUP, generation_id=self.generation, member_id=self.member_id)
-        self.ask(self.coordinator, ApiKey.HEARTBEAT, 3, body, answered)
+        self.send_request(self.coordinator, ApiKey.HEARTBEAT, 3, body, answered)
 
     def _leave(self) -> None:
         member = LeaveGroupRequest.MemberIdentity(member_id=self.member_id)
         body = LeaveGroupRequest(group_id=GROUP, members=[member])
-        self.ask(self.coordinator, ApiKey.LEAVE_GROUP, 3, body, lambda body: self._again(ErrorCode.UNKNOWN_MEMBER_ID))
+        self.send_request(
+            self.coordinator, ApiKey.LEAVE_GROUP, 3, body, lambda body: self._again(ErrorCode.UNKNOWN_MEMBER_ID)
+        )
 
     def _commit(self) -> None:
         if not self.owned or self.stopped:
             self.later(self._beat, BEAT_MS)
             return
         place = self.world.rng.choice(self.owned)
-        commit = self.history.asks(place, self.generation, self.world.now_us)
+        commit = self.history.commit_request(place, self.generation, self.world.now_us)
         part = OffsetCommitRequest.OffsetCommitRequestPartition(
             partition_index=place[1], committed_offset=commit.number, committed_metadata=None
         )
@@ -206,7 +210,7 @@ class Member(Client):
             else:
                 self._again(error)
 
-        self.ask(self.coordinator, ApiKey.OFFSET_COMMIT, 9, body, answered)
+        self.send_request(self.coordinator, ApiKey.OFFSET_COMMIT, 9, body, answered)
 
 
 class Auditor(Member):
@@ -223,7 +227,7 @@ class Auditor(Member):
             for n in names
         ]
         body = OffsetFetchRequest(group_id=GROUP, topics=topics)
-        self.ask(self.coordinator, ApiKey.OFFSET_FETCH, 5, body, self._got_offsets)
+        self.send_request(self.coordinator, ApiKey.OFFSET_FETCH, 5, body, self._got_offsets)
 
     def _got_offsets(self, body: Any) -> None:
         parts = [] if body is None else [(t.name, p) for t in body.topics for p in t.partitions]

@@ -209,7 +209,7 @@ class SimPeer:
         self._timer: Timer | None = None
         self._out = Pipe(network, node.name)
 
-    def ask(self, request: bytes, done: Answer) -> None:
+    def send_request(self, request: bytes, done: Answer) -> None:
         self._waiting.append(done)
         if self._timer is None:
             self._timer = self.node.loop.call_later(self._timeout_ms, lambda now: self.close())

@@ -102,7 +102,7 @@ class PipelinedProducer(Client):
 
         any_broker = self.world.rng.choice(list(self.cluster.brokers))
         body = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
-        self.ask(any_broker, ApiKey.INIT_PRODUCER_ID, 1, body, answered)
+        self.send_request(any_broker, ApiKey.INIT_PRODUCER_ID, 1, body, answered)
 
     def _write(self) -> None:
         """The application writes a few records, or a burst."""
@@ -174,7 +174,7 @@ class PipelinedProducer(Client):
             self._in_flight[leader] -= 1
             self._answered(sent, answer)
 
-        self.ask(leader, ApiKey.PRODUCE, 9, body, answered)
+        self.send_request(leader, ApiKey.PRODUCE, 9, body, answered)
 
     # -- answers -------------------------------------------------------------------------------------------------------
     def _answered(self, sent: list[tuple[Line, Batch]], body: Any) -> None:
@@ -192,7 +192,7 @@ class PipelinedProducer(Client):
                 self._acknowledged(line, batch, part.base_offset if code == ErrorCode.NONE else None)
             elif code in FATAL and self._final(line, batch, code):
                 why = f"{self.name} at {line.place} {batch.sequence}: {code.name} {part.error_message}"
-                self.world.tell(f"{why}: it gives up")
+                self.world.deliver(f"{why}: it gives up")
                 self.history.given_up.append(why)
                 self.refused = True
             else:

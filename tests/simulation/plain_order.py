@@ -89,7 +89,7 @@ class PlainProducer(Client):
             else:
                 self._drain()
 
-        self.ask(leader, ApiKey.PRODUCE, 9, body, answered)
+        self.send_request(leader, ApiKey.PRODUCE, 9, body, answered)
 
     def judge(self, numbers: list[int]) -> None:
         """`numbers`: the batches in the log, in order."""
@@ -116,7 +116,7 @@ class PlainProducer(Client):
 def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
     fault_kinds = FaultKinds.draw(world)
     acks = world.rng.choice((1, -1))
-    world.tell(f"fault kinds: {fault_kinds}; producers with acks={acks}")
+    world.deliver(f"fault kinds: {fault_kinds}; producers with acks={acks}")
     cluster = Cluster(world, probes=PROBES[world.seed % 2])
     Watch(cluster)
     topic_id = cluster.want_topic(TOPIC, 1, 3, min_insync_replicas=world.rng.choice(("1", "2")))

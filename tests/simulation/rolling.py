@@ -78,7 +78,7 @@ class Roller(Consumer):
         if leave is None:
             self.later(self._find)
         else:
-            self.ask(self.coordinator, *leave, lambda answer: self.later(self._find))
+            self.send_request(self.coordinator, *leave, lambda answer: self.later(self._find))
 
     @staticmethod
     def _leaves(member_id: str, classic: bool) -> tuple[int, int, Any]:
@@ -131,7 +131,7 @@ class Roller(Consumer):
             if life == self.lives:
                 self._joined(answer)
 
-        self.ask(self.coordinator, ApiKey.JOIN_GROUP, 5, body, answered)
+        self.send_request(self.coordinator, ApiKey.JOIN_GROUP, 5, body, answered)
 
     def _joined(self, body: Any) -> None:
         if body is not None and body.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -193,7 +193,7 @@ class Roller(Consumer):
             else:
                 self.later(self._beat, BEAT_MS)
 
-        self.ask(self.coordinator, ApiKey.SYNC_GROUP, 3, body, answered)
+        self.send_request(self.coordinator, ApiKey.SYNC_GROUP, 3, body, answered)
 
     def _beat(self) -> None:
         if not self.stopped and not self.calm and self.world.chance(0.06):
@@ -225,13 +225,13 @@ class Roller(Consumer):
                 self._commit()
 
         body = HeartbeatRequest(group_id=GROUP, generation_id=self.generation, member_id=self.member_id)
-        self.ask(self.coordinator, ApiKey.HEARTBEAT, 3, body, answered)
+        self.send_request(self.coordinator, ApiKey.HEARTBEAT, 3, body, answered)
 
 
 def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
     fault_kinds = FaultKinds.draw(world)
     cooperative = world.chance(0.5)
-    world.tell(f"fault kinds: {fault_kinds}; classic members are {'cooperative' if cooperative else 'eager'}")
+    world.deliver(f"fault kinds: {fault_kinds}; classic members are {'cooperative' if cooperative else 'eager'}")
     cluster = Cluster(world, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
     Watch(cluster)
     cluster.want_topic("work", len(PLACES), 3, min_insync_replicas="2")

@@ -102,7 +102,7 @@ class StoryHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         line = record.getMessage()
-        self.world.tell(f"  {self.world.current}: {line}")
+        self.world.deliver(f"  {self.world.current}: {line}")
         for words, state in LOG_PHRASES.items():
             if words in line:
                 self.world.reached[state] += 1
@@ -138,7 +138,7 @@ def run(seed: int, *, faults_s: float = FAULTS_S, faults_max: int | None = None,
         world.story.extend(traceback.format_exc().splitlines())
     finally:
         if violation is not None:
-            world.tell(f"VIOLATION {violation}")
+            world.deliver(f"VIOLATION {violation}")
         for lg, (level, propagate) in zip(loggers, before, strict=True):
             lg.removeHandler(ear)
             lg.setLevel(level)
@@ -152,8 +152,8 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     fault_kinds = FaultKinds.draw(world, wide=True)
     pause_ms = world.rng.choice(PAUSES_MS)
     log_bytes, records = world.rng.choice((LOG_BYTES_FEW, LOG_BYTES_PER_SNAPSHOT)), world.rng.choice(ENTRIES)
-    world.tell(f"fault kinds: {fault_kinds}; producers pause for up to {pause_ms} ms")
-    world.tell(f"{log_bytes} bytes of metadata log per snapshot, {records} records per entry")
+    world.deliver(f"fault kinds: {fault_kinds}; producers pause for up to {pause_ms} ms")
+    world.deliver(f"{log_bytes} bytes of metadata log per snapshot, {records} records per entry")
     cluster = Cluster(
         world,
         snapshot_log_bytes=log_bytes,

@@ -80,7 +80,7 @@ class Scene:
         topics = [ProduceRequest.TopicProduceData(name="t", partition_data=[part])]
         body = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=topics)
         answers: list[Any] = []
-        self.client.enter(lambda: self.client.ask(broker_id, ApiKey.PRODUCE, 9, body, answers.append))
+        self.client.enter(lambda: self.client.send_request(broker_id, ApiKey.PRODUCE, 9, body, answers.append))
         self.cluster.until(lambda: bool(answers), 10, f"the answer to {text!r}")
         assert answers[0] is not None, f"no answer to {text!r}"
         return int(answers[0].responses[0].partition_responses[0].error_code)

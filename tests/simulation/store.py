@@ -60,13 +60,13 @@ class SimStore:
         """Packets are lost from now on."""
         if self.linked and not self._closed:
             self.linked = False
-            self.world.tell(f"{self.node.name} is cut off from the ensemble")
+            self.world.deliver(f"{self.node.name} is cut off from the ensemble")
             self.lose()
 
     def heal(self) -> None:
         if not self.linked and not self._closed:
             self.linked = True
-            self.world.tell(f"{self.node.name} reaches the ensemble again")
+            self.world.deliver(f"{self.node.name} reaches the ensemble again")
             self.reconnect()
 
     def lose(self) -> None:
@@ -150,8 +150,8 @@ class SimStore:
         """Connects to a follower with a random lag, but never behind the state that this session has seen."""
         lag = self.ensemble.lag_ms
         self._lag_us = self.world.between(0, lag * MS) if lag and self.world.chance(0.7) else 0
-        heard = [c.zxid for c in self.ensemble.history if c.at_us <= self.world.now_us - self._lag_us]
-        self._hears(max(heard, default=0) if self._lag_us else self.ensemble.zxid)
+        received = [c.zxid for c in self.ensemble.history if c.at_us <= self.world.now_us - self._lag_us]
+        self._hears(max(received, default=0) if self._lag_us else self.ensemble.zxid)
         self.follower_will_hear(self.ensemble.zxid)
 
     def lag(self, us: int) -> None:
@@ -236,7 +236,7 @@ class SimStore:
         else:
             self.pump()
 
-    def _ask(self, run: Callable[[], Result], done: Done) -> None:
+    def _send_request(self, run: Callable[[], Result], done: Done) -> None:
         if self._closed:
             return
         if self.number_at_server == 0:
@@ -276,7 +276,7 @@ class SimStore:
                 self._watch("data", path, watch)
             return result
 
-        self._ask(run, done)
+        self._send_request(run, done)
 
     def exists(self, path: str, done: Done, watch: Watch | None = None) -> None:
         def run() -> Result:
@@ -284,7 +284,7 @@ class SimStore:
             result = self._read(path)
             return Result(result.code, stat=result.stat)
 
-        self._ask(run, done)
+        self._send_request(run, done)
 
     def children(self, path: str, done: Done, watch: Watch | None = None) -> None:
         def run() -> Result:
@@ -295,7 +295,7 @@ class SimStore:
             below = [p[len(prefix) :] for p in self._view if p.startswith(prefix) and p != "/"]
             return Result(Code.OK, children=tuple(sorted(n for n in below if "/" not in n)))
 
-        self._ask(run, done)
+        self._send_request(run, done)
 
     def _one(self, op: Operation, done: Done) -> None:
         def run() -> Result:
@@ -305,7 +305,7 @@ class SimStore:
                 stat = self.ensemble.znodes[op.path].stat()
             return Result(result.code, stat=stat)
 
-        self._ask(run, done)
+        self._send_request(run, done)
 
     def create(self, path: str, data: bytes, done: Done, *, ephemeral: bool = False) -> None:
         self._one(Create(path, data, ephemeral), done)
@@ -326,14 +326,14 @@ class SimStore:
             done(result)
 
         held = tuple(operations)
-        self._ask(lambda: self._commit(held), got_results)
+        self._send_request(lambda: self._commit(held), got_results)
 
     def sync(self, path: str, done: Done) -> None:
         def run() -> Result:
             self._hears(self.ensemble.zxid)
             return Result(Code.OK)
 
-        self._ask(run, done)
+        self._send_request(run, done)
 
     def fileno(self) -> int:
         return -1

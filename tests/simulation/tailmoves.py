@@ -94,7 +94,7 @@ class TailMove:
         if step == "cancel" and (state := self.state) is not None:
             self._cancelled_at = state.assignment_generation
         self.world.reached[f"tail move: {step}"] += 1
-        self.world.tell(f"tail move {self.number} of {self.name}: {step}")
+        self.world.deliver(f"tail move {self.number} of {self.name}: {step}")
 
     def _taken(self, state: PartitionState, as_wanted: bool) -> bool | None:
         """True if the assignment took effect, None if not yet. An assignment by another operator ends the move."""

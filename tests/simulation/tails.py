@@ -67,7 +67,7 @@ class TailFaultInjector(FaultInjector):
             return
         self._orders += 1
         early = self._early and self.world.chance(0.8)
-        self.world.tell(f"an operator moves the tail of {topic}-{tp.partition} from {state.target} to {replicas}")
+        self.world.deliver(f"an operator moves the tail of {topic}-{tp.partition} from {state.target} to {replicas}")
         self.moves.append(TailMove(self.cluster, tp, f"{topic}-{tp.partition}", replicas, self._orders, early=early))
 
     def stop_faults(self) -> None:
@@ -81,7 +81,7 @@ class TailFaultInjector(FaultInjector):
 
 def live(world: World, history: History, faults_s: float, faults_max: int | None, *, early: bool = False) -> None:
     fault_kinds = FaultKinds.draw(world)
-    world.tell(f"fault kinds: {fault_kinds}")
+    world.deliver(f"fault kinds: {fault_kinds}")
     cluster = Cluster(world, brokers=4, settings=SETTINGS, probes=PROBES[world.seed % 2])
     TailWatch(cluster)
     cluster.archive = Archive(cluster, (MOVED, "wide"))
@@ -140,7 +140,7 @@ def live_with_transactions(
 ) -> None:
     fault_kinds = FaultKinds.draw(world)
     kind = world.rng.choice((1, 2))
-    world.tell(f"fault kinds: {fault_kinds}; transactions of kind {kind}")
+    world.deliver(f"fault kinds: {fault_kinds}; transactions of kind {kind}")
     cluster = Cluster(world, brokers=4, settings={**SETTINGS, **exactly_once.SETTINGS}, probes=PROBES[world.seed % 2])
     TailWatch(cluster)
     cluster.archive = Archive(cluster, (LEDGER, SOURCE, COPY))

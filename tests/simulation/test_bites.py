@@ -321,11 +321,11 @@ def an_old_duplicate_is_acknowledged_before_it_is_replicated(patch: pytest.Monke
 def a_fetch_starts_after_the_requested_offset(patch: pytest.MonkeyPatch) -> None:
     read = FetchReader.read
 
-    def late(self: FetchReader, body: Any, asks: Any, follower: Any, *more: Any) -> Any:
-        for ask in asks.values() if follower is None else ():
-            if ask.wanted.fetch_offset % 20 == 19:
-                ask.wanted.fetch_offset += 1
-        return read(self, body, asks, follower, *more)
+    def late(self: FetchReader, body: Any, commit_request: Any, follower: Any, *more: Any) -> Any:
+        for send_request in commit_request.values() if follower is None else ():
+            if send_request.wanted.fetch_offset % 20 == 19:
+                send_request.wanted.fetch_offset += 1
+        return read(self, body, commit_request, follower, *more)
 
     patch.setattr(FetchReader, "read", late)
 
@@ -488,10 +488,10 @@ def an_observer_counts_for_the_high_watermark(patch: pytest.MonkeyPatch) -> None
 
 
 def a_tail_starts_before_its_start_is_committed(patch: pytest.MonkeyPatch) -> None:
-    asked = Bootstrap.snapshot_for_observer
+    requested = Bootstrap.snapshot_for_observer
 
     def hasty(self: Bootstrap, replica: Replica, now: Any) -> bytes | None:
-        seed = asked(self, replica, now)
+        seed = requested(self, replica, now)
         offer = self._offers.get(replica.tp)
         if offer is not None and not offer.committed:
             self._offers[replica.tp] = offer._replace(committed=True)

@@ -38,7 +38,7 @@ class Rows:
             )
             for t in request.payload.items
         )
-        self._cluster.acting.tell(DesiredRead(rows))
+        self._cluster.acting.deliver(DesiredRead(rows))
 
 
 TIMEOUT_MS = 30_000
@@ -54,17 +54,17 @@ def created(seed: int) -> str:
     body = m.CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
     answers: list[Any] = []
 
-    def ask() -> None:
+    def send_request() -> None:
         """Retries until a broker accepts connections, like a client that bootstraps."""
-        client.ask(1, ApiKey.CREATE_TOPICS, 7, body, heard)
+        client.send_request(1, ApiKey.CREATE_TOPICS, 7, body, received)
 
-    def heard(answer: Any) -> None:
+    def received(answer: Any) -> None:
         if answer is None:
-            client.later(ask, world.between(0, 5))
+            client.later(send_request, world.between(0, 5))
         else:
             answers.append(answer.topics[0])
 
-    client.enter(ask)
+    client.enter(send_request)
     cluster.until(lambda: bool(answers), 60, "an answer")
     if not answers[0].error_code:
         cluster.until(lambda: cluster.image.topic_named("first") is not None, 10, "the topic")

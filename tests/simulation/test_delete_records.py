@@ -24,7 +24,7 @@ def delete(scene: Scene, offset: int, *, timeout_ms: int = 8_000) -> tuple[int, 
     body = r(topics=[r.DeleteRecordsTopic(name="t", partitions=[part])], timeout_ms=timeout_ms)
     answers: list[Any] = []
     leader = scene.state.leader
-    scene.client.enter(lambda: scene.client.ask(leader, ApiKey.DELETE_RECORDS, 2, body, answers.append))
+    scene.client.enter(lambda: scene.client.send_request(leader, ApiKey.DELETE_RECORDS, 2, body, answers.append))
     scene.cluster.until(lambda: bool(answers), 10, "the response to DeleteRecords")
     assert answers[0] is not None, "no response"
     answer = answers[0].topics[0].partitions[0]

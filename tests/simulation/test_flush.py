@@ -47,12 +47,12 @@ def story(seed: int, brokers: int, cuts: int = 3, **configs: str) -> History:
 
 @pytest.mark.parametrize("seed", range(1, 4))
 @pytest.mark.parametrize(
-    ("brokers", "asked"), [(3, {"flush_messages": "1"}), (1, {"flush_messages": "1"}), (1, {"flush_ms": "0"})]
+    ("brokers", "requested"), [(3, {"flush_messages": "1"}), (1, {"flush_messages": "1"}), (1, {"flush_ms": "0"})]
 )
 def test_acknowledged_records_survive_a_power_cut_of_all_brokers(
-    seed: int, brokers: int, asked: dict[str, str]
+    seed: int, brokers: int, requested: dict[str, str]
 ) -> None:
-    history = story(seed, brokers, **asked)
+    history = story(seed, brokers, **requested)
     assert history.acks > 50
 
 
@@ -92,7 +92,7 @@ def test_acks_1_waits_for_the_leaders_own_disk(seed: int) -> None:
                 acknowledged.append(value)
                 write(client, number + 1)
 
-        client.ask(1, ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=5000, topic_data=[topic]), answered)
+        client.send_request(1, ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=5000, topic_data=[topic]), answered)
 
     for client in clients:
         client.enter(lambda client=client: write(client, 0))  # type: ignore[misc]

@@ -224,7 +224,7 @@ def test_the_deletion_of_a_topic_deletes_its_history_replicas() -> None:
     scene.producer.stopped = scene.reader.stopped = True
     gone = replace(scene.cluster.topics.pop(TOPIC), generation=2, deleted=True)
     assert scene.cluster.acting is not None
-    scene.cluster.acting.tell(DesiredRead((gone,)))
+    scene.cluster.acting.deliver(DesiredRead((gone,)))
     scene.cluster.until(lambda: not scene.hosts(), 20, "all replicas to be deleted")
 
 

@@ -24,9 +24,9 @@ REQUEST_TIMEOUT_MS = 30_000
 class Aborter(Transactional):
     """Writes one record in a transaction of the first kind, gets no response, and aborts when `abort` is called."""
 
-    def ask(self, broker_id: int, key: int, version: int, body: Any, done: Any) -> None:
+    def send_request(self, broker_id: int, key: int, version: int, body: Any, done: Any) -> None:
         if key != ApiKey.PRODUCE:
-            super().ask(broker_id, key, version, body, done)
+            super().send_request(broker_id, key, version, body, done)
             return
         # Responses of one connection keep their order, so the delayed batch has a separate connection.
         host, port = self.cluster.brokers[broker_id].address
@@ -34,7 +34,7 @@ class Aborter(Transactional):
             self.peers,
             {broker_id: SimPeer(self.cluster.network, self, host, port, REQUEST_TIMEOUT_MS)},
         )
-        super().ask(broker_id, key, version, body, done)
+        super().send_request(broker_id, key, version, body, done)
         self.peers = others
 
     def next(self) -> None:
@@ -52,13 +52,13 @@ class Aborter(Transactional):
 def delay_answers(verification: Any) -> list[tuple[Any, ErrorCode]]:
     """From now on the responses of coordinators, each with the callback that waits for it, are delayed."""
     delayed: list[tuple[Any, ErrorCode]] = []
-    ask = verification._ask
+    send_request = verification._send
 
-    def asked(*question: Any) -> None:
+    def requested(*question: Any) -> None:
         *what, done = question
-        ask(*what, lambda error: delayed.append((done, error)))
+        send_request(*what, lambda error: delayed.append((done, error)))
 
-    verification._ask = asked
+    verification._send = requested
     return delayed
 
 

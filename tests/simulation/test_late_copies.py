@@ -36,7 +36,7 @@ def delete(scene: Scene, broker_id: int, timeout_ms: int = 5_000) -> int:
         timeout_ms=timeout_ms,
     )
     answers: list[Any] = []
-    scene.client.enter(lambda: scene.client.ask(broker_id, ApiKey.DELETE_RECORDS, 2, body, answers.append))
+    scene.client.enter(lambda: scene.client.send_request(broker_id, ApiKey.DELETE_RECORDS, 2, body, answers.append))
     scene.cluster.until(lambda: bool(answers), 10, "the answer")
     return int(answers[0].topics[0].partitions[0].error_code)
 

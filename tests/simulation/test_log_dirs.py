@@ -42,7 +42,7 @@ class Scene:
     def described(self, broker_id: int) -> dict[str, DescribeLogDirsResponse.DescribeLogDirsResult]:
         answers: list[DescribeLogDirsResponse] = []
         self.client.enter(
-            lambda: self.client.ask(
+            lambda: self.client.send_request(
                 broker_id, ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None), answers.append
             )
         )
@@ -70,7 +70,7 @@ def test_partitions_are_spread_over_the_log_directories_and_reported() -> None:
     scene = Scene(1)
     times: list[DescribeLogDirsResponse] = []
     nothing = DescribeLogDirsRequest(topics=[])
-    scene.client.enter(lambda: scene.client.ask(1, ApiKey.DESCRIBE_LOG_DIRS, 4, nothing, times.append))
+    scene.client.enter(lambda: scene.client.send_request(1, ApiKey.DESCRIBE_LOG_DIRS, 4, nothing, times.append))
     scene.cluster.until(lambda: bool(times), 10, "how long producers wait")
     assert sum(times[0].produce_times) > 0 and not any(r.topics for r in times[0].results)
     for node in scene.cluster.brokers.values():

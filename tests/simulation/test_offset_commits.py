@@ -22,7 +22,7 @@ Errors = dict[tuple[str, int], int]
 class CommitClient(Client):
     def answer(self, broker_id: int, key: int, version: int, body: Any) -> Any:
         answers: list[Any] = []
-        self.enter(lambda: self.ask(broker_id, key, version, body, answers.append))
+        self.enter(lambda: self.send_request(broker_id, key, version, body, answers.append))
         self.cluster.until(lambda: bool(answers), 10, f"an answer of API {key}")
         assert answers[0] is not None
         return answers[0]

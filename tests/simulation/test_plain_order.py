@@ -27,11 +27,11 @@ def test_only_retried_batches_are_out_of_order() -> None:
 
 
 def a_request_waits_and_the_next_one_does_not(patch: pytest.MonkeyPatch) -> None:
-    handle, asked = ProduceApi.handle, Counter[int]()
+    handle, requested = ProduceApi.handle, Counter[int]()
 
     def hesitating(self: ProduceApi, request: Any) -> None:
-        asked[0] += 1
-        if asked[0] % 500 == 0:
+        requested[0] += 1
+        if requested[0] % 500 == 0:
             request.body.topic_data[0].partition_data[0].records = memoryview(
                 bytearray(request.body.topic_data[0].partition_data[0].records)
             )

@@ -17,26 +17,26 @@ class Requester:
     def __init__(self, seed: int) -> None:
         self.scene = Scene(seed)
         self.node = self.scene.cluster.brokers[1]
-        self.heard: list[RequestAnswered | None] = []
+        self.received: list[RequestAnswered | None] = []
 
-    def ask(self) -> None:
+    def send_request(self) -> None:
         membership = self.node.broker.membership
-        self.node.enter(lambda: membership.request(ASKED, 60_000, self.heard.append))
+        self.node.enter(lambda: membership.request(ASKED, 60_000, self.received.append))
 
     def answered(self) -> None:
-        self.scene.cluster.until(lambda: bool(self.heard), 50, "the answer")
-        (answer,) = self.heard
+        self.scene.cluster.until(lambda: bool(self.received), 50, "the answer")
+        (answer,) = self.received
         assert answer is not None, "the request failed before its time-out"
         assert [(r["name"], r["error"]) for r in answer.result["results"]] == [("asked", 0)]
         self.scene.pass_ms(5_000)
-        assert len(self.heard) == 1, "answered twice"
+        assert len(self.received) == 1, "answered twice"
 
 
 def test_a_request_while_the_connection_is_down(seed: int) -> None:
     asking = Requester(seed)
     asking.node.store.cut()
     asking.scene.pass_ms(300)
-    asking.ask()
+    asking.send_request()
     asking.scene.pass_ms(200)
     asking.node.store.heal()
     asking.answered()
@@ -46,14 +46,14 @@ def test_a_request_after_the_session_was_lost(seed: int) -> None:
     asking = Requester(seed)
     asking.node.store.cut()
     asking.scene.pass_ms(6_000)
-    asking.ask()
+    asking.send_request()
     asking.node.store.heal()
     asking.answered()
 
 
 def test_the_connection_is_lost_with_a_request_in_flight(seed: int) -> None:
     asking = Requester(seed)
-    asking.ask()
+    asking.send_request()
     asking.node.store.cut()
     asking.scene.pass_ms(500)
     asking.node.store.heal()
@@ -64,7 +64,7 @@ def test_the_session_is_lost_with_an_unanswered_request(seed: int) -> None:
     asking = Requester(seed)
     (controller,) = asking.scene.cluster.controllers
     controller.crash()
-    asking.ask()
+    asking.send_request()
     asking.scene.pass_ms(500)
     asking.scene.cluster.ensemble.expire(asking.node.store.zk_session)
     asking.scene.pass_ms(500)
@@ -78,5 +78,5 @@ def test_a_request_to_a_broker_that_has_not_registered_yet(seed: int) -> None:
     asking.scene.pass_ms(8_000)
     asking.node.start()
     assert asking.node.broker.membership.broker_epoch is None
-    asking.ask()
+    asking.send_request()
     asking.answered()

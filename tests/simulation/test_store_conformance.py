@@ -43,7 +43,7 @@ class Ground(ABC):
     def crash(self, store: Store) -> None:
         """The client stops without closing its session."""
 
-    def ask(self, call: Callable[[Callable[[Result], None]], None]) -> Result:
+    def send_request(self, call: Callable[[Callable[[Result], None]], None]) -> Result:
         out: list[Result] = []
         call(out.append)
         self.until(lambda: bool(out))
@@ -162,64 +162,70 @@ def root(ground: Ground, request: pytest.FixtureRequest) -> str:
     """A node of this test: the real server is shared by the tests."""
     path = "/" + request.node.name.replace("[", "-").replace("]", "")
     store = ground.joined()
-    assert ground.ask(lambda d: store.create(path, b"", d)).ok
+    assert ground.send_request(lambda d: store.create(path, b"", d)).ok
     return path
 
 
 def test_versions_guard_every_change(ground: Ground, root: str) -> None:
     store, path = ground.joined(), f"{root}/a"
-    ask = ground.ask
-    assert ask(lambda d: store.get(path, d)).code is Code.NO_NODE
-    assert ask(lambda d: store.set(path, b"x", 0, d)).code is Code.NO_NODE
-    assert ask(lambda d: store.create(path, b"one", d)).ok
-    assert ask(lambda d: store.create(path, b"one", d)).code is Code.NODE_EXISTS
-    assert ask(lambda d: store.create(f"{path}/b/c", b"", d)).code is Code.NO_NODE
-    assert ask(lambda d: store.set(path, b"two", 0, d)).ok
-    assert ask(lambda d: store.set(path, b"three", 0, d)).code is Code.BAD_VERSION
-    read = ask(lambda d: store.get(path, d))
+    send_request = ground.send_request
+    assert send_request(lambda d: store.get(path, d)).code is Code.NO_NODE
+    assert send_request(lambda d: store.set(path, b"x", 0, d)).code is Code.NO_NODE
+    assert send_request(lambda d: store.create(path, b"one", d)).ok
+    assert send_request(lambda d: store.create(path, b"one", d)).code is Code.NODE_EXISTS
+    assert send_request(lambda d: store.create(f"{path}/b/c", b"", d)).code is Code.NO_NODE
+    assert send_request(lambda d: store.set(path, b"two", 0, d)).ok
+    assert send_request(lambda d: store.set(path, b"three", 0, d)).code is Code.BAD_VERSION
+    read = send_request(lambda d: store.get(path, d))
     assert (read.data, read.stat.version, read.stat.owner) == (b"two", 1, 0)
-    assert ask(lambda d: store.exists(path, d)).stat == read.stat
-    assert ask(lambda d: store.delete(path, 0, d)).code is Code.BAD_VERSION
-    assert ask(lambda d: store.create(f"{path}/child", b"", d)).ok
-    assert ask(lambda d: store.delete(path, -1, d)).code is Code.NOT_EMPTY
-    assert ask(lambda d: store.delete(f"{path}/child", -1, d)).ok
-    assert ask(lambda d: store.delete(path, 1, d)).ok
-    assert ask(lambda d: store.exists(path, d)).code is Code.NO_NODE
+    assert send_request(lambda d: store.exists(path, d)).stat == read.stat
+    assert send_request(lambda d: store.delete(path, 0, d)).code is Code.BAD_VERSION
+    assert send_request(lambda d: store.create(f"{path}/child", b"", d)).ok
+    assert send_request(lambda d: store.delete(path, -1, d)).code is Code.NOT_EMPTY
+    assert send_request(lambda d: store.delete(f"{path}/child", -1, d)).ok
+    assert send_request(lambda d: store.delete(path, 1, d)).ok
+    assert send_request(lambda d: store.exists(path, d)).code is Code.NO_NODE
 
 
 def test_a_recreated_znode_has_another_czxid(ground: Ground, root: str) -> None:
     store, path = ground.joined(), f"{root}/member"
     numbers = []
     for _ in range(2):
-        assert ground.ask(lambda d: store.create(path, b"", d, ephemeral=True)).ok
-        stat = ground.ask(lambda d: store.get(path, d)).stat
+        assert ground.send_request(lambda d: store.create(path, b"", d, ephemeral=True)).ok
+        stat = ground.send_request(lambda d: store.get(path, d)).stat
         assert stat.owner == store.zk_session
         numbers.append(stat.czxid)
-        assert ground.ask(lambda d: store.delete(path, -1, d)).ok
+        assert ground.send_request(lambda d: store.delete(path, -1, d)).ok
     assert numbers[0] < numbers[1]
 
 
 def test_children_are_listed_by_name_in_order(ground: Ground, root: str) -> None:
     store = ground.joined()
     for name in ("b", "a", "c"):
-        assert ground.ask(lambda d, name=name: store.create(f"{root}/{name}", b"", d)).ok  # type: ignore[misc]
-    assert ground.ask(lambda d: store.create(f"{root}/a/deep", b"", d)).ok
-    assert ground.ask(lambda d: store.children(root, d)).children == ("a", "b", "c")
-    assert ground.ask(lambda d: store.children(f"{root}/none", d)).code is Code.NO_NODE
+        assert ground.send_request(lambda d, name=name: store.create(f"{root}/{name}", b"", d)).ok  # type: ignore[misc]
+    assert ground.send_request(lambda d: store.create(f"{root}/a/deep", b"", d)).ok
+    assert ground.send_request(lambda d: store.children(root, d)).children == ("a", "b", "c")
+    assert ground.send_request(lambda d: store.children(f"{root}/none", d)).code is Code.NO_NODE
 
 
 def test_a_multi_is_atomic_and_names_the_failed_operation(ground: Ground, root: str) -> None:
     store = ground.joined()
-    ask = ground.ask
-    assert ask(lambda d: store.multi([Create(f"{root}/x", b"1"), Create(f"{root}/x/y", b"2"), Check(root, 0)], d)).ok
-    refused = ask(lambda d: store.multi([Set(f"{root}/x", b"new", 0), Check(root, 5), Delete(f"{root}/x/y")], d))
+    send_request = ground.send_request
+    assert send_request(
+        lambda d: store.multi([Create(f"{root}/x", b"1"), Create(f"{root}/x/y", b"2"), Check(root, 0)], d)
+    ).ok
+    refused = send_request(
+        lambda d: store.multi([Set(f"{root}/x", b"new", 0), Check(root, 5), Delete(f"{root}/x/y")], d)
+    )
     assert refused.code is Code.BAD_VERSION
     assert refused.codes[1] is Code.BAD_VERSION
     assert all(c in (Code.OK, Code.ROLLED_BACK) for i, c in enumerate(refused.codes) if i != 1)
-    assert ask(lambda d: store.get(f"{root}/x", d)).data == b"1"
+    assert send_request(lambda d: store.get(f"{root}/x", d)).data == b"1"
     # A registration taken over in one step: deleted and created again.
-    assert ask(lambda d: store.multi([Delete(f"{root}/x/y", 0), Create(f"{root}/x/y", b"mine", ephemeral=True)], d)).ok
-    taken = ask(lambda d: store.get(f"{root}/x/y", d))
+    assert send_request(
+        lambda d: store.multi([Delete(f"{root}/x/y", 0), Create(f"{root}/x/y", b"mine", ephemeral=True)], d)
+    ).ok
+    taken = send_request(lambda d: store.get(f"{root}/x/y", d))
     assert (taken.data, taken.stat.owner, taken.stat.version) == (b"mine", store.zk_session, 0)
 
 
@@ -237,18 +243,18 @@ def test_responses_arrive_in_the_order_of_the_requests(ground: Ground, root: str
 def test_a_watch_fires_once_for_what_it_watches(ground: Ground, root: str) -> None:
     store, other = ground.joined(), ground.joined()
     fired: list[str] = []
-    ask = ground.ask
-    assert ask(lambda d: store.exists(f"{root}/n", d, lambda p: fired.append("made"))).code is Code.NO_NODE
-    assert ask(lambda d: store.get(f"{root}/n", d, lambda p: fired.append("never"))).code is Code.NO_NODE
-    assert ask(lambda d: store.children(root, d, lambda p: fired.append("child"))).ok
-    assert ask(lambda d: other.create(f"{root}/n", b"1", d)).ok
+    send_request = ground.send_request
+    assert send_request(lambda d: store.exists(f"{root}/n", d, lambda p: fired.append("made"))).code is Code.NO_NODE
+    assert send_request(lambda d: store.get(f"{root}/n", d, lambda p: fired.append("never"))).code is Code.NO_NODE
+    assert send_request(lambda d: store.children(root, d, lambda p: fired.append("child"))).ok
+    assert send_request(lambda d: other.create(f"{root}/n", b"1", d)).ok
     ground.until(lambda: sorted(fired) == ["child", "made"])
-    assert ask(lambda d: store.get(f"{root}/n", d, lambda p: fired.append("set"))).ok
-    assert ask(lambda d: other.set(f"{root}/n", b"2", -1, d)).ok
-    assert ask(lambda d: other.set(f"{root}/n", b"3", -1, d)).ok
+    assert send_request(lambda d: store.get(f"{root}/n", d, lambda p: fired.append("set"))).ok
+    assert send_request(lambda d: other.set(f"{root}/n", b"2", -1, d)).ok
+    assert send_request(lambda d: other.set(f"{root}/n", b"3", -1, d)).ok
     ground.until(lambda: "set" in fired)
-    assert ask(lambda d: store.get(f"{root}/n", d, lambda p: fired.append("gone"))).data == b"3"
-    assert ask(lambda d: other.delete(f"{root}/n", -1, d)).ok
+    assert send_request(lambda d: store.get(f"{root}/n", d, lambda p: fired.append("gone"))).data == b"3"
+    assert send_request(lambda d: other.delete(f"{root}/n", -1, d)).ok
     ground.until(lambda: "gone" in fired)
     assert sorted(fired) == ["child", "gone", "made", "set"]
 
@@ -258,31 +264,31 @@ def test_repeated_watches_fire_once(ground: Ground, root: str) -> None:
     of reads, and the election waited for them.
     """
     store, other = ground.joined(), ground.joined()
-    heard: list[str] = []
-    ask = ground.ask
-    assert ask(lambda d: store.create(f"{root}/n", b"1", d)).ok
+    received: list[str] = []
+    send_request = ground.send_request
+    assert send_request(lambda d: store.create(f"{root}/n", b"1", d)).ok
     for _ in range(20):
-        assert ask(lambda d: store.get(f"{root}/n", d, lambda p: heard.append("data"))).ok
-        assert ask(lambda d: store.exists(f"{root}/n", d, lambda p: heard.append("data"))).ok
-        assert ask(lambda d: store.children(root, d, lambda p: heard.append("children"))).ok
+        assert send_request(lambda d: store.get(f"{root}/n", d, lambda p: received.append("data"))).ok
+        assert send_request(lambda d: store.exists(f"{root}/n", d, lambda p: received.append("data"))).ok
+        assert send_request(lambda d: store.children(root, d, lambda p: received.append("children"))).ok
     for data in (b"2", b"3"):
-        assert ask(lambda d, data=data: other.set(f"{root}/n", data, -1, d)).ok  # type: ignore[misc]
-    assert ask(lambda d: other.create(f"{root}/m", b"", d)).ok
-    ground.until(lambda: len(heard) >= 2)
-    assert ask(lambda d: store.sync("/", d)).ok
-    assert sorted(heard) == ["children", "data"]
-    assert ask(lambda d: store.get(f"{root}/n", d, lambda p: heard.append("again"))).ok
-    assert ask(lambda d: other.set(f"{root}/n", b"4", -1, d)).ok
-    ground.until(lambda: "again" in heard)
+        assert send_request(lambda d, data=data: other.set(f"{root}/n", data, -1, d)).ok  # type: ignore[misc]
+    assert send_request(lambda d: other.create(f"{root}/m", b"", d)).ok
+    ground.until(lambda: len(received) >= 2)
+    assert send_request(lambda d: store.sync("/", d)).ok
+    assert sorted(received) == ["children", "data"]
+    assert send_request(lambda d: store.get(f"{root}/n", d, lambda p: received.append("again"))).ok
+    assert send_request(lambda d: other.set(f"{root}/n", b"4", -1, d)).ok
+    ground.until(lambda: "again" in received)
 
 
 def test_a_watch_fires_before_a_response_with_the_change(ground: Ground, root: str) -> None:
     store, other = ground.joined(), ground.joined()
     order: list[str] = []
-    assert ground.ask(lambda d: store.create(f"{root}/n", b"1", d)).ok
-    assert ground.ask(lambda d: store.get(f"{root}/n", d, lambda p: order.append("watch"))).ok
-    assert ground.ask(lambda d: other.set(f"{root}/n", b"2", -1, d)).ok
-    assert ground.ask(lambda d: store.sync("/", d)).ok
+    assert ground.send_request(lambda d: store.create(f"{root}/n", b"1", d)).ok
+    assert ground.send_request(lambda d: store.get(f"{root}/n", d, lambda p: order.append("watch"))).ok
+    assert ground.send_request(lambda d: other.set(f"{root}/n", b"2", -1, d)).ok
+    assert ground.send_request(lambda d: store.sync("/", d)).ok
     store.get(f"{root}/n", lambda r: order.append(r.data.decode()))
     ground.until(lambda: len(order) == 2)
     assert order == ["watch", "2"]
@@ -290,19 +296,19 @@ def test_a_watch_fires_before_a_response_with_the_change(ground: Ground, root: s
 
 def test_ephemeral_nodes_end_with_the_session_time_out_or_at_once_with_a_close(ground: Ground, root: str) -> None:
     store, silent, polite = ground.joined(), ground.joined(), ground.joined()
-    assert ground.ask(lambda d: silent.create(f"{root}/silent", b"", d, ephemeral=True)).ok
-    assert ground.ask(lambda d: polite.create(f"{root}/polite", b"", d, ephemeral=True)).ok
+    assert ground.send_request(lambda d: silent.create(f"{root}/silent", b"", d, ephemeral=True)).ok
+    assert ground.send_request(lambda d: polite.create(f"{root}/polite", b"", d, ephemeral=True)).ok
     states: list[SessionState] = []
     store.on_session = states.append
     polite.close()
     if isinstance(ground, Real):
         ground.stores.remove(polite)
-    names = lambda: ground.ask(lambda d: store.children(root, d)).children  # noqa: E731
+    names = lambda: ground.send_request(lambda d: store.children(root, d)).children  # noqa: E731
     assert "polite" not in names()
     assert "silent" in names()
     ground.crash(silent)
     gone: list[str] = []
-    assert ground.ask(lambda d: store.exists(f"{root}/silent", d, gone.append)).ok
+    assert ground.send_request(lambda d: store.exists(f"{root}/silent", d, gone.append)).ok
     ground.until(lambda: bool(gone))
     assert names() == ()
     assert states == []
@@ -319,7 +325,7 @@ def test_a_client_is_served_only_after_authentication(
     store.on_session = reported.append
     # Retried: a server that ends during authentication looks the same, and no other process would retry.
     unauthenticated.until(lambda: reported.count(SessionState.SUSPENDED) >= 3, 60)
-    assert unauthenticated.ask(lambda d: store.exists("/", d)).code is Code.CONNECTION_LOSS
+    assert unauthenticated.send_request(lambda d: store.exists("/", d)).code is Code.CONNECTION_LOSS
     assert "SASL authentication failed host=127.0.0.1 user=weir" in caplog.text and "guess" not in caplog.text
     store._client._connection.sasl_options["password"] = PASSWORD
     out: list[Result] = []
@@ -338,8 +344,8 @@ def test_only_the_owner_accesses_nodes_until_they_are_opened(guarded: tuple[int,
     real = Real(port, protected(ca))
     store = real.joined()
     for path in ("/owned", "/owned/below"):
-        assert real.ask(lambda d, path=path: store.create(path, b"keys", d)).ok  # type: ignore[misc]
-    assert real.ask(lambda d: store.multi([Create("/owned/multi", b"")], d)).ok
+        assert real.send_request(lambda d, path=path: store.create(path, b"keys", d)).ok  # type: ignore[misc]
+    assert real.send_request(lambda d: store.multi([Create("/owned/multi", b"")], d)).ok
 
     def acls() -> set[str]:
         # By the server's own ACL: the only other user of this server is anonymous.

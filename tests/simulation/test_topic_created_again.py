@@ -19,7 +19,7 @@ def create_again(scene: Scene, *assignments: DesiredAssignment) -> None:
     """`assignments` reach the controller together with the deletion."""
     deleted = replace(scene.cluster.topics["t"], deleted=True, generation=2)
     assert scene.cluster.acting is not None
-    scene.cluster.acting.tell(DesiredRead((deleted,), assignments))
+    scene.cluster.acting.deliver(DesiredRead((deleted,), assignments))
     scene.cluster.until(lambda: scene.cluster.image.topic_named("t") is None, 2, "its deletion")
     scene.topic_id = scene.cluster.want_topic("t", 1, 2, min_insync_replicas="1")
     scene.cluster.until(lambda: scene.cluster.image.partition(scene.tp) is not None, 2, "the new topic")

@@ -23,20 +23,20 @@ class Line:
         self.world = World(seed)
         self.network = Network(self.world)
         self.client, self.server = Node(self.world, "client"), Node(self.world, "server")
-        self.heard: list[bytes] = []
+        self.received: list[bytes] = []
         self.reported: list[bytes | None] = []
 
         def on_frame(connection: Any, frame: memoryview) -> None:
-            self.heard.append(bytes(frame))
+            self.received.append(bytes(frame))
             connection.answer(connection.open_slot(), [b"\0\0\0\0" + bytes(frame)])
 
         SimListener(self.network, self.server, "server", 1, on_frame).open()
         self.peer = SimPeer(self.network, self.client, "server", 1, timeout_ms)
 
-    def ask(self, *texts: bytes) -> None:
+    def send_request(self, *texts: bytes) -> None:
         for text in texts:
             self.client.enter(
-                lambda text=text: self.peer.ask(  # type: ignore[misc]
+                lambda text=text: self.peer.send_request(  # type: ignore[misc]
                     b"\0\0\0\0" + text, lambda frame: self.reported.append(None if frame is None else bytes(frame))
                 )
             )
@@ -48,52 +48,52 @@ class Line:
 @every_seed
 def test_a_cut_delays_frames_and_keeps_their_order(seed: int) -> None:
     line = Line(seed, timeout_ms=10_000)
-    line.ask(b"a")
+    line.send_request(b"a")
     line.pass_ms(1_000)
     line.network.cut.add(("client", "server"))
-    line.ask(b"b", b"c", b"d")
+    line.send_request(b"b", b"c", b"d")
     line.pass_ms(3_000)
-    assert line.heard == [b"a"]
+    assert line.received == [b"a"]
     line.network.cut.clear()
     line.pass_ms(4_000)
-    assert line.heard == line.reported == [b"a", b"b", b"c", b"d"]
+    assert line.received == line.reported == [b"a", b"b", b"c", b"d"]
 
 
 @every_seed
 def test_a_frame_arrives_after_a_network_cut_within_the_doubled_time_out(seed: int) -> None:
     line = Line(seed, timeout_ms=60_000)
     line.network.cut.add(("client", "server"))
-    line.ask(b"late")
+    line.send_request(b"late")
     line.pass_ms(3_500)  # sent again after 0.2, 0.6, 1.4 and 3.0 s; next after 6.2 s
     line.network.cut.clear()
     line.pass_ms(2_500)
-    assert line.heard == []
+    assert line.received == []
     line.pass_ms(300)
-    assert line.heard == [b"late"]
+    assert line.received == [b"late"]
     line.network.cut.add(("client", "server"))
-    line.ask(b"far later")
+    line.send_request(b"far later")
     line.pass_ms(50_000)
     line.network.cut.clear()
     line.pass_ms(RTO_MAX_US // MS + 10)
-    assert line.heard == [b"late", b"far later"]
+    assert line.received == [b"late", b"far later"]
 
 
 def test_an_abandoned_request_may_arrive_late_and_its_response_never_arrives() -> None:
     late = 0
     for seed in range(1, 21):
         line = Line(seed, timeout_ms=500)
-        line.ask(b"first")
+        line.send_request(b"first")
         line.pass_ms(450)
         line.network.cut.add(("client", "server"))
-        line.ask(b"given up")
+        line.send_request(b"given up")
         line.pass_ms(1_500)
         assert line.reported == [b"first", None]
         line.network.cut.clear()
-        line.ask(b"asked again")
+        line.send_request(b"asked again")
         line.pass_ms(4_000)
         assert line.reported == [b"first", None, b"asked again"]
-        assert set(line.heard) - {b"given up"} == {b"first", b"asked again"}
-        late += line.heard.count(b"given up")
+        assert set(line.received) - {b"given up"} == {b"first", b"asked again"}
+        late += line.received.count(b"given up")
     assert 0 < late < 20
 
 
@@ -168,7 +168,7 @@ def test_no_request_of_a_refused_connection_is_answered(monkeypatch: pytest.Monk
     delays_ms = iter((1, 3, 5, 1, 1))  # of both requests, of the refusal, of a response
     monkeypatch.setattr(line.network, "delay_us", lambda: next(delays_ms) * MS)
     listener = line.network.listeners.pop(("server", 1))
-    line.ask(b"refused", b"behind it")
+    line.send_request(b"refused", b"behind it")
     line.pass_ms(2)
     line.network.listeners["server", 1] = listener
     line.pass_ms(100)

@@ -139,7 +139,7 @@ class Transactional(Client):
             assert error is not None
             done(answer, error)
 
-        self.ask(target, key, version, body(), answered)
+        self.send_request(target, key, version, body(), answered)
 
     def coordinator(self, kind: int, key: str) -> int | None:
         known = self.coordinators.get((kind, key))
@@ -150,7 +150,9 @@ class Transactional(Client):
                     self.coordinators[kind, key] = answer.coordinators[0].node_id
 
             body = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
-            self.ask(self.world.rng.choice(list(self.cluster.brokers)), ApiKey.FIND_COORDINATOR, 4, body, reported)
+            self.send_request(
+                self.world.rng.choice(list(self.cluster.brokers)), ApiKey.FIND_COORDINATOR, 4, body, reported
+            )
         return known
 
     def mine(self) -> int | None:
@@ -423,7 +425,9 @@ class Carrier(Transactional):
                 return
             self._carry(found[:3])
 
-        self.ask(leader, ApiKey.FETCH, 11, committed_fetch((SOURCE, 0), self.offset, self.epochs[SOURCE, 0]), fetched)
+        self.send_request(
+            leader, ApiKey.FETCH, 11, committed_fetch((SOURCE, 0), self.offset, self.epochs[SOURCE, 0]), fetched
+        )
 
     def _carry(self, found: list[Record]) -> None:
         self.begin()
@@ -497,7 +501,7 @@ class CommittedReader(Client):
         if leader is None:
             self.refresh(lambda: self.later(self._fetch))
             return
-        self.ask(
+        self.send_request(
             leader, ApiKey.FETCH, 11, committed_fetch(self.place, self.offset, self.epochs[self.place]), self._answered
         )
 

@@ -60,7 +60,7 @@ class World:
         if self.turning:
             self.spent_us += us
 
-    def tell(self, what: str) -> None:
+    def deliver(self, what: str) -> None:
         line = f"{self.now_us / S:10.6f} {what}"
         self.story.append(line)
         self._hash.update(line.encode())
@@ -190,13 +190,13 @@ class Node:
     def freeze(self) -> None:
         if self.alive and not self.frozen:
             self.frozen = True
-            self.world.tell(f"{self.name} frozen")
+            self.world.deliver(f"{self.name} frozen")
 
     def resume(self) -> None:
         if not self.frozen:
             return
         self.frozen = False
-        self.world.tell(f"{self.name} thawed")
+        self.world.deliver(f"{self.name} thawed")
         self._resume()
 
     def crash(self) -> None:
@@ -208,7 +208,7 @@ class Node:
         self._turn.clear()
         self._resumes = False
         self.busy_until_us = 0
-        self.world.tell(f"{self.name} killed")
+        self.world.deliver(f"{self.name} killed")
         for hook in self.on_death:
             hook()
         self.on_death.clear()
@@ -216,7 +216,7 @@ class Node:
     def live(self) -> None:
         self.alive = True
         self.loop = SimLoop(self)
-        self.world.tell(f"{self.name} started")
+        self.world.deliver(f"{self.name} started")
 
 
 class SimLoop(Loop):

@@ -87,10 +87,12 @@ def confluent_consumer(s: dict[str, Any]) -> None:
         }
     )
 
-    def heard(sign: str) -> Callable[[Any, Any], None]:
+    def received(sign: str) -> Callable[[Any, Any], None]:
         return lambda _, partitions: say(**{sign: sorted(tp.partition for tp in partitions)})
 
-    consumer.subscribe([s["topic"]], on_assign=heard("given"), on_revoke=heard("given_up"), on_lost=heard("lost"))
+    consumer.subscribe(
+        [s["topic"]], on_assign=received("given"), on_revoke=received("given_up"), on_lost=received("lost")
+    )
     while going():
         ends: dict[int, int] = {}
         values: list[str] = []
@@ -354,9 +356,9 @@ def kafka_python_producer(s: dict[str, Any]) -> None:
             send(f"{s['name']}:{n}")
         time.sleep(0.05)
         if reported:
-            heard = reported[:]  # another thread appends meanwhile
-            del reported[: len(heard)]
-            say(acked=heard)
+            received = reported[:]  # another thread appends meanwhile
+            del reported[: len(received)]
+            say(acked=received)
     producer.flush(CLOSE_SECONDS)
     say(acked=reported)
     producer.close(CLOSE_SECONDS)

@@ -20,10 +20,10 @@ def stored(
     return request
 
 
-def recorder(asked: list[Any]) -> Callable[[AnyPayload, int, Any], None]:
-    """An `Ask` that appends (kind, stored payload, timeout in ms, callback)."""
+def recorder(requested: list[Any]) -> Callable[[AnyPayload, int, Any], None]:
+    """An `SendToController` that appends (kind, stored payload, timeout in ms, callback)."""
 
-    def ask(payload: AnyPayload, timeout_ms: int, done: Any) -> None:
-        asked.append((payload.KIND.value, encode(payload), timeout_ms, done))
+    def send_request(payload: AnyPayload, timeout_ms: int, done: Any) -> None:
+        requested.append((payload.KIND.value, encode(payload), timeout_ms, done))
 
-    return ask
+    return send_request

@@ -82,15 +82,15 @@ class TransactionMarkerChannelManager:
                 batch.closed = True
                 finished.append(batch)
         self._batches = [e for e in self._batches if not e.closed]
-        for broker_id, asked in by_broker.items():
-            self._deliver(broker_id, list(asked.values()))
+        for broker_id, sent in by_broker.items():
+            self._deliver(broker_id, list(sent.values()))
         for batch in finished:
             batch.done()
 
-    def _deliver(self, broker_id: int, asked: list[tuple[MarkerBatch, set[TopicIndex]]]) -> None:
+    def _deliver(self, broker_id: int, sent: list[tuple[MarkerBatch, set[TopicIndex]]]) -> None:
         self._busy.add(broker_id)
         markers = []
-        for batch, places in asked:
+        for batch, places in sent:
             batch.in_flight |= places
             topics: dict[str, list[int]] = {}
             for topic, index in sorted(places):
@@ -111,16 +111,16 @@ class TransactionMarkerChannelManager:
 
         def answered(body: WriteTxnMarkersResponse | None) -> None:
             self._busy.discard(broker_id)
-            self._answered(asked, body)
+            self._answered(sent, body)
             self.tick()
 
         self._send_request(broker_id, WriteTxnMarkersRequest(markers=markers), answered)
 
-    def _answered(self, asked: list[tuple[MarkerBatch, set[TopicIndex]]], body: WriteTxnMarkersResponse | None) -> None:
+    def _answered(self, sent: list[tuple[MarkerBatch, set[TopicIndex]]], body: WriteTxnMarkersResponse | None) -> None:
         again = self._clock().mono_ms + RETRY_MS
         # The response has the order of the request; a producer id may occur twice.
-        answers: list[Any] = list(body.markers) if body is not None else [None] * len(asked)
-        for (batch, places), marker in zip(asked, answers, strict=False):
+        answers: list[Any] = list(body.markers) if body is not None else [None] * len(sent)
+        for (batch, places), marker in zip(sent, answers, strict=False):
             batch.in_flight -= places
             errors = (
                 {(t.name, p.partition_index): p.error_code for t in marker.topics for p in t.partitions}

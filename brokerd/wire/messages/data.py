@@ -15,7 +15,7 @@ from brokerd.wire.schema import Struct, array, f
 
 SEED_TAG = 10_000
 """Far above Kafka's tags."""
-HELD_TAG = 10_001
+HISTORY_JSON_TAG = 10_001
 HISTORY_READ_TAG = 10_002
 KEY_LOOKUP_TAG = 10_003
 
@@ -104,7 +104,7 @@ class FetchRequest(Struct):
         replica_directory_id: UUID = f("uuid", "17+", tag=0, tagged="17+")
         high_watermark: int = f("int64", "18+", default=9223372036854775807, tag=1, tagged="18+")
         unseeded: bool = f("bool", "12+", tag=SEED_TAG, tagged="12+")
-        held: bytes = f("bytes", "12+", tag=HELD_TAG, tagged="12+")
+        history_json: bytes = f("bytes", "12+", tag=HISTORY_JSON_TAG, tagged="12+")
         history_read: bytes = f("bytes", "12+", tag=HISTORY_READ_TAG, tagged="12+")
         key_lookup: bytes = f("bytes", "12+", tag=KEY_LOOKUP_TAG, tagged="12+")
 
@@ -169,7 +169,7 @@ class FetchResponse(Struct):
         current_leader: FetchResponse.LeaderIdAndEpoch | None = f("LeaderIdAndEpoch", "12+", tag=1, tagged="12+")
         snapshot_id: FetchResponse.SnapshotId | None = f("SnapshotId", "12+", tag=2, tagged="12+")
         seed: bytes = f("bytes", "12+", tag=SEED_TAG, tagged="12+")
-        held: bytes = f("bytes", "12+", tag=HELD_TAG, tagged="12+")
+        history_json: bytes = f("bytes", "12+", tag=HISTORY_JSON_TAG, tagged="12+")
         history_read: bytes = f("bytes", "12+", tag=HISTORY_READ_TAG, tagged="12+")
         key_lookup: bytes = f("bytes", "12+", tag=KEY_LOOKUP_TAG, tagged="12+")
         aborted_transactions: list[FetchResponse.AbortedTransaction] | None = f(

@@ -39,9 +39,9 @@ class Broker:
         self.image.topics[UUID(int=1)] = TopicState(UUID(int=1), "t", 1, {"retention.ms": "7"}, 1, True)
         self.image.topic_ids["t"] = UUID(int=1)
         self.config = BrokerConfig.parse(FILE, BROKER_SYNONYMS.__contains__)
-        self.asked: list[Any] = []
+        self.requested: list[Any] = []
         self.reported: list[Any] = []
-        self.api = ConfigsApi(self.config, lambda: self.image, recorder(self.asked), ALLOW_ALL)
+        self.api = ConfigsApi(self.config, lambda: self.image, recorder(self.requested), ALLOW_ALL)
 
     def set(self, broker_id: int, **settings: str) -> None:
         generation = self.image.access_to("broker", str(broker_id))[0] + 1
@@ -77,7 +77,7 @@ class Broker:
         return list(self.reported.pop().responses) if self.reported else []
 
     def answer(self, number: int = 0, error: int = 0) -> None:
-        _, payload, _, done = self.asked.pop(number)
+        _, payload, _, done = self.requested.pop(number)
         results = [{"name": t["name"], "error": error, "message": None} for t in payload["topics"]]
         done(RequestAnswered("r", 0, None, {"results": results}))
 
@@ -159,7 +159,7 @@ def test_one_request_alters_topics_brokers_and_log_levels_with_one_ordered_respo
     assert none_yet == []
     assert logging.getLogger("brokerd.test-of-configs").level == logging.DEBUG
     logging.getLogger("brokerd.test-of-configs").setLevel(level)
-    kinds = {kind: payload for kind, payload, _, _ in broker.asked}
+    kinds = {kind: payload for kind, payload, _, _ in broker.requested}
     assert kinds["alter_broker_configs"]["topics"] == [
         {
             "name": "1",
@@ -189,7 +189,7 @@ def test_alter_configs_resets_the_configs_that_it_does_not_list() -> None:
     r = m.AlterConfigsRequest
     body = r([r.AlterConfigsResource(BROKER, "1", [r.AlterableConfig("max.connections", "7")])], False)
     broker.api.alter_legacy(broker.request(body, ApiKey.ALTER_CONFIGS))
-    assert broker.asked[0][1]["topics"][0]["configs"] == [
+    assert broker.requested[0][1]["topics"][0]["configs"] == [
         {"name": "max.connections", "op": "set", "value": "7"},
         {"name": "num.partitions", "op": "delete", "value": None},
     ]
@@ -232,7 +232,7 @@ def test_group_configs_are_limited_by_broker_configs_and_override_them() -> None
         "consumer.assignment.interval.ms": ("0", 5, True),
     }
     assert broker.alter((GROUP, "g", {session: "50000"}), (TOPIC, "t", {"retention.ms": "9"})) == []
-    kinds = {kind: payload["topics"] for kind, payload, *_ in broker.asked}
+    kinds = {kind: payload["topics"] for kind, payload, *_ in broker.requested}
     assert kinds["alter_access"] == [{"name": "g", "kind": "group", "value": {session: "50000"}}]
     broker.answer()
     broker.answer()
@@ -243,7 +243,9 @@ def test_group_configs_are_limited_by_broker_configs_and_override_them() -> None
     assert behind(entry) == [(session, "50000", 8), ("group.consumer.session.timeout.ms", "45000", 5)]
     assert broker.entries(GROUP, "other")[session].value == "45000"
     broker.alter((GROUP, "g", {session: None}))
-    assert broker.asked.pop()[1]["topics"] == [{"name": "g", "kind": "group", "value": None}], "nothing is left of it"
+    assert broker.requested.pop()[1]["topics"] == [{"name": "g", "kind": "group", "value": None}], (
+        "nothing is left of it"
+    )
     for wrong in (
         {session: "100"},
         {session: "60001"},
@@ -255,4 +257,4 @@ def test_group_configs_are_limited_by_broker_configs_and_override_them() -> None
         assert refused.error_code == 40, wrong
     (refused,) = broker.alter((GROUP, "", {session: "50000"}))
     assert refused.error_code == 42
-    assert broker.asked == []
+    assert broker.requested == []

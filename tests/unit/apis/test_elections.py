@@ -33,11 +33,11 @@ class Broker:
         topic.partitions[1] = PartitionState((2, 1), isr_members, 1, 11)
         topic.partitions[2] = PartitionState((2, 1), (), NO_LEADER, NO_BROKER_EPOCH, last_isr=(2,))
         self.image.topics[topic.topic_id], self.image.topic_ids["t"] = topic, topic.topic_id
-        self.asked: list[Any] = []
+        self.requested: list[Any] = []
         self.reported: list[Response] = []
-        self.api = ElectionsApi(lambda: self.image, recorder(self.asked), ALLOW_ALL)
+        self.api = ElectionsApi(lambda: self.image, recorder(self.requested), ALLOW_ALL)
 
-    def ask(self, partitions: dict[str, list[int]] | None, kind: int = 0, version: int = 2) -> None:
+    def send_request(self, partitions: dict[str, list[int]] | None, kind: int = 0, version: int = 2) -> None:
         wanted = None if partitions is None else [Wanted.TopicPartitions(t, i) for t, i in partitions.items()]
         request = SimpleNamespace(
             body=Wanted(kind, wanted, 5_000),
@@ -48,7 +48,7 @@ class Broker:
         self.api.elect(request)  # type: ignore[arg-type]
 
     def answer(self, **result: Any) -> dict[str, list[tuple[int, int]]]:
-        _, payload, _, done = self.asked.pop()
+        _, payload, _, done = self.requested.pop()
         results = [{"name": t["name"], "error": 0, "message": None, **result} for t in payload["topics"]]
         done(RequestAnswered("r", 0, None, {"results": results}))
         return {
@@ -59,8 +59,8 @@ class Broker:
 
 def test_each_requested_partition_gets_the_controllers_result() -> None:
     broker = Broker()
-    broker.ask({"t": [1, 0, 1]}, kind=1)
-    _, payload, timeout_ms, _ = broker.asked[0]
+    broker.send_request({"t": [1, 0, 1]}, kind=1)
+    _, payload, timeout_ms, _ = broker.requested[0]
     assert payload == {
         "topics": [{"name": "t", "partitions": [0, 1]}],
         "validate_only": False,
@@ -73,32 +73,32 @@ def test_each_requested_partition_gets_the_controllers_result() -> None:
 
 def test_without_a_controller_response_each_partition_has_an_error() -> None:
     broker = Broker()
-    broker.ask({"t": [0, 1]})
-    _, _, _, done = broker.asked.pop()
+    broker.send_request({"t": [0, 1]})
+    _, _, _, done = broker.requested.pop()
     done(None)
     assert [p.error_code for p in broker.reported[0].replica_election_results[0].partition_result] == [7, 7]
 
 
 def test_a_request_for_all_partitions_elects_only_where_needed() -> None:
     broker = Broker()
-    broker.ask(None)
-    assert broker.asked.pop()[1]["topics"] == [{"name": "t", "partitions": [1, 2]}]
-    broker.ask(None, kind=1)
-    assert broker.asked.pop()[1]["topics"] == [{"name": "t", "partitions": [2]}]
+    broker.send_request(None)
+    assert broker.requested.pop()[1]["topics"] == [{"name": "t", "partitions": [1, 2]}]
+    broker.send_request(None, kind=1)
+    assert broker.requested.pop()[1]["topics"] == [{"name": "t", "partitions": [2]}]
 
 
 def test_a_request_without_needed_elections_is_answered_immediately() -> None:
     broker = Broker()
     broker.image.topics.clear()
-    broker.ask(None)
+    broker.send_request(None)
     assert broker.reported == [Response()]
-    assert not broker.asked
+    assert not broker.requested
 
 
 def test_version_0_has_preferred_elections_only_and_an_unknown_type_is_rejected() -> None:
     broker = Broker()
-    broker.ask({"t": [0]}, kind=1, version=0)
-    assert broker.asked.pop()[1]["unclean"] is False
-    broker.ask({"t": [0]}, kind=7)
+    broker.send_request({"t": [0]}, kind=1, version=0)
+    assert broker.requested.pop()[1]["unclean"] is False
+    broker.send_request({"t": [0]}, kind=7)
     assert broker.reported.pop().error_code == 42
-    assert not broker.asked
+    assert not broker.requested

@@ -60,9 +60,9 @@ def situation(
 def test_each_fetch_state_has_its_condition(
     given: dict[str, Any], follower: ReplicaIncarnation | None, condition: FetchCondition
 ) -> None:
-    ask, replica = situation(**given)
+    send_request, replica = situation(**given)
     limit = 10 if follower is not None else 8
-    found = classify(ask, replica, limit, follower, rack=None, image=Image())
+    found = classify(send_request, replica, limit, follower, rack=None, image=Image())
     assert (found.condition, found.error) == (condition, ErrorCode.NONE)
 
 
@@ -79,13 +79,13 @@ def test_each_fetch_state_has_its_condition(
     ],
 )
 def test_errors_come_first(given: dict[str, Any], follower: ReplicaIncarnation | None, error: ErrorCode) -> None:
-    ask, replica = situation(**given)
-    found = classify(ask, replica, 8, follower, rack=None, image=Image())
+    send_request, replica = situation(**given)
+    found = classify(send_request, replica, 8, follower, rack=None, image=Image())
     assert (found.condition, found.error) == (FetchCondition.ERROR, error)
 
 
 def test_a_diverging_epoch_has_its_end_offset_in_versions_that_support_it() -> None:
-    ask, replica = situation(last_epoch=3, offset=7)
-    assert classify(ask, replica, 10, FOLLOWER, rack=None, image=Image()).diverging == (3, 6)
-    old = classify(ask, replica, 10, FOLLOWER, rack=None, image=Image(), knows_divergence=False)
+    send_request, replica = situation(last_epoch=3, offset=7)
+    assert classify(send_request, replica, 10, FOLLOWER, rack=None, image=Image()).diverging == (3, 6)
+    old = classify(send_request, replica, 10, FOLLOWER, rack=None, image=Image(), knows_divergence=False)
     assert old.condition is FetchCondition.READABLE

@@ -29,7 +29,7 @@ class Scene:
             by_rack=False,
             warming=None,
         )
-        self.ask = PartitionRequest(
+        self.partition_request = PartitionRequest(
             "t",
             TP.topic_id,
             FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20),
@@ -42,7 +42,7 @@ class Scene:
         return FetchRequest(**{"min_bytes": 1, "max_bytes": 1 << 20, "replica_id": -1, **fields})
 
     def enough(self, body: FetchRequest) -> bool:
-        return self.reader.enough(body, [self.ask], None)
+        return self.reader.enough(body, [self.partition_request], None)
 
 
 def test_a_fetch_has_enough_when_min_bytes_are_below_the_high_watermark() -> None:
@@ -56,7 +56,7 @@ def test_a_fetch_has_enough_when_min_bytes_are_below_the_high_watermark() -> Non
 
 def test_a_changed_leader_epoch_is_answered_at_once() -> None:
     scene = Scene()
-    scene.ask.epoch -= 1
+    scene.partition_request.epoch -= 1
     assert scene.enough(scene.body())
 
 
@@ -64,10 +64,10 @@ def test_the_needed_log_size_is_what_is_missing_to_min_bytes() -> None:
     scene = Scene()
     scene.harness.append()
     log = scene.harness.replica.log
-    needs = scene.reader.needs(scene.body(min_bytes=log.size_bytes + 100), [scene.ask])
+    needs = scene.reader.needs(scene.body(min_bytes=log.size_bytes + 100), [scene.partition_request])
     assert needs == {scene.harness.replica.hw_key(): log.written_bytes + 100}
-    assert scene.reader.needs(scene.body(), [scene.ask]) is None
-    assert scene.reader.needs(scene.body(min_bytes=log.size_bytes), [scene.ask]) is None
+    assert scene.reader.needs(scene.body(), [scene.partition_request]) is None
+    assert scene.reader.needs(scene.body(min_bytes=log.size_bytes), [scene.partition_request]) is None
 
 
 def test_followers_read_the_whole_log_and_consumers_what_is_replicated_or_committed() -> None:

@@ -135,7 +135,7 @@ class Client:
         self.api.handle(FakeRequest(body, version, reply))  # type: ignore[arg-type]
         return answers
 
-    def asks(self, named: dict[int, int], **more: Any) -> FetchResponse:
+    def fetch(self, named: dict[int, int], **more: Any) -> FetchResponse:
         """Sends a fetch that is answered at once."""
         answers = self.send(named, wait_ms=0, **more)
         assert len(answers) == 1
@@ -161,7 +161,7 @@ def high(answer: FetchResponse) -> dict[int, int]:
 
 def test_a_full_fetch_creates_a_session_and_the_next_fetch_has_changes_only() -> None:
     client = Client()
-    first = client.asks({0: 0, 1: 0, 2: 0})
+    first = client.fetch({0: 0, 1: 0, 2: 0})
     assert first.session_id and sorted(reported(first)) == [0, 1, 2]
     waiting = client.send({})
     assert not waiting, "nothing is new"
@@ -172,21 +172,21 @@ def test_a_full_fetch_creates_a_session_and_the_next_fetch_has_changes_only() ->
     client.passes(501)
     assert len(waiting) == 1 and not waiting[0].responses and not waiting[0].error_code
     client.append(2)
-    assert list(reported(client.asks({}))) == [2], "what came between two fetches"
+    assert list(reported(client.fetch({}))) == [2], "what came between two fetches"
 
 
 def test_partitions_omitted_by_the_size_limit_are_returned_first_in_the_next_response() -> None:
     client = Client()
-    client.asks({0: 0, 1: 0, 2: 0})
+    client.fetch({0: 0, 1: 0, 2: 0})
     for index in range(3):
         client.append(index, size=1000)
-    seen = [next(i for i, (_, size) in reported(client.asks({}, bytes_max=100)).items() if size) for _ in range(6)]
+    seen = [next(i for i, (_, size) in reported(client.fetch({}, bytes_max=100)).items() if size) for _ in range(6)]
     assert seen == [0, 1, 2, 0, 1, 2]
 
 
 def test_min_bytes_counts_all_partitions_of_the_session() -> None:
     client = Client()
-    client.asks({0: 0, 1: 0, 2: 0})
+    client.fetch({0: 0, 1: 0, 2: 0})
     waiting = client.send({}, min_bytes=600)
     client.append(0, size=150)
     client.append(1, size=150)
@@ -197,55 +197,55 @@ def test_min_bytes_counts_all_partitions_of_the_session() -> None:
 
 def test_each_error_of_a_session() -> None:
     client = Client(followed=True)
-    session_id = client.asks({0: 0}).session_id
-    assert client.asks({}, session=(session_id + 1, 1)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert client.asks({}, session=(0, 1)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert client.asks({}, session=(session_id, 2)).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    assert client.asks({}, session=(session_id, -2)).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    assert client.asks({}, session=(session_id, 1), version=12).error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    session_id = client.fetch({0: 0}).session_id
+    assert client.fetch({}, session=(session_id + 1, 1)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert client.fetch({}, session=(0, 1)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert client.fetch({}, session=(session_id, 2)).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert client.fetch({}, session=(session_id, -2)).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert client.fetch({}, session=(session_id, 1), version=12).error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
     assert (
-        client.asks({}, session=(session_id, 1), follower=FOLLOWER).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        client.fetch({}, session=(session_id, 1), follower=FOLLOWER).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     )
-    answer = client.asks({})
+    answer = client.fetch({})
     assert answer.session_id == session_id and not answer.error_code, "an error cost the session"
     for error in ("FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH", "FETCH_SESSION_TOPIC_ID_ERROR"):
-        assert not client.asks({}, session=(9, 9)).responses, error
+        assert not client.fetch({}, session=(9, 9)).responses, error
 
 
 def test_a_full_fetch_closes_its_session_and_only_epoch_0_creates_another() -> None:
     client = Client()
-    old = client.asks({0: 0}).session_id
-    new = client.asks({0: 0}, session=(old, 0)).session_id
+    old = client.fetch({0: 0}).session_id
+    new = client.fetch({0: 0}, session=(old, 0)).session_id
     assert new not in (0, old)
-    assert client.asks({}, session=(old, 1)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    last = client.asks({0: 0}, session=(new, -1))
+    assert client.fetch({}, session=(old, 1)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    last = client.fetch({0: 0}, session=(new, -1))
     assert last.session_id == 0 and list(reported(last)) == [0] and len(client.sessions) == 0
 
 
 def test_without_a_slot_and_before_version_7_there_is_no_session() -> None:
-    assert Client(slots=0).asks({0: 0}).session_id == 0
+    assert Client(slots=0).fetch({0: 0}).session_id == 0
     client = Client()
-    assert client.asks({0: 0}, session=(0, -1), version=6).session_id == 0 and len(client.sessions) == 0
+    assert client.fetch({0: 0}, session=(0, -1), version=6).session_id == 0 and len(client.sessions) == 0
 
 
 def test_a_forgotten_partition_is_not_returned_and_an_empty_session_is_closed() -> None:
     client = Client()
-    client.asks({0: 0, 1: 0})
+    client.fetch({0: 0, 1: 0})
     waiting = client.send({}, forget=(0,))
     client.append(0)
     assert not waiting
     client.append(1)
     assert list(reported(waiting[0])) == [1]
-    ended = client.asks({}, forget=(1,))
+    ended = client.fetch({}, forget=(1,))
     assert ended.session_id == 0 and not ended.responses and len(client.sessions) == 0
     assert not client.harness.partitions.purgatory._watchers, "watches of what is gone"
 
 
 def test_a_fetch_with_an_old_session_epoch_gets_an_error() -> None:
     client = Client()
-    session_id = client.asks({0: 0}).session_id
+    session_id = client.fetch({0: 0}).session_id
     waiting = client.send({}, session=(session_id, 1))
-    assert not client.asks({}, session=(session_id, 2)).error_code
+    assert not client.fetch({}, session=(session_id, 2)).error_code
     client.passes(501)
     assert waiting[0].error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
@@ -258,45 +258,45 @@ def test_a_partition_error_is_returned_until_it_is_resolved() -> None:
     assert reported(client.send({})[0]) == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)}
     led = PartitionState((1,), (ReplicaIncarnation(1, 11),), 1, 11)
     client.applied(TopicCreated(later, "later", 1, {}, 1), PartitionChanged(later, 0, led), TopicReady(later))
-    assert reported(client.asks({})) == {0: (ErrorCode.NONE, 0)}
+    assert reported(client.fetch({})) == {0: (ErrorCode.NONE, 0)}
     assert not client.send({}), "reported one time"
     elsewhere = PartitionState((1,), (ReplicaIncarnation(1, 11),), 2, 12, 1, 1)
     client.applied(PartitionChanged(later, 0, elsewhere))
-    assert reported(client.asks({})) == {0: (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)}
+    assert reported(client.fetch({})) == {0: (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)}
 
 
 def test_the_deletion_of_a_topic_completes_a_waiting_fetch() -> None:
     client = Client(1)
-    client.asks({0: 0})
+    client.fetch({0: 0})
     waiting = client.send({})
     client.applied(TopicDeleted(M, "m", 2))
     assert waiting and reported(waiting[0])[0][0] != ErrorCode.NONE
-    assert reported(client.asks({})) == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)}
+    assert reported(client.fetch({})) == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)}
 
 
 def test_offset_out_of_range_is_returned_until_the_fetch_offset_changes() -> None:
     client = Client(1)
-    assert reported(client.asks({0: 5}))[0][0] == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert reported(client.fetch({0: 5}))[0][0] == ErrorCode.OFFSET_OUT_OF_RANGE
     assert reported(client.send({})[0])[0][0] == ErrorCode.OFFSET_OUT_OF_RANGE
     client.append(0)
-    assert reported(client.asks({0: 0}))[0] == (ErrorCode.NONE, client.replica(0).log.size_bytes)
+    assert reported(client.fetch({0: 0}))[0] == (ErrorCode.NONE, client.replica(0).log.size_bytes)
 
 
 def test_a_changed_log_start_offset_is_returned() -> None:
     client = Client(2)
-    client.asks({0: 0, 1: 0})
+    client.fetch({0: 0, 1: 0})
     client.append(0, 3)
-    assert list(reported(client.asks({0: 3}))) == [0], "its watermark"
+    assert list(reported(client.fetch({0: 3}))) == [0], "its watermark"
     client.replica(0).log.raise_start(2)
     client.harness.partitions.run(client.replica(0), LogStartRaised(2), client.harness.now)
-    answer = client.asks({})
+    answer = client.fetch({})
     assert [p.log_start_offset for t in answer.responses for p in t.partitions] == [2]
 
 
 # -- followers -----------------------------------------------------------------------------------------------------------
 def test_a_raised_high_watermark_is_in_the_next_response_to_a_follower() -> None:
     client = Client(3, followed=True)
-    client.asks({0: 0, 1: 0, 2: 0}, follower=FOLLOWER)
+    client.fetch({0: 0, 1: 0, 2: 0}, follower=FOLLOWER)
     waiting = client.send({}, follower=FOLLOWER)
     client.append(1)
     assert high(waiting[0]) == {1: 0}, "the record, not committed yet"
@@ -304,7 +304,7 @@ def test_a_raised_high_watermark_is_in_the_next_response_to_a_follower() -> None
     assert client.replica(1).core.high_watermark == 1 and not waiting, "a watermark alone ends no wait"
     client.passes(501)
     assert high(waiting[0]) == {1: 1}
-    assert not client.asks({}, follower=FOLLOWER).responses, "reported one time"
+    assert not client.fetch({}, follower=FOLLOWER).responses, "reported one time"
 
 
 def test_a_high_watermark_raised_by_another_follower_is_returned_too() -> None:
@@ -315,10 +315,10 @@ def test_a_high_watermark_raised_by_another_follower_is_returned_too() -> None:
         PartitionChanged(M, 0, PartitionState((1, 2, 3), (ReplicaIncarnation(1, 11), FOLLOWER, third), 1, 11, 1, 1))
     )
     client.append(0)
-    client.asks({0: 0}, follower=FOLLOWER)
-    assert high(client.asks({0: 1}, follower=FOLLOWER)) == {0: 0}
+    client.fetch({0: 0}, follower=FOLLOWER)
+    assert high(client.fetch({0: 1}, follower=FOLLOWER)) == {0: 0}
     waiting = client.send({}, follower=FOLLOWER)
-    client.asks({0: 1}, session=(0, -1), follower=third)
+    client.fetch({0: 1}, session=(0, -1), follower=third)
     assert client.replica(0).core.high_watermark == 1 and not waiting
     client.passes(501)
     assert high(waiting[0]) == {0: 1}
@@ -326,15 +326,15 @@ def test_a_high_watermark_raised_by_another_follower_is_returned_too() -> None:
 
 def test_a_follower_with_unchanged_fetch_positions_stays_in_the_isr() -> None:
     client = Client(2, followed=True)
-    client.asks({0: 0, 1: 0}, follower=FOLLOWER)
+    client.fetch({0: 0, 1: 0}, follower=FOLLOWER)
     for _ in range(4):
         client.passes(LAG_MS // 2)
-        client.asks({}, follower=FOLLOWER)
+        client.fetch({}, follower=FOLLOWER)
     assert not client.harness.partitions.controller_proposals.isrs
-    client.asks({}, forget=(1,), follower=FOLLOWER)
+    client.fetch({}, forget=(1,), follower=FOLLOWER)
     for _ in range(3):
         client.passes(LAG_MS // 2)
-        client.asks({}, follower=FOLLOWER)
+        client.fetch({}, follower=FOLLOWER)
     assert list(client.harness.partitions.controller_proposals.isrs) == [TopicPartition(M, 1)], (
         "forgotten is not heard of"
     )
@@ -344,11 +344,11 @@ def test_a_follower_with_unchanged_fetch_positions_stays_in_the_isr() -> None:
 
 def test_a_lagging_follower_leaves_the_isr_although_its_session_exists() -> None:
     client = Client(2, followed=True)
-    client.asks({0: 0, 1: 0}, follower=FOLLOWER)
+    client.fetch({0: 0, 1: 0}, follower=FOLLOWER)
     client.append(0)
     for _ in range(3):
         client.passes(LAG_MS // 2)
-        assert reported(client.asks({}, follower=FOLLOWER))[0][1] > 0, "the record, again"
+        assert reported(client.fetch({}, follower=FOLLOWER))[0][1] > 0, "the record, again"
     assert [tp.partition for tp in client.harness.partitions.controller_proposals.isrs] == [0]
     assert client.replica(0).core.high_watermark == 0
 
@@ -357,15 +357,15 @@ def test_a_new_leader_epoch_needs_a_new_fetch_position() -> None:
     """As after a reset: offsets that the follower fetched under the old epoch are not valid any more."""
     client = Client(1, followed=True)
     client.append(0)
-    client.asks({0: 1}, follower=FOLLOWER, leader_epoch=0)
+    client.fetch({0: 1}, follower=FOLLOWER, leader_epoch=0)
     assert client.replica(0).core.followers[2].log_end == 1
     waiting = client.send({}, follower=FOLLOWER)
     isr_members = (ReplicaIncarnation(1, 11), FOLLOWER)
     client.applied(PartitionChanged(M, 0, PartitionState((1, 2), isr_members, 1, 11, 1, 1)))
     assert reported(waiting[0])[0][0] == ErrorCode.FENCED_LEADER_EPOCH
-    assert reported(client.asks({}, follower=FOLLOWER))[0][0] == ErrorCode.FENCED_LEADER_EPOCH
+    assert reported(client.fetch({}, follower=FOLLOWER))[0][0] == ErrorCode.FENCED_LEADER_EPOCH
     assert client.replica(0).core.followers[2].log_end == -1, "believed under another epoch"
-    assert reported(client.asks({0: 0}, follower=FOLLOWER, leader_epoch=1))[0][1] > 0
+    assert reported(client.fetch({0: 0}, follower=FOLLOWER, leader_epoch=1))[0][1] > 0
     assert client.replica(0).core.followers[2].log_end == 0
 
 
@@ -374,27 +374,27 @@ def test_a_session_of_a_deleted_replica_does_not_affect_the_new_replica() -> Non
     withdraw the ISR proposal of the new replica."""
     client = Client(1, followed=True)
     tp = TopicPartition(M, 0)
-    client.asks({0: 0}, follower=FOLLOWER)
+    client.fetch({0: 0}, follower=FOLLOWER)
     elsewhere = PartitionState((2,), (FOLLOWER,), 2, 12, 1, 1)
     both = PartitionState((1, 2), (ReplicaIncarnation(1, 11),), 1, 11, 2, 2)
     old = client.replica(0)
     client.applied(PartitionChanged(M, 0, elsewhere))
     client.applied(PartitionChanged(M, 0, both))
     assert client.replica(0) is not old
-    other = client.asks({0: 0}, session=(0, -1), follower=FOLLOWER)
+    other = client.fetch({0: 0}, session=(0, -1), follower=FOLLOWER)
     assert not other.error_code and tp in client.harness.partitions.controller_proposals.isrs, (
         "it is complete, and may enter"
     )
-    client.asks({}, forget=(0,), follower=FOLLOWER)
+    client.fetch({}, forget=(0,), follower=FOLLOWER)
     assert tp in client.harness.partitions.controller_proposals.isrs
 
 
 def test_only_the_current_broker_epoch_has_a_session() -> None:
     client = Client(1, followed=True)
-    client.asks({0: 0}, follower=FOLLOWER)
+    client.fetch({0: 0}, follower=FOLLOWER)
     client.applied(BrokerUp(2, 13, "v", "h", 2))
-    assert client.asks({}, follower=FOLLOWER).error_code == ErrorCode.STALE_BROKER_EPOCH
-    assert client.asks({}, follower=ReplicaIncarnation(2, 13)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert client.fetch({}, follower=FOLLOWER).error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert client.fetch({}, follower=ReplicaIncarnation(2, 13)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 # -- the cache -----------------------------------------------------------------------------------------------------------
@@ -405,8 +405,8 @@ class Cache:
 
     def begin(self, size: int, now_ms: int, follower: ReplicaIncarnation | None = None) -> int:
         wanted = FetchRequest.FetchPartition(partition=0)
-        asks = {("t", i): PartitionRequest("t", M, wanted, None, ErrorCode.NONE) for i in range(size)}
-        session = self.sessions.begin(asks, follower, False, now_ms, None)  # type: ignore[arg-type]
+        partition_requests = {("t", i): PartitionRequest("t", M, wanted, None, ErrorCode.NONE) for i in range(size)}
+        session = self.sessions.begin(partition_requests, follower, False, now_ms, None)  # type: ignore[arg-type]
         return session.session_id if session is not None else 0
 
     def lives(self, session_id: int) -> bool:
@@ -452,10 +452,10 @@ def test_a_follower_counts_only_after_the_leader_has_read_its_registration() -> 
     without writes was blocked for ever."""
     client = Client(1)
     client.append(0)
-    assert reported(client.asks({0: 1}, follower=FOLLOWER)) == {0: (ErrorCode.UNKNOWN_LEADER_EPOCH, 0)}
+    assert reported(client.fetch({0: 1}, follower=FOLLOWER)) == {0: (ErrorCode.UNKNOWN_LEADER_EPOCH, 0)}
     state = PartitionState((1, 2), (ReplicaIncarnation(1, 11),), 1, 11, partition_epoch=1, adding=(2,))
     client.applied(PartitionChanged(M, 0, state))
     tp = TopicPartition(M, 0)
     assert tp not in client.harness.partitions.controller_proposals.isrs
-    assert reported(client.asks({0: 1}, follower=FOLLOWER)) == {0: (0, 0)}
+    assert reported(client.fetch({0: 1}, follower=FOLLOWER)) == {0: (0, 0)}
     assert client.harness.partitions.controller_proposals.isrs[tp].isr == (ReplicaIncarnation(1, 11), FOLLOWER)

@@ -22,15 +22,15 @@ class ControllerStub:
     """The controller's side: records the requests, answers when the test calls `answer`."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, dict[str, Any], int, Any]] = []
+        self.requested: list[tuple[str, dict[str, Any], int, Any]] = []
         self.results: list[Any] = []
-        self.forward = Forwarding(recorder(self.asked))
+        self.forward = Forwarding(recorder(self.requested))
 
     def send(self, topics: list[NewTopic], **more: Any) -> None:
         self.forward(CreateTopics(principal="User:ann", items=tuple(topics)), 5_000, self.results.append, **more)
 
     def answer(self, number: int, error: int = 0) -> None:
-        _, payload, _, done = self.asked[number]
+        _, payload, _, done = self.requested[number]
         results = [{"name": t["name"], "error": error, "message": None} for t in payload["topics"]]
         done(RequestAnswered(str(number), 0, None, {"results": results}))
 
@@ -43,52 +43,52 @@ HUGE = NewTopic("huge", 1, 1, configs={"x": "v" * forwarding.ITEM_BYTES_MAX})
 
 
 def test_a_request_with_few_topics_is_forwarded_in_one_part() -> None:
-    asked = ControllerStub()
-    asked.send(topics(20))
-    asked.answer(0)
-    assert [r.name for r in asked.results[0]] == [f"t{i}" for i in range(20)]
+    requested = ControllerStub()
+    requested.send(topics(20))
+    requested.answer(0)
+    assert [r.name for r in requested.results[0]] == [f"t{i}" for i in range(20)]
 
 
 def test_each_forwarded_part_has_the_principal() -> None:
-    asked = ControllerStub()
-    asked.send(topics(200, 300))
-    assert len(asked.asked) > 1
-    assert {payload["principal"] for _, payload, _, _ in asked.asked} == {"User:ann"}
+    requested = ControllerStub()
+    requested.send(topics(200, 300))
+    assert len(requested.requested) > 1
+    assert {payload["principal"] for _, payload, _, _ in requested.requested} == {"User:ann"}
 
 
 def test_a_request_with_many_topics_is_forwarded_in_parts_with_ordered_results() -> None:
-    asked = ControllerStub()
-    asked.send(topics(500, 300))
-    assert len(asked.asked) > 5
-    for _, payload, _, _ in asked.asked:
+    requested = ControllerStub()
+    requested.send(topics(500, 300))
+    assert len(requested.requested) > 5
+    for _, payload, _, _ in requested.requested:
         assert len(json.dumps(payload["topics"])) <= forwarding.PIECE_BYTES_MAX + 2 * len(payload["topics"])
-    order = list(range(len(asked.asked)))
+    order = list(range(len(requested.requested)))
     random.Random(3).shuffle(order)
     for number in order:
-        assert not asked.results, "reported before everything was answered"
-        asked.answer(number)
-    assert [r.name for r in asked.results[0]] == [f"t{i}" for i in range(500)]
-    assert len(asked.results) == 1
+        assert not requested.results, "reported before everything was answered"
+        requested.answer(number)
+    assert [r.name for r in requested.results[0]] == [f"t{i}" for i in range(500)]
+    assert len(requested.results) == 1
 
 
 def test_a_part_without_a_response_is_a_time_out_for_its_topics_only() -> None:
-    asked = ControllerStub()
-    asked.send(topics(100, 300))
-    for number in range(1, len(asked.asked)):
-        asked.answer(number)
-    asked.asked[0][3](None)
-    first = len(asked.asked[0][1]["topics"])
-    errors = [r.error for r in asked.results[0]]
+    requested = ControllerStub()
+    requested.send(topics(100, 300))
+    for number in range(1, len(requested.requested)):
+        requested.answer(number)
+    requested.requested[0][3](None)
+    first = len(requested.requested[0][1]["topics"])
+    errors = [r.error for r in requested.results[0]]
     assert errors == [ErrorCode.REQUEST_TIMED_OUT] * first + [0] * (100 - first)
 
 
 def test_a_topic_above_the_size_limit_is_rejected_and_the_others_are_forwarded() -> None:
-    asked = ControllerStub()
-    asked.send([*topics(1), HUGE, *topics(1)])
-    asked.answer(0)
-    assert [r.error for r in asked.results[0]] == [0, ErrorCode.POLICY_VIOLATION, 0]
-    asked.send([HUGE])
-    assert asked.results[1][0].error == ErrorCode.POLICY_VIOLATION
+    requested = ControllerStub()
+    requested.send([*topics(1), HUGE, *topics(1)])
+    requested.answer(0)
+    assert [r.error for r in requested.results[0]] == [0, ErrorCode.POLICY_VIOLATION, 0]
+    requested.send([HUGE])
+    assert requested.results[1][0].error == ErrorCode.POLICY_VIOLATION
 
 
 @pytest.mark.parametrize(
@@ -96,54 +96,54 @@ def test_a_topic_above_the_size_limit_is_rejected_and_the_others_are_forwarded()
     [(forwarding.ITEMS_PER_REQUEST_MAX + 1, 0), (3, forwarding.PARTITIONS_PER_REQUEST_MAX + 1)],
 )
 def test_too_many_items_in_one_request_are_rejected_with_a_message(count: int, partitions: int) -> None:
-    asked = ControllerStub()
-    asked.send(topics(count), partitions=partitions)
-    assert not asked.asked
-    assert {r.error for r in asked.results[0]} == {ErrorCode.POLICY_VIOLATION}
-    assert "the limit is" in asked.results[0][0].message
-    assert len(asked.results[0]) == count
+    requested = ControllerStub()
+    requested.send(topics(count), partitions=partitions)
+    assert not requested.requested
+    assert {r.error for r in requested.results[0]} == {ErrorCode.POLICY_VIOLATION}
+    assert "the limit is" in requested.results[0][0].message
+    assert len(requested.results[0]) == count
 
 
 def test_an_empty_request_is_answered() -> None:
-    asked = ControllerStub()
-    asked.send([])
-    assert asked.results == [[]]
+    requested = ControllerStub()
+    requested.send([])
+    assert requested.results == [[]]
 
 
 def test_a_long_message_is_truncated() -> None:
-    asked = ControllerStub()
-    asked.send(topics(1))
-    asked.asked[0][3](
+    requested = ControllerStub()
+    requested.send(topics(1))
+    requested.requested[0][3](
         RequestAnswered("0", 0, None, {"results": [{"name": "t0", "error": 40, "message": "m" * 40_000}]})
     )
-    assert len(asked.results[0][0].message) < 1_100
+    assert len(requested.results[0][0].message) < 1_100
 
 
 @pytest.mark.parametrize(
     "result", [{"results": 5}, {"results": [5]}, {"results": [{"error": "x"}]}, {"results": [{"name": 1}]}]
 )
 def test_a_response_that_cannot_be_read_fails_each_item(result: dict[str, Any]) -> None:
-    asked = ControllerStub()
-    asked.send(topics(2))
-    asked.asked[0][3](RequestAnswered("0", 0, None, result))
-    assert [(r.name, r.error) for r in asked.results[0]] == [("t0", -1), ("t1", -1)]
+    requested = ControllerStub()
+    requested.send(topics(2))
+    requested.requested[0][3](RequestAnswered("0", 0, None, result))
+    assert [(r.name, r.error) for r in requested.results[0]] == [("t0", -1), ("t1", -1)]
 
 
 def test_results_are_assigned_by_name_if_some_are_missing() -> None:
-    asked = ControllerStub()
-    asked.send(topics(2))
+    requested = ControllerStub()
+    requested.send(topics(2))
     results = [{"name": "t1", "error": 40, "message": None, "later": 1}]
-    asked.asked[0][3](RequestAnswered("0", 0, None, {"results": results}))
-    assert [(r.name, r.error) for r in asked.results[0]] == [("t0", -1), ("t1", 40)]
+    requested.requested[0][3](RequestAnswered("0", 0, None, {"results": results}))
+    assert [(r.name, r.error) for r in requested.results[0]] == [("t0", -1), ("t1", 40)]
 
 
 def test_the_result_of_each_part_fits_a_metadata_log_entry() -> None:
     """Names that do not compress, each rejected with the longest message."""
     rng = random.Random(1)
-    asked = ControllerStub()
+    requested = ControllerStub()
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-    asked.send([NewTopic("".join(rng.choices(letters, k=200)), 1, 1) for _ in range(500)])
-    for _, payload, _, _ in asked.asked:
+    requested.send([NewTopic("".join(rng.choices(letters, k=200)), 1, 1) for _ in range(500)])
+    for _, payload, _, _ in requested.requested:
         results = [
             {"name": t["name"], "error": 42, "message": f"Topic '{t['name']}' " + "and so on " * 50}
             for t in payload["topics"]

@@ -21,7 +21,7 @@ TP = TopicPartition(UUID(int=1), 0)
 Part, Data = FetchRequest.FetchPartition, FetchResponse.PartitionData
 
 
-def asked(operation: HistoryOperation) -> Part:
+def requested(operation: HistoryOperation) -> Part:
     part = Part()
     put_request(part, HistoryReadRequest(TP, 9, 2, operation, -2, 7))
     return part
@@ -29,7 +29,7 @@ def asked(operation: HistoryOperation) -> Part:
 
 @pytest.mark.parametrize("operation", HistoryOperation)
 def test_a_request_is_read_as_it_was_written_in_both_formats(operation: HistoryOperation) -> None:
-    part = asked(operation)
+    part = requested(operation)
     expected = HistoryReadRequestData(9, operation, -2, 7, 2)
     assert request_of(part) == expected
     part.history_read = b""
@@ -38,18 +38,18 @@ def test_a_request_is_read_as_it_was_written_in_both_formats(operation: HistoryO
 
 @pytest.mark.parametrize("operation", HistoryOperation)
 def test_a_broker_of_the_previous_version_reads_its_own_format(operation: HistoryOperation) -> None:
-    handover_offset, what, at, upto, floor = json.loads(asked(operation).held)
+    handover_offset, what, at, upto, floor = json.loads(requested(operation).history_json)
     assert (handover_offset, at, upto, floor) == (9, -2, 7, 2)
     assert what == {"READ": "read", "TIME": "time", "EPOCH": "epoch", "RETAINED": "kept"}[operation.name]
 
 
 def test_the_response_has_the_format_of_the_request() -> None:
     found, data = HistoryPosition(5, 1_000, 3), Data()
-    put_position(data, asked(HistoryOperation.TIME), found)
-    assert position_of(data) == found and not data.held
+    put_position(data, requested(HistoryOperation.TIME), found)
+    assert position_of(data) == found and not data.history_json
     data = Data()
-    put_position(data, Part(held=b'[9,"time",-2,7,2]'), found)
-    assert data.held == b"[5, 1000, 3]" and not data.history_read
+    put_position(data, Part(history_json=b'[9,"time",-2,7,2]'), found)
+    assert data.history_json == b"[5, 1000, 3]" and not data.history_read
     assert position_of(data) == found
     assert position_of(Data()) is None
 
@@ -61,11 +61,11 @@ def test_the_response_has_the_format_of_the_request() -> None:
         (Part(history_read=b"\x00\x00\x01"), ErrorCode.INVALID_REQUEST),
         (Part(history_read=versioned.encode(HistoryReadRequestData(9, 99, 0, 0, 0), 0)), ErrorCode.INVALID_REQUEST),
         (Part(history_read=b"\x00\x01" + bytes(40)), ErrorCode.UNSUPPORTED_VERSION),
-        (Part(held=b"{}"), ErrorCode.INVALID_REQUEST),
-        (Part(held=b"[1]"), ErrorCode.INVALID_REQUEST),
-        (Part(held=b'[9,"dance",0,7,2]'), ErrorCode.INVALID_REQUEST),
-        (Part(held=b'[9,"read",null,7,2]'), ErrorCode.INVALID_REQUEST),
-        (Part(held=b"[" * 100_000), ErrorCode.INVALID_REQUEST),
+        (Part(history_json=b"{}"), ErrorCode.INVALID_REQUEST),
+        (Part(history_json=b"[1]"), ErrorCode.INVALID_REQUEST),
+        (Part(history_json=b'[9,"dance",0,7,2]'), ErrorCode.INVALID_REQUEST),
+        (Part(history_json=b'[9,"read",null,7,2]'), ErrorCode.INVALID_REQUEST),
+        (Part(history_json=b"[" * 100_000), ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_an_unreadable_request_is_answered_with_an_error_code(part: Part, error: ErrorCode) -> None:
@@ -74,7 +74,7 @@ def test_an_unreadable_request_is_answered_with_an_error_code(part: Part, error:
 
 @given(st.binary(max_size=60), st.booleans())
 def test_any_bytes_are_a_request_or_an_error_code(data: bytes, typed: bool) -> None:
-    found = request_of(Part(history_read=data) if typed else Part(held=data))
+    found = request_of(Part(history_read=data) if typed else Part(history_json=data))
     assert isinstance(found, HistoryReadRequestData | ErrorCode)
 
 
@@ -84,7 +84,7 @@ def test_a_field_of_a_later_version_is_skipped() -> None:
     assert position_of(Data(history_read=data[:-1] + b"\x01\x07\x01x")) == (5, 1_000, 3)
 
 
-@pytest.mark.parametrize("data", [Data(held=b"[1]"), Data(held=b"no"), Data(history_read=b"\x00\x00")])
+@pytest.mark.parametrize("data", [Data(history_json=b"[1]"), Data(history_json=b"no"), Data(history_read=b"\x00\x00")])
 def test_an_unreadable_response_is_a_value_error(data: Data) -> None:
     with pytest.raises(ValueError):
         position_of(data)

@@ -30,8 +30,8 @@ def part(data: bytes) -> FetchRequest.FetchPartition:
 
 
 def test_a_question_survives_the_wire() -> None:
-    asked = question()
-    assert question_of(part(versioned.encode(asked, 0))) == asked
+    requested = question()
+    assert question_of(part(versioned.encode(requested, 0))) == requested
 
 
 @pytest.mark.parametrize(

@@ -53,13 +53,13 @@ class World:
         self.log.disk.rename(build.temporary, build.target)
         segment.key_index = KeyIndexFile.CURRENT
 
-    def part(self, key: bytes = b"k3", before_job: Any = lambda: None, **asked: Any) -> FetchResponse.PartitionData:
-        given = {"matches_max": 100, "bytes_max": 1 << 30, "duration_ms_max": 1_000, "header_name": "", **asked}
+    def part(self, key: bytes = b"k3", before_job: Any = lambda: None, **requested: Any) -> FetchResponse.PartitionData:
+        given = {"matches_max": 100, "bytes_max": 1 << 30, "duration_ms_max": 1_000, "header_name": "", **requested}
         data = versioned.encode(KeyLookupQuestion(key=key, **given), 0)
         wanted = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=0, key_lookup=data)
-        ask = PartitionRequest("t", UUID(int=1), wanted, self.replica, ErrorCode.NONE)
+        send_request = PartitionRequest("t", UUID(int=1), wanted, self.replica, ErrorCode.NONE)
         body = FetchRequest(max_wait_ms=0, min_bytes=0, isolation_level=1, topics=[])
-        steps = self.server.answer(body, [ask], [])
+        steps = self.server.answer(body, [send_request], [])
         job = next_step(steps)
         while not isinstance(job, Ended):
             value, error = None, None
@@ -72,8 +72,8 @@ class World:
             job = next_step(steps, value, error)
         return job.value.responses[0].partitions[0]  # type: ignore[no-any-return]
 
-    def ask(self, key: bytes = b"k3", **asked: Any) -> KeyLookupAnswer:
-        data = self.part(key, **asked)
+    def send_request(self, key: bytes = b"k3", **requested: Any) -> KeyLookupAnswer:
+        data = self.part(key, **requested)
         assert data.error_code == ErrorCode.NONE
         return versioned.decode(KeyLookupAnswer, data.key_lookup, 0)
 
@@ -102,7 +102,7 @@ def test_a_look_up_in_parts_finds_every_record_once_newest_first(
     found: list[int] = []
     before = -1
     while True:
-        answer = w.ask(b"k%d" % key, matches_max=most, bytes_max=size, before_offset=before)
+        answer = w.send_request(b"k%d" % key, matches_max=most, bytes_max=size, before_offset=before)
         found += offsets(answer)
         before = answer.next_before_offset
         if answer.stop == LookupStop.LOG_START:
@@ -113,10 +113,10 @@ def test_a_look_up_in_parts_finds_every_record_once_newest_first(
 
 def test_the_answer_says_what_was_read_and_how_far_the_indexes_reach() -> None:
     w = World()
-    assert w.ask().indexed_end_offset == 0
+    assert w.send_request().indexed_end_offset == 0
     for segment in w.log.segments[:-2]:
         w.build(segment)
-    answer = w.ask()
+    answer = w.send_request()
     assert (answer.segments_indexed, answer.segments_scanned) == (len(w.log.segments) - 2, 2)
     assert answer.indexed_end_offset == w.log.segments[-2].base_offset
     assert (answer.start_offset, answer.end_offset) == (0, w.log.end_offset)
@@ -125,11 +125,13 @@ def test_the_answer_says_what_was_read_and_how_far_the_indexes_reach() -> None:
 
 def test_records_outside_the_time_range_above_the_watermark_and_below_the_log_start_are_no_matches() -> None:
     w = World()
-    assert offsets(w.ask(from_ms=1_010, to_ms=1_024)) == [24, 17, 10]
+    assert offsets(w.send_request(from_ms=1_010, to_ms=1_024)) == [24, 17, 10]
     w.replica.core.high_watermark = 25
     w.log.start_offset = 10
-    assert offsets(w.ask()) == [24, 17, 10]
-    assert w.ask(from_ms=9_000).log_bytes <= w.log.segments[-1].size, "closed segments that are too old are skipped"
+    assert offsets(w.send_request()) == [24, 17, 10]
+    assert w.send_request(from_ms=9_000).log_bytes <= w.log.segments[-1].size, (
+        "closed segments that are too old are skipped"
+    )
 
 
 def test_the_time_limit_ends_a_look_up_which_can_be_continued() -> None:
@@ -141,7 +143,7 @@ def test_the_time_limit_ends_a_look_up_which_can_be_continued() -> None:
     data = w.part(before_job=later, duration_ms_max=1_000)
     answer = versioned.decode(KeyLookupAnswer, data.key_lookup, 0)
     assert answer.stop == LookupStop.TIME
-    rest = w.ask(before_offset=answer.next_before_offset)
+    rest = w.send_request(before_offset=answer.next_before_offset)
     assert offsets(answer) + offsets(rest) == w.expected()
 
 
@@ -173,7 +175,7 @@ def test_a_damaged_index_is_scanned_around_removed_and_built_again() -> None:
         w.build(segment)
     damaged = w.log.segments[1]
     w.log.disk.replace(damaged.path.with_suffix(key_index.SUFFIX), b"nothing")
-    answer = w.ask()
+    answer = w.send_request()
     assert offsets(answer) == w.expected() and answer.segments_scanned == 2
     assert damaged.key_index is KeyIndexFile.ABSENT
 
@@ -187,10 +189,10 @@ def test_a_damaged_log_is_a_storage_error_of_this_answer_only() -> None:
 def test_limits_of_the_broker_bound_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
     w = World()
     monkeypatch.setattr(key_lookups, "MATCHES_MAX", 2)
-    assert (answer := w.ask()).stop == LookupStop.MATCHES and len(answer.matches) == 2
+    assert (answer := w.send_request()).stop == LookupStop.MATCHES and len(answer.matches) == 2
     monkeypatch.setattr(key_lookups, "MATCHES_MAX", 100)
     monkeypatch.setattr(key_lookups, "BYTES_MAX", 500)
-    assert w.ask().stop == LookupStop.BYTES
+    assert w.send_request().stop == LookupStop.BYTES
 
 
 def test_records_that_are_deleted_during_the_search_are_no_matches() -> None:

@@ -100,7 +100,7 @@ def test_internal_appends_need_enough_replicas() -> None:
 @pytest.mark.parametrize("transactional", [False, True])
 def test_the_partition_is_checked_once_per_batch(transactional: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene()
-    verification: Any = SimpleNamespace(needed=lambda *_, add: False, asking=lambda *_: False)
+    verification: Any = SimpleNamespace(needed=lambda *_, add: False, is_pending=lambda *_: False)
     api = ProduceApi(scene.loop, scene.harness.partitions, verification, immediate_background_work(), ALLOW_ALL)
     check, checked = api.appender.append_problem, []
 

@@ -24,11 +24,13 @@ def led(index: int, isr: tuple[int, ...], **followers: Follower) -> Any:
     return SimpleNamespace(topic="t", tp=TopicPartition(UUID(int=1), index), core=core)
 
 
-def reported(asked: bool, *replicas: Any) -> DescribeLogDirsResponse:
+def reported(requested: bool, *replicas: Any) -> DescribeLogDirsResponse:
     partitions: Any = SimpleNamespace(hosted={}, led=lambda: replicas, log_dirs=SimpleNamespace(all=[]))
     api = LogDirsApi(partitions, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas())  # type: ignore[arg-type]
     answers: list[DescribeLogDirsResponse] = []
-    api.describe_log_dirs(SimpleNamespace(body=DescribeLogDirsRequest(topics=[], lagging=asked), reply=answers.append))  # type: ignore[arg-type]
+    api.describe_log_dirs(
+        SimpleNamespace(body=DescribeLogDirsRequest(topics=[], lagging=requested), reply=answers.append)
+    )  # type: ignore[arg-type]
     return answers[0]
 
 
@@ -93,8 +95,8 @@ def test_the_use_of_quotas_is_returned_on_request_and_without_idle_buckets() -> 
         quotas,
     )
     answers: list[DescribeLogDirsResponse] = []
-    for asked in (True, False):
-        body = DescribeLogDirsRequest(topics=[], quota_use=asked)
+    for requested in (True, False):
+        body = DescribeLogDirsRequest(topics=[], quota_use=requested)
         api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
     assert [(u.entity, u.quota, u.per_second) for u in answers[0].quota_use] == [('{"user":"alice"}', PRODUCE, 2_000)]
     assert answers[1].quota_use == []

@@ -41,7 +41,7 @@ def harness(*timestamps: int) -> Harness:
     return made
 
 
-def asked(
+def requested(
     harness: Harness,
     timestamp: int,
     version: int = 11,
@@ -57,11 +57,11 @@ def asked(
     request: Any = FakeRequest(body, version, answers.append)
     loop: Any = SimpleNamespace(now=harness.now)
 
-    def ask(to: int, question: HistoryReadRequest, done: Callable[[HistoryReadResult | None], None]) -> None:
+    def send_request(to: int, question: HistoryReadRequest, done: Callable[[HistoryReadResult | None], None]) -> None:
         assert holder is not None, f"{question} is asked of {to}"
         done(holder(question.target))
 
-    history_reads = HistoryReads(ask, lambda: harness.now, lambda b: True, harness.outbox)
+    history_reads = HistoryReads(send_request, lambda: harness.now, lambda b: True, harness.outbox)
     OffsetsApi(loop, harness.partitions, history_reads, immediate_background_work(), ALLOW_ALL).list_offsets(request)
     reported = answers[0].topics[0].partitions[-1]
     return reported.error_code, reported.offset, reported.timestamp
@@ -70,34 +70,34 @@ def asked(
 def test_every_special_timestamp_has_an_offset_without_tiered_storage() -> None:
     made = harness(5_000, 9_000, 7_000)
     made.replica.log.raise_start(1)
-    assert asked(made, offsets.EARLIEST) == (0, 1, -1)
-    assert asked(made, offsets.EARLIEST_LOCAL) == (0, 1, -1), "all that there is is local"
-    assert asked(made, offsets.LATEST) == (0, 3, -1)
-    assert asked(made, offsets.MAX_TIMESTAMP) == (0, 1, 9_000)
-    assert asked(made, offsets.LATEST_TIERED) == NOTHING
-    assert asked(made, offsets.EARLIEST_PENDING_UPLOAD) == NOTHING
-    assert asked(made, 7_000) == (0, 1, 9_000), "the first record of that time or later"
-    assert asked(made, 9_001) == NOTHING
+    assert requested(made, offsets.EARLIEST) == (0, 1, -1)
+    assert requested(made, offsets.EARLIEST_LOCAL) == (0, 1, -1), "all that there is is local"
+    assert requested(made, offsets.LATEST) == (0, 3, -1)
+    assert requested(made, offsets.MAX_TIMESTAMP) == (0, 1, 9_000)
+    assert requested(made, offsets.LATEST_TIERED) == NOTHING
+    assert requested(made, offsets.EARLIEST_PENDING_UPLOAD) == NOTHING
+    assert requested(made, 7_000) == (0, 1, 9_000), "the first record of that time or later"
+    assert requested(made, 9_001) == NOTHING
 
 
 def test_an_empty_log_has_a_start_and_an_end_and_no_max_timestamp() -> None:
     made = harness()
-    assert [asked(made, t) for t in (offsets.EARLIEST, offsets.EARLIEST_LOCAL, offsets.LATEST)] == [(0, 0, -1)] * 3
-    assert [asked(made, t) for t in (offsets.MAX_TIMESTAMP, offsets.LATEST_TIERED, 0)] == [NOTHING] * 3
+    assert [requested(made, t) for t in (offsets.EARLIEST, offsets.EARLIEST_LOCAL, offsets.LATEST)] == [(0, 0, -1)] * 3
+    assert [requested(made, t) for t in (offsets.MAX_TIMESTAMP, offsets.LATEST_TIERED, 0)] == [NOTHING] * 3
 
 
 @pytest.mark.parametrize(("timestamp", "since"), sorted(offsets.SINCE.items()))
 def test_an_older_request_version_rejects_the_newer_timestamps(timestamp: int, since: int) -> None:
     made = harness(5_000)
-    assert asked(made, timestamp, since)[0] == 0
+    assert requested(made, timestamp, since)[0] == 0
     if since > 1:
-        assert asked(made, timestamp, since - 1) == (ErrorCode.UNSUPPORTED_VERSION, -1, -1)
+        assert requested(made, timestamp, since - 1) == (ErrorCode.UNSUPPORTED_VERSION, -1, -1)
 
 
 def test_an_invalid_request_is_rejected() -> None:
     made = harness(5_000)
-    assert asked(made, -7)[0] == ErrorCode.UNSUPPORTED_VERSION
-    assert asked(made, offsets.LATEST, twice=True)[0] == ErrorCode.INVALID_REQUEST
+    assert requested(made, -7)[0] == ErrorCode.UNSUPPORTED_VERSION
+    assert requested(made, offsets.LATEST, twice=True)[0] == ErrorCode.INVALID_REQUEST
 
 
 def apart() -> Harness:
@@ -128,17 +128,17 @@ def holds(timestamp: int) -> HistoryReadResult:
 
 def test_history_replicas_are_queried_before_the_local_log() -> None:
     made = apart()
-    assert asked(made, offsets.EARLIEST, holder=holds) == (0, 0, -1)
-    assert asked(made, offsets.EARLIEST_LOCAL) == (0, 2, -1), "nobody is asked"
-    assert asked(made, offsets.LATEST) == (0, 4, -1)
-    assert asked(made, 6_000, holder=holds) == (0, 1, 9_000), "7,000 is here, and later"
-    assert asked(made, 9_100, holder=holds) == (0, 3, 9_500), "none there"
-    assert asked(made, offsets.MAX_TIMESTAMP, holder=holds) == (0, 3, 9_500)
+    assert requested(made, offsets.EARLIEST, holder=holds) == (0, 0, -1)
+    assert requested(made, offsets.EARLIEST_LOCAL) == (0, 2, -1), "nobody is asked"
+    assert requested(made, offsets.LATEST) == (0, 4, -1)
+    assert requested(made, 6_000, holder=holds) == (0, 1, 9_000), "7,000 is here, and later"
+    assert requested(made, 9_100, holder=holds) == (0, 3, 9_500), "none there"
+    assert requested(made, offsets.MAX_TIMESTAMP, holder=holds) == (0, 3, 9_500)
     newer = lambda t: HistoryReadResult(ErrorCode.NONE, 0, found=HistoryPosition(1, 9_900, 0))  # noqa: E731
-    assert asked(made, offsets.MAX_TIMESTAMP, holder=newer) == (0, 1, 9_900)
+    assert requested(made, offsets.MAX_TIMESTAMP, holder=newer) == (0, 1, 9_900)
 
 
 def test_without_a_reachable_history_replica_each_version_gets_a_retriable_error() -> None:
     made = apart()
-    assert asked(made, 5_000, holder=lambda t: UNAVAILABLE)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
-    assert asked(made, offsets.EARLIEST, 4, holder=lambda t: UNAVAILABLE)[0] == ErrorCode.LEADER_NOT_AVAILABLE
+    assert requested(made, 5_000, holder=lambda t: UNAVAILABLE)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert requested(made, offsets.EARLIEST, 4, holder=lambda t: UNAVAILABLE)[0] == ErrorCode.LEADER_NOT_AVAILABLE

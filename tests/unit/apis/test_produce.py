@@ -73,13 +73,13 @@ PID = 7
 class Scene:
     def __init__(self) -> None:
         self.harness = Harness(SimDisk())
-        self.asked: list[Callable[[ErrorCode], None]] = []
+        self.requested: list[Callable[[ErrorCode], None]] = []
         verification = TransactionVerification(
-            lambda name, pid, epoch, place, add, done: self.asked.append(done), enabled=lambda: True
+            lambda name, pid, epoch, place, add, done: self.requested.append(done), enabled=lambda: True
         )
         loop: Any = SimpleNamespace(now=self.harness.now)
         self.api = ProduceApi(loop, self.harness.partitions, verification, immediate_background_work(), ALLOW_ALL)
-        self.heard: list[tuple[int, int]] = []
+        self.received: list[tuple[int, int]] = []
         """(sequence, error) in the order of the responses."""
 
     def send(self, sequence: int) -> None:
@@ -100,7 +100,7 @@ class Scene:
         )
 
         def reply(answer: Any) -> None:
-            self.heard.append((sequence, answer.responses[0].partition_responses[0].error_code))
+            self.received.append((sequence, answer.responses[0].partition_responses[0].error_code))
 
         request: Any = FakeRequest(body, 10, reply)
         self.api.handle(request)
@@ -111,19 +111,19 @@ def test_batches_after_a_batch_under_verification_wait_for_it() -> None:
     scene.send(0)
     scene.send(1)
     scene.send(2)
-    assert scene.heard == [] and len(scene.asked) == 1
-    scene.asked[0](ErrorCode.NONE)
-    assert scene.heard == [(0, 0), (1, 0), (2, 0)]
+    assert scene.received == [] and len(scene.requested) == 1
+    scene.requested[0](ErrorCode.NONE)
+    assert scene.received == [(0, 0), (1, 0), (2, 0)]
     scene.send(3)
-    assert scene.heard[-1] == (3, 0), "and goes straight in once the transaction is open"
+    assert scene.received[-1] == (3, 0), "and goes straight in once the transaction is open"
 
 
 def test_a_repeated_batch_under_verification_is_appended_once() -> None:
     scene = Scene()
     scene.send(0)
     scene.send(0)
-    scene.asked[0](ErrorCode.NONE)
-    assert scene.heard == [(0, 0), (0, 0)]
+    scene.requested[0](ErrorCode.NONE)
+    assert scene.received == [(0, 0), (0, 0)]
     assert scene.harness.replica.log.end_offset == 1
 
 
@@ -131,6 +131,6 @@ def test_batches_after_a_rejected_batch_are_rejected() -> None:
     scene = Scene()
     scene.send(0)
     scene.send(1)
-    scene.asked[0](ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    assert scene.heard == [(0, ErrorCode.NOT_ENOUGH_REPLICAS), (1, ErrorCode.NOT_ENOUGH_REPLICAS)]
+    scene.requested[0](ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert scene.received == [(0, ErrorCode.NOT_ENOUGH_REPLICAS), (1, ErrorCode.NOT_ENOUGH_REPLICAS)]
     assert scene.harness.replica.log.end_offset == 0

@@ -41,9 +41,9 @@ class ControllerStub:
 
     def __init__(self) -> None:
         self.payloads: list[Any] = []
-        self.api = ReassignmentsApi(image, self.ask, ALLOW_ALL)
+        self.api = ReassignmentsApi(image, self.send_request, ALLOW_ALL)
 
-    def ask(self, request: AnyPayload, timeout_ms: int, done: Any) -> None:
+    def send_request(self, request: AnyPayload, timeout_ms: int, done: Any) -> None:
         payload = encode(request)
         self.payloads.append((request.KIND, payload["topics"], timeout_ms))
         results = [
@@ -64,13 +64,13 @@ class ControllerStub:
 
 
 def test_each_reassignment_is_forwarded_and_answered_and_null_cancels() -> None:
-    asked = ControllerStub()
+    requested = ControllerStub()
     part = Alter.ReassignablePartition
     body = Alter(
         timeout_ms=9_000, topics=[Alter.ReassignableTopic(name="t", partitions=[part(0, [2, 3]), part(1, None)])]
     )
-    answer = asked.reply(asked.api.alter, body)
-    ((kind, items, timeout),) = asked.payloads
+    answer = requested.reply(requested.api.alter, body)
+    ((kind, items, timeout),) = requested.payloads
     assert (kind, timeout) == ("alter_reassignments", 9_000)
     assert [(i["name"], i["topic"], i["partition"], i["replicas"]) for i in items] == [
         ("t-0", "t", 0, [2, 3]),
@@ -84,20 +84,20 @@ def test_each_reassignment_is_forwarded_and_answered_and_null_cancels() -> None:
 
 
 def test_a_change_of_the_replication_factor_can_be_disallowed() -> None:
-    asked = ControllerStub()
+    requested = ControllerStub()
     part = Alter.ReassignablePartition
     topics = [Alter.ReassignableTopic(name="t", partitions=[part(0, [2]), part(1, [3, 1])])]
-    answer = asked.reply(asked.api.alter, Alter(allow_replication_factor_change=False, topics=topics))
+    answer = requested.reply(requested.api.alter, Alter(allow_replication_factor_change=False, topics=topics))
     assert [p.error_code for p in answer.responses[0].partitions] == [38, 60]
-    assert [i["name"] for i in asked.payloads[0][1]] == ["t-1"]
+    assert [i["name"] for i in requested.payloads[0][1]] == ["t-1"]
 
 
 def test_reassignments_in_progress_are_listed_for_all_or_for_given_topics() -> None:
-    asked = ControllerStub()
-    (topic,) = asked.reply(asked.api.list, List(topics=None)).topics
+    requested = ControllerStub()
+    (topic,) = requested.reply(requested.api.list, List(topics=None)).topics
     (moving,) = topic.partitions
     assert (topic.name, moving.partition_index) == ("t", 1)
     assert (moving.replicas, moving.adding_replicas, moving.removing_replicas) == ([3, 2, 1], [3], [1])
     named = List.ListPartitionReassignmentsTopics
-    assert asked.reply(asked.api.list, List(topics=[named("t", [0]), named("unknown", [0])])).topics == []
-    assert len(asked.reply(asked.api.list, List(topics=[named("t", [1, 1, 7])])).topics[0].partitions) == 1
+    assert requested.reply(requested.api.list, List(topics=[named("t", [0]), named("unknown", [0])])).topics == []
+    assert len(requested.reply(requested.api.list, List(topics=[named("t", [1, 1, 7])])).topics[0].partitions) == 1

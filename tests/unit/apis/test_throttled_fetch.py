@@ -32,7 +32,7 @@ class Copied(Client):
     def copies(self, offset: int = 0, **more: Any) -> int:
         """Bytes that a follower which is catching up receives at once."""
         self.session_id = self.epoch = 0
-        return size(self.asks({0: offset}, follower=FOLLOWER, **more), 0)
+        return size(self.fetch({0: offset}, follower=FOLLOWER, **more), 0)
 
 
 def size(answer: Any, partition: int) -> int:
@@ -70,9 +70,9 @@ def test_in_sync_replicas_and_consumers_are_never_throttled() -> None:
     while client.copies():
         pass
     client.session_id = client.epoch = 0
-    assert size(client.asks({1: 0}, follower=FOLLOWER), 1) > 9 * BATCH
+    assert size(client.fetch({1: 0}, follower=FOLLOWER), 1) > 9 * BATCH
     client.session_id = client.epoch = 0
-    assert size(client.asks({0: 0}), 0) > 9 * BATCH
+    assert size(client.fetch({0: 0}), 0) > 9 * BATCH
 
 
 def test_a_replica_with_an_exhausted_quota_waits_in_purgatory() -> None:

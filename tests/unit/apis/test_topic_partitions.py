@@ -34,7 +34,7 @@ def image(**partitions: int) -> Image:
     return it
 
 
-def ask(it: Image, *names: str, limit: int = 2_000, after: tuple[str, int] | None = None) -> Response:
+def send_request(it: Image, *names: str, limit: int = 2_000, after: tuple[str, int] | None = None) -> Response:
     cursor = None if after is None else ControllerStub.Cursor(*after)
     body = ControllerStub([ControllerStub.TopicRequest(n) for n in names], limit, cursor)
     reported: list[Any] = []
@@ -53,7 +53,7 @@ def test_pages_are_contiguous_without_repetition(limit: int) -> None:
     it = image(c=1, a=3, b=4)
     after, found = None, []
     for _ in range(20):
-        reported = ask(it, limit=limit, after=after)
+        reported = send_request(it, limit=limit, after=after)
         page = [(name, i) for name, indexes in shown(reported) for i in indexes]
         assert len(page) <= limit
         found += page
@@ -64,16 +64,16 @@ def test_pages_are_contiguous_without_repetition(limit: int) -> None:
 
 
 def test_requested_topics_are_returned_once_in_order_and_unknown_ones_have_an_error() -> None:
-    reported = ask(image(b=1, a=1), "b", "zz", "a", "b", "no such name!")
+    reported = send_request(image(b=1, a=1), "b", "zz", "a", "b", "no such name!")
     assert [(t.name, t.error_code) for t in reported.topics] == [("a", 0), ("b", 0), ("no such name!", 17), ("zz", 3)]
 
 
 def test_a_topic_deleted_since_the_last_page_is_skipped() -> None:
-    assert shown(ask(image(a=1, c=2), after=("b", 7))) == [("c", [0, 1])]
+    assert shown(send_request(image(a=1, c=2), after=("b", 7))) == [("c", [0, 1])]
 
 
 def test_no_response_exceeds_the_partition_limit() -> None:
-    reported = ask(image(a=PARTITIONS_MAX + 5), limit=1_000_000)
+    reported = send_request(image(a=PARTITIONS_MAX + 5), limit=1_000_000)
     assert len(reported.topics[0].partitions) == PARTITIONS_MAX
     assert reported.next_cursor == Response.Cursor("a", PARTITIONS_MAX)
 
@@ -83,7 +83,7 @@ def test_a_partition_without_a_leader_has_its_eligible_replicas() -> None:
     it.topics[UUID(int=1)].partitions[0] = PartitionState(
         (2, 3, 1), (), NO_LEADER, NO_BROKER_EPOCH, 7, elr=(3,), last_isr=(2,)
     )
-    (partition,) = ask(it, "a").topics[0].partitions
+    (partition,) = send_request(it, "a").topics[0].partitions
     assert (partition.error_code, partition.leader_id, partition.leader_epoch) == (5, -1, 7)
     assert (partition.eligible_leader_replicas, partition.last_known_elr) == ([3], [2])
     assert partition.offline_replicas == [2, 3]

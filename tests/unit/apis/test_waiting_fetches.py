@@ -14,11 +14,11 @@ from tests.unit.apis.test_throttled_fetch import size
 class Scene(Client):
     def __init__(self, **more: Any) -> None:
         super().__init__(1, **more)
-        self.asked = 0
+        self.requested = 0
         enough = self.api._reader.enough
 
         def counted(*given: Any) -> bool:
-            self.asked += 1
+            self.requested += 1
             return enough(*given)
 
         self.api._reader.enough = counted  # type: ignore[method-assign]
@@ -51,21 +51,21 @@ class Scene(Client):
 def test_a_waiting_fetch_is_checked_only_when_min_bytes_can_be_reached() -> None:
     scene = Scene()
     _, answers = scene.fetch(min_bytes=100_000)
-    scene.asked = 0
+    scene.requested = 0
     for _ in range(9):
         scene.append(0, size=10_000)
-    assert (scene.asked, answers) == (0, [])
+    assert (scene.requested, answers) == (0, [])
     scene.append(0, size=10_000)
-    assert scene.asked == 1
+    assert scene.requested == 1
     assert size(answers[0], 0) >= 100_000
 
 
 def test_a_hundred_waiting_fetches_for_a_gigabyte_do_not_slow_appends_and_time_out() -> None:
     scene = Scene()
     answers = [scene.fetch(min_bytes=1 << 30)[1] for _ in range(100)]
-    scene.asked = 0
+    scene.requested = 0
     scene.append(0, count=100, size=100)
-    assert scene.asked == 0
+    assert scene.requested == 0
     scene.passes(500)
     assert all(len(a) == 1 and a[0].responses[0].partitions[0].records for a in answers), "what there is by then"
 

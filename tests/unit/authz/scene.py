@@ -86,7 +86,7 @@ class Broker:
         self.auth, self.forwarded = AuthHelper(self.authorizer), list[AnyPayload]()
         config = BrokerConfig.parse({"broker.id": "1", "log.dirs": "/disk-a"}, lambda name: False)
         partitions, loop = self.harness.partitions, SimpleNamespace(now=self.harness.now)
-        verification: Any = SimpleNamespace(needed=lambda *_, add: False, asking=lambda *_: False)
+        verification: Any = SimpleNamespace(needed=lambda *_, add: False, is_pending=lambda *_: False)
         work = immediate_background_work()
         parts: dict[str, Any] = {
             "config": config,
@@ -107,7 +107,7 @@ class Broker:
             "authorizer": self.authorizer,
             "auth": self.auth,
             "transactions": transactions or Unused("transactions"),
-            "ask_controller": self.controller,
+            "send_to_controller": self.controller,
             "draw_producer_id": lambda: 7,
         }
         self.handlers = build_handler_registry(Parts(**parts))
@@ -135,7 +135,7 @@ class Broker:
         assert request.body is body and repr(body) == before
         return connection
 
-    def ask(self, key: int, version: int, body: Any, principal: str = "User:alice") -> Any:
+    def send_request(self, key: int, version: int, body: Any, principal: str = "User:alice") -> Any:
         """The decoded response."""
         return answer(self.send(key, version, body, principal), key, version)
 

@@ -22,10 +22,10 @@ CASES = [
 
 
 @pytest.mark.parametrize(
-    ("acls", "asked", "answer", "because"), CASES, ids=[f"{a or 'nothing'} / {q}" for a, q, _, _ in CASES]
+    ("acls", "requested", "answer", "because"), CASES, ids=[f"{a or 'nothing'} / {q}" for a, q, _, _ in CASES]
 )
-def test_a_written_case(acls: str, asked: str, answer: str, because: str) -> None:
-    found = re.fullmatch(r"(\w+) (?:any (\w+)|(\w+) (\S+))(?: as (\S+))?( if no ACL is found)?", asked)
+def test_a_written_case(acls: str, requested: str, answer: str, because: str) -> None:
+    found = re.fullmatch(r"(\w+) (?:any (\w+)|(\w+) (\S+))(?: as (\S+))?( if no ACL is found)?", requested)
     assert found is not None
     all_of_them = Acls([parse(a) for a in acls.split(";") if a.strip()], ["User:root"], bool(found[6]))
     who, operation = found[5] or "User:alice", Operation[found[1].upper()]

@@ -47,7 +47,7 @@ def create(*names: str) -> m.CreateTopicsRequest:
 def test_topics_are_created_with_the_permission_on_the_cluster_or_on_their_names(rule: str, created: list[str]) -> None:
     broker = Admin()
     broker.allow(rule)
-    topics = broker.ask(ApiKey.CREATE_TOPICS, 7, create("b", "a")).topics
+    topics = broker.send_request(ApiKey.CREATE_TOPICS, 7, create("b", "a")).topics
     assert sorted(n or "" for n in broker.names()) == created
     assert {t.name: (t.error_code, t.error_message) for t in topics} == {
         n: (0, None) if n in created else (TOPIC, MESSAGE) for n in ("a", "b")
@@ -60,7 +60,7 @@ def test_authorized_topics_are_deleted_by_name(version: int) -> None:
     broker = Admin()
     broker.allow("delete topic t")
     body = m.DeleteTopicsRequest(topic_names=["u", "t"], timeout_ms=1_000)
-    shown = broker.ask(ApiKey.DELETE_TOPICS, version, body).responses
+    shown = broker.send_request(ApiKey.DELETE_TOPICS, version, body).responses
     assert [(t.name, t.error_code) for t in shown] == [("t", 0), ("u", TOPIC)] and broker.names() == ["t"]
 
 
@@ -78,14 +78,14 @@ def test_a_topic_is_deleted_by_its_id_and_its_name_is_shown_to_who_may_describe_
     broker, topic = Admin(), m.DeleteTopicsRequest.DeleteTopicState
     broker.allow(*rules)
     body = m.DeleteTopicsRequest(topics=[topic(None, TP.topic_id), topic(None, UUID(int=99))], timeout_ms=1_000)
-    shown = {t.topic_id: (t.name, t.error_code) for t in broker.ask(ApiKey.DELETE_TOPICS, 6, body).responses}
+    shown = {t.topic_id: (t.name, t.error_code) for t in broker.send_request(ApiKey.DELETE_TOPICS, 6, body).responses}
     assert shown[TP.topic_id] == (name, error)
     assert ("t" in broker.names()) == (not error)
 
 
 def test_an_unauthorized_topic_that_is_named_is_answered_by_its_name() -> None:
     broker, topic = Admin(), m.DeleteTopicsRequest.DeleteTopicState
-    (shown,) = broker.ask(ApiKey.DELETE_TOPICS, 6, m.DeleteTopicsRequest(topics=[topic("t")])).responses
+    (shown,) = broker.send_request(ApiKey.DELETE_TOPICS, 6, m.DeleteTopicsRequest(topics=[topic("t")])).responses
     assert (shown.name, shown.error_code) == ("t", TOPIC) and not broker.forwarded
 
 
@@ -93,7 +93,7 @@ def test_partitions_are_added_to_authorized_topics() -> None:
     broker, r = Admin(), m.CreatePartitionsRequest
     broker.allow("alter topic t")
     body = r([r.CreatePartitionsTopic(n, 5, None) for n in ("u", "t")], timeout_ms=1_000)
-    shown = broker.ask(ApiKey.CREATE_PARTITIONS, 3, body).results
+    shown = broker.send_request(ApiKey.CREATE_PARTITIONS, 3, body).results
     assert [(t.name, t.error_code) for t in shown] == [("t", 0), ("u", TOPIC)] and broker.names() == ["t"]
 
 
@@ -111,14 +111,14 @@ def test_reassignments_elections_and_features_need_a_permission_on_the_cluster()
     ]
     for allowed in (False, True):
         for key, version, body in [*calls, (ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, shown)]:
-            assert broker.ask(key, version, body).error_code == (0 if allowed else CLUSTER)
+            assert broker.send_request(key, version, body).error_code == (0 if allowed else CLUSTER)
         assert len(broker.forwarded) == (len(calls) if allowed else 0)
         broker.allow("alter cluster kafka-cluster")
 
 
 def test_each_partition_of_an_unauthorized_election_has_the_error() -> None:
     topics = [m.ElectLeadersRequest.TopicPartitions("t", [0, 3])]
-    shown = Admin().ask(ApiKey.ELECT_LEADERS, 2, m.ElectLeadersRequest(0, topics, 1_000))
+    shown = Admin().send_request(ApiKey.ELECT_LEADERS, 2, m.ElectLeadersRequest(0, topics, 1_000))
     (results,) = [t.partition_result for t in shown.replica_election_results]
     assert [(p.partition_id, p.error_code, p.error_message) for p in results] == [
         (0, CLUSTER, MESSAGE),

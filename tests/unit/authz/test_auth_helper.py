@@ -36,10 +36,10 @@ def produce_request(*topics: str | UUID, acks: int = 1, transactional_id: str | 
 
 def fetch_request(*topics: str, wait_ms: int = 0) -> m.FetchRequest:
     r = m.FetchRequest
-    asked = [
+    requested = [
         r.FetchTopic(topic=t, partitions=[r.FetchPartition(partition=0, partition_max_bytes=1_000)]) for t in topics
     ]
-    return r(replica_id=-1, max_wait_ms=wait_ms, min_bytes=1, max_bytes=1_000, topics=asked, session_epoch=-1)
+    return r(replica_id=-1, max_wait_ms=wait_ms, min_bytes=1, max_bytes=1_000, topics=requested, session_epoch=-1)
 
 
 def errors(response: m.ProduceResponse) -> dict[str, int]:

@@ -35,7 +35,7 @@ def test_each_resource_is_described_or_has_its_own_error(rules: list[str], autho
     broker, resource = Broker(), m.DescribeConfigsRequest.DescribeConfigsResource
     broker.allow(*rules)
     body = m.DescribeConfigsRequest([resource(kind, name, None) for name, kind in RESOURCES.items()])
-    results = broker.ask(ApiKey.DESCRIBE_CONFIGS, 1, body).results
+    results = broker.send_request(ApiKey.DESCRIBE_CONFIGS, 1, body).results
     unauthorized = [name for name in RESOURCES if name not in authorized]
     assert [r.resource_name for r in results] == [*(n for n in RESOURCES if n in authorized), *unauthorized]
     for r in results:
@@ -77,7 +77,9 @@ def test_only_authorized_resources_are_altered(key: ApiKey, rule: str, forwarded
 def test_the_resources_with_configs_are_listed_for_who_may_describe_those_of_the_cluster() -> None:
     broker = Broker()
     body = m.ListConfigResourcesRequest(resource_types=[2])
-    shown = broker.ask(ApiKey.LIST_CONFIG_RESOURCES, 1, body)
+    shown = broker.send_request(ApiKey.LIST_CONFIG_RESOURCES, 1, body)
     assert (shown.error_code, shown.config_resources) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])
     broker.allow("describe_configs cluster kafka-cluster")
-    assert [r.resource_name for r in broker.ask(ApiKey.LIST_CONFIG_RESOURCES, 1, body).config_resources] == ["t"]
+    assert [r.resource_name for r in broker.send_request(ApiKey.LIST_CONFIG_RESOURCES, 1, body).config_resources] == [
+        "t"
+    ]

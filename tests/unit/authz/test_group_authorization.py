@@ -42,8 +42,8 @@ class Groups(Broker):
 def commit(*topics: str, offset: int = 5) -> m.OffsetCommitRequest:
     r = m.OffsetCommitRequest
     part = r.OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
-    asked = [r.OffsetCommitRequestTopic(name=t, partitions=[part]) for t in topics]
-    return r(group_id="g", member_id="", generation_id_or_member_epoch=-1, topics=asked)
+    requested = [r.OffsetCommitRequestTopic(name=t, partitions=[part]) for t in topics]
+    return r(group_id="g", member_id="", generation_id_or_member_epoch=-1, topics=requested)
 
 
 def errors(answer: Any) -> dict[str, int]:
@@ -66,7 +66,7 @@ def test_offsets_are_committed_with_read_on_the_group_and_on_each_topic(
     rules: list[str], expected: dict[str, int]
 ) -> None:
     broker = Groups(*rules)
-    answer = broker.ask(ApiKey.OFFSET_COMMIT, 8, commit("b", "a"))
+    answer = broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("b", "a"))
     assert list(errors(answer).items()) == list(expected.items())
     assert broker.offsets == {t: 5 for t, error in expected.items() if not error}
 
@@ -77,17 +77,17 @@ def fetched(broker: Broker, version: int, topics: list[str] | None) -> tuple[int
     if version >= 8:
         named = None if topics is None else [r.OffsetFetchRequestTopics(name=t, partition_indexes=[0]) for t in topics]
         body = r(groups=[r.OffsetFetchRequestGroup(group_id="g", topics=named)])
-        answer = broker.ask(ApiKey.OFFSET_FETCH, version, body).groups[0]
+        answer = broker.send_request(ApiKey.OFFSET_FETCH, version, body).groups[0]
     else:
         old = None if topics is None else [r.OffsetFetchRequestTopic(name=t, partition_indexes=[0]) for t in topics]
-        answer = broker.ask(ApiKey.OFFSET_FETCH, version, r(group_id="g", topics=old))
+        answer = broker.send_request(ApiKey.OFFSET_FETCH, version, r(group_id="g", topics=old))
     return answer.error_code, {t.name: (p.error_code, p.committed_offset) for t in answer.topics for p in t.partitions}
 
 
 @pytest.mark.parametrize("version", [2, 7, 8, 9])
 def test_offsets_are_fetched_with_describe_on_the_group_and_on_each_topic(version: int) -> None:
     broker = Groups()
-    broker.ask(ApiKey.OFFSET_COMMIT, 8, commit("a", "b"), "User:root")
+    broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("a", "b"), "User:root")
     error, topics = fetched(broker, version, ["b", "a"])
     assert error == GROUP and topics == ({} if version >= 8 else {"b": (GROUP, -1), "a": (GROUP, -1)})
     broker.allow("describe group g")
@@ -100,10 +100,10 @@ def test_offsets_are_fetched_with_describe_on_the_group_and_on_each_topic(versio
 
 def test_offsets_of_a_group_that_is_named_two_times_are_those_of_the_last_and_no_topic_is_shown() -> None:
     broker, r = Groups("describe group g"), m.OffsetFetchRequest
-    broker.ask(ApiKey.OFFSET_COMMIT, 8, commit("a", "b"), "User:root")
+    broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("a", "b"), "User:root")
     topics = [r.OffsetFetchRequestTopics(name="a", partition_indexes=[0])]
     body = r(groups=[r.OffsetFetchRequestGroup(group_id="g", topics=t) for t in (topics, None)])
-    (group,) = broker.ask(ApiKey.OFFSET_FETCH, 9, body).groups
+    (group,) = broker.send_request(ApiKey.OFFSET_FETCH, 9, body).groups
     assert group.topics == []
 
 
@@ -112,12 +112,12 @@ def test_offsets_are_deleted_with_delete_on_the_group_and_read_on_each_topic() -
     part = r.OffsetDeleteRequestPartition(partition_index=0)
     body = r(group_id="g", topics=[r.OffsetDeleteRequestTopic(name=t, partitions=[part]) for t in ("b", "a")])
     broker = Groups("read topic *")
-    broker.ask(ApiKey.OFFSET_COMMIT, 8, commit("a", "b"), "User:root")
-    refused = broker.ask(ApiKey.OFFSET_DELETE, 0, body)
+    broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("a", "b"), "User:root")
+    refused = broker.send_request(ApiKey.OFFSET_DELETE, 0, body)
     assert (refused.error_code, refused.topics) == (GROUP, []) and broker.offsets == {"a": 5, "b": 5}
     broker.set_acl("read topic *", None)
     broker.allow("delete group g", "read topic a")
-    assert list(errors(broker.ask(ApiKey.OFFSET_DELETE, 0, body)).items()) == [("a", 0), ("b", TOPIC)]
+    assert list(errors(broker.send_request(ApiKey.OFFSET_DELETE, 0, body)).items()) == [("a", 0), ("b", TOPIC)]
     assert broker.offsets == {"b": 5}
 
 
@@ -131,7 +131,7 @@ def test_a_coordinator_is_found_with_describe_on_the_group_or_transactional_id(
     body = m.FindCoordinatorRequest(key="g", key_type=key_type, coordinator_keys=["h", "g"])
 
     def found() -> list[tuple[str, int, int]]:
-        answer = broker.ask(ApiKey.FIND_COORDINATOR, version, body)
+        answer = broker.send_request(ApiKey.FIND_COORDINATOR, version, body)
         return [(c.key, c.error_code, c.node_id) for c in answer.coordinators] or [
             ("g", answer.error_code, answer.node_id)
         ]
@@ -144,16 +144,16 @@ def test_a_coordinator_is_found_with_describe_on_the_group_or_transactional_id(
 
 def test_groups_are_described_listed_and_deleted_by_who_may() -> None:
     broker = Groups("describe group g")
-    broker.ask(ApiKey.OFFSET_COMMIT, 8, commit("a"), "User:root")
-    asked = m.DescribeGroupsRequest(groups=["h", "g"], include_authorized_operations=True)
-    shown = broker.ask(ApiKey.DESCRIBE_GROUPS, 5, asked).groups
+    broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("a"), "User:root")
+    requested = m.DescribeGroupsRequest(groups=["h", "g"], include_authorized_operations=True)
+    shown = broker.send_request(ApiKey.DESCRIBE_GROUPS, 5, requested).groups
     assert [(g.group_id, g.error_code, g.group_state) for g in shown] == [("g", 0, "Empty"), ("h", GROUP, "")]
     assert [g.authorized_operations for g in shown] == [1 << Operation.DESCRIBE, -(2**31)]
     delete = m.DeleteGroupsRequest(groups_names=["h", "g"])
-    refused = broker.ask(ApiKey.DELETE_GROUPS, 2, delete).results
+    refused = broker.send_request(ApiKey.DELETE_GROUPS, 2, delete).results
     assert [(g.group_id, g.error_code) for g in refused] == [("h", GROUP), ("g", GROUP)]
     broker.allow("delete group g")
-    results = broker.ask(ApiKey.DELETE_GROUPS, 2, delete).results
+    results = broker.send_request(ApiKey.DELETE_GROUPS, 2, delete).results
     assert [(g.group_id, g.error_code) for g in results] == [("g", 0), ("h", GROUP)]
     assert broker.coordinator.group is None
 
@@ -170,8 +170,8 @@ def test_groups_are_described_listed_and_deleted_by_who_may() -> None:
 )
 def test_groups_are_listed_to_who_may_describe_them_or_the_cluster(rules: list[str], names: list[str]) -> None:
     broker = Groups(*rules)
-    broker.ask(ApiKey.OFFSET_COMMIT, 8, commit("a"), "User:root")
-    assert [g.group_id for g in broker.ask(ApiKey.LIST_GROUPS, 4, m.ListGroupsRequest()).groups] == names
+    broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("a"), "User:root")
+    assert [g.group_id for g in broker.send_request(ApiKey.LIST_GROUPS, 4, m.ListGroupsRequest()).groups] == names
 
 
 # -- members ---------------------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def joined(broker: Broker, *names: str) -> int:
     body = m.ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", rebalance_timeout_ms=1_000, subscribed_topic_names=[*names], topic_partitions=[]
     )
-    return int(broker.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body).error_code)
+    return int(broker.send_request(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body).error_code)
 
 
 def test_a_consumer_joins_with_read_on_the_group_and_describe_on_each_topic() -> None:
@@ -231,9 +231,9 @@ def test_a_consumer_group_is_described_to_who_may_describe_each_of_its_topics() 
     broker = Groups("describe group g", "describe topic a")
     broker.coordinator.beat("m1", 0, "a", "b")
     body = m.ConsumerGroupDescribeRequest(group_ids=["k", "g"], include_authorized_operations=True)
-    g, k = broker.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, body).groups
+    g, k = broker.send_request(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, body).groups
     assert [(x.group_id, x.error_code, x.members) for x in (g, k)] == [("g", TOPIC, []), ("k", GROUP, [])]
     broker.allow("describe topic b")
-    g, k = broker.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, body).groups
+    g, k = broker.send_request(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, body).groups
     assert (g.error_code, len(g.members), g.authorized_operations) == (0, 1, 1 << Operation.DESCRIBE)
     assert (k.group_id, k.error_code) == ("k", GROUP)

@@ -34,14 +34,14 @@ class Clients:
         self.server, self.authenticated, self.retries = server, 0, 0
         for _ in range(count):
             peer = server.peer(mechanism)
-            server.ask(peer, lambda frame, peer=peer: self._heard(peer, frame))  # type: ignore[misc]
+            server.send_request(peer, lambda frame, peer=peer: self._received(peer, frame))  # type: ignore[misc]
 
-    def _heard(self, peer: object, frame: memoryview | None) -> None:
+    def _received(self, peer: object, frame: memoryview | None) -> None:
         if frame is not None:
             self.authenticated += 1
             return
         self.retries += 1
-        self.server.loop.call_later(20, lambda now: self.server.ask(peer, lambda f: self._heard(peer, f)))  # type: ignore[arg-type]
+        self.server.loop.call_later(20, lambda now: self.server.send_request(peer, lambda f: self._received(peer, f)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", KEPT])
@@ -56,7 +56,7 @@ def test_the_login_of_a_broker_does_not_wait_for_clients() -> None:
     clients = Clients(server, "PLAIN", FEW)
     server.until(lambda: server.authenticator.checks("CLIENTS").waiting > FEW // 2, TURNS_MAX, "a full queue")
     answered: list[int] = []
-    server.ask(server.peer("PLAIN", "BROKERS"), lambda frame: answered.append(clients.authenticated))
+    server.send_request(server.peer("PLAIN", "BROKERS"), lambda frame: answered.append(clients.authenticated))
     server.until(lambda: bool(answered), TURNS_MAX, "the broker's login")
     assert answered[0] < FEW
     server.until(lambda: clients.authenticated == FEW, TURNS_MAX, "all clients to get in")
@@ -129,10 +129,10 @@ class UnauthenticatedClient:
 
     def __init__(self, server: SaslServer, address: str, password: str) -> None:
         self._server, self._address = server, address
-        introduction = SaslClientExchange("PLAIN", Login(USER, password))
+        sasl_exchange = SaslClientExchange("PLAIN", Login(USER, password))
         token = f"\0{USER}\0{password}".encode()
         assert password != PASSWORD
-        self._frames = introduction.begin() + introduction._token(token)
+        self._frames = sasl_exchange.begin() + sasl_exchange._token(token)
         self._connect()
 
     def _connect(self) -> None:

@@ -40,9 +40,11 @@ class Admin:
         ):
             image.apply(record)
         config: Any = {"num.partitions": 3, "default.replication.factor": 1}
-        self.api = AdminApi(config, lambda: image, self._ask, Mutations(quotas), lambda: Now(self.ms, 0), ALLOW_ALL)
+        self.api = AdminApi(
+            config, lambda: image, self._send_request, Mutations(quotas), lambda: Now(self.ms, 0), ALLOW_ALL
+        )
 
-    def _ask(self, payload: AnyPayload, timeout_ms: int, done: Any) -> None:
+    def _send_request(self, payload: AnyPayload, timeout_ms: int, done: Any) -> None:
         assert isinstance(payload, TopicsPayload)
         names = [t.name for t in payload.items]
         self.forwarded.append((payload.KIND, names))
@@ -52,8 +54,8 @@ class Admin:
         """Error codes by topic, the reported throttle time, and the connection."""
         r = m.CreateTopicsRequest
         topics = [r.CreatableTopic(name=n, num_partitions=p, replication_factor=1) for n, p in partitions.items()]
-        asked, caller = call(ApiKey.CREATE_TOPICS, version, r(topics=topics, timeout_ms=1_000))
-        self.api.create_topics(asked)
+        requested, caller = call(ApiKey.CREATE_TOPICS, version, r(topics=topics, timeout_ms=1_000))
+        self.api.create_topics(requested)
         answer = reported(caller, ApiKey.CREATE_TOPICS, version)
         assert [t.name for t in answer.topics] == list(partitions)
         return [t.error_code for t in answer.topics], answer.throttle_time_ms, caller
@@ -106,8 +108,8 @@ def test_deleted_partitions_count_too(version: int, code: int) -> None:
     for expected in (0, code):
         r = m.DeleteTopicsRequest
         body = r(topics=[r.DeleteTopicState(name="m")]) if version >= 6 else r(topic_names=["m"])
-        asked, caller = call(ApiKey.DELETE_TOPICS, version, body)
-        it.api.delete_topics(asked)
+        requested, caller = call(ApiKey.DELETE_TOPICS, version, body)
+        it.api.delete_topics(requested)
         answer = reported(caller, ApiKey.DELETE_TOPICS, version)
         assert (answer.responses[0].name, answer.responses[0].error_code) == ("m", expected)
         assert answer.throttle_time_ms == caller.muted > 0
@@ -118,9 +120,9 @@ def test_added_partitions_count_too(version: int, code: int) -> None:
     it = Admin()
     for count, expected in ((33, 0), (34, code)):
         r = m.CreatePartitionsRequest
-        asked, caller = call(
+        requested, caller = call(
             ApiKey.CREATE_PARTITIONS, version, r(topics=[r.CreatePartitionsTopic(name="m", count=count)])
         )
-        it.api.create_partitions(asked)
+        it.api.create_partitions(requested)
         answer = reported(caller, ApiKey.CREATE_PARTITIONS, version)
         assert (answer.results[0].error_code, answer.throttle_time_ms == caller.muted > 0) == (expected, True)

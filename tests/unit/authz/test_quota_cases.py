@@ -61,7 +61,9 @@ class Scene:
         self.quotas.set(by_entity.items())
         self.mutations = Mutations(self.quotas)
 
-    def ask(self, who: str, key: int, version: int, body: Any, answer: Any, size: int = 0, spent: float = 0.0) -> str:
+    def send_request(
+        self, who: str, key: int, version: int, body: Any, answer: Any, size: int = 0, spent: float = 0.0
+    ) -> str:
         """The throttle time, or whether the response became empty."""
         user, _, client = who.partition("/")
         caller = Caller()
@@ -71,12 +73,12 @@ class Scene:
         request.reply(answer)
         if answer is None:
             return str(caller.muted)
-        heard = reported(caller, key, version)
-        assert heard.throttle_time_ms == caller.muted, "the reported throttle time is applied"
-        return f"empty {caller.muted}" if key == ApiKey.FETCH and not heard.responses else str(caller.muted)
+        received = reported(caller, key, version)
+        assert received.throttle_time_ms == caller.muted, "the reported throttle time is applied"
+        return f"empty {caller.muted}" if key == ApiKey.FETCH and not received.responses else str(caller.muted)
 
     def produces(self, who: str, size: int, acks: int = 1) -> str:
-        return self.ask(
+        return self.send_request(
             who, ApiKey.PRODUCE, 9, m.ProduceRequest(acks=acks), m.ProduceResponse() if acks else None, size
         )
 
@@ -84,12 +86,14 @@ class Scene:
         r = m.FetchResponse
         body = m.FetchRequest(replica_id=2 if who == "follower" else -1, max_bytes=50_000_000)
         part = r.PartitionData(partition_index=0, records=b"x" * size)
-        return self.ask(
+        return self.send_request(
             who, ApiKey.FETCH, 11, body, r(responses=[r.FetchableTopicResponse(topic="t", partitions=[part])])
         )
 
     def uses(self, who: str, ms: int) -> str:
-        return self.ask(who, ApiKey.HEARTBEAT, 3, m.HeartbeatRequest(), m.HeartbeatResponse(), spent=ms / 1_000)
+        return self.send_request(
+            who, ApiKey.HEARTBEAT, 3, m.HeartbeatRequest(), m.HeartbeatResponse(), spent=ms / 1_000
+        )
 
     def creates(self, who: str, count: int, old: bool) -> str:
         user, _, client = who.partition("/")
@@ -108,19 +112,19 @@ STEP = re.compile(r"(?:\+(\d+) )?(\S+) (produces|fetches|uses|creates) (\d+)( wi
     ("said", "comes", "answers", "because"), table("Throttle time") + table("Partition mutations (KIP-599)")
 )
 def test_throttle_time_of_a_case(said: str, comes: str, answers: str, because: str) -> None:
-    scene, heard = Scene(said), []
+    scene, received = Scene(said), []
     for step in comes.split("; "):
         found = STEP.fullmatch(step.strip())
         assert found is not None, step
         later, who, verb, number, silent, old = found.groups()
         scene.ms += int(later or 0)
         if verb == "produces":
-            heard.append(scene.produces(who, int(number), 0 if silent else 1))
+            received.append(scene.produces(who, int(number), 0 if silent else 1))
         elif verb == "creates":
-            heard.append(scene.creates(who, int(number), bool(old)))
+            received.append(scene.creates(who, int(number), bool(old)))
         else:
-            heard.append(getattr(scene, verb)(who, int(number)))
-    assert "; ".join(heard) == answers, because
+            received.append(getattr(scene, verb)(who, int(number)))
+    assert "; ".join(received) == answers, because
 
 
 def test_there_are_cases() -> None:

@@ -107,9 +107,9 @@ def reported(caller: Caller, key: int, version: int) -> Any:
 def test_a_producer_above_its_quota_is_answered_with_a_throttle_time_and_muted() -> None:
     it = quotas(user_alice=1_000)
     for size, wait in ((10_000, 0), (5_000, 5_000)):
-        asked, caller = call(ApiKey.PRODUCE, 9, m.ProduceRequest(acks=1))
-        it.watch(asked, size, lambda: Now(100_000, 0))
-        asked.reply(m.ProduceResponse())
+        requested, caller = call(ApiKey.PRODUCE, 9, m.ProduceRequest(acks=1))
+        it.watch(requested, size, lambda: Now(100_000, 0))
+        requested.reply(m.ProduceResponse())
         assert (reported(caller, ApiKey.PRODUCE, 9).throttle_time_ms, caller.muted) == (wait, wait)
 
 
@@ -118,10 +118,10 @@ def test_a_consumer_above_its_quota_gets_an_empty_response_and_retries() -> None
 
     def fetch(size: int, replica: int = -1) -> tuple[Any, Caller, m.FetchRequest]:
         body = m.FetchRequest(replica_id=replica, max_bytes=50_000_000)
-        asked, caller = call(ApiKey.FETCH, 11, body)
-        it.watch(asked, 100, lambda: Now(100_000, 0))
+        requested, caller = call(ApiKey.FETCH, 11, body)
+        it.watch(requested, 100, lambda: Now(100_000, 0))
         part = r.PartitionData(partition_index=0, records=b"x" * size)
-        asked.reply(r(responses=[r.FetchableTopicResponse(topic="t", partitions=[part])]))
+        requested.reply(r(responses=[r.FetchableTopicResponse(topic="t", partitions=[part])]))
         return reported(caller, ApiKey.FETCH, 11), caller, body
 
     answer, caller, body = fetch(9_000)
@@ -138,10 +138,10 @@ def test_a_consumer_above_its_quota_gets_an_empty_response_and_retries() -> None
 def test_a_client_above_its_request_quota_is_throttled_for_at_most_a_second() -> None:
     it = Quotas()
     it.set([(entity_key({"user": "alice"}), {TIME: 10.0})])
-    asked, caller = call(ApiKey.HEARTBEAT, 3, m.HeartbeatRequest())
-    it.watch(asked, 10, lambda: Now(100_000, 0))
-    it.spent(asked, 5.0, 100_000)
-    asked.reply(m.HeartbeatResponse())
+    requested, caller = call(ApiKey.HEARTBEAT, 3, m.HeartbeatRequest())
+    it.watch(requested, 10, lambda: Now(100_000, 0))
+    it.spent(requested, 5.0, 100_000)
+    requested.reply(m.HeartbeatResponse())
     assert (reported(caller, ApiKey.HEARTBEAT, 3).throttle_time_ms, caller.muted) == (1_000, 1_000)
 
 
@@ -172,8 +172,8 @@ def test_an_invalid_quota_is_rejected(entity: dict[str, str | None], key: str, v
         entity=[r.EntityData(entity_type=k, entity_name=v) for k, v in entity.items()],
         ops=[r.OpData(key=key, value=value)],
     )
-    asked, caller = call(ApiKey.ALTER_CLIENT_QUOTAS, 1, r(entries=[entry]))
-    api.alter(asked)
+    requested, caller = call(ApiKey.ALTER_CLIENT_QUOTAS, 1, r(entries=[entry]))
+    api.alter(requested)
     if fine:
         (item,) = forwarded[0]["topics"]
         assert (entity_of(item["name"]), item["value"]) == (entity, {key: value})
@@ -199,8 +199,10 @@ def test_a_filter_matches_as_in_kafka(components: Any, strict: bool, found: int)
     body = r(
         components=[r.ComponentData(entity_type=t, match_type=how, match=w) for t, how, w in components], strict=strict
     )
-    asked, caller = call(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, body)
-    QuotasApi(quotas(user_alice=1, user_default=2, user_alice__client_a=3), lambda *a: None, ALLOW_ALL).describe(asked)
+    requested, caller = call(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, body)
+    QuotasApi(quotas(user_alice=1, user_default=2, user_alice__client_a=3), lambda *a: None, ALLOW_ALL).describe(
+        requested
+    )
     assert len(reported(caller, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1).entries) == found
 
 
@@ -213,7 +215,7 @@ def test_a_connection_rate_of_an_address_is_no_request_quota_and_its_filter_has_
     r = m.DescribeClientQuotasRequest
     for kinds, error, found in ((["ip"], 0, 2), (["ip", "user"], 42, 0), (["host"], 42, 0)):
         body = r(components=[r.ComponentData(entity_type=k, match_type=2, match=None) for k in kinds])
-        asked, caller = call(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, body)
-        QuotasApi(it, lambda *a: None, ALLOW_ALL).describe(asked)
+        requested, caller = call(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, body)
+        QuotasApi(it, lambda *a: None, ALLOW_ALL).describe(requested)
         answer = reported(caller, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1)
         assert (answer.error_code, len(answer.entries or [])) == (error, found), kinds

@@ -26,19 +26,19 @@ class ReauthenticationHarness:
     def __init__(self, mechanism: str) -> None:
         self.server = SaslServer(CountingLoop(), reauth_ms=REAUTH_MS, answer_ms=ANSWER_MS)
         self.peer = self.server.peer(mechanism, "BROKERS")
-        self.asked = self.lost = self.answered = 0
+        self.requested = self.lost = self.answered = 0
 
-    def ask(self) -> None:
-        self.asked += 1
-        self.server.ask(self.peer, self._heard)
+    def send_request(self) -> None:
+        self.requested += 1
+        self.server.send_request(self.peer, self._received)
 
-    def _heard(self, frame: memoryview | None) -> None:
+    def _received(self, frame: memoryview | None) -> None:
         self.lost += frame is None
         self.answered += frame is not None
 
     @property
     def under_way(self) -> int:
-        return self.asked - self.answered - self.lost
+        return self.requested - self.answered - self.lost
 
     def finish(self) -> None:
         self.server.until(lambda: not self.under_way, TURNS_MAX, "the last answer")
@@ -57,25 +57,25 @@ def test_requests_are_answered_over_one_connection_while_its_authentication_ends
 ) -> None:
     def renewed() -> bool:
         while requester.under_way < under_way:
-            requester.ask()
+            requester.send_request()
         return requester.server.authenticator.succeeded >= 4
 
     requester.server.until(renewed, TURNS_MAX, "the third renewal")
     requester.finish()
-    assert requester.lost == 0, f"{requester.lost} of {requester.asked} requests were lost with their connection"
+    assert requester.lost == 0, f"{requester.lost} of {requester.requested} requests were lost with their connection"
     assert len(requester.server.accepted) == 1
 
 
 def test_a_connection_that_was_idle_for_longer_is_renewed_before_its_next_request(
     requester: ReauthenticationHarness,
 ) -> None:
-    requester.ask()
+    requester.send_request()
     requester.finish()
     ended: list[bool] = []
     requester.server.loop.call_later(2 * REAUTH_MS, lambda now: ended.append(True))
     requester.server.until(lambda: bool(ended), TURNS_MAX, "the end of the authentication")
-    requester.ask()
-    requester.ask()
+    requester.send_request()
+    requester.send_request()
     requester.finish()
     server = requester.server
     assert (requester.lost, server.authenticator.succeeded, len(server.accepted)) == (0, 2, 1)

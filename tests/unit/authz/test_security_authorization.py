@@ -46,7 +46,7 @@ RULES = dict.fromkeys(changes(), "alter cluster kafka-cluster") | {
 def test_each_change_needs_a_permission_on_the_cluster(key: ApiKey) -> None:
     broker, version = Broker(), APIS[key].max_version
     broker.allow("describe cluster kafka-cluster", "describe_configs cluster kafka-cluster")
-    shown = broker.ask(key, version, changes()[key])
+    shown = broker.send_request(key, version, changes()[key])
     results = getattr(shown, "results", None) or getattr(shown, "filter_results", None) or shown.entries
     assert [r.error_code for r in results] == [CLUSTER, CLUSTER] and not broker.forwarded
     broker.allow(RULES[key])
@@ -69,20 +69,20 @@ def test_each_change_needs_a_permission_on_the_cluster(key: ApiKey) -> None:
 def test_descriptions_need_a_permission_on_the_cluster(key: ApiKey, body: Any, rule: str) -> None:
     broker, version = Broker(), APIS[key].max_version
     broker.allow("create cluster kafka-cluster", "describe topic *")
-    assert broker.ask(key, version, body).error_code == CLUSTER
+    assert broker.send_request(key, version, body).error_code == CLUSTER
     broker.allow(f"{rule} cluster kafka-cluster")
     if key == ApiKey.DESCRIBE_LOG_DIRS:
         with pytest.raises(Used, match="relocations"):
             broker.send(key, version, body)
     else:
-        assert broker.ask(key, version, body).error_code == 0
+        assert broker.send_request(key, version, body).error_code == 0
 
 
 def test_each_partition_of_an_unauthorized_relocation_has_the_error() -> None:
     r = m.AlterReplicaLogDirsRequest
     body = r([r.AlterReplicaLogDir("/d", [r.AlterReplicaLogDirTopic("t", [0, 1])])])
     broker = Broker()
-    (topic,) = broker.ask(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, body).results
+    (topic,) = broker.send_request(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, body).results
     assert [(p.partition_index, p.error_code) for p in topic.partitions] == [(0, CLUSTER), (1, CLUSTER)]
     broker.allow("alter cluster kafka-cluster")
     with pytest.raises(Used, match="relocations"):
@@ -107,4 +107,4 @@ def test_a_token_for_another_user_needs_a_permission_on_that_user(
     broker = Broker()
     broker.allow(*rules)
     body = m.CreateDelegationTokenRequest(owner_principal_type=owner[0], owner_principal_name=owner[1])
-    assert broker.ask(ApiKey.CREATE_DELEGATION_TOKEN, version, body).error_code == error
+    assert broker.send_request(ApiKey.CREATE_DELEGATION_TOKEN, version, body).error_code == error

@@ -53,12 +53,12 @@ def test_all_topics_are_those_that_the_caller_may_describe(version: int) -> None
     broker = broker_with("u")
     broker.allow("describe topic t")
     everything = m.MetadataRequest(topics=[] if version == 0 else None)
-    assert named(broker.ask(ApiKey.METADATA, version, everything)) == {"t": 0}
+    assert named(broker.send_request(ApiKey.METADATA, version, everything)) == {"t": 0}
 
 
 @pytest.mark.parametrize("version", [0, 1, 8, 12])
 def test_a_caller_that_names_only_unauthorized_topics_does_not_get_all_topics(version: int) -> None:
-    assert named(broker_with("u").ask(ApiKey.METADATA, version, metadata("u"))) == {"u": DENIED}
+    assert named(broker_with("u").send_request(ApiKey.METADATA, version, metadata("u"))) == {"u": DENIED}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_topic_is_created_for_a_caller_that_may_describe_and_create_it(
 ) -> None:
     broker = Broker()
     broker.allow("describe topic t", *rules)
-    assert named(broker.ask(ApiKey.METADATA, 9, metadata("new", "t", create=True))) == {"new": error, "t": 0}
+    assert named(broker.send_request(ApiKey.METADATA, 9, metadata("new", "t", create=True))) == {"new": error, "t": 0}
     assert [type(p) for p in broker.forwarded] == [CreateTopics] * created
 
 
@@ -84,7 +84,7 @@ def test_without_creation_an_absent_topic_needs_describe_only() -> None:
     broker = Broker()
     broker.allow("describe topic new")
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert named(broker.ask(ApiKey.METADATA, 9, metadata("new"))) == {"new": unknown}
+    assert named(broker.send_request(ApiKey.METADATA, 9, metadata("new"))) == {"new": unknown}
 
 
 def test_a_topic_requested_by_its_id_is_authorized_by_its_name_which_the_error_does_not_contain() -> None:
@@ -92,7 +92,7 @@ def test_a_topic_requested_by_its_id_is_authorized_by_its_name_which_the_error_d
     body = m.MetadataRequest(topics=[topic(TP.topic_id, None), topic(UUID(int=99), None)])
 
     def shown() -> list[tuple[UUID, str | None, int]]:
-        return [(t.topic_id, t.name, t.error_code) for t in broker.ask(ApiKey.METADATA, 12, body).topics]
+        return [(t.topic_id, t.name, t.error_code) for t in broker.send_request(ApiKey.METADATA, 12, body).topics]
 
     unknown = (UUID(int=99), None, ErrorCode.UNKNOWN_TOPIC_ID)
     assert shown() == [unknown, (TP.topic_id, None, DENIED)]
@@ -106,11 +106,11 @@ def test_a_topic_requested_by_its_id_is_not_authorized_by_another_name_in_the_re
 ) -> None:
     broker = Broker()
     broker.allow("describe topic mine", "create topic mine")
-    asked = m.MetadataRequest.MetadataRequestTopic(TP.topic_id, name)
-    (shown,) = broker.ask(ApiKey.METADATA, version, m.MetadataRequest(topics=[asked])).topics
+    requested = m.MetadataRequest.MetadataRequestTopic(TP.topic_id, name)
+    (shown,) = broker.send_request(ApiKey.METADATA, version, m.MetadataRequest(topics=[requested])).topics
     assert (shown.error_code, shown.name, shown.partitions) == (DENIED, None if version >= 12 else "", [])
     broker.allow("describe topic t")
-    (shown,) = broker.ask(ApiKey.METADATA, version, m.MetadataRequest(topics=[asked])).topics
+    (shown,) = broker.send_request(ApiKey.METADATA, version, m.MetadataRequest(topics=[requested])).topics
     assert (shown.error_code, shown.name, len(shown.partitions)) == (0, "t", 1)
 
 
@@ -118,10 +118,10 @@ def test_a_topic_requested_by_its_id_is_not_authorized_by_another_name_in_the_re
 def test_authorized_operations_are_shown_on_request_with_and_without_an_authorizer(secured: bool) -> None:
     broker = Broker(**({} if secured else {"authorizer.class.name": ""}))
     broker.allow("read topic t", "describe topic t")
-    plain = broker.ask(ApiKey.METADATA, 9, metadata("t"))
+    plain = broker.send_request(ApiKey.METADATA, 9, metadata("t"))
     assert (plain.topics[0].topic_authorized_operations, plain.cluster_authorized_operations) == (UNKNOWN, UNKNOWN)
     both = metadata("t", include_topic_authorized_operations=True, include_cluster_authorized_operations=True)
-    shown = broker.ask(ApiKey.METADATA, 9, both)
+    shown = broker.send_request(ApiKey.METADATA, 9, both)
     operations = 1 << Operation.READ | 1 << Operation.DESCRIBE if secured else ALL_TOPIC_OPERATIONS
     assert shown.topics[0].topic_authorized_operations == operations
     assert shown.cluster_authorized_operations == (0 if secured else ALL_CLUSTER_OPERATIONS)
@@ -139,17 +139,17 @@ def test_authorized_operations_are_shown_on_request_with_and_without_an_authoriz
 def test_describe_cluster_shows_the_operations_on_the_cluster(rules: list[str], operations: int) -> None:
     broker = Broker()
     broker.allow(*rules)
-    asked = m.DescribeClusterRequest(include_cluster_authorized_operations=True, endpoint_type=1)
-    assert broker.ask(ApiKey.DESCRIBE_CLUSTER, 1, asked).cluster_authorized_operations == operations
-    asked.include_cluster_authorized_operations = False
-    assert broker.ask(ApiKey.DESCRIBE_CLUSTER, 1, asked).cluster_authorized_operations == UNKNOWN
+    requested = m.DescribeClusterRequest(include_cluster_authorized_operations=True, endpoint_type=1)
+    assert broker.send_request(ApiKey.DESCRIBE_CLUSTER, 1, requested).cluster_authorized_operations == operations
+    requested.include_cluster_authorized_operations = False
+    assert broker.send_request(ApiKey.DESCRIBE_CLUSTER, 1, requested).cluster_authorized_operations == UNKNOWN
 
 
 # -- DescribeTopicPartitions -----------------------------------------------------------------------------------------------
 def described(broker: Broker, *names: str, limit: int = 100) -> m.DescribeTopicPartitionsResponse:
     r = m.DescribeTopicPartitionsRequest
     body = r([r.TopicRequest(n) for n in names], response_partition_limit=limit)
-    return broker.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, body)  # type: ignore[no-any-return]
+    return broker.send_request(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, body)  # type: ignore[no-any-return]
 
 
 def test_named_topics_are_sorted_and_unauthorized_ones_have_an_error() -> None:
@@ -183,7 +183,9 @@ def test_offsets_are_listed_for_authorized_topics() -> None:
     part = r.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=-2)
     body = r(replica_id=-1, topics=[r.ListOffsetsTopic(name=n, partitions=[part]) for n in ("u", "t")])
     shown = [
-        (t.name, p.error_code, p.offset) for t in broker.ask(ApiKey.LIST_OFFSETS, 7, body).topics for p in t.partitions
+        (t.name, p.error_code, p.offset)
+        for t in broker.send_request(ApiKey.LIST_OFFSETS, 7, body).topics
+        for p in t.partitions
     ]
     assert shown == [("t", 0, 0), ("u", DENIED, -1)]
 
@@ -200,7 +202,7 @@ def test_leader_epochs_are_for_brokers_and_for_callers_that_may_describe_the_top
 ) -> None:
     broker = Broker()
     broker.allow(rule)
-    shown = broker.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, epochs("u", "t")).topics
+    shown = broker.send_request(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, epochs("u", "t")).topics
     assert {t.topic: t.partitions[0].error_code for t in shown} == errors
 
 
@@ -209,7 +211,7 @@ def test_records_are_deleted_from_authorized_topics_only() -> None:
     broker.harness.append(3)
     part = r.DeleteRecordsPartition(partition_index=0, offset=2)
     body = r(topics=[r.DeleteRecordsTopic(name=n, partitions=[part]) for n in ("u", "t")], timeout_ms=0)
-    shown = broker.ask(ApiKey.DELETE_RECORDS, 2, body).topics
+    shown = broker.send_request(ApiKey.DELETE_RECORDS, 2, body).topics
     assert [(t.name, t.partitions[0].error_code) for t in shown] == [("u", DENIED), ("t", DENIED)]
     assert broker.log.start_offset == 0
     broker.allow("delete topic t")

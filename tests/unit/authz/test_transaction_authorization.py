@@ -56,7 +56,7 @@ def test_a_producer_id_needs_the_transactional_id_or_the_permission_to_write_any
 ) -> None:
     broker, recorder = broker_with(*rules)
     body = m.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1_000)
-    answer = broker.ask(ApiKey.INIT_PRODUCER_ID, 4, body)
+    answer = broker.send_request(ApiKey.INIT_PRODUCER_ID, 4, body)
     assert (answer.error_code, answer.producer_id) == (error, -1 if error else 7)
     assert len(recorder.events) == (error == LOADING)
 
@@ -80,14 +80,14 @@ def added(*topics: str) -> m.AddPartitionsToTxnRequest:
 )
 def test_all_partitions_are_added_to_a_transaction_or_none(rules: list[str], errors: dict[str, int]) -> None:
     broker, recorder = broker_with(*rules)
-    answer = broker.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 3, added("t", "u"))
+    answer = broker.send_request(ApiKey.ADD_PARTITIONS_TO_TXN, 3, added("t", "u"))
     found = {t.name: t.results_by_partition[0].partition_error_code for t in answer.results_by_topic_v3_and_below}
     assert found == errors and not recorder.events
 
 
 def test_an_authorized_client_adds_partitions() -> None:
     broker, recorder = broker_with(WRITE_X, "write topic t")
-    broker.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 3, added("t"))
+    broker.send_request(ApiKey.ADD_PARTITIONS_TO_TXN, 3, added("t"))
     assert len(recorder.events) == 1
 
 
@@ -96,10 +96,10 @@ def test_newer_versions_of_add_partitions_are_for_brokers() -> None:
     r = m.AddPartitionsToTxnRequest
     topics = [r.AddPartitionsToTxnTopic(name="t", partitions=[0])]
     body = r(transactions=[r.AddPartitionsToTxnTransaction(transactional_id="x", topics=topics)])
-    answer = broker.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 4, body)
+    answer = broker.send_request(ApiKey.ADD_PARTITIONS_TO_TXN, 4, body)
     assert (answer.error_code, answer.results_by_transaction) == (CLUSTER, []) and not recorder.events
     broker.allow("cluster_action cluster kafka-cluster")
-    assert broker.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 4, body).error_code == 0 and len(recorder.events) == 1
+    assert broker.send_request(ApiKey.ADD_PARTITIONS_TO_TXN, 4, body).error_code == 0 and len(recorder.events) == 1
 
 
 @pytest.mark.parametrize(
@@ -109,13 +109,13 @@ def test_newer_versions_of_add_partitions_are_for_brokers() -> None:
 def test_offsets_are_added_with_the_transactional_id_and_the_group(rules: list[str], error: int) -> None:
     broker, _ = broker_with(*rules)
     body = m.AddOffsetsToTxnRequest(transactional_id="x", group_id="g")
-    assert broker.ask(ApiKey.ADD_OFFSETS_TO_TXN, 3, body).error_code == error
+    assert broker.send_request(ApiKey.ADD_OFFSETS_TO_TXN, 3, body).error_code == error
 
 
 @pytest.mark.parametrize(("rules", "error"), [(["describe transactional_id x"], TRANSACTION), ([WRITE_X], LOADING)])
 def test_a_transaction_is_ended_with_write_on_its_id(rules: list[str], error: int) -> None:
     broker, recorder = broker_with(*rules)
-    assert broker.ask(ApiKey.END_TXN, 3, m.EndTxnRequest(transactional_id="x")).error_code == error
+    assert broker.send_request(ApiKey.END_TXN, 3, m.EndTxnRequest(transactional_id="x")).error_code == error
     assert len(recorder.events) == (error == LOADING)
 
 
@@ -123,7 +123,7 @@ def test_markers_are_written_by_brokers() -> None:
     broker, r = Broker(), m.WriteTxnMarkersRequest
     topic = r.WritableTxnMarkerTopic(name="t", partition_indexes=[0])
     marker = r.WritableTxnMarker(producer_id=5, transaction_result=True, topics=[topic])
-    (result,) = broker.ask(ApiKey.WRITE_TXN_MARKERS, 1, r(markers=[marker])).markers
+    (result,) = broker.send_request(ApiKey.WRITE_TXN_MARKERS, 1, r(markers=[marker])).markers
     assert [(p.partition_index, p.error_code) for t in result.topics for p in t.partitions] == [(0, CLUSTER)]
     assert result.producer_id == 5 and broker.log.end_offset == 0
 
@@ -137,7 +137,7 @@ def committed(rules: list[str], *names: str) -> dict[str, int]:
     broker.allow(*rules)
     part = r.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)
     topics = [r.TxnOffsetCommitRequestTopic(name=n, partitions=[part]) for n in names]
-    answer = broker.ask(ApiKey.TXN_OFFSET_COMMIT, 3, r(transactional_id="x", group_id="g", topics=topics))
+    answer = broker.send_request(ApiKey.TXN_OFFSET_COMMIT, 3, r(transactional_id="x", group_id="g", topics=topics))
     return {t.name: t.partitions[0].error_code for t in answer.topics}
 
 
@@ -158,7 +158,7 @@ def test_offsets_are_committed_in_a_transaction_by_who_may(rules: list[str], err
 def test_an_unauthorized_offset_commit_without_topics_does_not_reach_the_group(rules: list[str]) -> None:
     broker, r = Broker(groups=Unused("groups")), m.TxnOffsetCommitRequest
     broker.allow(*rules)
-    assert broker.ask(ApiKey.TXN_OFFSET_COMMIT, 3, r(transactional_id="x", group_id="g")).topics == []
+    assert broker.send_request(ApiKey.TXN_OFFSET_COMMIT, 3, r(transactional_id="x", group_id="g")).topics == []
 
 
 def test_transactions_and_their_topics_are_shown_to_who_may_describe_them() -> None:
@@ -170,16 +170,16 @@ def test_transactions_and_their_topics_are_shown_to_who_may_describe_them() -> N
     broker = Broker(transactions=Unused("transactions", existing=lambda i: (one, 0), shards={}, each=lambda: [one]))
     broker.allow("describe topic t")
     body = m.DescribeTransactionsRequest(transactional_ids=["y", "x"])
-    shown = broker.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, body).transaction_states
+    shown = broker.send_request(ApiKey.DESCRIBE_TRANSACTIONS, 0, body).transaction_states
     assert [(s.transactional_id, s.error_code) for s in shown] == [("y", TRANSACTION), ("x", TRANSACTION)]
-    assert broker.ask(ApiKey.LIST_TRANSACTIONS, 0, m.ListTransactionsRequest()).transaction_states == []
+    assert broker.send_request(ApiKey.LIST_TRANSACTIONS, 0, m.ListTransactionsRequest()).transaction_states == []
     broker.allow("describe transactional_id x")
-    shown = broker.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, body).transaction_states
+    shown = broker.send_request(ApiKey.DESCRIBE_TRANSACTIONS, 0, body).transaction_states
     assert [(s.transactional_id, s.error_code, [t.topic for t in s.topics]) for s in shown] == [
         ("x", 0, ["t"]),
         ("y", TRANSACTION, []),
     ]
-    listed = broker.ask(ApiKey.LIST_TRANSACTIONS, 0, m.ListTransactionsRequest()).transaction_states
+    listed = broker.send_request(ApiKey.LIST_TRANSACTIONS, 0, m.ListTransactionsRequest()).transaction_states
     assert [s.transactional_id for s in listed] == ["x"]
 
 
@@ -187,5 +187,5 @@ def test_producers_of_authorized_topics_are_described() -> None:
     broker, r = Broker(), m.DescribeProducersRequest
     broker.allow("read topic t")
     body = r(topics=[r.TopicRequest(name=n, partition_indexes=[0]) for n in ("u", "t")])
-    shown = broker.ask(ApiKey.DESCRIBE_PRODUCERS, 0, body).topics
+    shown = broker.send_request(ApiKey.DESCRIBE_PRODUCERS, 0, body).topics
     assert [(t.name, t.partitions[0].error_code) for t in shown] == [("t", 0), ("u", TOPIC)]

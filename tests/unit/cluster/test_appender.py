@@ -20,23 +20,23 @@ class Store:
     zk_session = 1
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, Any, Done]] = []
+        self.requested: list[tuple[str, Any, Done]] = []
 
     def exists(self, path: str, done: Done) -> None:
-        self.asked.append(("exists", path, done))
+        self.requested.append(("exists", path, done))
 
     def get(self, path: str, done: Done) -> None:
-        self.asked.append(("get", path, done))
+        self.requested.append(("get", path, done))
 
     def sync(self, path: str, done: Done) -> None:
-        self.asked.append(("sync", path, done))
+        self.requested.append(("sync", path, done))
 
     def multi(self, operations: Any, done: Done) -> None:
-        self.asked.append(("multi", operations, done))
+        self.requested.append(("multi", operations, done))
 
     def answer(self, what: str, result: Result) -> Done:
         """Complete the oldest call, which must be `what`."""
-        kind, _, done = self.asked.pop(0)
+        kind, _, done = self.requested.pop(0)
         assert kind == what
         done(result)
         return done
@@ -60,7 +60,7 @@ def test_a_connection_loss_reported_after_the_reconnect_is_resolved() -> None:
     writer.submit([RECORD])
     writer.reconnected()  # the connection was lost and restored; the loss of the call is reported after that
     store.answer("exists", LOST)
-    assert not store.asked
+    assert not store.requested
     writer.tick()
     store.answer("sync", Result(Code.OK))
     store.answer("get", NEW)
@@ -79,7 +79,7 @@ def test_results_of_an_earlier_attempt_are_ignored() -> None:
     writer.tick()
     store.answer("sync", Result(Code.OK))
     late(Result(Code.OK))
-    assert [what for what, _, _ in store.asked] == ["get"], "the outcome is checked twice"
+    assert [what for what, _, _ in store.requested] == ["get"], "the outcome is checked twice"
     store.answer("get", NEW)
     store.answer("exists", NEW)
     written = store.answer("multi", OK)

@@ -48,7 +48,7 @@ class CoreHarness:
         self.changes: list[ChangeMade] = []
         self.number = 0
 
-    def ask(self, *wanted: tuple[str, int, int], validate_only: bool = False) -> dict[str, int]:
+    def send_request(self, *wanted: tuple[str, int, int], validate_only: bool = False) -> dict[str, int]:
         items = [{"name": n, "level": level, "upgrade_type": kind} for n, level, kind in wanted]
         payload = {"topics": items, "validate_only": validate_only, "principal": "User:ann"}
         self.number += 1
@@ -66,11 +66,11 @@ class CoreHarness:
 
 def test_a_feature_is_finalised_upgraded_and_downgraded() -> None:
     core_harness = CoreHarness()
-    assert core_harness.ask((TV, 2, UPGRADE)) == {TV: 0}
+    assert core_harness.send_request((TV, 2, UPGRADE)) == {TV: 0}
     assert core_harness.image.features == {TV: 2}
-    assert core_harness.ask((TV, 1, UPGRADE)) == {TV: 95}
-    assert core_harness.ask((TV, 1, SAFE_DOWNGRADE)) == {TV: 0}
-    assert core_harness.ask((TV, 2, SAFE_DOWNGRADE)) == {TV: 95}
+    assert core_harness.send_request((TV, 1, UPGRADE)) == {TV: 95}
+    assert core_harness.send_request((TV, 1, SAFE_DOWNGRADE)) == {TV: 0}
+    assert core_harness.send_request((TV, 2, SAFE_DOWNGRADE)) == {TV: 95}
     assert core_harness.image.features == {TV: 1}
     assert [(c.actor, c.object_name, c.before, c.after) for c in core_harness.changes] == [
         ("User:ann at broker 1", TV, {"level": 0}, {"level": 2}),
@@ -80,8 +80,8 @@ def test_a_feature_is_finalised_upgraded_and_downgraded() -> None:
 
 def test_the_current_level_succeeds_and_writes_nothing() -> None:
     core_harness = CoreHarness()
-    core_harness.ask((TV, 2, UPGRADE))
-    assert core_harness.ask((TV, 2, UPGRADE)) == {TV: 0}
+    core_harness.send_request((TV, 2, UPGRADE))
+    assert core_harness.send_request((TV, 2, UPGRADE)) == {TV: 0}
     assert (core_harness.records, len(core_harness.changes)) == ([], 1)
 
 
@@ -96,32 +96,34 @@ def test_the_current_level_succeeds_and_writes_nothing() -> None:
 )
 def test_unsupported_features_and_levels_are_rejected(name: str, level: int, message: str) -> None:
     assert message in (features.problem(name, level, UPGRADE, 0, LEVEL_MAX) or "")
-    assert CoreHarness().ask((name, level, UPGRADE)) == {name: 95}
+    assert CoreHarness().send_request((name, level, UPGRADE)) == {name: 95}
 
 
 def test_a_request_is_atomic() -> None:
     core_harness = CoreHarness()
-    assert core_harness.ask((TV, 2, UPGRADE), ("no.such", 1, UPGRADE)) == {TV: 96, "no.such": 95}
+    assert core_harness.send_request((TV, 2, UPGRADE), ("no.such", 1, UPGRADE)) == {TV: 96, "no.such": 95}
     assert core_harness.image.features == {}
 
 
 def test_validation_changes_nothing() -> None:
     core_harness = CoreHarness()
-    assert core_harness.ask((TV, 2, UPGRADE), validate_only=True) == {TV: 0}
+    assert core_harness.send_request((TV, 2, UPGRADE), validate_only=True) == {TV: 0}
     assert core_harness.image.features == {}
 
 
 def test_the_level_of_the_log_can_be_raised_in_the_same_request() -> None:
     core_harness = CoreHarness(level=3)
-    assert core_harness.ask((TV, 2, UPGRADE)) == {TV: 95}
-    assert core_harness.ask((TV, 2, UPGRADE), (FEATURE, 4, UPGRADE)) == {TV: 0, FEATURE: 0}
+    assert core_harness.send_request((TV, 2, UPGRADE)) == {TV: 95}
+    assert core_harness.send_request((TV, 2, UPGRADE), (FEATURE, 4, UPGRADE)) == {TV: 0, FEATURE: 0}
     assert core_harness.records == [MetadataLevelRaised(4), FeatureFinalised(TV, 2)], "in this order"
-    assert core_harness.ask((FEATURE, 3, SAFE_DOWNGRADE)) == {FEATURE: 95}, "the level of the log is never lowered"
+    assert core_harness.send_request((FEATURE, 3, SAFE_DOWNGRADE)) == {FEATURE: 95}, (
+        "the level of the log is never lowered"
+    )
 
 
 def test_a_broker_that_cannot_read_the_level_prevents_the_upgrade() -> None:
     core_harness = CoreHarness(level=3, reads=3)
-    assert core_harness.ask((FEATURE, 4, UPGRADE), (TV, 2, UPGRADE)) == {FEATURE: 95, TV: 96}
+    assert core_harness.send_request((FEATURE, 4, UPGRADE), (TV, 2, UPGRADE)) == {FEATURE: 95, TV: 96}
 
 
 def test_features_are_in_snapshots() -> None:
@@ -158,7 +160,7 @@ def test_a_client_request_overrides_the_database() -> None:
     core_harness.core.in_flight = True
     core_harness.core.handle(DesiredRead(complete=True, features={TV: 1}), NOW)
     core_harness.core.in_flight = False
-    core_harness.ask((TV, 2, UPGRADE))
+    core_harness.send_request((TV, 2, UPGRADE))
     assert core_harness.image.features == {TV: 2}
 
 
@@ -184,7 +186,7 @@ def test_a_finalised_level_overrides_the_settings_file(finalised: int | None, in
 
 @pytest.mark.parametrize(("version", "kind"), [(0, SAFE_DOWNGRADE), (1, 3), (2, 3)])
 def test_each_request_version_has_its_own_format(version: int, kind: int) -> None:
-    asked: list[Any] = []
+    requested: list[Any] = []
     replies: list[Any] = []
     update = UpdateFeaturesRequest.FeatureUpdateKey(TV, 1, allow_downgrade=True, upgrade_type=3)
     request = SimpleNamespace(
@@ -193,8 +195,8 @@ def test_each_request_version_has_its_own_format(version: int, kind: int) -> Non
         principal="User:ann",
         reply=replies.append,
     )
-    features_api.FeaturesApi(lambda: Image(), recorder(asked), ALLOW_ALL).update(request)  # type: ignore[arg-type]
-    _, payload, _, done = asked[0]
+    features_api.FeaturesApi(lambda: Image(), recorder(requested), ALLOW_ALL).update(request)  # type: ignore[arg-type]
+    _, payload, _, done = requested[0]
     assert payload["topics"] == [{"name": TV, "level": 1, "upgrade_type": kind}]
     done(RequestAnswered("r", 0, None, {"results": [{"name": TV, "error": 95, "message": "no"}]}))
     (answer,) = replies

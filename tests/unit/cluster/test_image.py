@@ -43,7 +43,7 @@ def test_records_take_effect_with_the_last_entry() -> None:
     assert write(image, up(2), unfinished=True) == ()
     assert image.seq == 3 and not image.brokers
     assert write(image, up(3)) == (up(1), up(2), up(3))
-    assert sorted(image.brokers) == [1, 2, 3] and not image.held
+    assert sorted(image.brokers) == [1, 2, 3] and not image.unfinished
 
 
 def test_unfinished_entries_of_a_deposed_controller_are_discarded() -> None:

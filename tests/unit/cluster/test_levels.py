@@ -181,7 +181,7 @@ def controller(image: Image, *spoken: tuple[int, int]) -> Core:
     return core
 
 
-def asked(core: Core, level: int | None) -> tuple[list[MetadataRecord], Any]:
+def requested(core: Core, level: int | None) -> tuple[list[MetadataRecord], Any]:
     payload = {} if level is None else {"level": level}
     effects = core.handle(Requested(stored("r", -1, -1, "raise_metadata_level", payload)), Now(0, 0))
     out = next(e for e in effects if isinstance(e, AppendMetadata)).records
@@ -193,16 +193,16 @@ def at_level(level: int) -> Image:
 
 
 def test_the_level_is_raised_when_every_registered_broker_reads_it() -> None:
-    raised, answer = asked(controller(at_level(1), SUPPORTED_LEVELS, LEVELS_BY_DEFAULT), LEVEL_MAX)
+    raised, answer = requested(controller(at_level(1), SUPPORTED_LEVELS, LEVELS_BY_DEFAULT), LEVEL_MAX)
     assert raised == [] and answer.error == 95 and "[2]" in answer.message
-    raised, answer = asked(controller(at_level(1), SUPPORTED_LEVELS, SUPPORTED_LEVELS), None)
+    raised, answer = requested(controller(at_level(1), SUPPORTED_LEVELS, SUPPORTED_LEVELS), None)
     assert raised == [MetadataLevelRaised(LEVEL_MAX)] and answer.error == 0
 
 
 def test_the_level_is_not_lowered_and_not_raised_above_the_controllers_own() -> None:
-    assert asked(controller(at_level(2), SUPPORTED_LEVELS), 1)[1].error == 95
-    assert asked(controller(at_level(2), (1, 99)), LEVEL_MAX + 1)[1].error == 95
-    raised, answer = asked(controller(at_level(2), SUPPORTED_LEVELS), 2)
+    assert requested(controller(at_level(2), SUPPORTED_LEVELS), 1)[1].error == 95
+    assert requested(controller(at_level(2), (1, 99)), LEVEL_MAX + 1)[1].error == 95
+    raised, answer = requested(controller(at_level(2), SUPPORTED_LEVELS), 2)
     assert raised == [] and answer.error == 0
 
 

@@ -18,19 +18,19 @@ class Store:
     zk_session = 1
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, Callable[[Result], None]]] = []
+        self.requested: list[tuple[str, Callable[[Result], None]]] = []
 
     def sync(self, path: str, done: Callable[[Result], None]) -> None:
-        self.asked.append(("sync", done))
+        self.requested.append(("sync", done))
 
     def get(self, path: str, done: Callable[[Result], None], watch: Any = None) -> None:
-        self.asked.append(("get", done))
+        self.requested.append(("get", done))
 
     def exists(self, path: str, done: Callable[[Result], None], watch: Any = None) -> None:
         pass
 
     def answer(self, what: str, code: Code) -> None:
-        name, done = self.asked.pop(0)
+        name, done = self.requested.pop(0)
         assert name == what, f"{name} instead of {what}"
         done(Result(code))
 
@@ -52,42 +52,42 @@ def connected() -> tuple[Store, Tailer, list[bool]]:
     tailer.connected()
     store.answer("sync", Code.OK)
     store.answer("get", Code.NO_NODE)
-    assert tailer.current and not store.asked
+    assert tailer.current and not store.requested
     return store, tailer, []
 
 
 def test_a_confirmation_reads_the_head_after_a_sync() -> None:
-    store, tailer, heard = connected()
-    tailer.confirm(heard.append)
+    store, tailer, received = connected()
+    tailer.confirm(received.append)
     store.answer("sync", Code.OK)
-    assert heard == []
+    assert received == []
     store.answer("get", Code.NO_NODE)
-    assert heard == [True]
+    assert received == [True]
 
 
 def test_a_sync_that_began_before_the_request_does_not_count() -> None:
-    store, tailer, heard = connected()
-    tailer.confirm(heard.append)
-    tailer.confirm(lambda ok: heard.append(ok))
+    store, tailer, received = connected()
+    tailer.confirm(received.append)
+    tailer.confirm(lambda ok: received.append(ok))
     store.answer("sync", Code.OK)
     store.answer("get", Code.NO_NODE)
-    assert heard == [True]
+    assert received == [True]
     store.answer("sync", Code.OK)
     store.answer("get", Code.NO_NODE)
-    assert heard == [True, True]
+    assert received == [True, True]
 
 
 def test_a_failed_read_and_a_lost_connection_confirm_nothing() -> None:
-    store, tailer, heard = connected()
-    tailer.confirm(heard.append)
+    store, tailer, received = connected()
+    tailer.confirm(received.append)
     store.answer("sync", Code.CONNECTION_LOSS)
-    assert heard == [False]
-    tailer.confirm(heard.append)
-    tailer.confirm(heard.append)
+    assert received == [False]
+    tailer.confirm(received.append)
+    tailer.confirm(received.append)
     tailer.disconnected()
-    assert heard == [False, False, False]
+    assert received == [False, False, False]
     store.zk_session = 0
-    tailer.confirm(heard.append)
-    assert heard == [False] * 4
+    tailer.confirm(received.append)
+    assert received == [False] * 4
     store.answer("sync", Code.OK)
-    assert heard == [False] * 4, "the answer of the lost connection counts for nobody"
+    assert received == [False] * 4, "the answer of the lost connection counts for nobody"

@@ -35,11 +35,11 @@ def test_a_file_with_kafkas_names_configures_tls_and_sasl(tmp_path: Path) -> Non
             ssl_endpoint_identification_algorithm="",
         )
     )
-    context, introduction = found.context(), found.introduction()
-    assert context is not None and introduction is not None
+    context, sasl_exchange = found.context(), found.sasl_exchange()
+    assert context is not None and sasl_exchange is not None
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, False)
     assert [dict(x[0] for x in c["subject"]) for c in context.get_ca_certs()] == [{"commonName": "test authority"}]  # type: ignore[misc,union-attr]
-    assert b"SCRAM-SHA-256" in introduction.begin()
+    assert b"SCRAM-SHA-256" in sasl_exchange.begin()
     assert found.librdkafka() == {
         "security.protocol": "sasl_ssl",
         "sasl.mechanism": "SCRAM-SHA-256",
@@ -55,7 +55,7 @@ def test_a_file_with_kafkas_names_configures_tls_and_sasl(tmp_path: Path) -> Non
 
 def test_the_default_is_plaintext() -> None:
     nothing = ClientSettings()
-    assert (nothing.protocol, nothing.context(), nothing.introduction(), nothing.librdkafka()) == (
+    assert (nothing.protocol, nothing.context(), nothing.sasl_exchange(), nothing.librdkafka()) == (
         "PLAINTEXT",
         None,
         None,

@@ -50,7 +50,7 @@ def test_members_of_a_loading_group_get_a_retriable_error() -> None:
     assert not groups.shards[0].loaded
     api = GroupsApi(groups, lambda topic, key, listener: None, session_ms_min=1, session_ms_max=10_000, auth=ALLOW_ALL)
 
-    def asked(handler: Callable[[Any], None], body: Any) -> int:
+    def requested(handler: Callable[[Any], None], body: Any) -> int:
         answers: list[Any] = []
         request: Any = SimpleNamespace(
             body=body,
@@ -62,12 +62,12 @@ def test_members_of_a_loading_group_get_a_retriable_error() -> None:
         handler(request)
         return int(answers[0].error_code)
 
-    assert asked(api.heartbeat, m.HeartbeatRequest(group_id="g", generation_id=3, member_id="m")) == 0
-    assert asked(api.sync, m.SyncGroupRequest(group_id="g", generation_id=3, member_id="m")) == (
+    assert requested(api.heartbeat, m.HeartbeatRequest(group_id="g", generation_id=3, member_id="m")) == 0
+    assert requested(api.sync, m.SyncGroupRequest(group_id="g", generation_id=3, member_id="m")) == (
         ErrorCode.REBALANCE_IN_PROGRESS
     )
     join = m.JoinGroupRequest(group_id="g", session_timeout_ms=6_000, member_id="m", protocol_type="consumer")
-    assert asked(api.join, join) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert requested(api.join, join) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def test_a_coordinator_does_not_serve_records_above_the_high_watermark() -> None:

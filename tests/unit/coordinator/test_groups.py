@@ -49,7 +49,7 @@ class Scene(Harness):
 
     def delete_group(self) -> list[int]:
         """The error, or None without a response yet."""
-        return self._ask(
+        return self._send_request(
             GroupsApi(self.groups, lambda *_: None, session_ms_min=1, session_ms_max=10_000, auth=ALLOW_ALL).delete,
             m.DeleteGroupsRequest(groups_names=["g"]),
             lambda answer: answer.results[0].error_code,
@@ -58,14 +58,14 @@ class Scene(Harness):
     def delete_offset(self, topic: str = "a") -> list[int]:
         part = m.OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=0)
         topics = [m.OffsetDeleteRequest.OffsetDeleteRequestTopic(name=topic, partitions=[part])]
-        return self._ask(
+        return self._send_request(
             GroupOffsetsApi(self.groups, lambda: self.now, ALLOW_ALL).delete_offsets,
             m.OffsetDeleteRequest(group_id="g", topics=topics),
             lambda answer: answer.error_code,
         )
 
     @staticmethod
-    def _ask(api: Any, body: Any, error_of: Any) -> list[int]:
+    def _send_request(api: Any, body: Any, error_of: Any) -> list[int]:
         errors: list[int] = []
         request: Any = SimpleNamespace(body=body, reply=lambda answer: errors.append(int(error_of(answer))))
         api(request)

@@ -25,8 +25,8 @@ def issuer(tmp_path: Path) -> Iterator[Issuer]:
 
 def fetched(issuer: Issuer, path: str, login: str) -> str:
     headers = {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()}
-    asked = urllib.request.Request(issuer.url + path, b"grant_type=client_credentials", headers)
-    with urllib.request.urlopen(asked, timeout=60) as answer:
+    requested = urllib.request.Request(issuer.url + path, b"grant_type=client_credentials", headers)
+    with urllib.request.urlopen(requested, timeout=60) as answer:
         return str(json.load(answer)["access_token"])
 
 

@@ -27,9 +27,9 @@ def test_each_client_has_a_result_for_each_question_or_is_listed_as_missing(colu
     if "absent" in reported:
         assert reported["absent"]
         return
-    asked = [f for f in asked_of(column.spark) if f.id in reported["answers"]]
-    assert list(reported["answers"]) == [f.id for f in asked]
-    for f in (f for f in asked_of(column.spark) if f not in asked):
+    requested = [f for f in asked_of(column.spark) if f.id in reported["answers"]]
+    assert list(reported["answers"]) == [f.id for f in requested]
+    for f in (f for f in asked_of(column.spark) if f not in requested):
         assert f"- {column.name}, {f.title}: not tested yet" in page.PAGE.read_text()
     for feature, given in reported["answers"].items():
         assert given["answer"] in ("yes", "no", "none"), feature
@@ -87,16 +87,18 @@ def test_no_downloaded_file_is_committed() -> None:
 
 
 def test_a_later_run_replaces_only_its_own_results() -> None:
-    asked = [f.id for f in asked_of(False)]
-    old = {"some": {"version": "1", "date": "monday", "answers": {f: {"answer": "no", "why": "so"} for f in asked[1:]}}}
-    reported = {"some": {"version": "1", "date": "tuesday", "answers": {f: {"answer": "yes"} for f in asked[:2]}}}
+    requested = [f.id for f in asked_of(False)]
+    old = {
+        "some": {"version": "1", "date": "monday", "answers": {f: {"answer": "no", "why": "so"} for f in requested[1:]}}
+    }
+    reported = {"some": {"version": "1", "date": "tuesday", "answers": {f: {"answer": "yes"} for f in requested[:2]}}}
     found = page.merged(old, reported)["some"]
-    assert list(found["answers"]) == asked
-    assert [found["answers"][f] for f in asked[:3]] == [{"answer": "yes", "date": "tuesday"}] * 2 + [
+    assert list(found["answers"]) == requested
+    assert [found["answers"][f] for f in requested[:3]] == [{"answer": "yes", "date": "tuesday"}] * 2 + [
         {"answer": "no", "why": "so"}
     ]
     assert "| some | 1 | monday, some rows until tuesday | 2 |" in page.render({"some": found}, "")
-    whole = {"some": {"version": "2", "date": "tuesday", "answers": {f: {"answer": "yes"} for f in asked}}}
+    whole = {"some": {"version": "2", "date": "tuesday", "answers": {f: {"answer": "yes"} for f in requested}}}
     assert page.merged(old, whole) == whole
     with pytest.raises(ValueError, match="test all features"):
         page.merged(old, {"some": {**reported["some"], "version": "2"}})

@@ -44,11 +44,11 @@ class Harness:
         self.start(*paths, **how)  # type: ignore[arg-type]
         return self.intact
 
-    def start(self, *paths: Path, broker_id: int = 1, clean: bool = True, heard: bool = True) -> Identity:
+    def start(self, *paths: Path, broker_id: int = 1, clean: bool = True, received: bool = True) -> Identity:
         outside: Any = self
         identity = Identity(LogDirs(paths, self.disk), broker_id, outside)
         self.intact = identity.tail_intact
-        if heard:
+        if received:
             identity.applied("cluster", 1, "hash")
             identity.loss_is_known()
         if clean:
@@ -94,7 +94,7 @@ def test_an_emptied_directory_is_a_loss_until_the_metadata_log_knows() -> None:
     harness = Harness()
     harness.start(A, B)
     harness.disk.rmtree(B)
-    assert not harness.found_intact(A, B, clean=False, heard=False)
+    assert not harness.found_intact(A, B, clean=False, received=False)
     assert not harness.found_intact(A, B, clean=False), "the first start was not heard of"
     assert harness.found_intact(A, B)
 

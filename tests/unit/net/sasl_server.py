@@ -74,16 +74,18 @@ class SaslServer:
         admission = Admission(connections_max, connections_max, {}, 0)
         self.listeners: dict[str, Listener] = {}
         for configured in config.listeners:
-            heard = self._noting(dispatch.frame_handler(configured))
-            listener = Listener(loop, "127.0.0.1", 0, heard, frame_bytes_max=1 << 20, admission=admission, proves=True)
+            received = self._noting(dispatch.frame_handler(configured))
+            listener = Listener(
+                loop, "127.0.0.1", 0, received, frame_bytes_max=1 << 20, admission=admission, proves=True
+            )
             listener.open()
             self.listeners[configured.name] = listener
         self.peers: list[Peer] = []
 
-    def _noting(self, heard: Callable[[Any, memoryview], None]) -> Callable[[Any, memoryview], None]:
+    def _noting(self, received: Callable[[Any, memoryview], None]) -> Callable[[Any, memoryview], None]:
         def noted(connection: Any, frame: memoryview) -> None:
             self.accepted.add(connection.peer)
-            heard(connection, frame)
+            received(connection, frame)
 
         return noted
 
@@ -97,15 +99,15 @@ class SaslServer:
             self.listeners[listener].port,
             timeout_ms=600_000,
             frame_bytes_max=1 << 20,
-            introduce=lambda: SaslClientExchange(mechanism, Login(USER, password)),
+            new_sasl_exchange=lambda: SaslClientExchange(mechanism, Login(USER, password)),
         )
         self.peers.append(made)
         return made
 
     @staticmethod
-    def ask(peer: Peer, done: Callable[[memoryview | None], None]) -> None:
+    def send_request(peer: Peer, done: Callable[[memoryview | None], None]) -> None:
         body = m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
-        peer.ask(framing.encode_request(ApiKey.HEARTBEAT, 3, 0, "client", body), done)
+        peer.send_request(framing.encode_request(ApiKey.HEARTBEAT, 3, 0, "client", body), done)
 
     def turn(self) -> None:
         self.loop.call_later(1, lambda now: None)  # no iteration waits for an event that may not occur

@@ -71,9 +71,9 @@ def test_a_connection_above_the_rate_is_delayed_and_closed(monkeypatch: pytest.M
     loop = Loop()
     admission = Admission(1_000, 1_000, {}, 0)
     admission.rates = {"127.0.0.1": 2}
-    heard: list[bytes] = []
+    received: list[bytes] = []
     listener = Listener(
-        loop, "127.0.0.1", 0, lambda c, f: heard.append(bytes(f)), frame_bytes_max=1_000, admission=admission
+        loop, "127.0.0.1", 0, lambda c, f: received.append(bytes(f)), frame_bytes_max=1_000, admission=admission
     )
     listener.open()
     loop.every(1, lambda now: None)
@@ -95,7 +95,7 @@ def test_a_connection_above_the_rate_is_delayed_and_closed(monkeypatch: pytest.M
                 out.append(i)
         return out
 
-    while len(heard) < 2:
+    while len(received) < 2:
         loop.turn()
     assert len(listener.connections) == 2
     gone: set[int] = set()
@@ -104,7 +104,7 @@ def test_a_connection_above_the_rate_is_delayed_and_closed(monkeypatch: pytest.M
         gone |= set(ended())
         if loop.now.mono_ms - began < 300:
             assert gone <= {4}, "two are kept, the third finds no room to wait"
-    assert gone == {2, 3, 4} and len(heard) == 2, "who waits is not heard"
+    assert gone == {2, 3, 4} and len(received) == 2, "who waits is not heard"
     assert loop.now.mono_ms - began >= 400
     for sock in socks:
         sock.close()

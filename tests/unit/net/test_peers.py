@@ -27,9 +27,9 @@ class PeerHarness:
         self.received: list[bytes | None] = []
         self.other: socket.socket | None = None
 
-    def ask(self, count: int = 1, done: Callable[[memoryview | None], None] | None = None) -> None:
+    def send_request(self, count: int = 1, done: Callable[[memoryview | None], None] | None = None) -> None:
         for _ in range(count):
-            self.peer.ask(b"?", done or self.note)
+            self.peer.send_request(b"?", done or self.note)
         if self.other is None:
             self.turn()
             self.other, _ = self.listener.accept()
@@ -64,7 +64,7 @@ class PeerHarness:
 
 
 @pytest.fixture
-def asked() -> Iterator[PeerHarness]:
+def requested() -> Iterator[PeerHarness]:
     it = PeerHarness()
     yield it
     it.close()
@@ -74,92 +74,92 @@ def frame(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def wait_for(asked: PeerHarness, count: int) -> None:
+def wait_for(requested: PeerHarness, count: int) -> None:
     for _ in range(10_000):
-        if len(asked.received) >= count:
+        if len(requested.received) >= count:
             return
-        asked.turn()
-    raise AssertionError(f"{len(asked.received)} of {count} answers")
+        requested.turn()
+    raise AssertionError(f"{len(requested.received)} of {count} answers")
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_fragmented_responses_arrive_complete_and_in_order(asked: PeerHarness, seed: int) -> None:
+def test_fragmented_responses_arrive_complete_and_in_order(requested: PeerHarness, seed: int) -> None:
     chance = random.Random(seed)
     sizes = [1, 3, 64 * 1024 - 4, 64 * 1024 - 3, 300_000, 2, 70_000, SPARE_BYTES_MAX + 5, 9]
     chance.shuffle(sizes)
     bodies = [chance.randbytes(size) for size in sizes]
-    asked.ask(len(bodies))
+    requested.send_request(len(bodies))
     data = b"".join(frame(b) for b in bodies)
     cuts = sorted(chance.sample(range(len(data)), 12))
     for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
-        asked.answer(data[begin:end])
-    wait_for(asked, len(bodies))
-    assert asked.received == bodies
+        requested.answer(data[begin:end])
+    wait_for(requested, len(bodies))
+    assert requested.received == bodies
 
 
-def test_the_buffer_of_a_large_response_is_released(asked: PeerHarness) -> None:
-    asked.ask(2)
-    asked.answer(frame(bytes(SPARE_BYTES_MAX + 1)))
-    wait_for(asked, 1)
-    asked.turn(3)
-    assert len(asked.peer._input) <= SPARE_BYTES_MAX
-    asked.answer(frame(b"small"))
-    wait_for(asked, 2)
-    assert asked.received[1] == b"small"
+def test_the_buffer_of_a_large_response_is_released(requested: PeerHarness) -> None:
+    requested.send_request(2)
+    requested.answer(frame(bytes(SPARE_BYTES_MAX + 1)))
+    wait_for(requested, 1)
+    requested.turn(3)
+    assert len(requested.peer._input) <= SPARE_BYTES_MAX
+    requested.answer(frame(b"small"))
+    wait_for(requested, 2)
+    assert requested.received[1] == b"small"
 
 
 @pytest.mark.parametrize("announced", [0, -1, LIMIT + 1])
 def test_an_invalid_length_closes_the_connection_and_the_next_request_opens_another(
-    asked: PeerHarness, announced: int
+    requested: PeerHarness, announced: int
 ) -> None:
-    asked.ask(2)
-    asked.answer(announced.to_bytes(4, "big", signed=True) + b"xx")
-    wait_for(asked, 2)
-    assert asked.received == [None, None]
-    asked.other = None
-    asked.ask()
-    asked.answer(frame(b"well"))
-    wait_for(asked, 3)
-    assert asked.received[2] == b"well"
+    requested.send_request(2)
+    requested.answer(announced.to_bytes(4, "big", signed=True) + b"xx")
+    wait_for(requested, 2)
+    assert requested.received == [None, None]
+    requested.other = None
+    requested.send_request()
+    requested.answer(frame(b"well"))
+    wait_for(requested, 3)
+    assert requested.received[2] == b"well"
 
 
-def test_an_unexpected_response_closes_the_connection(asked: PeerHarness) -> None:
-    asked.ask()
-    asked.answer(frame(b"one") + frame(b"two"))
-    wait_for(asked, 1)
-    assert asked.received == [b"one"]
-    assert asked.peer._sock is None
+def test_an_unexpected_response_closes_the_connection(requested: PeerHarness) -> None:
+    requested.send_request()
+    requested.answer(frame(b"one") + frame(b"two"))
+    wait_for(requested, 1)
+    assert requested.received == [b"one"]
+    assert requested.peer._sock is None
 
 
-def test_after_a_close_by_a_response_handler_no_further_response_is_read(asked: PeerHarness) -> None:
+def test_after_a_close_by_a_response_handler_no_further_response_is_read(requested: PeerHarness) -> None:
     def close(answer: memoryview | None) -> None:
-        asked.note(answer)
-        asked.peer.close()
+        requested.note(answer)
+        requested.peer.close()
 
-    asked.ask(1, close)
-    asked.ask(1)
-    asked.answer(frame(b"one") + frame(b"two"))
-    wait_for(asked, 2)
-    assert asked.received == [b"one", None]
-    asked.other = None
-    asked.ask()
-    asked.answer(frame(b"three"))
-    wait_for(asked, 3)
-    assert asked.received == [b"one", None, b"three"]
+    requested.send_request(1, close)
+    requested.send_request(1)
+    requested.answer(frame(b"one") + frame(b"two"))
+    wait_for(requested, 2)
+    assert requested.received == [b"one", None]
+    requested.other = None
+    requested.send_request()
+    requested.answer(frame(b"three"))
+    wait_for(requested, 3)
+    assert requested.received == [b"one", None, b"three"]
 
 
 @pytest.mark.parametrize("abortive", [True, False])
 def test_an_abortive_connection_ends_with_a_reset(abortive: bool) -> None:
     """After a reset the kernel sends no buffered bytes. After an ordinary close it continues until all are delivered."""
-    asked = PeerHarness(abortive=abortive)
-    asked.ask()
-    asked.peer.close()
-    assert asked.other is not None
-    asked.other.settimeout(10)
-    assert asked.other.recv(10) == b"?"
+    requested = PeerHarness(abortive=abortive)
+    requested.send_request()
+    requested.peer.close()
+    assert requested.other is not None
+    requested.other.settimeout(10)
+    assert requested.other.recv(10) == b"?"
     if abortive:
         with pytest.raises(ConnectionResetError):
-            asked.other.recv(10)
+            requested.other.recv(10)
     else:
-        assert asked.other.recv(10) == b""
-    asked.close()
+        assert requested.other.recv(10) == b""
+    requested.close()

@@ -119,7 +119,7 @@ class Client:
                 del data[: 4 + length]
         return out
 
-    def ask(self, body: bytes) -> bytes:
+    def send_request(self, body: bytes) -> bytes:
         return self.exchange(framed(body), 1)[0]
 
 
@@ -179,13 +179,13 @@ def test_a_broker_connects_to_another_broker_over_tls(echo: Served, authority: A
         {"ssl.keystore.location": str(authority.folder / "broker.pem"), "ssl.truststore.location": str(authority.ca)}
     )
     peer = Peer(loop, "127.0.0.1", echo.port, timeout_ms=30_000, frame_bytes_max=LIMIT, tls=lambda: mine.client)
-    heard: list[bytes | None] = []
+    received: list[bytes | None] = []
     bodies = [b"a" * n for n in (1, 100_000, 4_000_000, 5)]
     for body in bodies:
-        peer.ask(framed(body), lambda frame: heard.append(None if frame is None else bytes(frame)))
-    while len(heard) < len(bodies):
+        peer.send_request(framed(body), lambda frame: received.append(None if frame is None else bytes(frame)))
+    while len(received) < len(bodies):
         loop.turn()
-    assert heard == bodies
+    assert received == bodies
     peer.close()
 
 
@@ -194,16 +194,16 @@ def test_a_broker_rejects_an_untrusted_broker(echo: Served, tmp_path: Path) -> N
     mine = certificates({"ssl.keystore.location": str(other.issue("me")), "ssl.truststore.location": str(other.ca)})
     loop = echo.loop
     peer = Peer(loop, "127.0.0.1", echo.port, timeout_ms=30_000, frame_bytes_max=LIMIT, tls=lambda: mine.client)
-    heard: list[bytes | None] = []
-    peer.ask(framed(b"secret"), lambda frame: heard.append(None if frame is None else bytes(frame)))
-    while not heard:
+    received: list[bytes | None] = []
+    peer.send_request(framed(b"secret"), lambda frame: received.append(None if frame is None else bytes(frame)))
+    while not received:
         loop.turn()
-    assert heard == [None]
+    assert received == [None]
 
 
 def refused(served: Served, authority: Authority, pem: Path | None) -> bool:
     try:
-        Client(served, authority, pem).ask(b"hello")
+        Client(served, authority, pem).send_request(b"hello")
         return False
     except (ssl.SSLError, ConnectionError):
         return True
@@ -227,7 +227,7 @@ def test_a_required_client_certificate_gives_the_principal_and_others_are_reject
     served = Served(given, handle)
     try:
         alice = Client(served, authority, authority.issue("alice", "/C=DE/O=Weir, Ltd/OU=Ops/CN=alice"))
-        assert alice.ask(b"hello") == b"ok"
+        assert alice.send_request(b"hello") == b"ok"
         assert names == ["CN=alice,OU=Ops,O=Weir\\, Ltd,C=DE"]
         for pem in (None, Authority(tmp_path / "other").issue("mallory")):
             assert refused(served, authority, pem)
@@ -260,8 +260,8 @@ def test_mapping_rules_give_the_same_principals_as_kafka(rules: str, name: str |
     assert user_of(name, parse_mapping_rules(rules)) == user
 
 
-@pytest.mark.parametrize(("name", "heard"), [("CN=alice,O=a", True), ("CN=alice,O=b", False), (None, True)])
-def test_a_certificate_without_a_matching_rule_closes_the_connection(name: str | None, heard: bool) -> None:
+@pytest.mark.parametrize(("name", "received"), [("CN=alice,O=a", True), ("CN=alice,O=b", False), (None, True)])
+def test_a_certificate_without_a_matching_rule_closes_the_connection(name: str | None, received: bool) -> None:
     config = BrokerConfig.parse(
         {
             "broker.id": "1",
@@ -284,8 +284,8 @@ def test_a_certificate_without_a_matching_rule_closes_the_connection(name: str |
     )
     dispatch.frame_handler(config.listeners[0])(caller, memoryview(bytes.fromhex("00120000000000050000")))
     assert (principals, ended) == (
-        [f"User:{'alice' if name else 'ANONYMOUS'}"] if heard else [],
-        [] if heard else [True],
+        [f"User:{'alice' if name else 'ANONYMOUS'}"] if received else [],
+        [] if received else [True],
     )
 
 
@@ -330,7 +330,7 @@ def test_a_new_certificate_is_used_without_a_restart_and_an_invalid_one_is_ignor
     assert (echo.certificates.check_files(), shown()) == (True, "second")
     pem.write_text("half a fi")
     assert (echo.certificates.check_files(), echo.certificates.check_files(), shown()) == (False, False, "second")
-    assert old.ask(b"still here") == b"still here"
+    assert old.send_request(b"still here") == b"still here"
 
 
 def test_certificate_paths_can_change_at_run_time(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
@@ -376,7 +376,7 @@ def test_a_silent_unauthenticated_connection_is_closed(
         served.loop.turn()
         while len(served.listener.connections) > 1:
             served.loop.turn()
-        assert known.ask(b"I have shown who I am") == b"I have shown who I am"
+        assert known.send_request(b"I have shown who I am") == b"I have shown who I am"
     finally:
         served.close()
 
@@ -388,7 +388,7 @@ def test_many_unauthenticated_connections_do_not_block_others(
     served = Served({"ssl.keystore.location": str(server_pem)}, lambda c, f: c.answer(c.open_slot(), [framed(f)]))
     try:
         crowd = [socket.create_connection(("127.0.0.1", served.port), 60) for _ in range(40)]
-        assert Client(served, authority).ask(b"let me in") == b"let me in"
+        assert Client(served, authority).send_request(b"let me in") == b"let me in"
         assert len(served.listener.connections) <= 9
         for one in crowd:
             one.close()

@@ -43,7 +43,7 @@ class Leader(Harness):
         assert state is not None
         return state
 
-    def asked(self) -> bytes | None:
+    def requested(self) -> bytes | None:
         return self.partitions.bootstrap.snapshot_for_observer(self.replica, self.now)
 
     def replicated(self) -> None:
@@ -55,33 +55,33 @@ class Leader(Harness):
 def test_a_log_start_is_proposed_when_committed_and_used_when_the_metadata_log_has_it() -> None:
     harness = Leader()
     harness.append(5)
-    assert harness.asked() is None and harness.partitions.bootstrap.proposals() == [], "not replicated yet"
+    assert harness.requested() is None and harness.partitions.bootstrap.proposals() == [], "not replicated yet"
     harness.append(2)
     harness.replicated()
-    assert harness.asked() is None
+    assert harness.requested() is None
     assert OutboxEntry.BOOTSTRAP_OFFSETS in harness.outbox.changed
     assert harness.partitions.bootstrap.proposals() == [SeedProposal(TP.topic_id, 0, harness.state.leader_epoch, 5)]
     harness.says(replace(harness.state, tail_start=5))
     assert harness.partitions.bootstrap.proposals() == [], "it was taken"
-    seed = harness.asked()
+    seed = harness.requested()
     assert seed is not None
     observer = opened()
     assert tails.begin(observer, seed, harness.now) == 5
     harness.append(50)
     harness.replica.log.roll(harness.now)
-    assert harness.asked() == seed, "who comes later begins there, too"
+    assert harness.requested() == seed, "who comes later begins there, too"
 
 
 def test_a_log_start_proposal_of_an_earlier_leader_epoch_is_ignored() -> None:
     harness = Leader()
     harness.append(5)
     harness.replicated()
-    assert harness.asked() is None and len(harness.partitions.bootstrap.proposals()) == 1
+    assert harness.requested() is None and len(harness.partitions.bootstrap.proposals()) == 1
     harness.says(replace(harness.state, leader_epoch=harness.state.leader_epoch + 1))
     assert harness.partitions.bootstrap.proposals() == []
-    assert harness.asked() is None
+    assert harness.requested() is None
     harness.replicated()
-    assert harness.asked() is None
+    assert harness.requested() is None
     (again,) = harness.partitions.bootstrap.proposals()
     assert again.leader_epoch == harness.state.leader_epoch
 
@@ -91,7 +91,7 @@ def test_a_leader_without_the_state_at_the_log_start_proposes_another() -> None:
     harness.append(5)
     harness.replicated()
     harness.says(replace(harness.state, tail_start=3))  # proposed by another leader, which had rolled a segment there
-    assert harness.asked() is None
+    assert harness.requested() is None
     assert [s.offset for s in harness.partitions.bootstrap.proposals()] == [5]
 
 

@@ -320,15 +320,15 @@ def test_for_any_two_logs_the_follower_keeps_exactly_the_common_prefix() -> None
             both = set(leader) & set(follower)
             if any(leader[: leader.index(e) + 1] != follower[: follower.index(e) + 1] for e in both):
                 continue
-            kept, asked = follower, 0
+            kept, requested = follower, 0
             while kept:
                 epoch, end = cache(leader).end_offset_for(kept[-1])
                 if epoch == kept[-1] and end >= len(kept):
                     break
                 point = cut(kept, epoch, end)
                 assert shared(leader, follower) <= point < len(kept), (leader, follower, kept, point)
-                kept, asked = kept[:point], asked + 1
-                assert asked <= len(follower)
+                kept, requested = kept[:point], requested + 1
+                assert requested <= len(follower)
             assert kept == leader[: len(kept)] and len(kept) == shared(leader, follower), (leader, follower)
             pairs += 1
     assert pairs > 500

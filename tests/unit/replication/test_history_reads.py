@@ -41,7 +41,7 @@ class HistoryRequest(Leader):
         self.questions: list[tuple[int, HistoryReadRequest, Callable[[HistoryReadResult | None], None]]] = []
         self.dead: set[int] = set()
         self.history_reads = self.hooks.history_reads = HistoryReads(
-            self._ask, lambda: self.now, lambda b: b not in self.dead, self.outbox
+            self._send_request, lambda: self.now, lambda b: b not in self.dead, self.outbox
         )
         self.append(S)
         self.replicated()
@@ -54,7 +54,9 @@ class HistoryRequest(Leader):
         )
         self.says(state)
 
-    def _ask(self, holder: int, question: HistoryReadRequest, done: Callable[[HistoryReadResult | None], None]) -> None:
+    def _send_request(
+        self, holder: int, question: HistoryReadRequest, done: Callable[[HistoryReadResult | None], None]
+    ) -> None:
         self.questions.append((holder, question, done))
 
     def answer(self, result: HistoryReadResult | None) -> int:
@@ -180,13 +182,16 @@ class Held5(Leader):
         self.says(state)
         self.server = HistoryReadServer(self.partitions, lambda: self.now.wall_ms, lambda replica, wanted: None)
 
-    def ask(self, what: HistoryOperation, at: int, start: int = S, floor: int = 0, upto: int = S) -> HistoryReadResult:
+    def look_up(
+        self, what: HistoryOperation, at: int, start: int = S, floor: int = 0, upto: int = S
+    ) -> HistoryReadResult:
         """Encode and decode."""
         question = HistoryReadRequest(TP, start, floor, what, at, upto, -1, MIB)
         sent: list[Any] = []
         HistoryReadClient(
-            self.partitions, type("Wire", (), {"ask": lambda self, b, k, v, body, done: sent.append((body, done))})()
-        ).ask(1, question, lambda h: sent.append(h))  # type: ignore[arg-type]
+            self.partitions,
+            type("Wire", (), {"send_request": lambda self, b, k, v, body, done: sent.append((body, done))})(),
+        ).read(1, question, lambda h: sent.append(h))  # type: ignore[arg-type]
         body, done = sent.pop()
         answer = run_now(self.server.answer(body))
         for topic in answer.responses:
@@ -207,30 +212,30 @@ def test_a_history_replica_appends_nothing_and_serves_only_below_the_handover_of
     harness = Held5()
     assert harness.replica.core.role is Role.HISTORY and harness.partitions.hosted[TP] is harness.replica
     assert harness.partitions.unflushed[TP] is harness.replica, "nothing will be written that would have it flushed"
-    assert offsets(harness.ask(HistoryOperation.READ, 0)) == [0, 1, 2, 3, 4]
-    assert offsets(harness.ask(HistoryOperation.READ, 3)) == [3, 4]
-    assert offsets(harness.ask(HistoryOperation.READ, 0, upto=2)) == [0, 1], "not beyond what is stable to who asks"
-    assert harness.ask(HistoryOperation.TIME, -2).found == (0, -1, 0)
-    assert harness.ask(HistoryOperation.TIME, 2_000_000).found == (0, 2_000_000, 0)
-    assert harness.ask(HistoryOperation.TIME, 2_000_000, floor=2).found == (2, 2_000_000, 0), (
+    assert offsets(harness.look_up(HistoryOperation.READ, 0)) == [0, 1, 2, 3, 4]
+    assert offsets(harness.look_up(HistoryOperation.READ, 3)) == [3, 4]
+    assert offsets(harness.look_up(HistoryOperation.READ, 0, upto=2)) == [0, 1], "not beyond what is stable to who asks"
+    assert harness.look_up(HistoryOperation.TIME, -2).found == (0, -1, 0)
+    assert harness.look_up(HistoryOperation.TIME, 2_000_000).found == (0, 2_000_000, 0)
+    assert harness.look_up(HistoryOperation.TIME, 2_000_000, floor=2).found == (2, 2_000_000, 0), (
         "what is deleted is not found"
     )
-    assert harness.ask(HistoryOperation.TIME, 2_000_001).found is None
-    assert harness.ask(HistoryOperation.TIME, -3).found == (0, 2_000_000, 0)
+    assert harness.look_up(HistoryOperation.TIME, 2_000_001).found is None
+    assert harness.look_up(HistoryOperation.TIME, -3).found == (0, 2_000_000, 0)
 
 
 def test_an_incomplete_history_replica_does_not_respond() -> None:
     harness = Held5()
-    assert harness.ask(HistoryOperation.READ, 0, start=4).error == E.OFFSET_NOT_AVAILABLE, "another archive"
+    assert harness.look_up(HistoryOperation.READ, 0, start=4).error == E.OFFSET_NOT_AVAILABLE, "another archive"
     harness.replica.log.truncate_to(4)
-    assert harness.ask(HistoryOperation.READ, 0).error == E.OFFSET_NOT_AVAILABLE, "a power cut took the rest"
+    assert harness.look_up(HistoryOperation.READ, 0).error == E.OFFSET_NOT_AVAILABLE, "a power cut took the rest"
 
 
 def test_records_below_the_log_start_are_deleted_at_the_history_replica() -> None:
     harness = Held5()
     harness.says(replace(harness.state, log_start_floor=3))
     assert harness.replica.log.start_offset == 3
-    reported = harness.ask(HistoryOperation.READ, 1)
+    reported = harness.look_up(HistoryOperation.READ, 1)
     assert (reported.error, reported.log_start) == (E.OFFSET_OUT_OF_RANGE, 3)
 
 
@@ -249,5 +254,5 @@ def test_a_history_replica_reports_its_log_start_after_retention(
 ) -> None:
     harness = Held5()
     harness.replica.config = type(harness.replica.config).from_overrides(configs)
-    reported = harness.ask(HistoryOperation.RETAINED, tail_bytes)
+    reported = harness.look_up(HistoryOperation.RETAINED, tail_bytes)
     assert reported.found is not None and reported.found[0] == kept

@@ -17,7 +17,7 @@ class Reads:
     def __init__(self) -> None:
         self.now = Now(1_000, 0)
         self.started: list[Callable[[bool], None]] = []
-        self.heard: list[tuple[str, bool]] = []
+        self.received: list[tuple[str, bool]] = []
         self._timers: list[tuple[int, int, Timer]] = []
         loop: Any = self
         self.confirmation = LeadershipConfirmation(loop, self.started.append)
@@ -38,7 +38,7 @@ class Reads:
                 timer.callback(self.now)
 
     def request(self, name: str) -> None:
-        self.confirmation.request(lambda confirmed: self.heard.append((name, confirmed)))
+        self.confirmation.request(lambda confirmed: self.received.append((name, confirmed)))
 
 
 def test_requests_of_one_turn_share_a_read() -> None:
@@ -46,9 +46,9 @@ def test_requests_of_one_turn_share_a_read() -> None:
     for name in "abc":
         reads.request(name)
     reads.pass_ms(0)
-    assert len(reads.started) == 1 and not reads.heard
+    assert len(reads.started) == 1 and not reads.received
     reads.started[0](True)
-    assert reads.heard == [("a", True), ("b", True), ("c", True)]
+    assert reads.received == [("a", True), ("b", True), ("c", True)]
 
 
 def test_a_request_during_a_read_waits_for_the_next_one() -> None:
@@ -58,12 +58,12 @@ def test_a_request_during_a_read_waits_for_the_next_one() -> None:
     reads.pass_ms(0)
     reads.request("b")
     reads.started[0](True)
-    assert reads.heard == [("a", True)]
+    assert reads.received == [("a", True)]
     reads.pass_ms(INTERVAL_MS - 1)
     assert len(reads.started) == 1, "reads are not started more often than the interval"
     reads.pass_ms(1)
     reads.started[1](False)
-    assert reads.heard == [("a", True), ("b", False)]
+    assert reads.received == [("a", True), ("b", False)]
 
 
 def test_a_read_that_does_not_end_confirms_nothing() -> None:
@@ -72,9 +72,9 @@ def test_a_read_that_does_not_end_confirms_nothing() -> None:
     reads.pass_ms(0)
     reads.request("b")
     reads.pass_ms(CONFIRM_MS_MAX)
-    assert reads.heard == [("a", False)]
+    assert reads.received == [("a", False)]
     reads.started[0](True)
-    assert reads.heard == [("a", False)], "a late result counts for nobody"
+    assert reads.received == [("a", False)], "a late result counts for nobody"
     reads.pass_ms(0)
     reads.started[1](True)
-    assert reads.heard[1:] == [("b", True)]
+    assert reads.received[1:] == [("b", True)]

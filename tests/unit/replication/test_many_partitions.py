@@ -51,7 +51,7 @@ def test_the_replicas_of_each_directory_are_counted() -> None:
     applied(harness, created(9))
     dirs = harness.partitions.log_dirs
     assert {d.path: d.replica_count for d in dirs.all} == counted(harness) == {A: 5, B: 5}
-    assert harness.ask(B) is ErrorCode.NONE
+    assert harness.request(B) is ErrorCode.NONE
     harness.settle()
     assert {d.path: d.replica_count for d in dirs.all} == counted(harness) == {A: 4, B: 6}
     applied(harness, [TopicDeleted(MANY, "m", 2)])

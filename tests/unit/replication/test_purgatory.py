@@ -119,47 +119,47 @@ def test_above_the_limit_an_operation_of_a_client_expires_immediately_and_one_of
 
 def test_growth_checks_only_operations_whose_needed_size_is_reached() -> None:
     purgatory = Purgatory()
-    asked: list[str] = []
+    requested: list[str] = []
     needs = {"little": 10, "much": 1_000_000_000, "any": None}
     for name, least in needs.items():
-        waiter = DelayedOperation(("a",), lambda name=name: bool(asked.append(name)), lambda expired: None)  # type: ignore[misc]
+        waiter = DelayedOperation(("a",), lambda name=name: bool(requested.append(name)), lambda expired: None)  # type: ignore[misc]
         purgatory.add(waiter, 100)
         waiter.needs = None if least is None else {"a": least}
-    asked.clear()
+    requested.clear()
     purgatory.check("a", grown=9)
-    assert asked == ["any"]
+    assert requested == ["any"]
     purgatory.check("a", grown=10)
-    assert asked == ["any", "little", "any"]
+    assert requested == ["any", "little", "any"]
     purgatory.check("a")  # not caused by an append: all operations are checked
-    assert asked[3:] == ["little", "much", "any"]
+    assert requested[3:] == ["little", "much", "any"]
 
 
 def test_an_operation_with_a_principal_is_checked_once_in_the_turn_of_the_principal() -> None:
     turns = Turns(lambda: 0.0)
     purgatory = Purgatory(turns)
-    asked = 0
+    requested = 0
 
-    def ask() -> bool:
-        nonlocal asked
-        asked += 1
+    def send_request() -> bool:
+        nonlocal requested
+        requested += 1
         return False
 
     ended: list[bool] = []
     for _ in range(100):
-        purgatory.add(DelayedOperation(("a",), ask, ended.append, owner="reader"), 500)
+        purgatory.add(DelayedOperation(("a",), send_request, ended.append, owner="reader"), 500)
     brokers = Promise()
     purgatory.add(brokers.waiter, 500)
-    asked, brokers.ready = 0, True
+    requested, brokers.ready = 0, True
     for _ in range(50):
         purgatory.check("a")
-    assert (asked, brokers.ended) == (0, [False]), "the change itself asks brokers' promises only"
+    assert (requested, brokers.ended) == (0, [False]), "the change itself asks brokers' promises only"
     turns.run()
-    assert asked == 100
+    assert requested == 100
     purgatory.check("a")
     purgatory.expire(500)
     assert ended == []
     turns.run()
-    assert (ended, len(purgatory), asked) == ([True] * 100, 0, 100)
+    assert (ended, len(purgatory), requested) == ([True] * 100, 0, 100)
 
 
 def test_an_abandoned_operation_ends_once_and_is_removed() -> None:

@@ -93,8 +93,8 @@ class Harness:
     def replica(self) -> Replica:
         return self.partitions.hosted[TP]
 
-    def ask(self, path: Path) -> ErrorCode:
-        return self.relocations.ask(self.name, 0, str(path), self.now)
+    def request(self, path: Path) -> ErrorCode:
+        return self.relocations.request(self.name, 0, str(path), self.now)
 
     def append(self, count: int = 1) -> None:
         for _ in range(count):
@@ -147,7 +147,7 @@ def test_a_replica_moves_between_directories_during_appends() -> None:
     harness = filled()
     assert harness.replica.log.folder == A / "t-0"
     region = harness.replica.log.read(0, 1 << 20, 20).regions[0]
-    assert harness.ask(B) is ErrorCode.NONE and harness.ask(B) is ErrorCode.NONE
+    assert harness.request(B) is ErrorCode.NONE and harness.request(B) is ErrorCode.NONE
     left = [30]
 
     def write() -> None:
@@ -168,7 +168,7 @@ def test_a_replica_moves_between_directories_during_appends() -> None:
 
 def test_a_busy_log_with_flushed_acknowledgements_moves_too() -> None:
     harness = filled(flush_messages="1")
-    harness.ask(B)
+    harness.request(B)
     left = [100]
 
     def write() -> None:
@@ -189,28 +189,28 @@ def test_a_busy_log_with_flushed_acknowledgements_moves_too() -> None:
 
 def test_a_relocation_can_be_cancelled_or_redirected() -> None:
     harness = filled()
-    harness.ask(B)
+    harness.request(B)
     harness.relocations.tick(harness.now)
     assert harness.jobs, "a job is under way"
-    assert harness.ask(A) is ErrorCode.REPLICA_NOT_AVAILABLE, "for the moment"
+    assert harness.request(A) is ErrorCode.REPLICA_NOT_AVAILABLE, "for the moment"
     harness.work()
-    assert harness.ask(A) is ErrorCode.NONE
+    assert harness.request(A) is ErrorCode.NONE
     harness.settle()
     assert harness.folders() == [A / "t-0"] and not harness.replica.moving and harness.values() == numbers(20)
 
 
 def test_invalid_relocations_have_kafkas_errors() -> None:
     harness = filled()
-    assert harness.ask(Path("/elsewhere")) is ErrorCode.LOG_DIR_NOT_FOUND
-    assert harness.relocations.ask("none", 0, str(B), harness.now) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert harness.relocations.ask("t", 9, str(B), harness.now) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert harness.request(Path("/elsewhere")) is ErrorCode.LOG_DIR_NOT_FOUND
+    assert harness.relocations.request("none", 0, str(B), harness.now) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert harness.relocations.request("t", 9, str(B), harness.now) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     harness.partitions.log_dirs.fail(harness.partitions.log_dirs.all[1], "EIO")
-    assert harness.ask(B) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert harness.request(B) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_truncation_of_the_current_log_truncates_the_future_log() -> None:
     harness = filled()
-    harness.ask(B)
+    harness.request(B)
     harness.work()
     move = harness.relocations.under_way[TP]
     assert move.future.end_offset == 5, "one segment at a time"
@@ -226,7 +226,7 @@ def test_a_truncation_of_the_current_log_truncates_the_future_log() -> None:
 
 def test_a_log_start_above_the_end_of_the_future_log_resets_the_future_log() -> None:
     harness = filled()
-    harness.ask(B)
+    harness.request(B)
     harness.work()
     harness.replica.log.raise_start(13)
     harness.settle()
@@ -239,7 +239,7 @@ def test_a_relocation_discards_a_running_compaction_and_prevents_new_ones() -> N
     harness = filled(cleanup_policy="compact", min_cleanable_dirty_ratio="0")
     harness.log_maintenance.compact(harness.now)
     assert harness.jobs
-    harness.ask(B)
+    harness.request(B)
     harness.settle()
     assert harness.values() == numbers(20), "nothing was thinned while it moved"
     harness.log_maintenance.compact(harness.now)
@@ -255,7 +255,7 @@ def test_a_producers_sequences_move_with_its_records() -> None:
     harness.append(9)
     harness.replica.log.raise_start(25)  # the batch is deleted, its sequence is known
     known = harness.replica.log.producers.to_json()
-    harness.ask(B)
+    harness.request(B)
     harness.settle()
     assert harness.replica.log.producers.to_json() == known != []
 
@@ -263,7 +263,7 @@ def test_a_producers_sequences_move_with_its_records() -> None:
 def test_a_full_target_directory_ends_the_relocation_and_frees_its_space() -> None:
     harness = filled()
     harness.disk.bytes_max = harness.disk.used() + 500
-    harness.ask(B)
+    harness.request(B)
     harness.settle()
     assert harness.folders() == [A / "t-0"] and not harness.replica.moving and not harness.replica.flush_suspended
     harness.append(3)
@@ -273,7 +273,7 @@ def test_a_full_target_directory_ends_the_relocation_and_frees_its_space() -> No
 @pytest.mark.parametrize("failing", [A, B])
 def test_a_directory_failure_during_a_relocation_affects_only_its_replicas(failing: Path) -> None:
     harness = filled()
-    harness.ask(B)
+    harness.request(B)
     harness.work()
     harness.disk.broken.add(failing)
     harness.settle()
@@ -286,7 +286,7 @@ def test_a_directory_failure_during_a_relocation_affects_only_its_replicas(faili
 
 def test_a_topic_deleted_during_a_relocation_leaves_no_files() -> None:
     harness = filled()
-    harness.ask(B)
+    harness.request(B)
     harness.work()
     record = TopicDeleted(TP.topic_id, "t", 2)
     harness.image.apply(record)
@@ -305,7 +305,7 @@ def test_the_longest_topic_name_can_be_relocated_and_deleted() -> None:
     harness.append(3)
     folder = future_name(LONGEST, TP)
     assert len(folder) <= 255 and future_of(folder) == TP and future_of(f"{LONGEST}-0") is None
-    harness.ask(B)
+    harness.request(B)
     harness.settle()
     assert harness.replica.log.folder == B / f"{LONGEST}-0" and len(harness.values()) == 3
     names = [word for step in harness.disk.story if step.startswith("rename") for word in step.split()]
@@ -325,7 +325,7 @@ def story(disk: SimDisk) -> tuple[Harness, list[int]]:
         write()
     harness.settle()
     disk.story.append("asked")
-    harness.ask(B)
+    harness.request(B)
     for _ in range(40):
         if not harness.relocations.under_way:
             break
@@ -375,7 +375,7 @@ def test_a_crash_at_any_step_of_a_relocation_loses_nothing_and_it_continues() ->
             least = max(acknowledged) if cut is not None else written
             assert len(found) >= least, f"{step} {cut is not None} {disk.story[-3:]}"
             again.append(2)
-            again.ask(B)
+            again.request(B)
             again.settle()
             assert again.values() == numbers(len(found) + 2)
             assert [f for f in again.folders() if not f.name.endswith("-stray")] == [B / "t-0"], (
@@ -399,7 +399,7 @@ def test_a_relocated_tail_keeps_its_initial_state() -> None:
     assert seed is not None
     tails.begin(harness.replica.log, seed, harness.now)
     harness.append(5)
-    harness.ask(B)
+    harness.request(B)
     harness.settle()
     assert harness.replica.log.folder == B / "t-0" and harness.replica.log.start_offset == 4
     again = Harness(harness.disk.killed(), at=B)

@@ -27,17 +27,18 @@ class Scene:
             leads=True,
             core=SimpleNamespace(leader_epoch=3),
         )
-        self.asked: list[tuple[int, bool, Callable[[ErrorCode], None]]] = []
+        self.requested: list[tuple[int, bool, Callable[[ErrorCode], None]]] = []
         self.reported: list[tuple[str, ErrorCode]] = []
         self.verification = TransactionVerification(
-            lambda name, pid, epoch, place, add, done: self.asked.append((epoch, add, done)), enabled=lambda: enabled
+            lambda name, pid, epoch, place, add, done: self.requested.append((epoch, add, done)),
+            enabled=lambda: enabled,
         )
 
     def needed(self, epoch: int = 0, add: bool = False) -> bool:
         return self.verification.needed(self.replica, PID, epoch, add=add)
 
-    def ask(self, who: str, epoch: int = 0, add: bool = False) -> None:
-        self.verification.ask(
+    def send_request(self, who: str, epoch: int = 0, add: bool = False) -> None:
+        self.verification.verify(
             self.replica, "id", PID, epoch, lambda error, why: self.reported.append((who, error)), add=add
         )
 
@@ -65,51 +66,51 @@ def test_only_the_first_batch_of_a_transaction_needs_verification() -> None:
 
 def test_batches_during_a_verification_wait_and_complete_in_order() -> None:
     scene = Scene()
-    scene.ask("first", add=True)
+    scene.send_request("first", add=True)
     assert scene.needed()
-    scene.ask("second", add=True)
-    assert [(e, add) for e, add, _ in scene.asked] == [(0, True)], "one question for both"
-    scene.asked[0][2](ErrorCode.NONE)
+    scene.send_request("second", add=True)
+    assert [(e, add) for e, add, _ in scene.requested] == [(0, True)], "one question for both"
+    scene.requested[0][2](ErrorCode.NONE)
     assert scene.reported == [("first", ErrorCode.NONE), ("second", ErrorCode.NONE)]
     assert scene.needed(), "nothing was written yet"
 
 
 def test_a_verification_is_invalid_after_the_transaction_marker() -> None:
     scene = Scene()
-    scene.ask("late")
+    scene.send_request("late")
     scene.ended()
-    scene.asked[0][2](ErrorCode.NONE)
+    scene.requested[0][2](ErrorCode.NONE)
     assert scene.reported == [("late", ErrorCode.CONCURRENT_TRANSACTIONS)]
 
 
 def test_a_rejected_verification_is_returned_and_the_next_batch_is_verified_again() -> None:
     scene = Scene()
-    scene.ask("late")
-    scene.asked[0][2](ErrorCode.INVALID_TXN_STATE)
-    scene.ask("again")
-    scene.asked[1][2](ErrorCode.NONE)
+    scene.send_request("late")
+    scene.requested[0][2](ErrorCode.INVALID_TXN_STATE)
+    scene.send_request("again")
+    scene.requested[1][2](ErrorCode.NONE)
     assert scene.reported == [("late", ErrorCode.INVALID_TXN_STATE), ("again", ErrorCode.NONE)]
 
 
 def test_a_verification_is_valid_for_one_producer_epoch() -> None:
     scene = Scene()
-    scene.ask("old", 0)
-    scene.ask("new", 1)
-    scene.asked[1][2](ErrorCode.NONE)
-    scene.asked[0][2](ErrorCode.PRODUCER_FENCED)
+    scene.send_request("old", 0)
+    scene.send_request("new", 1)
+    scene.requested[1][2](ErrorCode.NONE)
+    scene.requested[0][2](ErrorCode.PRODUCER_FENCED)
     assert scene.reported == [("new", ErrorCode.NONE), ("old", ErrorCode.PRODUCER_FENCED)]
 
 
 def test_a_verification_is_valid_for_one_leader_epoch() -> None:
     scene = Scene()
-    scene.ask("before")
+    scene.send_request("before")
     scene.replica.core.leader_epoch = 5
-    scene.ask("after")
-    assert len(scene.asked) == 2, "the earlier question is of another leader epoch"
-    scene.asked[0][2](ErrorCode.NONE)
-    scene.asked[1][2](ErrorCode.NONE)
+    scene.send_request("after")
+    assert len(scene.requested) == 2, "the earlier question is of another leader epoch"
+    scene.requested[0][2](ErrorCode.NONE)
+    scene.requested[1][2](ErrorCode.NONE)
     assert scene.reported == [("before", ErrorCode.NOT_LEADER_OR_FOLLOWER), ("after", ErrorCode.NONE)]
-    scene.ask("follower now")
+    scene.send_request("follower now")
     scene.replica.leads = False
-    scene.asked[2][2](ErrorCode.NONE)
+    scene.requested[2][2](ErrorCode.NONE)
     assert scene.reported[-1] == ("follower now", ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -192,8 +192,10 @@ def test_a_file_keeps_its_id_and_no_copy_has_it(place: tuple[Disk, Path]) -> Non
 
 def test_pages_that_another_handle_loads_may_still_be_arriving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job of the scrub reads through a separate file handle. cachestat counts pages that are still being read."""
-    asked: list[bool] = []
-    monkeypatch.setattr(pagecache, "resident", lambda fd, position, length, *, arriving: asked.append(arriving) or 0)
+    requested: list[bool] = []
+    monkeypatch.setattr(
+        pagecache, "resident", lambda fd, position, length, *, arriving: requested.append(arriving) or 0
+    )
     disk, path = OsDisk(), tmp_path / "segment"
     file = disk.open(path, create=True)
     file.pwrite(b"x" * 100, 0)
@@ -202,7 +204,7 @@ def test_pages_that_another_handle_loads_may_still_be_arriving(tmp_path: Path, m
     file.resident(0, 100)
     monkeypatch.setattr(disk_module.time, "monotonic", lambda now=time.monotonic(): now + disk_module.ARRIVING_S + 1)
     file.resident(0, 100)
-    assert asked == [False, True, False]
+    assert requested == [False, True, False]
 
 
 def test_expired_loads_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,12 +46,12 @@ class Big:
 
 
 def test_a_waiting_reader_is_called_after_its_first_chunk() -> None:
-    device, file, heard = Device(), Big(), list[str]()
+    device, file, received = Device(), Big(), list[str]()
     reader = Warming(device).reader()
-    reader.wait(file, 5_000, 10 * MB, lambda: heard.append("here"))
-    assert not heard and not file.loaded
+    reader.wait(file, 5_000, 10 * MB, lambda: received.append("here"))
+    assert not received and not file.loaded
     device.read()
-    assert heard == ["here"] and file.loaded == [(5_000, CHUNK_BYTES, 0)] and not device.queue
+    assert received == ["here"] and file.loaded == [(5_000, CHUNK_BYTES, 0)] and not device.queue
 
 
 def test_sequential_reads_are_read_ahead_within_a_bound() -> None:
@@ -120,23 +120,23 @@ def test_readers_take_turns() -> None:
 
 
 def test_pages_that_left_the_cache_again_are_read_again() -> None:
-    device, file, heard = Device(), Big(), list[int]()
+    device, file, received = Device(), Big(), list[int]()
     reader = Warming(device).reader()
     for number in range(3):
-        reader.wait(file, 0, MB, lambda number=number: heard.append(number))  # type: ignore[misc]
+        reader.wait(file, 0, MB, lambda number=number: received.append(number))  # type: ignore[misc]
         device.read()
-    assert heard == [0, 1, 2] and [position for position, _, _ in file.loaded] == [0, 0, 0]
+    assert received == [0, 1, 2] and [position for position, _, _ in file.loaded] == [0, 0, 0]
 
 
 def test_a_reader_of_many_files_keeps_few_open_and_every_reader_is_served() -> None:
-    device, heard = Device(), list[int]()
+    device, received = Device(), list[int]()
     warming = Warming(device)
     reader, files = warming.reader(), [Big() for _ in range(STREAMS_MAX + 10)]
     for i, file in enumerate(files):
-        reader.wait(file, 0, MB, lambda i=i: heard.append(i))  # type: ignore[misc]
+        reader.wait(file, 0, MB, lambda i=i: received.append(i))  # type: ignore[misc]
     while device.queue:
         device.read()
-    assert heard == list(range(STREAMS_MAX + 10))
+    assert received == list(range(STREAMS_MAX + 10))
 
 
 def test_a_file_system_without_residency_data_is_not_queried_for_ever() -> None:

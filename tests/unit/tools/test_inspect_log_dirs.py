@@ -45,12 +45,12 @@ def data(tmp_path: Path) -> Path:
     log.close()
     checkpoints.write_partition_metadata(disk, folder / "t-0", TOPIC)
     checkpoints.write_offsets(disk, folder / checkpoints.HIGH_WATERMARKS, {("t", 0): 4})
-    tell(folder)
+    deliver(folder)
     (folder / CLEAN).write_text("{}")
     return folder
 
 
-def tell(folder: Path, **more: str) -> None:
+def deliver(folder: Path, **more: str) -> None:
     lines = {**NAMES, **{k.replace("_", "."): v for k, v in more.items()}}
     (folder / META).write_text("".join(f"{k}={v}\n" for k, v in lines.items()))
 
@@ -110,16 +110,16 @@ def test_an_inspection_changes_no_file(data: Path) -> None:
 
 
 def test_after_a_power_cut_or_an_io_error_a_directory_is_not_trusted(data: Path) -> None:
-    tell(data, tail_intact="lost")
+    deliver(data, tail_intact="lost")
     assert looked_at(data)["trusted"] is False
-    tell(data, boot_id="another kernel's")
+    deliver(data, boot_id="another kernel's")
     (data / CLEAN).unlink()
     assert looked_at(data)["trusted"] is False
 
 
 def test_a_missing_directory_is_not_trusted_and_lost_replicas_are_named(data: Path, tmp_path: Path) -> None:
     assert looked_at(data, tmp_path / "gone")["trusted"] is False
-    tell(data, directory_ids="d,e")
+    deliver(data, directory_ids="d,e")
     assert looked_at(data)["trusted"] is False
     (data / "t-0").rename(data / "t-0-stray")
     found = looked_at(data)

@@ -50,7 +50,7 @@ class Members(RuleBasedStateMachine):
         self.stale: set[Any] = set()
 
     # -- plumbing ----------------------------------------------------------------------------------------------------------
-    def tell(self, event: g.Event) -> None:
+    def deliver(self, event: g.Event) -> None:
         for effect in self.group.handle(event, self.now):
             if isinstance(effect, g.Reply):
                 self.answer(effect.token, effect.answer)
@@ -106,7 +106,7 @@ class Members(RuleBasedStateMachine):
         c = self.clients[i]
         c.alive = True
         c.joining = self.token(c, "join")
-        self.tell(
+        self.deliver(
             g.Join(
                 c.joining,
                 c.member_id,
@@ -134,19 +134,19 @@ class Members(RuleBasedStateMachine):
             for p in range(PARTITIONS):
                 who = c.members[p % len(c.members)]
                 assignments[who] = assignments.get(who, b"-") + bytes([p + 65])
-        self.tell(g.Sync(c.syncing, c.member_id, c.instance, c.generation, "consumer", "range", assignments))
+        self.deliver(g.Sync(c.syncing, c.member_id, c.instance, c.generation, "consumer", "range", assignments))
 
     @rule(i=st.integers(0, 4), old=st.booleans())
     def heartbeat(self, i: int, old: bool) -> None:
         c = self.clients[i]
         token = self.token(c, "heartbeat")
-        self.tell(g.Heartbeat(token, c.member_id, c.instance, c.generation - old))
+        self.deliver(g.Heartbeat(token, c.member_id, c.instance, c.generation - old))
         assert token not in self.open
 
     @rule(i=st.integers(0, 4))
     def leave(self, i: int) -> None:
         c = self.clients[i]
-        self.tell(g.Leave(self.token(c, "leave"), ((c.member_id, None),)))
+        self.deliver(g.Leave(self.token(c, "leave"), ((c.member_id, None),)))
         c.member_id, c.generation, c.leads = "", -1, False
 
     @rule(i=st.integers(0, 4))
@@ -163,19 +163,19 @@ class Members(RuleBasedStateMachine):
         if c.member_id and generation != self.group.generation and not outsider:
             self.stale.add(token)
         offsets = {("t", i): g.Offset(self.serial, -1, "", self.now.wall_ms)}
-        self.tell(g.Commit(token, c.member_id, c.instance, generation, offsets))
+        self.deliver(g.Commit(token, c.member_id, c.instance, generation, offsets))
 
     # -- failures and time -------------------------------------------------------------------------------------------------
     @rule(fails=st.booleans(), which=st.integers(0, 3))
     def storage_answers(self, fails: bool, which: int) -> None:
         if self.persisting:
             effect = self.persisting.pop(min(which, len(self.persisting) - 1))
-            self.tell(g.PersistFailed(effect.number, 15) if fails else g.Persisted(effect.number))
+            self.deliver(g.PersistFailed(effect.number, 15) if fails else g.Persisted(effect.number))
 
     @rule(ms=st.sampled_from([10, 500, 4_000, 11_000, 25_000]))
     def time_passes(self, ms: int) -> None:
         self.now = Now(self.now.mono_ms + ms, self.now.wall_ms + ms)
-        self.tell(g.Tick())
+        self.deliver(g.Tick())
 
     @invariant()
     def it_holds_together(self) -> None:
@@ -186,9 +186,9 @@ class Members(RuleBasedStateMachine):
         """Writes succeed again and members send nothing more. All pending requests are answered, and the group becomes empty."""
         for _ in range(12):
             while self.persisting:
-                self.tell(g.Persisted(self.persisting.pop(0).number))
+                self.deliver(g.Persisted(self.persisting.pop(0).number))
             self.now = Now(self.now.mono_ms + 25_000, self.now.wall_ms + 25_000)
-            self.tell(g.Tick())
+            self.deliver(g.Tick())
         assert self.group.state is State.EMPTY, self.group.describe()
         waiting = [t for t in self.open if t[1] in ("join", "sync", "commit")]
         assert not waiting, f"never answered: {waiting}"
@@ -209,7 +209,7 @@ class GroupHarness:
         self.answers: dict[int, Any] = {}
         self.stored: list[Any] = []
 
-    def tell(self, event: Any) -> Any:
+    def deliver(self, event: Any) -> Any:
         for effect in self.group.handle(event, self.now):
             if isinstance(effect, g.Reply):
                 self.answers[effect.token] = effect.answer
@@ -229,7 +229,7 @@ class GroupHarness:
         require_known_member_id: bool = False,
     ) -> Any:
         token = self.next()
-        self.tell(
+        self.deliver(
             g.Join(
                 token,
                 member_id,
@@ -248,13 +248,13 @@ class GroupHarness:
 
     def sync(self, member_id: str, generation: int, assignments: dict[str, bytes] | None = None) -> int:
         token = self.next()
-        self.tell(g.Sync(token, member_id, None, generation, None, None, assignments or {}))
+        self.deliver(g.Sync(token, member_id, None, generation, None, None, assignments or {}))
         return token
 
     def stable_with_one(self) -> str:
         joined = self.answers[self.join()]
         self.sync(joined.member_id, joined.generation, {joined.member_id: b"all"})
-        self.tell(g.Persisted(self.stored[-1].number))
+        self.deliver(g.Persisted(self.stored[-1].number))
         assert self.group.state is State.STABLE
         return str(joined.member_id)
 
@@ -274,7 +274,7 @@ def test_an_assignment_is_sent_only_after_it_is_stored() -> None:
     joined = harness.answers[harness.join()]
     token = harness.sync(joined.member_id, joined.generation, {joined.member_id: b"all"})
     assert token not in harness.answers
-    harness.tell(g.Persisted(harness.stored[-1].number))
+    harness.deliver(g.Persisted(harness.stored[-1].number))
     assert harness.answers[token] == g.Synced(ErrorCode.NONE, "consumer", "range", b"all")
 
 
@@ -282,7 +282,7 @@ def test_an_assignment_that_cannot_be_stored_triggers_a_rebalance() -> None:
     harness = GroupHarness()
     joined = harness.answers[harness.join()]
     token = harness.sync(joined.member_id, joined.generation, {joined.member_id: b"all"})
-    harness.tell(g.PersistFailed(harness.stored[-1].number, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    harness.deliver(g.PersistFailed(harness.stored[-1].number, ErrorCode.COORDINATOR_NOT_AVAILABLE))
     assert harness.answers[token].error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert harness.group.state is State.PREPARING
 
@@ -314,10 +314,10 @@ def test_a_commit_takes_effect_when_it_is_stored() -> None:
     member = harness.stable_with_one()
     token = harness.next()
     offset = g.Offset(7, -1, "meta", 0)
-    harness.tell(g.Commit(token, member, None, harness.group.generation, {("t", 0): offset}))
+    harness.deliver(g.Commit(token, member, None, harness.group.generation, {("t", 0): offset}))
     assert token not in harness.answers
     assert harness.group.commits.offsets == {}
-    harness.tell(g.Persisted(harness.stored[-1].number))
+    harness.deliver(g.Persisted(harness.stored[-1].number))
     assert harness.answers[token].error == ErrorCode.NONE
     assert harness.group.commits.offsets == {("t", 0): offset}
 
@@ -327,9 +327,9 @@ def test_a_member_of_another_generation_gets_an_error(older: int, error: int) ->
     harness = GroupHarness()
     member = harness.stable_with_one()
     generation = harness.group.generation - older
-    assert harness.tell(g.Heartbeat(harness.next(), member, None, generation)).error == error
+    assert harness.deliver(g.Heartbeat(harness.next(), member, None, generation)).error == error
     assert (
-        harness.tell(g.Commit(harness.next(), member, None, generation, {("t", 0): g.Offset(1, -1, "", 0)})).error
+        harness.deliver(g.Commit(harness.next(), member, None, generation, {("t", 0): g.Offset(1, -1, "", 0)})).error
         == error
     )
     assert harness.answers[harness.sync(member, generation)].error == error
@@ -339,10 +339,10 @@ def test_a_member_whose_session_expires_is_removed_and_the_others_rebalance() ->
     harness = GroupHarness()
     member = harness.stable_with_one()
     harness.now = Now(SESSION_MS + 1, 0)
-    harness.tell(g.Tick())
+    harness.deliver(g.Tick())
     assert harness.group.state is State.EMPTY
     assert (
-        harness.tell(g.Heartbeat(harness.next(), member, None, harness.group.generation)).error
+        harness.deliver(g.Heartbeat(harness.next(), member, None, harness.group.generation)).error
         == ErrorCode.UNKNOWN_MEMBER_ID
     )
 
@@ -351,10 +351,10 @@ def test_a_restarted_static_member_keeps_its_assignment_and_fences_its_predecess
     harness = GroupHarness()
     first = harness.answers[harness.join(instance="i")]
     harness.sync(first.member_id, first.generation, {first.member_id: b"all"})
-    harness.tell(g.Persisted(harness.stored[-1].number))
+    harness.deliver(g.Persisted(harness.stored[-1].number))
     second = harness.answers.get(harness.join(instance="i"))
     assert second is None or second.member_id != first.member_id
-    beat = harness.tell(g.Heartbeat(harness.next(), first.member_id, "i", first.generation))
+    beat = harness.deliver(g.Heartbeat(harness.next(), first.member_id, "i", first.generation))
     assert beat.error in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNKNOWN_MEMBER_ID)
 
 

@@ -65,11 +65,11 @@ class Members(RuleBasedStateMachine):
         self.log: list[ConsumerGroupChange] = []
         self.on_the_way: list[PersistChanges] = []
         self.refusing = False
-        self.asked: dict[Any, Client] = {}
+        self.requested: dict[Any, Client] = {}
         self.serial = 0
 
     # -- plumbing ------------------------------------------------------------------------------------------------------
-    def tell(self, event: Any) -> None:
+    def deliver(self, event: Any) -> None:
         self.run_effects(self.group.handle(event, self.now))
 
     def run_effects(self, effects: Iterable[Any]) -> None:
@@ -77,13 +77,13 @@ class Members(RuleBasedStateMachine):
             if isinstance(effect, g.Reply):
                 self.answered(effect.token, effect.answer)
             elif self.refusing:
-                self.tell(g.PersistFailed(effect.number, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+                self.deliver(g.PersistFailed(effect.number, ErrorCode.COORDINATOR_NOT_AVAILABLE))
             else:
                 self.on_the_way.append(effect)
 
     def answered(self, token: Any, answer: ConsumerHeartbeatReply) -> None:
-        assert token in self.asked, f"{token} was answered twice, or never asked"
-        client = self.asked.pop(token)
+        assert token in self.requested, f"{token} was answered twice, or never asked"
+        client = self.requested.pop(token)
         if client.waiting != token:
             return  # the client has stopped waiting
         client.waiting = None
@@ -98,12 +98,12 @@ class Members(RuleBasedStateMachine):
     def beat(self, client: Client, epoch: int | None = None, whole: bool = False) -> None:
         self.serial += 1
         token = client.waiting = (client.name, self.serial)
-        self.asked[token] = client
+        self.requested[token] = client
         epoch = client.epoch if epoch is None else epoch
         whole = whole or epoch == 0
         if epoch == 0:
             client.using = client.given = frozenset()
-        self.tell(
+        self.deliver(
             ConsumerHeartbeat(
                 token,
                 client.member_id,
@@ -166,7 +166,7 @@ class Members(RuleBasedStateMachine):
 
     def replicate(self, write: PersistChanges) -> None:
         self.log += write.changes
-        self.tell(g.Persisted(write.number))
+        self.deliver(g.Persisted(write.number))
 
     @rule(refusing=st.booleans())
     def the_log_refuses(self, refusing: bool) -> None:
@@ -179,7 +179,7 @@ class Members(RuleBasedStateMachine):
             self.log += write.changes
         self.on_the_way = []
         self.run_effects(self.group.unload())
-        assert not self.asked, "a request waits for a former coordinator"
+        assert not self.requested, "a request waits for a former coordinator"
         self.group = ConsumerGroupMachine("g", topics=self.topics, group_config=GROUP_CONFIG)
         for change in self.log:
             self.group.apply(change)
@@ -190,7 +190,7 @@ class Members(RuleBasedStateMachine):
         self.now = Now(self.now.mono_ms + ms, self.now.wall_ms + ms)
         due = self.group.deadline_ms()
         if due is not None and due <= self.now.mono_ms:
-            self.tell(g.Tick())
+            self.deliver(g.Tick())
 
     @rule(count=st.integers(3, 6))
     def a_topic_grows(self, count: int) -> None:
@@ -251,7 +251,7 @@ class Members(RuleBasedStateMachine):
             self.time_passes(1_000)
         while self.on_the_way:
             self.replicate(self.on_the_way.pop(0))
-        assert not self.asked
+        assert not self.requested
         assert self.group.state is GroupState.STABLE, self.group.describe()
         everything = {TopicPartition(t, i) for t, count in self.topics.there.values() for i in range(count)}
         for client in self.clients:
@@ -276,7 +276,7 @@ class GroupHarness:
         self.now = Now(1_000, 1_000)
         self.changes: list[ConsumerGroupChange] = []
 
-    def tell(self, event: Any) -> Any:
+    def deliver(self, event: Any) -> Any:
         answers = []
         effects: list[Any] = self.group.handle(event, self.now)
         while effects:
@@ -291,18 +291,18 @@ class GroupHarness:
 
     def join(self, member: str, *topics: str, **more: Any) -> ConsumerHeartbeatReply:
         more = {"rebalance_ms": REBALANCE_MS, "topics": frozenset(topics), "owned": frozenset(), **more}
-        answer: ConsumerHeartbeatReply = self.tell(ConsumerHeartbeat("t", member, 0, "client", "/host", **more))
+        answer: ConsumerHeartbeatReply = self.deliver(ConsumerHeartbeat("t", member, 0, "client", "/host", **more))
         return answer
 
     def beat(self, member: str, epoch: int, **more: Any) -> ConsumerHeartbeatReply:
-        answer: ConsumerHeartbeatReply = self.tell(ConsumerHeartbeat("t", member, epoch, "client", "/host", **more))
+        answer: ConsumerHeartbeatReply = self.deliver(ConsumerHeartbeat("t", member, epoch, "client", "/host", **more))
         return answer
 
     def passes(self, ms: int) -> None:
         self.now = Now(self.now.mono_ms + ms, self.now.wall_ms + ms)
         due = self.group.deadline_ms()
         if due is not None and due <= self.now.mono_ms:
-            self.tell(g.Tick())
+            self.deliver(g.Tick())
 
 
 def test_the_first_member_gets_all_partitions_in_one_response() -> None:
@@ -466,7 +466,7 @@ def test_only_a_member_of_the_current_epoch_can_commit() -> None:
     places = {("a", 0): offset}
 
     def commit(member: str, epoch: int) -> int:
-        return int(harness.tell(g.Commit("t", member, None, epoch, places)).error)
+        return int(harness.deliver(g.Commit("t", member, None, epoch, places)).error)
 
     assert commit("", -1) == 0, "while nobody is a member anybody may"
     harness.join("m1", "a")
@@ -495,7 +495,7 @@ def test_a_member_of_an_older_epoch_commits_partitions_that_it_has_owned_since()
             if transactional
             else g.Commit("t", member, None, epoch, offsets)
         )
-        answer = harness.tell(event)
+        answer = harness.deliver(event)
         assert set(answer.partition_errors.values()) <= {
             ErrorCode.ILLEGAL_GENERATION if transactional else ErrorCode.STALE_MEMBER_EPOCH
         }
@@ -520,7 +520,7 @@ def test_a_commit_without_an_epoch_needs_a_group_without_members() -> None:
             g.Commit("plain", "m-1", None, -1, offsets),
             g.TransactionalCommit("transactional", "m-1", None, -1, offsets, 7, 0),
         )
-        return [harness.tell(event).error for event in events]
+        return [harness.deliver(event).error for event in events]
 
     harness = GroupHarness()
     harness.join("m1", "a")

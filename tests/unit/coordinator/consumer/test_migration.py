@@ -31,7 +31,7 @@ class Harness(Coordinator):
         self.migration = migration
         super().__init__(log, migration=migration, clock=lambda: self.now)
 
-    def ask(self, make: Any) -> Any:
+    def send_request(self, make: Any) -> Any:
         """The response; the number of an error that the coordinator itself returns; None without a response yet."""
         answers: list[Any] = []
         error = self.groups.handle("g", make(answers.append))
@@ -47,11 +47,11 @@ class Harness(Coordinator):
             "require_known_member_id": False,
             **more,
         }
-        return self.ask(lambda reply: g.Join(reply, member, client_id="c", client_host="/h", **named))
+        return self.send_request(lambda reply: g.Join(reply, member, client_id="c", client_host="/h", **named))
 
     def sync(self, member: str, epoch: int, shares: dict[str, Assignment] | None = None, kind: str = EAGER) -> Any:
         given = {m: consumer_protocol.assignment(s, ["a", "b"], self.topics, 1) for m, s in (shares or {}).items()}
-        return self.ask(lambda reply: g.Sync(reply, member, None, epoch, "consumer", kind, given))
+        return self.send_request(lambda reply: g.Sync(reply, member, None, epoch, "consumer", kind, given))
 
     def synced(self, member: str, epoch: int, kind: str = EAGER) -> Assignment:
         answer = self.sync(member, epoch, kind=kind)
@@ -59,12 +59,12 @@ class Harness(Coordinator):
         return consumer_protocol.read_assignment(answer.assignment, self.topics)
 
     def heartbeat(self, member: str, epoch: int, instance: str | None = None) -> int:
-        error: int = self.ask(lambda reply: g.Heartbeat(reply, member, instance, epoch)).error
+        error: int = self.send_request(lambda reply: g.Heartbeat(reply, member, instance, epoch)).error
         return error
 
     def commits(self, member: str, epoch: int, instance: str | None = None) -> int:
         offsets = {("a", 0): g.Offset(5, -1, "", 1)}
-        error: int = self.ask(lambda reply: g.Commit(reply, member, instance, epoch, offsets)).error
+        error: int = self.send_request(lambda reply: g.Commit(reply, member, instance, epoch, offsets)).error
         return error
 
     def two_classics(self, kind: str = EAGER, **more: Any) -> int:
@@ -300,7 +300,7 @@ def test_members_of_one_protocol_cannot_use_the_ids_of_the_other() -> None:
     assert harness.sync("n1", harness.group.epoch).error == ErrorCode.UNKNOWN_MEMBER_ID
     assert harness.join("n1").error == ErrorCode.UNKNOWN_MEMBER_ID
     assert harness.beat("m1", generation).error == ErrorCode.UNKNOWN_MEMBER_ID
-    assert harness.ask(lambda r: g.Leave(r, (("n1", None), ("nobody", None), ("m2", None)))).errors == (
+    assert harness.send_request(lambda r: g.Leave(r, (("n1", None), ("nobody", None), ("m2", None)))).errors == (
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.UNKNOWN_MEMBER_ID,
         0,

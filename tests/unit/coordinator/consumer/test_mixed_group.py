@@ -151,7 +151,7 @@ class Mixed(RuleBasedStateMachine):
         self.ids = itertools.count()
         self.log = Log([])
         self.clients = [Client(f"m{i}", self.kinds[i % 2], "instance" if i == 3 else None) for i in range(4)]
-        self.asked: dict[Any, Client] = {}
+        self.requested: dict[Any, Client] = {}
         self.serial = 0
         self.acked: dict[g.TopicIndex, int] = {}
         self.lead()
@@ -178,14 +178,16 @@ class Mixed(RuleBasedStateMachine):
         return shard.groups.get("g") if shard.loaded else None
 
     # -- plumbing ------------------------------------------------------------------------------------------------------
-    def ask(self, client: Client, then: Callable[[Any], None], make: Callable[[Callable[[Any], None]], Any]) -> None:
+    def send_request(
+        self, client: Client, then: Callable[[Any], None], make: Callable[[Callable[[Any], None]], Any]
+    ) -> None:
         self.serial += 1
         token = client.waiting = (client.name, self.serial)
-        self.asked[token] = client
+        self.requested[token] = client
 
         def answered(answer: Any) -> None:
-            assert token in self.asked, f"{token} was answered twice"
-            del self.asked[token]
+            assert token in self.requested, f"{token} was answered twice"
+            del self.requested[token]
             if client.waiting == token:  # otherwise the client has stopped waiting
                 client.waiting = None
                 then(answer)
@@ -194,7 +196,7 @@ class Mixed(RuleBasedStateMachine):
         if error:
             answered(g.Answered(error))
 
-    def heard(self, client: Client, error: int) -> bool:
+    def received(self, client: Client, error: int) -> bool:
         """Whether the client may continue."""
         client.failed = bool(error)
         if error in (
@@ -219,12 +221,12 @@ class Mixed(RuleBasedStateMachine):
         again = client.waiting is not None or client.failed
 
         def then(answer: Any) -> None:
-            if self.heard(client, answer.error) and answer.epoch >= 0:
+            if self.received(client, answer.error) and answer.epoch >= 0:
                 client.epoch = answer.epoch
                 if answer.assigned is not None:
                     client.given = answer.assigned
 
-        self.ask(
+        self.send_request(
             client,
             then,
             lambda token: ConsumerHeartbeat(
@@ -248,11 +250,11 @@ class Mixed(RuleBasedStateMachine):
         def then(answer: Any) -> None:
             if answer.error == ErrorCode.MEMBER_ID_REQUIRED:
                 client.member_id = answer.member_id
-            elif self.heard(client, answer.error):
+            elif self.received(client, answer.error):
                 client.member_id, client.epoch, client.to_join = answer.member_id, answer.generation, False
                 client.to_sync = led_by_a_client(answer.members) if answer.leader == answer.member_id else {}
 
-        self.ask(
+        self.send_request(
             client,
             then,
             lambda token: g.Join(
@@ -274,12 +276,12 @@ class Mixed(RuleBasedStateMachine):
         shares = client.to_sync or {}
 
         def then(answer: Any) -> None:
-            if self.heard(client, answer.error):
+            if self.received(client, answer.error):
                 had, client.to_sync = client.using, None
                 client.using = consumer_protocol.read_assignment(answer.assignment, TOPICS)
                 client.to_join = bool(had - client.using)  # revoked partitions: joins again
 
-        self.ask(
+        self.send_request(
             client,
             then,
             lambda token: g.Sync(
@@ -299,8 +301,10 @@ class Mixed(RuleBasedStateMachine):
         elif client.to_sync is not None:
             self.sync(client)
         else:
-            then = lambda answer: self.heard(client, answer.error)  # noqa: E731
-            self.ask(client, then, lambda token: g.Heartbeat(token, client.member_id, client.instance, client.epoch))
+            then = lambda answer: self.received(client, answer.error)  # noqa: E731
+            self.send_request(
+                client, then, lambda token: g.Heartbeat(token, client.member_id, client.instance, client.epoch)
+            )
 
     # -- what members do -----------------------------------------------------------------------------------------------
     @rule(i=st.integers(0, 3))
@@ -326,7 +330,7 @@ class Mixed(RuleBasedStateMachine):
             self.beat(client, c.LEAVE_GROUP_MEMBER_EPOCH)
         elif leaves and client.kind != NEW and client.member_id and client.instance is None:
             named = ((client.member_id, None),)
-            self.ask(client, lambda answer: None, lambda token: g.Leave(token, named))
+            self.send_request(client, lambda answer: None, lambda token: g.Leave(token, named))
         client.waiting = None
         client.lose()
         client.lives += 1
@@ -365,7 +369,7 @@ class Mixed(RuleBasedStateMachine):
         """The new coordinator loads the replicated records, and perhaps some of the pending records."""
         lost = max(0, len(self.log.waiting) - kept)
         self.groups.resigned(0, self.now)
-        assert not self.asked, "a request waits for a former coordinator"
+        assert not self.requested, "a request waits for a former coordinator"
         self.log = Log(self.log.batches[: len(self.log.batches) - lost])
         self.lead()
 
@@ -419,7 +423,7 @@ class Mixed(RuleBasedStateMachine):
         using = [tp for client in self.clients for tp in client.using]
         assert sorted(using) == sorted(EVERYTHING), self.group.describe()
         assert isinstance(self.group, MixedGroup) == any(client.kind == NEW for client in self.clients)
-        assert not self.asked
+        assert not self.requested
 
 
 class MixedWithCooperative(Mixed):

@@ -21,10 +21,10 @@ class Scene:
     def __init__(self) -> None:
         self.leaders: dict[tuple[str, int], int | None] = {A0: 1, A1: 2, B0: 1}
         self.now = 0
-        self.asked: list[tuple[int, WriteTxnMarkersRequest, Callable[[Any], None]]] = []
+        self.requested: list[tuple[int, WriteTxnMarkersRequest, Callable[[Any], None]]] = []
         self.done: list[int] = []
         self.markers = TransactionMarkerChannelManager(
-            lambda broker, body, done: self.asked.append((broker, body, done)),
+            lambda broker, body, done: self.requested.append((broker, body, done)),
             lambda topic, index: self.leaders.get((topic, index)),
             lambda: Now(self.now, 0),
         )
@@ -37,8 +37,8 @@ class Scene:
 
     def answer(self, broker_id: int, errors: dict[tuple[str, int], int] | None) -> None:
         """Answer the oldest request to that broker. None: the connection is lost."""
-        at = next(i for i, (b, _, _) in enumerate(self.asked) if b == broker_id)
-        _, body, done = self.asked.pop(at)
+        at = next(i for i, (b, _, _) in enumerate(self.requested) if b == broker_id)
+        _, body, done = self.requested.pop(at)
         if errors is None:
             done(None)
             return
@@ -60,7 +60,7 @@ class Scene:
         done(WriteTxnMarkersResponse(markers=out))
 
     def under_way(self) -> list[tuple[int, list[int]]]:
-        return [(b, [x.producer_id for x in body.markers]) for b, body, _ in self.asked]
+        return [(b, [x.producer_id for x in body.markers]) for b, body, _ in self.requested]
 
     def later(self) -> None:
         self.now += RETRY_MS
@@ -71,7 +71,7 @@ def test_each_leader_gets_the_marker_once_and_all_must_confirm() -> None:
     scene = Scene()
     scene.send(7, A0, A1, B0)
     assert scene.under_way() == [(1, [7]), (2, [7])]
-    assert scene.asked[0][1].markers[0].coordinator_epoch == 5
+    assert scene.requested[0][1].markers[0].coordinator_epoch == 5
     scene.answer(1, {})
     assert scene.done == []
     scene.answer(2, {})
