@@ -13,6 +13,7 @@ from django.core.exceptions import PermissionDenied
 
 from console import record_tails
 from console.record_tails import PageTail, status_html
+from console.views.messages import TAIL_HIDDEN_SECONDS
 from controlplane.domain.record_tail import TailCounts, TailEnd
 from controlplane.selectors.messages import MessageRow
 from controlplane.services import Rejected
@@ -35,7 +36,7 @@ class FakeTail:
             raise self.error
         self.query, self.ends = query, list[TailEnd]()
         self.counts = TailCounts()
-        self.busy = threading.Lock()
+        self.busy, self.closed = threading.Lock(), threading.Event()
         self.threads: set[str] = set()
         self.opened.append(self)
 
@@ -60,6 +61,7 @@ class FakeTail:
 
     def close(self, end: TailEnd) -> None:
         self.ends.append(end)
+        self.closed.set()
 
 
 class Browser:
@@ -151,23 +153,25 @@ def test_a_second_start_ends_the_first_tail() -> None:
         browser.send("start", 2, query=QUERY)
         browser.send("stop", 1)  # a late message of the first one
         await browser.state("live", 2)
-        await asyncio.sleep(0.05)
         first, second = FakeTail.opened
+        assert await asyncio.to_thread(first.closed.wait, 30)
         assert first.ends == [TailEnd.STOPPED] and second.ends == []
 
     run(scene)
 
 
-def test_a_tail_ends_without_a_visible_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_tails, "TAIL_HIDDEN_SECONDS", 0.3)
-
+def test_a_tail_ends_without_a_visible_page() -> None:
     async def scene(browser: Browser) -> None:
         browser.send("start", query=QUERY)
         await browser.state("live")
-        for _ in range(8):
-            browser.send("visible")
-            await asyncio.sleep(0.05)
+        started = browser.tail._run
+        assert started is not None
+        started._visible_at -= 2 * TAIL_HIDDEN_SECONDS
+        browser.send("visible")
+        for _ in range(3):
+            await browser.state("live")
         assert FakeTail.opened[0].ends == [], "the page is visible"
+        started._visible_at -= 2 * TAIL_HIDDEN_SECONDS
         assert "not visible" in (await browser.state("ended"))["note"]
         assert FakeTail.opened[0].ends == [TailEnd.HIDDEN]
 
