@@ -1,10 +1,12 @@
 """`python -m bench.validation`: cost of validating produced batches, as broker CPU per request relative to the same broker without validation.
 
 Each broker of a cluster leads one partition without followers (acks=1). One validates with the Python source. One validates with the compiled
-record walk, if it was built (decision 044). One was started by this module with validation patched out. The same requests are sent to each in
-turn, in changing order. A round gives one ratio of the CPU clocks of two processes; the result is the median of the rounds. The rest of the
-machine slows all of them, but not always equally: the quartiles show the precision of the median. `lowest` is the ratio of the lowest figures
-of each.
+record walk, if it was built (decision 044). Two were started by this module with validation patched out: the second one is a control. The same
+requests are sent to each in turn, in changing order. A round gives one ratio of the CPU clocks of two processes.
+
+Two processes of the same kind differ, because their memory has another layout and each broker has other duties. The control was up to a tenth
+away from 1 in one cluster. So several clusters are started, and the kinds change places. The result is the median of the clusters' medians; its
+precision is the range of these medians, and the distance of the control from 1.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from typing import NamedTuple
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -30,9 +32,9 @@ from bench.peer.systems import Weir, wait_for
 from brokerd.wire import record_walks
 from brokerd.wire.records import Record, build
 
-UNVALIDATED, PYTHON, COMPILED = "unvalidated", "python", "compiled"
-KINDS = (UNVALIDATED, PYTHON, COMPILED) if record_walks.COMPILED else (UNVALIDATED, PYTHON)
-"""Broker N has the Nth kind. The topics that it leads have the name of the kind."""
+UNVALIDATED, CONTROL, PYTHON, COMPILED = "unvalidated", "control", "python", "compiled"
+KINDS = (UNVALIDATED, CONTROL, PYTHON, *((COMPILED,) if record_walks.COMPILED else ()))
+"""The kinds of brokers. The topic that a broker leads has the name of its kind."""
 RECORD_BYTES, BATCH_BYTES, LARGE_BATCH_BYTES = 1_024, 16_384, 1_000_000
 PASS_BYTES = 12_000_000
 """Bytes of a pass with several records per batch: some hundredths of a second of broker CPU, so that compared passes are close in time."""
@@ -91,20 +93,27 @@ def loads() -> dict[str, Load]:
 
 
 class Brokers(Weir):
+    """A cluster with one broker of each kind. `first`: the position in KINDS of broker 1."""
+
+    def __init__(self, folder: Path, first: int) -> None:
+        super().__init__(folder, len(KINDS))
+        self.kinds = [*KINDS[first:], *KINDS[:first]]
+        """Broker N has the Nth kind."""
+
     def broker_command(self, number: int) -> list[str]:
         command = super().broker_command(number)
         at = command.index("brokerd")
-        return [*command[:at], "bench.validation", "--be", KINDS[number - 1], *command[at + 1 :]]
+        return [*command[:at], "bench.validation", "--be", self.kinds[number - 1], *command[at + 1 :]]
 
 
 def be(kind: str, arguments: list[str]) -> None:
-    """Run a broker of this kind. In the unvalidated one, two calls that do nothing are left of validation."""
+    """Run a broker of this kind. Without validation, two calls that do nothing are left of it."""
     if kind == PYTHON:
         sys.modules[f"{record_walks.__package__}.{record_walks.COMPILED_NAME}"] = None  # type: ignore[assignment]
         importlib.reload(record_walks)
     from brokerd.apis import local_append, produce
 
-    if kind == UNVALIDATED:
+    if kind in (UNVALIDATED, CONTROL):
         local_append.inspect_now = lambda data, headers, *_: (None, data, headers)  # type: ignore[attr-defined]
         produce.ProduceApi._long = lambda *_: []  # type: ignore[method-assign]
     assert (kind != PYTHON and COMPILED in KINDS) == record_walks.COMPILED
@@ -112,9 +121,9 @@ def be(kind: str, arguments: list[str]) -> None:
     runpy.run_module("brokerd", run_name="__main__")
 
 
-def make_topics(system: Weir) -> None:
+def make_topics(system: Brokers) -> None:
     admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
-    new = [NewTopic(kind, 1, replica_assignment=[[n]]) for n, kind in enumerate(KINDS, 1)]
+    new = [NewTopic(kind, 1, replica_assignment=[[n]]) for n, kind in enumerate(system.kinds, 1)]
     for future in admin.create_topics(new).values():
         future.result(60)
 
@@ -122,61 +131,80 @@ def make_topics(system: Weir) -> None:
         topics = admin.list_topics(timeout=20).topics
         return all(
             kind in topics and topics[kind].partitions and topics[kind].partitions[0].leader == n
-            for n, kind in enumerate(KINDS, 1)
+            for n, kind in enumerate(system.kinds, 1)
         )
 
     wait_for(led, "the topics", pause=0.1)
 
 
-def report(name: str, records: int, figures: dict[str, list[float]]) -> None:
-    """One line for each kind that validates. `figures`: microseconds per request, by round."""
-    base = figures[UNVALIDATED]
+Figures = dict[str, list[float]]
+"""Microseconds per request by round, for each kind of broker of one cluster."""
+
+
+def measured(system: Brokers, load: Load, rounds: int) -> Figures:
+    pids = system.broker_pids()
+    figures: Figures = {kind: [] for kind in KINDS}
+    for round_ in range(-1, rounds):  # the first one is a warm-up
+        for at in range(len(KINDS)):
+            number = (at + round_) % len(KINDS) + 1
+            kind = system.kinds[number - 1]
+            before = cpu_clock([pids[number]])
+            load.send(system.ports[number], kind)
+            if round_ >= 0:
+                figures[kind].append((cpu_clock([pids[number]]) - before) / load.requests * 1e6)
+    return figures
+
+
+def base_of(figures: Figures, kind: str) -> list[float]:
+    """What `kind` is compared with, by round: the mean of both brokers without validation. The control is compared with the other one."""
+    if kind == CONTROL:
+        return figures[UNVALIDATED]
+    return [(a + b) / 2 for a, b in zip(figures[UNVALIDATED], figures[CONTROL], strict=True)]
+
+
+def report(name: str, records: int, clusters: list[Figures]) -> None:
+    """One line for each kind but the first."""
     for kind in KINDS[1:]:
-        mine = figures[kind]
-        ratios = [a / b for a, b in zip(mine, base, strict=True)]
-        low, _, high = quantiles(ratios, n=4)
+        bases = [base_of(f, kind) for f in clusters]
+        ratios = [
+            median(a / b for a, b in zip(f[kind], base, strict=True)) for f, base in zip(clusters, bases, strict=True)
+        ]
+        mine = median(median(f[kind]) for f in clusters)
+        base = median(median(base) for base in bases)
         print(
-            f"{name:<30} {records:>7} {kind:<9} {median(mine):>8.1f} {median(base):>8.1f} {median(ratios):>7.3f}  "
-            f"{low:.3f} to {high:.3f} {min(mine) / min(base):>7.3f}",
+            f"{name:<30} {records:>7} {kind:<9} {mine:>8.1f} {base:>8.1f} {median(ratios):>7.3f}  {min(ratios):.3f} to {max(ratios):.3f}",
             flush=True,
         )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.validation", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument(
+        "--clusters", type=int, default=8, help="a multiple of the kinds lets each kind be each broker equally often"
+    )
+    parser.add_argument("--rounds", type=int, default=15, help="rounds in each cluster")
     parser.add_argument("--only", default="", help="loads whose names contain this")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="weir-bench-validation-") as folder:
-        system = Brokers(Path(folder), len(KINDS))
-        try:
-            system.start()
-            make_topics(system)
-            pids = system.broker_pids()
-
-            def spent(load: Load, number: int) -> float:
-                before = cpu_clock([pids[number]])
-                load.send(system.ports[number], KINDS[number - 1])
-                return (cpu_clock([pids[number]]) - before) / load.requests * 1e6
-
-            print(f"{arguments.rounds} rounds each, load of the machine {os.getloadavg()[0]:.1f} at the start")
-            print(
-                f"{'load':<30} {'records':>7} {'walk':<9} {'us/req.':>8} {'without':>8} {'ratio':>7}  quartiles        {'lowest':>7}"
-            )
-            for name, load in loads().items():
-                if arguments.only not in name:
-                    continue
-                figures: dict[str, list[float]] = {kind: [] for kind in KINDS}
-                for round_ in range(-1, arguments.rounds):  # the first one is a warm-up
-                    for at in range(len(KINDS)):
-                        number = (at + round_) % len(KINDS) + 1
-                        found = spent(load, number)
-                        if round_ >= 0:
-                            figures[KINDS[number - 1]].append(found)
-                report(name, load.records, figures)
-            print(f"load of the machine at the end: {os.getloadavg()[0]:.1f}")
-        finally:
-            system.close()
+    found: dict[tuple[str, int], list[Figures]] = {}
+    print(
+        f"{arguments.clusters} clusters, {arguments.rounds} rounds each, load of the machine {os.getloadavg()[0]:.1f} at the start"
+    )
+    for cluster in range(arguments.clusters):
+        with tempfile.TemporaryDirectory(prefix="weir-bench-validation-") as folder:
+            system = Brokers(Path(folder), cluster % len(KINDS))
+            try:
+                system.start()
+                make_topics(system)
+                for name, load in loads().items():
+                    if arguments.only in name:
+                        figures = measured(system, load, arguments.rounds)
+                        found.setdefault((name, load.records), []).append(figures)
+            finally:
+                system.close()
+    print(f"{'load':<30} {'records':>7} {'walk':<9} {'us/req.':>8} {'without':>8} {'ratio':>7}  by cluster")
+    for (name, records), clusters in found.items():
+        report(name, records, clusters)
+    print(f"load of the machine at the end: {os.getloadavg()[0]:.1f}")
     return 0
 
 

@@ -44,29 +44,25 @@ class DelayedProduce:
     def __init__(
         self,
         outcomes: list[AppendOutcome],
-        pending: list[int],
+        pending: list[tuple[int, PendingAppend]],
         acks: int,
         done: OnResults,
         abandoned: Callable[[], bool],
     ) -> None:
-        """`pending`: the positions of appends that wait."""
+        """`pending`: the appends that wait, with their positions in `outcomes`."""
         self._outcomes, self._pending, self._acks = outcomes, pending, acks
         self._done, self._abandoned = done, abandoned
 
     def try_complete(self) -> bool:
-        if self._abandoned():
-            return True
         waiting = []
-        for i in self._pending:
-            append = self._outcomes[i]
-            assert isinstance(append, PendingAppend)
+        for i, append in self._pending:
             result = acknowledgement(append, self._acks)
             if result is None:
-                waiting.append(i)
+                waiting.append((i, append))
             else:
                 self._outcomes[i] = result
         self._pending = waiting
-        return not waiting
+        return not waiting or self._abandoned()
 
     def complete(self, expired: bool) -> None:
         """Send the results. An append that is not acknowledged yet gets REQUEST_TIMED_OUT."""
@@ -99,7 +95,7 @@ class Acknowledgements:
                 if acks != ACKS_ALL and outcome.replica.log.flushing.acknowledgeable_end >= outcome.required_end:
                     outcome = outcome.acknowledged()
                 else:
-                    pending.append(i)
+                    pending.append((i, outcome))
                     keys.append(outcome.replica.hw_key())
             known.append(outcome)
         if not pending:

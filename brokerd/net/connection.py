@@ -15,6 +15,8 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from brokerd.net.buffers import spares
+from brokerd.net.cached_regions import CachedRegions
+from brokerd.net.client_traffic import ClientTraffic
 from brokerd.net.loop import HANGUP, PEER_CLOSED, READ, WRITE, Loop
 from brokerd.wire.framing import FileRegion
 
@@ -37,14 +39,10 @@ REQUESTS_PER_TURN = 64
 """Maximum number of requests of one connection that are handled before other connections of the owner. See also `turns`."""
 SEND_BYTES_PER_TURN = 8 * 1024 * 1024
 """Maximum number of bytes that one connection sends per loop turn, so that a fast consumer does not starve others."""
-LOAD_BYTES = 1024 * 1024
-"""Bytes per send if a blocking read from disk cannot be avoided."""
 SEND_PARTS_MAX = 64
 """Maximum number of response parts per system call."""
 READ_BYTES_MAX = 16 * 1024
 """File regions up to this size are read and sent with the preceding bytes, because a copy is cheaper than a sendfile call."""
-LOADS_MAX = 3
-"""Maximum number of loads of the same bytes. If they are evicted again, the send blocks."""
 MUTED_LOOK_MS = 10_000
 """Maximum timer of a throttled connection. Longer pauses use several timers."""
 SHORT = "a log segment is shorter than its index says"
@@ -65,8 +63,6 @@ class Connection:
     """Distinguished name in the verified client certificate, if any."""
     reader: WarmingReader | None = None
     """Loads file data into the page cache. None: sends may block on the disk."""
-    _loads = 0  # loads of the next bytes to send
-    _loading = False
     _unsent = False  # bytes are removed from the output but not sent yet
     _sees_peer_close = True  # whether a close by the client is detected without reading
 
@@ -89,6 +85,7 @@ class Connection:
         self._slots: deque[Slot] = deque()
         self._output: deque[Part] = deque()
         self._output_bytes = self._answer_bytes = 0
+        self._cached = CachedRegions(self._loaded)
         self._events = READ
         self._backlog: memoryview | None = None  # received and not handled yet
         self.owner: Hashable = peer.rpartition(":")[0]
@@ -102,6 +99,7 @@ class Connection:
         self.closed = False
         self.on_authenticated: Callable[[Connection], None] | None = None
         self.since_ms = self.last_active_ms = loop.now.mono_ms
+        self.traffic = ClientTraffic(self.since_ms)
         loop.register(self.fd, READ, self._ready)
 
     @property
@@ -309,13 +307,17 @@ class Connection:
                     if self.reader:
                         self.reader.sent(part.file, part.position + n)
                 elif len(output) == 1:
+                    size = len(part)
                     n = self.sock.send(part)
                     self._sent(n)
                 else:
                     parts = self._together()
+                    size = sum(map(len, parts))
                     # MSG_MORE: a header before a file region is sent together with the first data.
                     n = self.sock.sendmsg(parts, (), socket.MSG_MORE if len(output) > len(parts) else 0)
                     self._sent(n)
+                if n < size:
+                    break  # the socket buffer is full: another call would fail
                 budget -= n
         except BlockingIOError:
             pass
@@ -331,25 +333,9 @@ class Connection:
         reader = self.reader
         if reader is None or reader.blind:
             return size
-        if self._loading:
-            return 0
-        ready = region.file.resident(region.position, size)
-        if ready:
-            if self._loads:
-                self._loads = 0
-                reader.found()
-            return ready
-        if self._loads == LOADS_MAX:
-            self._loads = 0
-            reader.missed()
-            return min(size, LOAD_BYTES)
-        self._loads += 1
-        self._loading = True
-        reader.wait(region.file, region.position, region.length, self._loaded)
-        return 0
+        return self._cached.ready(reader, region, size, self.loop.now.mono_ms)
 
     def _loaded(self) -> None:
-        self._loading = False
         if not self.closed:
             self._due |= WRITE
             self.loop.turns.add(self.owner, self)
@@ -374,6 +360,7 @@ class Connection:
         """Remove `n` sent bytes from the output."""
         output = self._output
         self._output_bytes -= n
+        self.traffic.sent_bytes += n
         while n:
             part = output[0]
             size = len(part)
@@ -411,7 +398,7 @@ class Connection:
         room = self._has_room()
         if room and self._backlog is not None:
             self.loop.turns.add(self.owner, self)
-        sending = (self._output and not self._loading) or self._unsent
+        sending = (self._output and not self._cached.loading) or self._unsent
         events = (READ if room and self._backlog is None else 0) | (WRITE if sending else 0)
         if self._blocking and self._needs_client and self._sees_peer_close:
             events |= PEER_CLOSED

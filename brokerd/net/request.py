@@ -11,14 +11,12 @@ from typing import Any, Protocol, TypeVar
 
 from brokerd.cluster.model import Now
 from brokerd.net.connection import Connection, Slot
+from brokerd.net.turns import BROKERS
 from brokerd.security.principals import ANONYMOUS
 from brokerd.wire import framing
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-BROKERS = "brokers"
-"""The owner of connections of other brokers. The event loop gives replication its own time slice, however many connections clients have."""
 
 
 class SaslExchange(Protocol):
@@ -128,6 +126,10 @@ class Request:
             log.exception("API %d version %d failed later", self.header.api_key, self.header.api_version)
             self._connection.close()
             return None
+
+    def from_software(self, name: str, version: str) -> None:
+        """What the client reports about itself (KIP-511)."""
+        self._connection.traffic.software = name, version
 
     def from_broker(self) -> None:
         """The request is from another broker: its connection does not use the time slices of clients any more."""

@@ -21,8 +21,7 @@ of this broker's coordinators do not count, because clients must not be able to 
 
 
 FORGET_FROM = 1_000
-"""Completed operations stay in the deadline queue. Above this number, and when they are the majority, they are removed. A producer's
-deadline may be 30 s away, and until then its request would stay in memory."""
+"""Deadlines of completed operations stay in the queue. Above this number, and when they are the majority, they are removed."""
 
 NOTHING, EVERYTHING = -1, 1 << 62
 """Bounds of needed values: below and above all of them."""
@@ -39,6 +38,7 @@ class DelayedOperation:
         "_home",
         "client",
         "complete",
+        "deadline_mono_ms",
         "done",
         "expired",
         "keys",
@@ -65,7 +65,7 @@ class DelayedOperation:
         self.needs: Mapping[Hashable, int] | None = None
         """By key: the value that must be reached before the operation can complete (`Purgatory.check`). None: evaluated at every change."""
         self.done = self.queued = self.expired = False
-        self.number = -1
+        self.number = self.deadline_mono_ms = -1
         self._home: Purgatory | None = None
 
     def serve(self, until: float) -> bool:
@@ -111,10 +111,13 @@ class Purgatory:
         self._least_needs: dict[Hashable, int] = {}
         """By key: no operation needs less than this value. A check below it costs nothing, however many operations wait."""
         self._watchers: dict[Hashable, dict[Hashable, Callable[[], None]]] = {}
-        self._deadlines: list[tuple[int, int, DelayedOperation]] = []
+        self._by_deadline: dict[int, dict[int, DelayedOperation]] = {}
+        """Operations that are not done, by the ms of their deadline. Most operations are completed long before, and leave at once."""
+        self._deadlines: list[int] = []
+        """A heap of the keys of `_by_deadline`, and of former keys."""
         self._number = count()
         self._live = 0
-        """Operations that are not done. Each is in the deadline queue."""
+        """Operations that are not done."""
         self._live_of_clients = 0
 
     def __len__(self) -> int:
@@ -130,15 +133,22 @@ class Purgatory:
             return
         number = waiter.number = next(self._number)
         waiter._home = self
+        waiter.deadline_mono_ms = deadline_mono_ms
         for key in waiter.keys:
             self._by_key.setdefault(key, {})[number] = waiter
         self._note_needs(waiter)
         self._live += 1
         self._live_of_clients += waiter.client
+        due = self._by_deadline.get(deadline_mono_ms)
+        if due is not None:
+            due[number] = waiter
+            return
+        self._by_deadline[deadline_mono_ms] = {number: waiter}
         if len(self._deadlines) > FORGET_FROM + 2 * self._live:
-            self._deadlines = [entry for entry in self._deadlines if not entry[2].done]
+            self._deadlines = list(self._by_deadline)
             heapq.heapify(self._deadlines)
-        heapq.heappush(self._deadlines, (deadline_mono_ms, number, waiter))
+        else:
+            heapq.heappush(self._deadlines, deadline_mono_ms)
 
     def watch(self, key: Hashable, who: Hashable, changed: Callable[[], None]) -> None:
         """Call `changed` at every change of `key` until `unwatch(key, who)`. A watch never completes or expires."""
@@ -197,28 +207,33 @@ class Purgatory:
             self._finish(waiter, True)
 
     def expire(self, now_mono_ms: int) -> None:
-        while self._deadlines and (self._deadlines[0][0] <= now_mono_ms or self._deadlines[0][2].done):
-            waiter = heapq.heappop(self._deadlines)[2]
-            if waiter.owner is None or self._turns is None:
-                self.abandon(waiter)
-            elif not waiter.done:
-                waiter.expired = True
-                self._turns.add(waiter.owner, waiter)
+        while self._deadlines and self._deadlines[0] <= now_mono_ms:
+            for waiter in self._by_deadline.pop(heapq.heappop(self._deadlines), {}).values():
+                if waiter.owner is None or self._turns is None:
+                    self.abandon(waiter)
+                elif not waiter.done:
+                    waiter.expired = True
+                    self._turns.add(waiter.owner, waiter)
 
     def next_deadline(self) -> int | None:
-        while self._deadlines and self._deadlines[0][2].done:
+        while self._deadlines and self._deadlines[0] not in self._by_deadline:
             heapq.heappop(self._deadlines)
-        return self._deadlines[0][0] if self._deadlines else None
+        return self._deadlines[0] if self._deadlines else None
 
     def _note_needs(self, waiter: DelayedOperation) -> None:
         """Include the current needs of the waiting operation in the lowest need of each of its keys."""
+        needs, least = waiter.needs, self._least_needs
         for key in waiter.keys:
-            need = NOTHING if waiter.needs is None else waiter.needs[key]
-            self._least_needs[key] = min(need, self._least_needs.get(key, EVERYTHING))
+            least[key] = NOTHING if needs is None else min(needs[key], least.get(key, EVERYTHING))
 
     def _drop(self, waiter: DelayedOperation) -> None:
         self._live -= 1
         self._live_of_clients -= waiter.client
+        due = self._by_deadline.get(waiter.deadline_mono_ms)
+        if due is not None:
+            due.pop(waiter.number, None)
+            if not due:
+                del self._by_deadline[waiter.deadline_mono_ms]
         for key in waiter.keys:
             waiting = self._by_key.get(key)
             if waiting is not None:

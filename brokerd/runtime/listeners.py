@@ -6,7 +6,7 @@ Does not contain: the meaning of requests, authorization.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +108,12 @@ class Listeners:
         """Accept connections. Idempotent."""
         for listener in self._open:
             listener.open()
+
+    def connections(self) -> Iterator[tuple[str, Connection]]:
+        """Each accepted connection with the name of its listener."""
+        for endpoint, listener in zip(self.endpoints, self._open, strict=True):
+            for connection in listener.connections.values():
+                yield endpoint.listener, connection
 
     def close_idle(self, idle_ms_max: int) -> None:
         for listener in self._open:

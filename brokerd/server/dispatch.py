@@ -102,6 +102,7 @@ class Dispatch:
         except framing.WireError as e:
             self._refuse(connection, str(e))
             return
+        connection.traffic.add_request(header.client_id or "", len(frame), self.clock().mono_ms)
         handler = self.handlers.get(header.api_key)
         if handler is None:
             self._refuse(connection, f"unsupported API: api_key={header.api_key}")

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from brokerd.cluster.configs import TopicConfig
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.record_walk import LONG_MAX, LONG_MIN, RECORD_ERRORS_MAX
-from brokerd.wire.record_walks import COMPILED, INVALID, Progress, batch_is_valid, walk, walk_view
+from brokerd.wire.record_walk import LONG_MAX, LONG_MIN, RECORD_ERRORS_MAX, WINDOW_BYTES
+from brokerd.wire.record_walks import COMPILED, INVALID, Progress, batch_is_valid, large_batch_is_valid, walk, walk_view
 from brokerd.wire.records import TIMESTAMP_TYPE, BatchHeader, Buffer, UnpackBudget
 from brokerd.wire.steps import RECORDS_PER_STEP, Steps
 
@@ -90,7 +90,11 @@ def is_valid(batch: memoryview | bytearray, config: TopicConfig, wall_ms: int) -
     if len(batch) > COPIED_BYTES_MAX:
         return False
     keyed, earliest, latest = rules_of(config, wall_ms)
-    found: bool = batch_is_valid(bytes(batch), keyed, earliest, latest, not COMPILED)
+    found: bool
+    if COMPILED and len(batch) > WINDOW_BYTES:
+        found = large_batch_is_valid(memoryview(batch), keyed, earliest, latest)
+    else:
+        found = batch_is_valid(bytes(batch), keyed, earliest, latest, not COMPILED)
     return found
 
 

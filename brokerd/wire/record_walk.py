@@ -34,6 +34,9 @@ RECORDS_AT: Final = 61
 LENGTH_OVERHEAD: Final = 12
 SINGLE_LENGTHS: Final = range(71 + 51, 8192 + 51)
 """Lengths of batches with one record for which `_single` has a result: the 51 bytes are in front of the record's fields."""
+WINDOW_BYTES: Final = 64 * 1024
+"""Bytes of a large batch that are copied at a time, because reading bytes is faster than reading a memoryview. A copy of a batch of 1 MB costs more than
+its check in a broker: the allocator returns such memory to the system, and each page is mapped again."""
 COMPRESSION_OR_TIMESTAMP_TYPE: Final = 0x0F
 """Bits of the attributes: the compression type, and LogAppendTime."""
 
@@ -62,13 +65,22 @@ class Progress:
 
 
 def walk(
-    data: bytes, upto: int, base: int, keyed: bool, earliest: int, latest: int, progress: Progress, runs: bool
+    data: bytes,
+    upto: int,
+    base: int,
+    keyed: bool,
+    earliest: int,
+    latest: int,
+    progress: Progress,
+    runs: bool,
+    window: bool = False,
 ) -> None:
     """Check the records from `progress.i` to number `upto` (exclusive), and update `progress`. Raises Invalid.
 
     `base`: base timestamp of the batch header. `keyed`: collect the records without a key in `progress.unkeyed`. `runs`: check records of the same
-    layout together. NO_TIMESTAMP and timestamps from `earliest` to `latest` are valid. The code is optimised for speed: varints of one or two bytes,
-    the most frequent ones, are decoded without a function call.
+    layout together. `window`: the batch continues after `data`, so the walk stops before a record that is cut off. NO_TIMESTAMP and timestamps from
+    `earliest` to `latest` are valid. The code is optimised for speed: varints of one or two bytes, the most frequent ones, are decoded without a
+    function call.
     """
     size = len(data)
     i = progress.i
@@ -95,6 +107,8 @@ def walk(
                 raise Invalid(f"record {i} has a negative length")
             end = body + (n >> 1)
             if end > size:
+                if window:
+                    break
                 raise Invalid(f"record {i} is longer than its batch")
             # The attributes byte at `body` is not checked, because Kafka defines no record attributes.
             t = data[body + 1]
@@ -184,7 +198,8 @@ def walk(
             p += found * (p - start)
             i += found
     except IndexError:
-        raise Invalid(f"record {i} is cut off") from None
+        if not window:
+            raise Invalid(f"record {i} is cut off") from None
     progress.i = i
     progress.p = p
     progress.newest = newest
@@ -212,12 +227,32 @@ def batch_is_valid(batch: bytes, keyed: bool, earliest: int, latest: int, interp
         walk(batch, count, base, keyed, earliest, latest, progress, interpreted)
     except Invalid:
         return False
-    return (
-        progress.newest == newest
-        and progress.p == len(batch)
-        and progress.unkeyed is None
-        and progress.untimely is None
-    )
+    return _accepted(progress, progress.p, len(batch), newest)
+
+
+def large_batch_is_valid(batch: memoryview, keyed: bool, earliest: int, latest: int) -> bool:
+    """As `batch_is_valid`, but WINDOW_BYTES are copied and checked at a time. False also for a batch with a record that is larger than a window. Only the
+    compiled module gains by it: the Python source checks records of one layout together, and a window has few of them."""
+    length, attributes, base, newest, count = HEADER.unpack_from(batch)
+    if length + LENGTH_OVERHEAD != len(batch) or attributes & COMPRESSION_OR_TIMESTAMP_TYPE:
+        return False
+    progress = Progress()
+    at = RECORDS_AT
+    try:
+        while progress.i < count:
+            progress.p = 0
+            window = bytes(batch[at : at + WINDOW_BYTES])
+            walk(window, count, base, keyed, earliest, latest, progress, False, True)
+            if not progress.p:
+                return False
+            at += progress.p
+    except Invalid:
+        return False
+    return _accepted(progress, at, len(batch), newest)
+
+
+def _accepted(progress: Progress, end: int, size: int, newest: int) -> bool:
+    return progress.newest == newest and end == size and progress.unkeyed is None and progress.untimely is None
 
 
 def _single(length: int) -> bytes:

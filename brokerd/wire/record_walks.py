@@ -36,6 +36,7 @@ COMPILED = _used is not record_walk
 Progress = _used.Progress
 walk = _used.walk
 batch_is_valid = _used.batch_is_valid
+large_batch_is_valid = _used.large_batch_is_valid
 walk_view: Any = record_walk.walk
 """The Python source also reads memoryviews; the compiled module reads only bytes."""
 INVALID = (_used.Invalid, record_walk.Invalid)

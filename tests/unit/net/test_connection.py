@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from brokerd.net.connection import LOADS_MAX, Connection
+from brokerd.net.cached_regions import LOADS_MAX
+from brokerd.net.connection import Connection
 from brokerd.storage.warming import Warming
 from brokerd.wire.framing import FileRegion
 from tests.unit.net.test_listener import Served

@@ -20,6 +20,7 @@ from brokerd.cluster.model import Now
 from brokerd.config.broker import BrokerConfig
 from brokerd.net import listener as listeners
 from brokerd.net.admission import Admission
+from brokerd.net.client_traffic import ClientTraffic
 from brokerd.net.connection import Connection
 from brokerd.net.listener import Listener
 from brokerd.net.loop import Loop
@@ -279,6 +280,7 @@ def test_a_certificate_without_a_matching_rule_closes_the_connection(name: str |
         owner="h",
         distinguished_name=name,
         peer="h:1",
+        traffic=ClientTraffic(0),
         open_slot=lambda: 1,
         close=lambda: ended.append(True),
     )

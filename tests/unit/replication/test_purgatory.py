@@ -209,15 +209,30 @@ def test_completed_operations_are_released_before_their_deadlines() -> None:
     """A producer's time-out is half a minute; each operation kept its request in memory until then."""
     purgatory, late = Purgatory(), Promise()
     purgatory.add(late.waiter, 60_000)
-    for _ in range(5 * FORGET_FROM):
+    for n in range(5 * FORGET_FROM):
         promise = Promise(("busy",))
-        purgatory.add(promise.waiter, 30_000)
+        purgatory.add(promise.waiter, 30_000 + n)
         promise.ready = True
         purgatory.check("busy")
         assert promise.ended == [False]
     assert len(purgatory._deadlines) <= FORGET_FROM + 4
+    assert [*purgatory._by_deadline] == [60_000] == [purgatory.next_deadline()]
     purgatory.expire(60_000)
-    assert late.ended == [True]
+    assert late.ended == [True] and purgatory.next_deadline() is None
+
+
+def test_operations_with_the_same_deadline_expire_together() -> None:
+    purgatory = Purgatory()
+    first, second, later = Promise(), Promise(), Promise()
+    for promise, deadline in ((first, 5), (second, 5), (later, 6)):
+        purgatory.add(promise.waiter, deadline)
+    first.ready = True
+    purgatory.check("a")
+    again = Promise()
+    purgatory.add(again.waiter, 5)
+    purgatory.expire(5)
+    assert [p.ended for p in (first, second, later, again)] == [[False], [True], [], [True]]
+    assert len(purgatory) == 1 and purgatory.next_deadline() == 6
 
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "ready", "check", "expire"]), st.integers(0, 5)), max_size=60))

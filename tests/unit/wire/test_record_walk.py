@@ -73,6 +73,7 @@ def same(compiled: ModuleType, data: bytes, count: int) -> bool:
         for module, interpreted in ((record_walk, True), (record_walk, False), (compiled, False)):
             assert module.batch_is_valid(framed(data, count, newest), *rules, interpreted) == accepted
             assert not module.batch_is_valid(framed(data, count, newest ^ 1), *rules, interpreted)
+        assert compiled.large_batch_is_valid(memoryview(framed(data, count, newest)), *rules) == accepted
         for step, runs in ((count, False), (count, True), (7, False), (7, True)):
             found = said(compiled, data, count, rules, step=step, runs=runs)
             if expected[0] != "invalid" or step == count:
@@ -153,6 +154,51 @@ def test_records_of_one_shape_have_the_same_result(compiled: ModuleType, count: 
         same(compiled, data[:-1], count)
         same(compiled, data + b"\0", count)
         same(compiled, data, count + 1)
+
+
+@pytest.mark.parametrize("window", [1, 12, 200, 9_300, 20_000])
+def test_large_batches_have_the_same_result_in_windows(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that is larger than the window is no error: the batch is checked as a whole then."""
+    monkeypatch.setattr(record_walk, "WINDOW_BYTES", window)
+    rng = random.Random(window)
+    found, refused = 0, 0
+    for _ in range(10):
+        data, count = sound(rng)
+        places = [i for i, byte in enumerate(data) if byte != ord("v")]
+        for change in range(20):
+            wrong = bytearray(data)
+            if change:
+                at = rng.choice(places)
+                wrong[at] = rng.choice((0, 1, 2, 0x7F, 0x80, 0x81, 0xFF, wrong[at] ^ 1, wrong[at] ^ 0x80))
+            body = bytes(wrong[: rng.choice((len(wrong), len(wrong), rng.randrange(len(wrong))))])
+            for rules in RULES:
+                whole = said(record_walk, body, count, rules, step=count, runs=False)
+                newest = whole[2] if whole[0] != "invalid" else NOW
+                assert isinstance(newest, int)
+                batch = framed(body, count, newest)
+                accepted = record_walk.batch_is_valid(batch, *rules, False)
+                in_windows = record_walk.large_batch_is_valid(memoryview(batch), *rules)
+                assert in_windows == accepted if window > 9_200 else in_windows <= accepted
+                found += in_windows
+                refused += not accepted
+    assert refused > 100 and (found > 100 or window < 9_200)
+
+
+def test_the_compiled_module_checks_large_batches_in_windows(compiled: ModuleType) -> None:
+    rng = random.Random(51)
+    raw = [Raw(value=b"v" * rng.randrange(3_000), timestamp_delta=rng.randrange(90)) for _ in range(400)]
+    data = b"".join(r.encode(i) for i, r in enumerate(raw))
+    assert len(data) > 5 * record_walk.WINDOW_BYTES
+    batch = framed(data, 400, NOW + max(r.timestamp_delta for r in raw))
+    assert compiled.large_batch_is_valid(memoryview(batch), *RULES[0])
+    places = [i for i, byte in enumerate(batch) if i >= HEADER_BYTES and byte != ord("v")]
+    for at in rng.sample(places, 200):
+        wrong = bytearray(batch)
+        wrong[at] ^= rng.choice((1, 2, 0x40, 0x80))
+        expected = compiled.batch_is_valid(bytes(wrong), *RULES[0], False)
+        assert compiled.large_batch_is_valid(memoryview(wrong), *RULES[0]) == expected
+    large = Raw(value=b"v" * 100_000).encode(0)
+    assert not compiled.large_batch_is_valid(memoryview(framed(large, 1, NOW)), *RULES[0]), "checked as a whole"
 
 
 def test_a_varint_of_three_bytes_is_not_read_as_one_of_two() -> None:

@@ -1,0 +1,58 @@
+"""Which bytes of file regions a connection can send without waiting for the disk. The others are loaded beside the event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from brokerd.storage.warming import WarmingReader
+    from brokerd.wire.framing import FileRegion
+
+LOAD_BYTES = 1024 * 1024
+"""Bytes per send if a blocking read from disk cannot be avoided."""
+LOADS_MAX = 3
+"""Maximum number of loads of the same bytes. If they are evicted again, the send blocks."""
+VALID_MS = 20
+"""Milliseconds for which bytes that were found in the page cache are not checked again: a socket buffer takes a part of them at a time."""
+
+
+class CachedRegions:
+    """The next bytes of one connection. `loaded` is called after a load."""
+
+    __slots__ = ("_checked", "_loaded", "_loads", "loading")
+
+    def __init__(self, loaded: Callable[[], None]) -> None:
+        self._loaded = loaded
+        self.loading = False
+        self._loads = 0
+        """Loads of the next bytes to send."""
+        self._checked = (-1, 0, 0, 0)
+        """File descriptor, start and end of the bytes that were found in the page cache, and when."""
+
+    def ready(self, reader: WarmingReader, region: FileRegion, size: int, now_ms: int) -> int:
+        """How many of the first `size` bytes of `region` can be sent without blocking. 0: they are being loaded and sent later."""
+        if self.loading:
+            return 0
+        fd, start, end, at_ms = self._checked
+        if fd == region.fd and start <= region.position and region.position + size <= end and now_ms - at_ms < VALID_MS:
+            return size
+        found = region.file.resident(region.position, size)
+        if found:
+            self._checked = region.fd, region.position, region.position + found, now_ms
+            if self._loads:
+                self._loads = 0
+                reader.found()
+            return found
+        if self._loads == LOADS_MAX:
+            self._loads = 0
+            reader.missed()
+            return min(size, LOAD_BYTES)
+        self._loads += 1
+        self.loading = True
+        reader.wait(region.file, region.position, region.length, self._end)
+        return 0
+
+    def _end(self) -> None:
+        self.loading = False
+        self._loaded()
