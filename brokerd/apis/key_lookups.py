@@ -1,6 +1,7 @@
 """Look-ups of records by key on the leader of a partition: the segments from the newest to the oldest, one job per part of a segment.
 
-Invariants: only the leader answers, with records that a consumer could read. A question is bounded in matches, bytes and time, and its answer
+Invariants: only the leader answers, with records that a consumer could read, and only after its high watermark has reached the start of its epoch,
+so that no acknowledged record is missing after an election. A question is bounded in matches, bytes and time, and its answer
 says where it stopped. Segments that change during a job are searched again. Does not contain: the search in a segment (`storage/key_search`),
 authorization (`fetch`).
 """
@@ -112,6 +113,9 @@ class KeyLookupServer:
             return data
         if not replica.leads:
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return data
+        if not replica.core.serves_latest:
+            data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE  # acknowledged records may be above this high watermark
             return data
         data.high_watermark, data.log_start_offset = replica.core.high_watermark, replica.start_offset
         lookup = self._begin(replica, question, committed=committed)

@@ -17,9 +17,12 @@ from brokerd.apis.produce_results import (
     ProducerRefusal,
 )
 from brokerd.cluster.configs import TopicConfig
+from brokerd.delivery.delayed_records import problems
+from brokerd.delivery.front_partition import journal_key
 from brokerd.net.loop import Loop
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.storage.batch_validation import RecordError
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.producers import Duplicate, ProducerRefused
 from brokerd.wire import end_transaction_marker, records
@@ -106,6 +109,8 @@ class LocalAppender:
             bad, data, headers = inspections.of(data, checked, replica.config)
         if bad is not None:
             return PartitionResult(bad.error, bad.message, record_errors=bad.record_errors)
+        if replica.config.delay_topic and (wrong := self._delay_problem(replica, data)) is not None:
+            return wrong
         if headers[0][1].producer_id >= 0:
             known = replica.log.check_producer(headers[0][1], self._loop.now)
             if isinstance(known, Duplicate):
@@ -132,6 +137,26 @@ class LocalAppender:
                 return PartitionResult(bad.error, bad.message, record_errors=bad.record_errors)
             return self._write(replica, written, headers)
         return self._write(replica, data, headers)
+
+    def _delay_problem(self, replica: Replica, data: Data) -> PartitionResult | None:
+        """The error if a record for a front topic has no valid delivery time."""
+        target = self._partitions.image.topic_named(replica.config.delay_topic)
+        keyed = target is not None and "compact" in target.configs.get("cleanup.policy", "")
+        found = problems(records.iterate(data), self._loop.now.wall_ms, keyed=keyed)
+        if not found:
+            return None
+        errors = tuple(RecordError(i, problem.value) for i, problem in found)
+        return PartitionResult(ErrorCode.INVALID_RECORD, errors[0].message, record_errors=errors)
+
+    def append_journal(self, replica: Replica, values: list[bytes]) -> AppendOutcome:
+        """Write a journal batch of the delivery from this front partition."""
+        problem = self.append_problem(replica, ACKS_ALL)
+        if problem is not None:
+            return problem
+        wall_ms = self._loop.now.wall_ms
+        entries = [records.Record(i, wall_ms, journal_key(), value) for i, value in enumerate(values)]
+        data = bytearray(records.build(entries, control=True))
+        return self._write(replica, data, list(records.batches(data)))
 
     def append_marker(
         self, replica: Replica, producer_id: int, producer_epoch: int, marker: Marker, *, next_epoch: bool

@@ -5,13 +5,15 @@ Invariants: every directory of log.dirs is in the response, a failed one with it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
+from brokerd.apis.connected_clients import connected_clients
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.authz.quotas import Quotas
 from brokerd.cluster.model import Now
+from brokerd.net.connection import Connection
 from brokerd.net.request import Request
 from brokerd.replication.produce_latency import ProduceLatency
 from brokerd.replication.relocations import Relocations
@@ -32,6 +34,9 @@ UNKNOWN_LAG = -1
 UNTOLD = -1
 """For a replica out of sync: no fetch since this broker is the leader, or its log start does not keep it out of the ISR."""
 
+CLIENTS_MAX = 1_000
+"""Connected clients per response, about 150 bytes each."""
+
 QUOTA_USE_MAX = 1_000
 """Rates of client quotas per response."""
 
@@ -50,9 +55,10 @@ class LogDirsApi:
         times: ProduceLatency,
         auth: AuthHelper,
         quotas: Quotas,
+        connections: Callable[[], Iterable[tuple[str, Connection]]],
     ) -> None:
         self._partitions, self._relocations, self._clock, self._times = partitions, relocations, clock, times
-        self._auth, self._quotas = auth, quotas
+        self._auth, self._quotas, self._connections = auth, quotas, connections
 
     def alter_replica_log_dirs(self, request: Request) -> None:
         """Start or cancel moves within this broker. DescribeLogDirs reports their progress."""
@@ -109,7 +115,12 @@ class LogDirsApi:
         times = list(self._times.counts) if body.topics == [] else []
         lagging = list(islice(self._lagging(), LAGGING_TOLD_MAX)) if body.lagging else []
         rates = self._quota_use() if body.quota_use else []
-        request.reply(DescribeLogDirsResponse(results=results, produce_times=times, lagging=lagging, quota_use=rates))
+        answer = DescribeLogDirsResponse(results=results, produce_times=times, lagging=lagging, quota_use=rates)
+        if body.clients:
+            answer.clients, answer.client_count = connected_clients(
+                self._connections(), self._clock().mono_ms, CLIENTS_MAX
+            )
+        request.reply(answer)
 
     def _quota_use(self) -> list[DescribeLogDirsResponse.QuotaUse]:
         return [

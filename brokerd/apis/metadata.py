@@ -93,6 +93,8 @@ class MetadataApi:
         )
         answer = apis.api_versions_response(version, ErrorCode.NONE if named else ErrorCode.INVALID_REQUEST)
         if version >= 3:
+            if named:
+                request.from_software(body.client_software_name, body.client_software_version)
             features.offer(answer, self._image(), self._config)
         request.reply(answer)
 

@@ -6,7 +6,7 @@ Invariants: a denial overrides every permission. Super users may do everything. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -126,8 +126,13 @@ class Acls:
     """A set of ACLs and its decisions."""
 
     def __init__(
-        self, acls: Iterable[AclEntry] = (), super_users: Iterable[str] = (), allow_if_none: bool = False
+        self,
+        acls: Iterable[AclEntry] = (),
+        super_users: Iterable[str] = (),
+        allow_if_none: bool = False,
+        front_target: Callable[[str], str] = lambda name: "",
     ) -> None:
+        """`front_target`: the topic to which a front topic delivers, empty for any other topic."""
         self._super_users, self._allow_if_none = frozenset(super_users), allow_if_none
         self.all = tuple(acls)
         self._literal: dict[tuple[Resource, str], list[AclEntry]] = {}
@@ -137,6 +142,7 @@ class Acls:
             place.setdefault((acl.resource, acl.name), []).append(acl)
         self._lengths = sorted({len(name) for _, name in self._prefixed})
         self._decided: dict[tuple[str, str, Operation, Resource, str], bool] = {}
+        self._front_target = front_target
 
     def about(self, resource: Resource, name: str) -> list[AclEntry]:
         """The ACLs that match this resource."""
@@ -151,6 +157,17 @@ class Acls:
         return out
 
     def allowed(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+        """WRITE and DESCRIBE of a topic include its front topic, unless an ACL of the front topic denies them."""
+        if self._allowed(principal, host, operation, resource, name):
+            return True
+        if resource is not Resource.TOPIC or operation not in (O.WRITE, O.DESCRIBE):
+            return False
+        target = self._front_target(name)
+        if not target or self.explain(principal, host, operation, resource, name).acl is not None:
+            return False
+        return self._allowed(principal, host, operation, resource, target)
+
+    def _allowed(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
         question = (principal, host, operation, resource, name)
         known = self._decided.get(question)
         if known is None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from brokerd.authz.acls import AclEntry, Acls
+from brokerd.cluster.configs import DELAY_TOPIC
 from brokerd.cluster.image import Image
 from brokerd.net.request import Request
 from brokerd.wire.apis import ApiKey
@@ -53,8 +54,12 @@ class Authorizer:
                         found.append(AclEntry.from_json(value))
                 except KeyError as e:
                     log.error("ACL %r is not understood (%s) and does not count", key, e)
-            self._acls = Acls(found, self._super_users, self._allow_if_none)
+            self._acls = Acls(found, self._super_users, self._allow_if_none, self._front_target)
         return self._acls
+
+    def _front_target(self, name: str) -> str:
+        topic = self._image().topic_named(name)
+        return topic.configs.get(DELAY_TOPIC, "") if topic is not None else ""
 
     def require(self, request: Request) -> None:
         """The handler must authorize the request before it replies (`AuthHelper`)."""

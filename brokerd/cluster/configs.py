@@ -93,10 +93,14 @@ TOPIC_CONFIGS: dict[str, Definition] = {
         Definition("unclean.leader.election.enable", BOOLEAN, "false",
                    "Elect a replica outside the ISR if no in-sync replica is available. Acknowledged records may be lost.",
                    "unclean.leader.election.enable"),
+        Definition("weir.delay.enable", BOOLEAN, "false", "Delayed messages: create the front topic NAME.delay. Records written to it are delivered to this topic at the time in their headers. Kafka has no such config."),
+        Definition("weir.delay.topic", STRING, "", "Read-only: the topic to which the records of this front topic are delivered. Empty: no front topic."),
         Definition("weir.index.header", STRING, "", "With weir.index.keys: the name of a record header whose values are indexed like keys. Empty: none."),
         Definition("weir.index.keys", BOOLEAN, "false", "Build an index of the record keys of each closed segment, for look-ups by key. Kafka has no such config."),
     )
 }  # fmt: skip
+
+DELAY_ENABLE, DELAY_TOPIC = "weir.delay.enable", "weir.delay.topic"
 
 UNIT_SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
     "retention.ms": (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
@@ -230,6 +234,8 @@ class TopicConfig:
     index_keys: bool = False
     index_header: str = ""
     """Name of the record header whose values are indexed too. Empty: none."""
+    delay_topic: str = ""
+    """For a front topic of delayed messages: the topic to which its records are delivered."""
     compacts: bool = field(init=False)
     bounds_timestamps: bool = field(init=False)
     """Records whose timestamps are too far from the clock are rejected. Computed once, because it is read for each batch."""
@@ -277,18 +283,19 @@ def _resolved(own: tuple[tuple[str, str], ...], broker: tuple[tuple[str, str], .
                 return value
         return d.default_text
 
-    codec = text("compression.type")
+    codec, delay_topic = text("compression.type"), text("weir.delay.topic")
     level = f"compression.{codec}.level"
     levelled = level in TOPIC_CONFIGS and int(text(level)) != int(TOPIC_CONFIGS[level].default_text)
     return TopicConfig(
-        cleanup_policy=frozenset(_list(text("cleanup.policy"))),
+        # Only a delivery removes records of a front topic. Its relative delays count from the append time.
+        cleanup_policy=frozenset(() if delay_topic else _list(text("cleanup.policy"))),
         retention_ms=int(text("retention.ms")),
         retention_bytes=int(text("retention.bytes")),
         segment_bytes=int(text("segment.bytes")),
         segment_ms=int(text("segment.ms")),
         index_interval_bytes=int(text("index.interval.bytes")),
         max_message_bytes=int(text("max.message.bytes")),
-        message_timestamp_type=text("message.timestamp.type"),
+        message_timestamp_type="LogAppendTime" if delay_topic else text("message.timestamp.type"),
         min_insync_replicas=int(text("min.insync.replicas")),
         unclean_leader_election=text("unclean.leader.election.enable").lower() == "true",
         delete_retention_ms=int(text("delete.retention.ms")),
@@ -305,7 +312,13 @@ def _resolved(own: tuple[tuple[str, str], ...], broker: tuple[tuple[str, str], .
         timestamp_after_max_ms=int(text("message.timestamp.after.max.ms")),
         index_keys=text("weir.index.keys").lower() == "true",
         index_header=text("weir.index.header"),
+        delay_topic=delay_topic,
     )
+
+
+def delay_topic_name(name: str) -> str:
+    """The name of the front topic for delayed messages of topic `name`."""
+    return f"{name}.delay"
 
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"

@@ -18,6 +18,7 @@ from typing import Any
 from kazoo import exceptions as ke
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.hosts import collect_hosts
 from kazoo.protocol.states import EventType, KazooState
 from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
@@ -39,6 +40,12 @@ _CODES: tuple[tuple[type[BaseException], Code], ...] = (
 )
 
 log = logging.getLogger(__name__)
+
+
+def servers_of(hosts: str) -> tuple[list[tuple[str, int]], str]:
+    """The servers of a connection string, and its chroot path, "/" if it has none."""
+    servers, chroot = collect_hosts(hosts) if hosts else ([], None)
+    return [(host, int(port)) for host, port in servers], chroot or "/"
 
 
 def _code(error: BaseException) -> Code:

@@ -45,6 +45,7 @@ from brokerd.replication.throttles import Throttles
 from brokerd.replication.transaction_verification import TransactionVerification
 from brokerd.runtime.coordinator_ports import CoordinatorLookup
 from brokerd.runtime.coordinators import Coordinators
+from brokerd.runtime.delayed_delivery import DelayedDelivery
 from brokerd.runtime.handlers import Parts, build_handler_registry
 from brokerd.runtime.listeners import Listeners
 from brokerd.runtime.metadata_publisher import MetadataPublisher
@@ -130,10 +131,10 @@ class BrokerServer:
             partial(self.listeners.connect, environment.connect),
             self.throttles,
         )
-        # Separate connections: the response to a marker may wait for replication, and a producer's first batch must not wait for it.
+        # Separate connections: the responses to markers and to deliveries may wait for replication, and a producer's first batch must not wait for it.
         # History reads have a short time-out, because clients wait and another history replica may answer.
         patience: int = config["replica.socket.timeout.ms"]
-        self.coordinator_client, self.leader_client, self.history_client = (
+        self.coordinator_client, self.leader_client, self.delivery_client, self.history_client = (
             InterBrokerClient(
                 self.loop,
                 config.broker_id,
@@ -143,7 +144,7 @@ class BrokerServer:
                 timeout_ms=timeout_ms,
                 frame_bytes_max=config["socket.request.max.bytes"],
             )
-            for timeout_ms in (patience, patience, min(patience, HISTORY_READ_TIMEOUT_MS))
+            for timeout_ms in (patience, patience, patience, min(patience, HISTORY_READ_TIMEOUT_MS))
         )
         self.history_reads = HistoryReads(
             HistoryReadClient(self.partitions, self.history_client).read,
@@ -174,6 +175,14 @@ class BrokerServer:
             self.warming,
             self.leader_client,
             environment.draw_id,
+        )
+        self.delayed_delivery = DelayedDelivery(
+            self.partitions,
+            self.produce,
+            lambda: self.loop.now,
+            self.warming,
+            self.delivery_client,
+            environment.draw_producer_id,
         )
         self.log_maintenance = LogMaintenance(self.partitions, self.jobs, lambda: self.loop.now, self.warming)
         self.scrub = Scrub(
@@ -315,6 +324,7 @@ class BrokerServer:
         self.relocations.tick(now)
         self.membership.tick(now)
         self.coordinators.tick(now)
+        self.delayed_delivery.tick(now)
         self.history_reads.tick(now)
         self.loop.call_later(TICK_MS, self._tick)
 
@@ -367,6 +377,7 @@ class BrokerServer:
         self.fetcher_manager.close()
         self.coordinator_client.close()
         self.leader_client.close()
+        self.delivery_client.close()
         self.history_client.close()
 
     # -- lifecycle -------------------------------------------------------------------------------------------------------

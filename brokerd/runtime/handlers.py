@@ -108,7 +108,15 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         now,
         b.auth,
     )
-    log_dirs = LogDirsApi(b.partitions, b.relocations, now, b.produce.times, b.auth, b.dispatch.quotas)
+    log_dirs = LogDirsApi(
+        b.partitions,
+        b.relocations,
+        now,
+        b.produce.times,
+        b.auth,
+        b.dispatch.quotas,
+        lambda: b.listeners.connections(),
+    )
     groups = GroupsApi(
         b.groups,
         b.coordinator,

@@ -12,12 +12,13 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from brokerd.cluster.configs import contradiction, topic_config_problem
+from brokerd.cluster.configs import DELAY_TOPIC, contradiction, topic_config_problem
 from brokerd.cluster.cordons import cordoned
 from brokerd.cluster.model import INTERNAL_TOPICS, topic_name_problem, topic_names_collide
 from controlplane.domain.limits import TOPIC_PARTITIONS_MAX
 from controlplane.models import Broker, MovePartition, ObservedTopic, Topic
 from controlplane.models.change import Outcome
+from controlplane.services import front_topics
 from controlplane.services.common import AlreadyExists, Rejected, audited, record
 
 
@@ -60,7 +61,11 @@ def create_topic(
     wanted = _requested(partitions, replication_factor, configs, assignment)
     try:
         with transaction.atomic():
-            return _create(name, wanted, actor, comment, request_id, topic_id, checked)
+            if DELAY_TOPIC in wanted["configs"]:
+                raise Rejected(front_topics.READ_ONLY, f"configs.{DELAY_TOPIC}")
+            row = _create(name, wanted, actor, comment, request_id, topic_id, checked)
+            _follow(row, actor, checked=checked)
+            return row
     except IntegrityError:
         # Two concurrent requests for the same name: the unique constraint decided.
         raise AlreadyExists(f"Topic {name!r} already exists; choose another name or alter the topic.", "name") from None
@@ -164,9 +169,33 @@ def alter_topic(
     """Raise the number of partitions and/or change configs. Only the given values change. `if_generation`: Rejected if the row has another generation
     now. `assignment` places the new partitions (keys from the old count). Raises Rejected; without a change the row is returned unchanged."""
     with transaction.atomic():
-        return _alter(
+        front_topics.check_alteration(get_topic(name), partitions, set_configs or {}, delete_configs)
+        row = _alter(
             name, partitions, set_configs or {}, delete_configs, assignment, actor, comment, if_generation, request_id
         )
+        _follow(row, actor, checked=False)
+        return row
+
+
+def _follow(row: Topic, actor: str, *, checked: bool) -> None:
+    """Create or alter the front topic of a topic, so that it follows the topic."""
+    wanted = front_topics.wanted(row)
+    if wanted is None:
+        return
+    comment = f"follows topic {row.name}"
+    front = Topic.objects.filter(name=wanted.name, deleted_at__isnull=True).first()
+    if front is None:
+        requested = _requested(wanted.partitions, row.replication_factor, wanted.configs, None)
+        _create(wanted.name, requested, actor, comment, None, None, checked)
+        return
+    if front.configs.get(DELAY_TOPIC) != row.name:
+        raise Rejected(
+            f"Topic {wanted.name!r} exists and is not the front topic of {row.name!r}; delete it, or do not enable delayed messages.",
+            "configs",
+        )
+    removed = [k for k in front.configs if k not in wanted.configs]
+    if removed or front.configs != wanted.configs or front.partitions != wanted.partitions:
+        _alter(wanted.name, wanted.partitions, wanted.configs, removed, None, actor, comment, None, None)
 
 
 def _alter(
@@ -282,6 +311,8 @@ def delete_topic(
             "configs": row.configs,
             "assignment": row.assignment,
         }
+        if (front := front_topics.front_of(row)) is not None:
+            delete_topic(front.name, actor=actor, comment=f"follows topic {name}")
         record(
             actor,
             "topic.delete",

@@ -118,6 +118,7 @@ def main() -> int:
     worlds.add_argument("--tail-transactions", action="store_true", help="the same, under transactions")
     worlds.add_argument("--handovers", action="store_true", help="worlds of tails that are handed over early")
     worlds.add_argument("--handover-transactions", action="store_true", help="the same, under transactions")
+    worlds.add_argument("--delays", action="store_true", help="worlds of delayed messages")
     worlds.add_argument("--keys", action="store_true", help="worlds of look-ups by key")
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
@@ -126,7 +127,7 @@ def main() -> int:
             [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
             {**os.environ, "PYTHONHASHSEED": "0"},
         )
-    from tests.simulation import exactly_once, keys, rolling, tails
+    from tests.simulation import delays, exactly_once, keys, rolling, tails
     from tests.simulation.run import run
 
     lives: dict[str, Live] = {
@@ -137,6 +138,7 @@ def main() -> int:
         "--handovers": tails.early,
         "--handover-transactions": tails.early_with_transactions,
         "--keys": keys.live,
+        "--delays": delays.live,
     }
     world = next((w for w in lives if getattr(arguments, w[2:].replace("-", "_"))), "")
     life = lives.get(world)

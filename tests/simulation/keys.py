@@ -2,7 +2,8 @@
 an earlier epoch and truncated later, retention, compaction, DeleteRecords, and operators who change the index. `python -m tests.simulation --keys`.
 
 Invariants, for each answer of a broker (`LookupWatch`): newest first, each match is a committed record of the log that matches the question, and no
-such record is missing in the offset range that the answer covers. The reference is a scan of the bytes of the segment files, without sparse indexes.
+such record is missing in the offset range that the answer covers. The end of the range does not go back from an answer to a later one, not after an
+election either. The reference is a scan of the bytes of the segment files, without sparse indexes.
 At the end (`indexes_agree`): each closed segment of each replica has an index, and the search of each key with this index finds what a scan finds.
 Does not check transactions (unit tests do).
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from crc32c import crc32c
@@ -100,6 +101,8 @@ class LookupWatch:
 
     world: World
     scan: LogScan
+    ends: dict[str, int] = field(default_factory=dict)
+    """{partition: the largest end offset of an answer}"""
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -110,10 +113,11 @@ class LookupWatch:
         def part(server: KeyLookupServer, send_request: PartitionRequest, *, committed: bool) -> Steps[Any]:
             replica = send_request.replica
             first = watch._records(replica) if replica is not None else {}
+            end = watch.ends.get(replica.name, 0) if replica is not None else 0
             data = yield from answer(server, send_request, committed=committed)
             if data.key_lookup:
                 assert replica is not None
-                watch._check(replica, send_request, data, first)
+                watch._check(replica, send_request, data, first, end)
             return data
 
         def counted(segment: Segment) -> None:
@@ -143,6 +147,7 @@ class LookupWatch:
         send_request: PartitionRequest,
         data: FetchResponse.PartitionData,
         first: dict[int, Record],
+        end: int,
     ) -> None:
         question = versioned.decode(KeyLookupQuestion, send_request.wanted.key_lookup, VERSION)
         answer = versioned.decode(KeyLookupAnswer, data.key_lookup, VERSION)
@@ -150,6 +155,9 @@ class LookupWatch:
         offsets = [m.offset for m in answer.matches]
         if offsets != sorted(set(offsets), reverse=True) or len(offsets) > question.matches_max:
             raise Violation(f"{name} has the offsets {offsets}, not newest first")
+        if answer.end_offset < end:
+            raise Violation(f"{name} ends at {answer.end_offset}, an earlier answer ended at {end}")
+        self.ends[replica.name] = max(self.ends.get(replica.name, 0), answer.end_offset)
         low = answer.start_offset if answer.stop == LookupStop.LOG_START else answer.next_before_offset
         high = answer.end_offset if question.before_offset < 0 else min(question.before_offset, answer.end_offset)
         for match in answer.matches:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from brokerd.net.client_traffic import ClientTraffic
 from brokerd.net.connection import Slot
 from brokerd.net.loop import Timer
 from brokerd.wire.framing import FileRegion
@@ -106,6 +107,7 @@ class SimConnection:
     def __init__(self, peer: SimPeer, number: int, server: Node) -> None:
         self._peer, self.server, self._number = peer, server, number
         self._life = server.life
+        self.traffic = ClientTraffic(0)
         self.peer = self.owner = peer.node.name
         self.closed = False
         self._blocking = 0

@@ -11,6 +11,7 @@ import pytest
 
 from brokerd.apis import key_lookups
 from brokerd.apis.key_lookups import KeyLookupServer
+from brokerd.replication.partition import Partition
 from brokerd.storage import key_index
 from brokerd.storage.key_hashes import HashedKeys
 from brokerd.storage.key_index import InvalidKeyIndex, KeyIndexBuilder
@@ -127,6 +128,10 @@ def uncommitted_records_are_found(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KeyLookupServer, "_begin", wide)
 
 
+def a_new_leader_answers_at_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Partition, "serves_latest", True)
+
+
 @pytest.mark.parametrize(
     ("mutation", "first"),
     [
@@ -138,6 +143,7 @@ def uncommitted_records_are_found(patch: pytest.MonkeyPatch) -> None:
         (deleted_records_stay_in_the_answer, 4),
         (only_the_first_key_of_a_batch_is_indexed, 1),
         (uncommitted_records_are_found, 1),
+        (a_new_leader_answers_at_once, 1),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )

@@ -182,6 +182,8 @@ class DescribeLogDirsRequest(Struct):
     lagging: bool = f("bool", "2+", tag=10_001, tagged="2+")
     # A tag of Weir: the response must also contain the present use of client quotas.
     quota_use: bool = f("bool", "2+", tag=10_002, tagged="2+")
+    # A tag of Weir: the response must also contain the clients that are connected.
+    clients: bool = f("bool", "2+", tag=10_003, tagged="2+")
 
 
 @dataclass(slots=True)
@@ -223,6 +225,24 @@ class DescribeLogDirsResponse(Struct):
         quota: str = f("string")
         per_second: float = f("float64")
 
+    @dataclass(slots=True)
+    class ConnectedClient(Struct):
+        """The connections with equal properties. Times in milliseconds: the age of the oldest one, and the time since the last request."""
+
+        listener: str = f("string")
+        principal: str = f("string")
+        client_id: str = f("string")
+        host: str = f("string")
+        software_name: str = f("string")
+        software_version: str = f("string")
+        is_broker: bool = f("bool")
+        connections: int = f("int32")
+        connected_ms: int = f("int64")
+        idle_ms: int = f("int64")
+        requests_per_second: float = f("float64")
+        received_bytes_per_second: float = f("float64")
+        sent_bytes_per_second: float = f("float64")
+
     throttle_time_ms: int = f("int32")
     error_code: int = f("int16", "3+")
     results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = f(array("DescribeLogDirsResult"))
@@ -232,6 +252,9 @@ class DescribeLogDirsResponse(Struct):
     lagging: list[DescribeLogDirsResponse.LaggingCopy] = f(array("LaggingCopy"), "2+", tag=10_001, tagged="2+")
     # The present use of client quotas. `brokerd.authz.quotas`.
     quota_use: list[DescribeLogDirsResponse.QuotaUse] = f(array("QuotaUse"), "2+", tag=10_002, tagged="2+")
+    # The clients with the most traffic, and the number of all. `brokerd.apis.connected_clients`.
+    clients: list[DescribeLogDirsResponse.ConnectedClient] = f(array("ConnectedClient"), "2+", tag=10_003, tagged="2+")
+    client_count: int = f("int32", "2+", tag=10_004, tagged="2+")
 
 
 @dataclass(slots=True)

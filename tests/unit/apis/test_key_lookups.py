@@ -37,7 +37,7 @@ class World:
         self.mono_ms = 0
         for i in range(count):
             append(self.log, bytearray(records.build([Record(0, 1_000 + i, b"k%d" % (i % 7), b"v%d" % i)])))
-        core = SimpleNamespace(high_watermark=self.log.end_offset, leader_epoch=0)
+        core = SimpleNamespace(high_watermark=self.log.end_offset, leader_epoch=0, serves_latest=True)
         self.replica: Any = SimpleNamespace(
             log=self.log, core=core, leads=True, config=self.log.config, start_offset=self.log.start_offset
         )
@@ -155,6 +155,14 @@ def test_a_leader_that_is_deposed_meanwhile_answers_with_an_error() -> None:
 
     assert w.part(before_job=deposed).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert w.part().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_new_leader_does_not_answer_before_its_high_watermark_reaches_the_start_of_its_epoch() -> None:
+    w = World()
+    w.replica.core.high_watermark, w.replica.core.serves_latest = 10, False
+    assert w.part().error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    w.replica.core.high_watermark, w.replica.core.serves_latest = w.log.end_offset, True
+    assert offsets(w.send_request()) == w.expected()
 
 
 def test_segments_that_retention_deletes_meanwhile_are_not_an_error() -> None:

@@ -26,7 +26,9 @@ def led(index: int, isr: tuple[int, ...], **followers: Follower) -> Any:
 
 def reported(requested: bool, *replicas: Any) -> DescribeLogDirsResponse:
     partitions: Any = SimpleNamespace(hosted={}, led=lambda: replicas, log_dirs=SimpleNamespace(all=[]))
-    api = LogDirsApi(partitions, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas())  # type: ignore[arg-type]
+    api = LogDirsApi(
+        partitions, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
+    )  # type: ignore[arg-type]
     answers: list[DescribeLogDirsResponse] = []
     api.describe_log_dirs(
         SimpleNamespace(body=DescribeLogDirsRequest(topics=[], lagging=requested), reply=answers.append)
@@ -61,7 +63,7 @@ def latency_rows(topics: list[Any] | None) -> DescribeLogDirsResponse:
     times = ProduceLatency()
     times.add(4)
     partitions: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
-    api = LogDirsApi(partitions, SimpleNamespace(under_way={}), lambda: None, times, ALLOW_ALL, Quotas())  # type: ignore[arg-type]
+    api = LogDirsApi(partitions, SimpleNamespace(under_way={}), lambda: None, times, ALLOW_ALL, Quotas(), tuple)  # type: ignore[arg-type]
     answers: list[DescribeLogDirsResponse] = []
     api.describe_log_dirs(SimpleNamespace(body=DescribeLogDirsRequest(topics=topics), reply=answers.append))  # type: ignore[arg-type]
     return answers[0]
@@ -93,6 +95,7 @@ def test_the_use_of_quotas_is_returned_on_request_and_without_idle_buckets() -> 
         ProduceLatency(),
         ALLOW_ALL,
         quotas,
+        tuple,
     )
     answers: list[DescribeLogDirsResponse] = []
     for requested in (True, False):

@@ -14,6 +14,7 @@ from brokerd.cluster.metadata import AccessChanged
 from brokerd.cluster.model import Endpoint
 from brokerd.cluster.requests import AnyPayload
 from brokerd.config.broker import BrokerConfig
+from brokerd.net.client_traffic import ClientTraffic
 from brokerd.net.request import Request, Session
 from brokerd.replication.purgatory import WaitingFetches
 from brokerd.replication.throttles import Throttles
@@ -48,6 +49,7 @@ class Connection:
     def __init__(self) -> None:
         self.peer, self.owner = "10.0.0.1:5", "alice"
         self.closed = self.blocked = False
+        self.traffic = ClientTraffic(0)
         self.parts: Any = None
 
     def answer(self, slot: Any, parts: Any) -> None:

@@ -22,6 +22,7 @@ from brokerd.cluster.image import Image
 from brokerd.cluster.model import Now
 from brokerd.config.broker import BrokerConfig
 from brokerd.config.security import MECHANISMS
+from brokerd.net.client_traffic import ClientTraffic
 from brokerd.security import scram
 from brokerd.server.dispatch import Dispatch
 from brokerd.wire import framing
@@ -36,6 +37,7 @@ SECONDS_MAX = 2.0
 class Caller:
     def __init__(self) -> None:
         self.peer, self.closed, self.session, self.slots, self.proven = "10.0.0.1:5", False, None, 0, False
+        self.traffic = ClientTraffic(0)
 
     def open_slot(self) -> int:
         self.slots += 1

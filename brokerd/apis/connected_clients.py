@@ -1,0 +1,55 @@
+"""The clients that are connected to this broker: their connections, counted by what identifies a client.
+
+A client has several connections, and a new port for each. Does not contain: authorization, the request (`log_dirs`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+from brokerd.net.connection import Connection
+from brokerd.net.turns import BROKERS
+from brokerd.security.principals import ANONYMOUS
+from brokerd.wire.messages import DescribeLogDirsResponse
+
+ConnectedClient = DescribeLogDirsResponse.ConnectedClient
+
+
+def connected_clients(
+    connections: Iterable[tuple[str, Connection]], now_ms: int, clients_max: int
+) -> tuple[list[ConnectedClient], int]:
+    """The `clients_max` clients with the most traffic, and the number of all. `connections`: with the names of their listeners. A connection counts
+    from its first request on."""
+    clients: dict[tuple[object, ...], ConnectedClient] = {}
+    for listener, c in connections:
+        if not c.traffic.requests:
+            continue
+        principal = c.session.principal if c.session is not None else ANONYMOUS
+        is_broker = c.owner == BROKERS
+        client_id, software = c.traffic.client_id, c.traffic.software
+        key = (listener, principal, client_id, c.address, software, is_broker)
+        client = clients.get(key)
+        if client is None:
+            client = clients[key] = ConnectedClient(
+                listener=listener,
+                principal=principal,
+                client_id=client_id,
+                host=c.address,
+                software_name=software[0],
+                software_version=software[1],
+                is_broker=is_broker,
+                idle_ms=now_ms - c.last_active_ms,
+            )
+        rates = c.traffic.rates(now_ms)
+        client.connections += 1
+        client.connected_ms = max(client.connected_ms, now_ms - c.since_ms)
+        client.idle_ms = min(client.idle_ms, now_ms - c.last_active_ms)
+        client.requests_per_second += rates.requests
+        client.received_bytes_per_second += rates.received_bytes
+        client.sent_bytes_per_second += rates.sent_bytes
+    return heapq.nlargest(clients_max, clients.values(), key=_traffic), len(clients)
+
+
+def _traffic(client: ConnectedClient) -> float:
+    return client.received_bytes_per_second + client.sent_bytes_per_second

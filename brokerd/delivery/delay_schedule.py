@@ -1,0 +1,211 @@
+"""When the delayed records of one front partition are due: a sans-IO core.
+
+Records that are due soon are in memory. The others are in buckets of BUCKET_MS by delivery time, which the caller stores in files and returns
+when their time comes near. So memory is bounded by the rate of deliveries, not by the number of pending records.
+
+Invariants:
+  - No record is due before its delivery time, and none before it is replicated.
+  - Records with equal delivery times are due in the order of their offsets.
+  - A tombstone cancels the pending records with its key and lower offsets, in memory and in buckets.
+  - A pending record is in memory or in a bucket, never in both.
+Does not contain: records, files, clocks.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+BUCKET_MS = 600_000
+"""Ten minutes. A year has 52,560 buckets."""
+LOAD_AHEAD_MS = 60_000
+"""Time before its first delivery at which a bucket is loaded."""
+DELAY_MS_MAX = 366 * 24 * 3_600_000
+SPILL_RECORDS = 4_096
+"""Records of later buckets that wait in memory until they are stored together."""
+DUE_MAX = 1_000
+"""Records of one `Due`."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PendingRecord:
+    """`key_digest`: 16 bytes, empty for a record without a key, which nothing can cancel."""
+
+    deliver_at_ms: int
+    offset: int
+    key_digest: bytes = b""
+
+    @property
+    def bucket(self) -> int:
+        return self.deliver_at_ms // BUCKET_MS
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class DelayedAppended:
+    """A delayed record was appended to the leader's log, or was found in it."""
+
+    record: PendingRecord
+
+
+@dataclass(frozen=True, slots=True)
+class TombstoneAppended:
+    """Cancels pending records with this key and a lower offset."""
+
+    key_digest: bytes
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedReplicated:
+    """Records below `high_watermark` are replicated."""
+
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class BucketLoaded:
+    """The records that were stored in a bucket. The caller has deleted it."""
+
+    bucket: int
+    records: tuple[PendingRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DelayTick:
+    """Time has passed. `room`: the number of records that can be transferred now."""
+
+    room: int
+
+
+DelayEvent = DelayedAppended | TombstoneAppended | DelayedReplicated | BucketLoaded | DelayTick
+
+
+# -- effects -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Transfer these records now, in this order."""
+
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """A tombstone has cancelled these records, whose time has come. They may be deleted."""
+
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreInBucket:
+    """Add these records to the file of a bucket."""
+
+    bucket: int
+    records: tuple[PendingRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadBucket:
+    """Read the file of this bucket, delete it and return its records."""
+
+    bucket: int
+
+
+DelayEffect = Due | Cancelled | StoreInBucket | LoadBucket
+
+
+class DelaySchedule:
+    def __init__(self, stored: Iterable[int] = ()) -> None:
+        """`stored`: the buckets that have files."""
+        self._near: list[PendingRecord] = []
+        self._near_until = 0
+        """Records of lower buckets are in memory."""
+        self._later: defaultdict[int, list[PendingRecord]] = defaultdict(list)
+        self._later_count = 0
+        self._stored = set(stored)
+        self._loading: set[int] = set()
+        self._cancelled: dict[bytes, int] = {}
+        """Offset of the last tombstone by key."""
+        self._high_watermark = 0
+
+    def handle(self, event: DelayEvent, now_ms: int) -> list[DelayEffect]:
+        if isinstance(event, DelayedAppended):
+            return self._add(event.record, now_ms)
+        if isinstance(event, TombstoneAppended):
+            self._cancelled[event.key_digest] = event.offset
+            return []
+        if isinstance(event, DelayedReplicated):
+            self._high_watermark = max(self._high_watermark, event.high_watermark)
+            return []
+        if isinstance(event, BucketLoaded):
+            self._loading.discard(event.bucket)
+            for record in event.records:
+                heapq.heappush(self._near, record)
+            return []
+        return self._tick(event.room, now_ms)
+
+    @property
+    def in_memory(self) -> int:
+        """The number of pending records in memory."""
+        return len(self._near) + self._later_count
+
+    def forget_tombstones(self, log_start: int) -> None:
+        """The log starts at this offset: a tombstone below it has no pending records."""
+        self._cancelled = {key: offset for key, offset in self._cancelled.items() if offset >= log_start}
+
+    def wake_at_ms(self, now_ms: int) -> int | None:
+        """The time of the next `DelayTick` that has an effect."""
+        times = [bucket * BUCKET_MS - LOAD_AHEAD_MS for bucket in (*self._stored, *self._later)]
+        if self._near:
+            times.append(self._near[0].deliver_at_ms)
+        return max(now_ms, min(times)) if times else None
+
+    def _add(self, record: PendingRecord, now_ms: int) -> list[DelayEffect]:
+        self._near_until = max(self._near_until, (now_ms + LOAD_AHEAD_MS) // BUCKET_MS + 1)
+        if record.bucket < self._near_until:
+            heapq.heappush(self._near, record)
+            return []
+        self._later[record.bucket].append(record)
+        self._later_count += 1
+        return self._spill() if self._later_count >= SPILL_RECORDS else []
+
+    def _spill(self) -> list[DelayEffect]:
+        effects: list[DelayEffect] = [
+            StoreInBucket(bucket, tuple(records)) for bucket, records in sorted(self._later.items())
+        ]
+        self._stored.update(self._later)
+        self._later.clear()
+        self._later_count = 0
+        return effects
+
+    def _tick(self, room: int, now_ms: int) -> list[DelayEffect]:
+        effects = self._load_near(now_ms)
+        due: list[int] = []
+        cancelled: list[int] = []
+        while self._near and self._near[0].deliver_at_ms <= now_ms and len(due) < min(room, DUE_MAX):
+            first = self._near[0]
+            # A bucket that is still read can have records that are due before this one.
+            if first.offset >= self._high_watermark or any(bucket <= first.bucket for bucket in self._loading):
+                break
+            heapq.heappop(self._near)
+            alive = self._cancelled.get(first.key_digest, -1) <= first.offset
+            (due if alive else cancelled).append(first.offset)
+        if cancelled:
+            effects.append(Cancelled(tuple(cancelled)))
+        if due:
+            effects.append(Due(tuple(due)))
+        return effects
+
+    def _load_near(self, now_ms: int) -> list[DelayEffect]:
+        self._near_until = max(self._near_until, (now_ms + LOAD_AHEAD_MS) // BUCKET_MS + 1)
+        for bucket in [b for b in self._later if b < self._near_until]:
+            records = self._later.pop(bucket)
+            self._later_count -= len(records)
+            for record in records:
+                heapq.heappush(self._near, record)
+        near = sorted(b for b in self._stored if b < self._near_until)
+        self._stored.difference_update(near)
+        self._loading.update(near)
+        return [LoadBucket(bucket) for bucket in near]

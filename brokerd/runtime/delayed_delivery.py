@@ -1,0 +1,190 @@
+"""Delivery of delayed messages: the front partitions that this broker leads, with their logs and the connection to the target partitions.
+
+Invariant: a front partition is served only in the leader epoch for which this broker was elected. Does not contain: what is due, the journal
+(`brokerd/delivery`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from brokerd.apis.delayed_produce import ACKS_ALL
+from brokerd.apis.produce import ProduceApi
+from brokerd.apis.produce_results import PendingAppend
+from brokerd.cluster.model import NO_LEADER, Now
+from brokerd.delivery.front_partition import FrontPartition
+from brokerd.net.inter_broker import InterBrokerClient
+from brokerd.replication.partition_events import LogStartRaised
+from brokerd.replication.replica import Replica
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
+from brokerd.storage.disk import DiskFailed
+from brokerd.storage.warming import Warming
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import ProduceRequest, ProduceResponse
+
+log = logging.getLogger(__name__)
+
+PRODUCE_VERSION = 9
+"""Version of Produce between brokers."""
+TIMEOUT_MS = 5_000
+
+
+class ReplicaFrontLog:
+    """`FrontLog` of a replica that this broker leads in `epoch`."""
+
+    def __init__(self, replica: Replica, epoch: int, delivery: DelayedDelivery) -> None:
+        self._replica, self._epoch, self._delivery = replica, epoch, delivery
+        self._reading = False
+        self.poke: Callable[[], None] = lambda: None
+
+    @property
+    def leads(self) -> bool:
+        replica = self._replica
+        partitions = self._delivery.partitions
+        return (
+            replica.leads
+            and replica.core.leader_epoch == self._epoch
+            and partitions.hosted.get(replica.tp) is replica
+            and not partitions.frozen
+        )
+
+    @property
+    def start_offset(self) -> int:
+        return self._replica.log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._replica.log.end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._replica.core.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self._replica.last_stable()
+
+    @property
+    def settled(self) -> bool:
+        core = self._replica.core
+        return core.serves_latest and core.all_followers_caught_up_to_epoch
+
+    @property
+    def batch_bytes_max(self) -> int:
+        return self._replica.config.max_message_bytes
+
+    @property
+    def writable(self) -> bool:
+        return self.leads and self._delivery.produce.appender.append_problem(self._replica, ACKS_ALL) is None
+
+    def read(self, offset: int, bytes_max: int, upto: int) -> bytes | None:
+        if self._reading:
+            return None
+        warming = self._delivery.warming
+        try:
+            with waiting() if warming.blind else not_waiting():
+                return self._replica.log.read(offset, bytes_max, upto).bytes()
+        except NotInPageCache as cold:
+            self._reading = True
+
+            def loaded() -> None:
+                self._reading = False
+                self.poke()
+
+            warming.look_up(cold, loaded)
+            return None
+
+    def aborted(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
+        return [(a.producer_id, a.first_offset, a.last_offset) for a in self._replica.log.aborted.between(offset, upto)]
+
+    def append_journal(self, values: list[bytes]) -> int | None:
+        if not self.leads:
+            return None
+        produce = self._delivery.produce
+        outcome = produce.appender.append_journal(self._replica, values)
+        if not isinstance(outcome, PendingAppend):
+            return None
+        produce.acknowledgements.wait([outcome], ACKS_ALL, TIMEOUT_MS, lambda results: self.poke(), client=False)
+        return outcome.required_end
+
+    def delete_below(self, offset: int) -> None:
+        partitions = self._delivery.partitions
+        try:
+            partitions.delete_below(self._replica, offset)
+        except DiskFailed as e:
+            partitions.fail(self._replica, e)
+            return
+        partitions.run(self._replica, LogStartRaised(self._replica.log.start_offset), self._delivery.clock())
+
+    def send(self, batch: bytes, done: Callable[[ErrorCode, Now], None]) -> None:
+        self._delivery.send(self._replica, batch, done)
+
+
+class DelayedDelivery:
+    def __init__(
+        self,
+        partitions: ReplicaManager,
+        produce: ProduceApi,
+        clock: Callable[[], Now],
+        warming: Warming,
+        client: InterBrokerClient,
+        draw_producer_id: Callable[[], int],
+    ) -> None:
+        self.partitions, self.produce, self.clock, self.warming = partitions, produce, clock, warming
+        self._client, self._draw_producer_id = client, draw_producer_id
+        self.fronts: dict[tuple[str, int], tuple[FrontPartition, ReplicaFrontLog]] = {}
+        """The front partitions that this broker leads, by (topic, partition)."""
+
+    def leads(self, topic: str, partition: int, epoch: int) -> None:
+        """This broker leads a partition of a topic. Other topics than front topics are ignored."""
+        self.resigned(topic, partition)
+        replica = self.partitions.named(topic, partition)
+        if replica is None or not replica.config.delay_topic:
+            return
+        front_log = ReplicaFrontLog(replica, epoch, self)
+        front = FrontPartition(front_log, self._draw_producer_id)
+        front_log.poke = lambda: self._tick(front, front_log, self.clock())
+        self.fronts[topic, partition] = front, front_log
+
+    def resigned(self, topic: str, partition: int) -> None:
+        found = self.fronts.pop((topic, partition), None)
+        if found is not None:
+            found[0].closed = True
+
+    def tick(self, now: Now) -> None:
+        for front, front_log in list(self.fronts.values()):
+            self._tick(front, front_log, now)
+
+    def _tick(self, front: FrontPartition, front_log: ReplicaFrontLog, now: Now) -> None:
+        if front_log.leads:
+            front.tick(now)
+
+    def send(self, replica: Replica, batch: bytes, done: Callable[[ErrorCode, Now], None]) -> None:
+        """Send a batch to the leader of the target partition of a front partition."""
+        name, index = replica.config.delay_topic, replica.tp.partition
+        topic = self.partitions.image.topic_named(name)
+        state = topic.partitions.get(index) if topic is not None and topic.ready else None
+        body = ProduceRequest(
+            acks=ACKS_ALL,
+            timeout_ms=TIMEOUT_MS,
+            topic_data=[
+                ProduceRequest.TopicProduceData(
+                    name=name,
+                    partition_data=[ProduceRequest.PartitionProduceData(index=index, records=bytearray(batch))],
+                )
+            ],
+        )
+
+        def answered(answer: ProduceResponse | None) -> None:
+            error = ErrorCode.NETWORK_EXCEPTION
+            if answer is not None:
+                error = ErrorCode(answer.responses[0].partition_responses[0].error_code)
+            if error:
+                log.info("delayed records not accepted: partition=%s-%d error=%s", name, index, error.name)
+            done(error, self.clock())
+
+        leader = state.leader if state is not None else NO_LEADER
+        self._client.send_request(leader, ApiKey.PRODUCE, PRODUCE_VERSION, body, answered)

@@ -1,0 +1,226 @@
+"""Delayed messages on real processes: never early, each once, cancelled by tombstones, while leaders of both topics are killed."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.cluster.local import LocalCluster, wait_for
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+PARTITIONS = 3
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with LocalCluster(tmp_path_factory.mktemp("delays"), 3) as running:
+        yield running
+
+
+def created(cluster: LocalCluster) -> str:
+    """A topic and its front topic."""
+    name = f"t{uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    configs = {"min.insync.replicas": "2"}
+    topics = [
+        NewTopic(name, PARTITIONS, 3, config=configs),
+        NewTopic(f"{name}.delay", PARTITIONS, 3, config={**configs, "weir.delay.topic": name}),
+    ]
+    for future in admin.create_topics(topics).values():
+        future.result(60)
+    return name
+
+
+class Scheduled:
+    """What was produced: {value: delivery time in ms}. A record without a position was not acknowledged."""
+
+    def __init__(self, cluster: LocalCluster, name: str) -> None:
+        self.cluster, self.name = cluster, name
+        self.producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "acks": "all", "log_level": 0}
+        )
+        self.times: dict[str, int] = {}
+        self.positions: dict[str, tuple[int, int]] = {}
+
+    def add(self, value: str, at_ms: int, partition: int, key: str | None = None) -> None:
+        self.times[value] = at_ms
+
+        def placed(error: object, message: Message) -> None:
+            assert error is None, error
+            self.positions[value] = (message.partition(), message.offset())
+
+        self.producer.produce(
+            f"{self.name}.delay",
+            value,
+            key=key,
+            partition=partition,
+            headers={"x-deliver-at-ms": str(at_ms)},
+            on_delivery=placed,
+        )
+        self.producer.poll(0)
+
+    def cancel(self, key: str, partition: int) -> None:
+        self.producer.produce(f"{self.name}.delay", None, key=key, partition=partition)
+        self.flush()
+
+    def flush(self) -> None:
+        assert self.producer.flush(120) == 0
+
+
+class Received:
+    """Reads the topic continuously."""
+
+    def __init__(self, cluster: LocalCluster, name: str) -> None:
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "group.id": uuid4().hex,
+                "auto.offset.reset": "earliest",
+                "log_level": 0,
+                "enable.auto.commit": False,
+            }
+        )
+        self.consumer.assign([TopicPartition(name, p, 0) for p in range(PARTITIONS)])
+        self.values: list[str] = []
+        self.partitions: dict[str, int] = {}
+        self.early: list[tuple[str, int]] = []
+
+    def poll(self, scheduled: Scheduled) -> None:
+        message = self.consumer.poll(0.2)
+        if message is None or message.error():
+            return
+        value = message.value().decode()
+        early = scheduled.times[value] - time.time_ns() // 1_000_000
+        if early > 0:
+            self.early.append((value, early))
+        self.values.append(value)
+        self.partitions[value] = message.partition()
+
+    def wait(self, scheduled: Scheduled, expected: set[str]) -> None:
+        def all_here() -> bool:
+            self.poll(scheduled)
+            return expected <= set(self.values)
+
+        wait_for(all_here, f"{len(expected)} delayed records", 200)
+        until = time.monotonic() + 3  # none may follow
+        while time.monotonic() < until:
+            self.poll(scheduled)
+        assert Counter(self.values) == Counter(expected)
+        assert not self.early
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def check_order(scheduled: Scheduled, received: Received) -> None:
+    for partition in range(PARTITIONS):
+        values = [v for v in received.values if received.partitions[v] == partition]
+        assert all(scheduled.positions[v][0] == partition for v in values)
+        for at in {scheduled.times[v] for v in values}:
+            equal = [scheduled.positions[v][1] for v in values if scheduled.times[v] == at]
+            assert equal == sorted(equal)
+
+
+def leader(cluster: LocalCluster, topic: str, partition: int) -> int:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+
+    def found() -> Any:
+        state = admin.list_topics(topic, timeout=10).topics[topic].partitions[partition]
+        return state.leader if state.leader > 0 else None
+
+    return int(wait_for(found, "a leader"))
+
+
+def test_records_arrive_at_their_time_in_order_and_cancelled_ones_never(cluster: LocalCluster) -> None:
+    name = created(cluster)
+    scheduled, received = Scheduled(cluster, name), Received(cluster, name)
+    start = now_ms()
+    for i in range(300):
+        scheduled.add(f"v{i}", start + 3_000 + 1_000 * (i % 4), i % PARTITIONS, key=f"k{i}")
+    scheduled.flush()
+    for i in (3, 10, 200):
+        scheduled.cancel(f"k{i}", i % PARTITIONS)
+    received.wait(scheduled, {f"v{i}" for i in range(300)} - {"v3", "v10", "v200"})
+    check_order(scheduled, received)
+
+
+def test_a_record_without_a_time_is_refused_with_its_reason(cluster: LocalCluster) -> None:
+    name = created(cluster)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    errors: list[Any] = []
+    producer.produce(f"{name}.delay", "v", partition=0, on_delivery=lambda error, message: errors.append(error))
+    producer.produce(
+        f"{name}.delay",
+        "v",
+        partition=1,
+        headers={"x-delay-ms": "soon"},
+        on_delivery=lambda error, message: errors.append(error),
+    )
+    assert producer.flush(60) == 0
+    assert [e.name() for e in errors] == ["INVALID_RECORD", "INVALID_RECORD"]
+
+
+def test_aborted_delayed_records_are_never_delivered(cluster: LocalCluster) -> None:
+    name = created(cluster)
+    received = Received(cluster, name)
+    scheduled = Scheduled(cluster, name)
+    made = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": name, "log_level": 0})
+    made.init_transactions(60)
+    at = now_ms() + 2_000
+    for value, commits in (("a", False), ("b", True)):
+        scheduled.times[value] = at
+        made.begin_transaction()
+        made.produce(f"{name}.delay", value, partition=0, headers={"x-deliver-at-ms": str(at)})
+        made.flush(60)
+        (made.commit_transaction if commits else made.abort_transaction)(60)
+    received.wait(scheduled, {"b"})
+
+
+def test_each_record_arrives_once_while_leaders_are_killed(cluster: LocalCluster) -> None:
+    name = created(cluster)
+    scheduled, received = Scheduled(cluster, name), Received(cluster, name)
+    start = now_ms()
+    expected = set()
+    for i in range(1_500):
+        value = f"v{i}"
+        expected.add(value)
+        scheduled.add(value, start + 4_000 + 20 * i, i % PARTITIONS)
+    scheduled.flush()
+    for topic in (f"{name}.delay", name):
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            received.poll(scheduled)
+        broker = leader(cluster, topic, 0)
+        cluster.kill(f"broker-{broker}")
+        until = time.monotonic() + 6
+        while time.monotonic() < until:
+            received.poll(scheduled)
+        cluster.start_broker(broker)
+    received.wait(scheduled, expected)
+
+
+def test_delivered_records_leave_the_front_topic(cluster: LocalCluster) -> None:
+    name = created(cluster)
+    scheduled, received = Scheduled(cluster, name), Received(cluster, name)
+    for i in range(50):
+        scheduled.add(f"v{i}", now_ms(), 0)
+    scheduled.flush()
+    received.wait(scheduled, {f"v{i}" for i in range(50)})
+    consumer = received.consumer
+
+    def start() -> bool:
+        try:
+            low, high = consumer.get_watermark_offsets(TopicPartition(f"{name}.delay", 0), timeout=10)
+        except KafkaException:
+            return False
+        return bool(50 <= low == high)
+
+    wait_for(start, "the log start offset of the front partition")

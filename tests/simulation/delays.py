@@ -1,0 +1,224 @@
+"""Worlds of delayed messages: producers write to a front topic and cancel some records, under the faults of `run` except jumps of wall clocks.
+`python -m tests.simulation --delays`.
+
+Invariants: each acknowledged record that was not cancelled is in the topic exactly once, in the partition with the same number. No record is in the topic
+before its time. Records with equal times are in the order of their offsets in the front partition. A record whose tombstone was acknowledged before its time
+is never in the topic, and neither is a record that was never sent. At the end the front partitions have no waiting records, and their log start is at their
+end: nothing that was delivered stays.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from brokerd.cluster.model import TopicPartition
+from brokerd.runtime.delayed_delivery import DelayedDelivery
+from brokerd.wire import records
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import ProduceRequest
+from brokerd.wire.records import Record
+from tests.simulation.checkers import History, Violation, Watch, logs_agree, values
+from tests.simulation.clients import FATAL, Producer
+from tests.simulation.cluster import COLD, Cluster
+from tests.simulation.fault_injector import FaultInjector, FaultKinds
+from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
+from tests.simulation.world import S, World
+
+TOPIC, FRONT = "later", "later.delay"
+PARTITIONS = 2
+DELAYS_MS = (0, 300, 1_000, 3_000, 8_000, 15_000)
+STEP_MS = 500
+"""Delivery times are multiples of this, so that many are equal."""
+CANCEL_MARGIN_MS = 100
+"""A tombstone counts if it was acknowledged this long before the delivery time."""
+
+
+@dataclass(slots=True)
+class Schedule:
+    """What the producers wrote."""
+
+    times: dict[bytes, int] = field(default_factory=dict)
+    """{value: delivery time}"""
+    placed: dict[bytes, tuple[int, int | None]] = field(default_factory=dict)
+    """{value: (partition, offset in the front partition)} of acknowledged records. None: unknown."""
+    cancelled: dict[bytes, int | None] = field(default_factory=dict)
+    """{value: time of the acknowledgement of its tombstone}. None: the tombstone was sent."""
+    delivered: Counter[bytes] = field(default_factory=Counter)
+
+
+class DelayProducer(Producer):
+    """Writes delayed records with idempotence. Some batches are tombstones for earlier records."""
+
+    def __init__(self, cluster: Cluster, history: History, name: str, partition: int, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.records: list[Record] = []
+        super().__init__(cluster, history, name, FRONT, partition, pause_ms=150)
+
+    def _next(self) -> None:
+        if self.stopped:
+            self.idle = True
+            return
+        now_ms, own = self.clock().wall_ms, self.name.encode() + b":"
+        cancellable = [
+            v
+            for v in self.schedule.placed
+            if v.startswith(own) and v not in self.schedule.cancelled and self.schedule.times[v] > now_ms
+        ]
+        if cancellable and self.world.chance(0.2):
+            value = self.world.rng.choice(cancellable)
+            self.schedule.cancelled[value] = None
+            self.records = [Record(0, now_ms, value, None)]
+        else:
+            self.records = [self._record(i, now_ms) for i in range(self.world.between(1, 4))]
+        self._send()
+
+    def _record(self, position: int, now_ms: int) -> Record:
+        self.number += 1
+        value = f"{self.name}:{self.number}".encode()
+        at = (now_ms + self.world.rng.choice(DELAYS_MS)) // STEP_MS * STEP_MS
+        self.schedule.times[value] = at
+        return Record(position, now_ms, value, value, (("x-deliver-at-ms", b"%d" % at),))
+
+    def _send(self) -> None:
+        leader = self.leaders.get((FRONT, self.partition))
+        if leader is None:
+            self.refresh(lambda: self.later(self._send))
+            return
+        data = records.build(self.records, producer_id=self.producer_id, producer_epoch=0, base_sequence=self.sequence)
+        part = ProduceRequest.PartitionProduceData(index=self.partition, records=bytes(data))
+        topics = [ProduceRequest.TopicProduceData(name=FRONT, partition_data=[part])]
+        body = ProduceRequest(acks=-1, timeout_ms=2_000, topic_data=topics)
+        self.send_request(leader, ApiKey.PRODUCE, 9, body, self._answered)
+
+    def _answered(self, body: Any) -> None:
+        answer: Any = body.responses[0].partition_responses[0] if body is not None else None
+        code = ErrorCode(answer.error_code) if answer is not None else None
+        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            base = answer.base_offset if code == ErrorCode.NONE else None
+            self.history.acks += len(self.records)
+            for i, record in enumerate(self.records):
+                assert record.key is not None
+                if record.value is None:
+                    self.schedule.cancelled[record.key] = self.clock().wall_ms
+                else:
+                    self.schedule.placed[record.value] = self.partition, None if base is None else base + i
+            self.sequence += len(self.records)
+            self.later(self._next, self.world.between(1, self.pause_ms))
+            return
+        if code in FATAL:
+            raise Violation(f"{self.name} at {self.sequence}: {code.name} {answer.error_message}")
+        self.leaders.pop((FRONT, self.partition), None)
+        self.refresh(lambda: self.later(self._send))
+
+
+class DelayFaultInjector(FaultInjector):
+    """Without jumps of wall clocks: the delivery time is that of the leader's clock."""
+
+    def __init__(self, cluster: Cluster, history: History, fault_kinds: FaultKinds, faults_max: int | None) -> None:
+        super().__init__(cluster, history, fault_kinds, faults_max)
+        self._kinds = [kind for kind in self._kinds if kind != self._wall_clock]
+
+
+@contextmanager
+def deliveries_watched(world: World, schedule: Schedule) -> Iterator[None]:
+    """No batch is sent before the time of its records."""
+    send = DelayedDelivery.send
+
+    def watched(self: DelayedDelivery, replica: Any, batch: bytes, done: Any) -> None:
+        now_ms = self.clock().wall_ms
+        for record in records.iterate(batch):
+            assert record.value is not None
+            if schedule.times[record.value] > now_ms:
+                raise Violation(f"{record.value!r} is sent {schedule.times[record.value] - now_ms} ms early")
+            schedule.delivered[record.value] += 1
+            world.reached["delayed record sent again"] += schedule.delivered[record.value] == 2
+        world.reached["delayed batch"] += 1
+
+        def answered(error: ErrorCode, at: Any) -> None:
+            world.reached["delayed batch not accepted"] += bool(error)
+            done(error, at)
+
+        send(self, replica, batch, answered)
+
+    DelayedDelivery.send = watched  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        DelayedDelivery.send = send  # type: ignore[method-assign]
+
+
+def drained(cluster: Cluster) -> bool:
+    """Every front partition has a leader without waiting records, and nothing stays in its log."""
+    for partition in range(PARTITIONS):
+        replica = led(cluster, FRONT, partition)
+        node = cluster.brokers[replica.core.leader]
+        found = node.broker.delayed_delivery.fronts.get((FRONT, partition))
+        if found is None or found[0].waiting or replica.log.start_offset < replica.log.end_offset:
+            return False
+    return True
+
+
+def judge(cluster: Cluster, world: World, schedule: Schedule) -> None:
+    for partition in range(PARTITIONS):
+        topic = cluster.image.topic_named(TOPIC)
+        assert topic is not None
+        tp = TopicPartition(topic.topic_id, partition)
+        found = [value for _, value in values(cluster, topic.partitions[partition].leader, tp)]
+        counted = Counter(found)
+        if twice := [v for v, n in counted.items() if n > 1]:
+            raise Violation(f"{TOPIC}-{partition} has {twice[:5]} more than once")
+        for value, (at_partition, _) in schedule.placed.items():
+            if at_partition != partition:
+                continue
+            cancelled_ms = schedule.cancelled.get(value, 1 << 60)
+            in_time = cancelled_ms is not None and cancelled_ms + CANCEL_MARGIN_MS < schedule.times[value]
+            if value not in counted and value not in schedule.cancelled:
+                raise Violation(f"{value!r} was never delivered")
+            if value in counted and in_time:
+                raise Violation(f"{value!r} was cancelled at {cancelled_ms}, before {schedule.times[value]}")
+            world.reached["delayed record cancelled"] += in_time
+        for value in found:
+            if value not in schedule.times or schedule.placed.get(value, (partition, None))[0] != partition:
+                raise Violation(f"{TOPIC}-{partition} has {value!r}, which nobody wrote there")
+        newest: dict[int, int] = {}
+        for value in found:
+            offset = schedule.placed.get(value, (partition, None))[1]
+            at = schedule.times[value]
+            if offset is None:
+                continue
+            if offset < newest.get(at, -1):
+                raise Violation(f"{value!r} at front offset {offset} is delivered after {newest[at]}, at the same time")
+            newest[at] = offset
+
+
+def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
+    fault_kinds = FaultKinds.draw(world)
+    world.deliver(f"fault_kinds: {fault_kinds}")
+    schedule = Schedule()
+    with deliveries_watched(world, schedule):
+        cluster = Cluster(world, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
+        Watch(cluster)
+        small = {"segment_bytes": world.rng.choice(("4096", "65536"))}
+        cluster.want_topic(TOPIC, PARTITIONS, 3, min_insync_replicas="2")
+        cluster.want_topic(FRONT, PARTITIONS, 3, min_insync_replicas="2", weir_delay_topic=TOPIC, **small)
+        cluster.until(cluster.settled, 30, "the cluster's beginning")
+        producers = [DelayProducer(cluster, history, f"p{p}{n}", p, schedule) for p in range(PARTITIONS) for n in "ab"]
+        world.run(world.now_us + 1 * S)
+        injector = DelayFaultInjector(cluster, history, fault_kinds, faults_max)
+        world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
+        if injector.exhausted:
+            world.run(world.now_us + AFTERMATH_S * S)
+        injector.stop_faults()
+        cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+        for producer in producers:
+            producer.stopped = True
+        cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
+        cluster.until(lambda: drained(cluster), RECOVERY_S_MAX, "all delayed records delivered and deleted")
+        cluster.until(cluster.level, 20, "equal high watermarks")
+        logs_agree(cluster, but=(FRONT,))
+        judge(cluster, world, schedule)

@@ -1,0 +1,128 @@
+"""A fixed sample of worlds of delayed messages. Also: such worlds fail when a rule of the delivery is removed from the product.
+`make simulate WORLD=delays` runs as many as you like."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import pytest
+
+from brokerd.delivery import delay_schedule, front_partition, transfer
+from brokerd.delivery.delay_schedule import DelaySchedule, Due, TombstoneAppended
+from brokerd.delivery.front_partition import FrontPartition
+from brokerd.delivery.journal import JournalState, ProducerIdentity, TransferEntry, replay
+from brokerd.delivery.transfer import Transfer
+from brokerd.wire.errors import ErrorCode
+from tests.simulation.delays import live
+from tests.simulation.run import Outcome, run
+
+SEEDS = (1, 2, 3)
+SEEDS_MAX = 20
+
+
+@cache
+def ran(seed: int) -> Outcome:
+    return run(seed, life=live)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_delayed_record_arrives_once_and_never_early(seed: int) -> None:
+    outcome = ran(seed)
+    assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
+    assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
+
+
+def test_the_sample_sends_batches_again_and_cancels_records() -> None:
+    reached: Counter[str] = Counter()
+    for seed in SEEDS:
+        reached += ran(seed).reached
+    for state in ("delayed batch", "delayed record sent again", "delayed record cancelled", "truncation by epoch"):
+        assert reached[state] >= len(SEEDS), f"{state}: {reached[state]}"
+
+
+def a_new_leader_ignores_the_journal(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(front_partition, "replay", lambda *rest: JournalState(None, 0, (), frozenset()))
+
+
+def unconfirmed_entries_are_not_sent_again(patch: pytest.MonkeyPatch) -> None:
+    def without(*rest: Any) -> JournalState:
+        found = replay(*rest)
+        return JournalState(found.producer, found.next_sequence, (), found.transferred)
+
+    patch.setattr(front_partition, "replay", without)
+
+
+def each_leader_is_another_producer(patch: pytest.MonkeyPatch) -> None:
+    batch = FrontPartition._batch
+
+    def renamed(self: FrontPartition, entry: Any) -> bytes | None:
+        own = self.__dict__.setdefault("own", self._draw_producer_id())
+        producer = ProducerIdentity(own, 0)
+        return batch(self, TransferEntry(producer, entry.base_sequence, entry.offsets))
+
+    patch.setattr(FrontPartition, "_batch", renamed)
+
+
+def records_are_due_early(patch: pytest.MonkeyPatch) -> None:
+    tick = DelaySchedule._tick
+    patch.setattr(DelaySchedule, "_tick", lambda self, room, now_ms: tick(self, room, now_ms + 200))
+
+
+def tombstones_are_ignored(patch: pytest.MonkeyPatch) -> None:
+    handle = DelaySchedule.handle
+
+    def ignoring(self: DelaySchedule, event: Any, now_ms: int) -> Any:
+        return [] if isinstance(event, TombstoneAppended) else handle(self, event, now_ms)
+
+    patch.setattr(DelaySchedule, "handle", ignoring)
+
+
+def equal_times_are_reversed(patch: pytest.MonkeyPatch) -> None:
+    tick = DelaySchedule._tick
+
+    def reversed_(self: DelaySchedule, room: int, now_ms: int) -> list[delay_schedule.DelayEffect]:
+        effects = tick(self, room, now_ms)
+        return [Due(e.offsets[::-1]) if isinstance(e, Due) else e for e in effects]
+
+    patch.setattr(DelaySchedule, "_tick", reversed_)
+
+
+def waiting_records_do_not_keep_the_log(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FrontPartition, "_count", lambda self, offsets, change: None)
+
+
+def an_answer_is_never_an_error(patch: pytest.MonkeyPatch) -> None:
+    handle = Transfer.handle
+
+    def accepting(self: Transfer, event: Any, now_ms: int) -> Any:
+        if isinstance(event, transfer.BatchAnswered):
+            event = transfer.BatchAnswered(event.number, ErrorCode.NONE)
+        return handle(self, event, now_ms)
+
+    patch.setattr(Transfer, "handle", accepting)
+
+
+@pytest.mark.parametrize(
+    ("mutation", "first"),
+    [
+        (a_new_leader_ignores_the_journal, 1),
+        (unconfirmed_entries_are_not_sent_again, 1),
+        (each_leader_is_another_producer, 1),
+        (records_are_due_early, 1),
+        (tombstones_are_ignored, 1),
+        (equal_times_are_reversed, 1),
+        (waiting_records_do_not_keep_the_log, 1),
+        (an_answer_is_never_an_error, 1),
+    ],
+    ids=lambda m: m.__name__ if callable(m) else "",
+)
+def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation(monkeypatch)
+    for seed in range(first, first + SEEDS_MAX):
+        found = run(seed, life=live).violation
+        if found is not None:
+            print(f"seed {seed}: {found}")
+            return
+    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")

@@ -1,0 +1,68 @@
+"""The front topic of delayed messages follows its topic: it is created, grows and is deleted with it, and nobody separates them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controlplane.models import Topic
+from controlplane.services import Rejected, topics
+
+pytestmark = pytest.mark.django_db
+ENABLED = {"weir.delay.enable": "true", "min.insync.replicas": "2"}
+
+
+def front() -> Topic | None:
+    return Topic.objects.filter(name="orders.delay", deleted_at__isnull=True).first()
+
+
+def create(**configs: Any) -> Topic:
+    return topics.create_topic("orders", partitions=3, replication_factor=3, configs=configs, actor="ada")
+
+
+def test_a_topic_with_delayed_messages_gets_a_front_topic_of_its_size() -> None:
+    create(**ENABLED)
+    found = front()
+    assert found is not None and (found.partitions, found.replication_factor) == (3, 3)
+    assert found.configs == {"min.insync.replicas": "2", "weir.delay.topic": "orders"}
+
+
+def test_the_config_can_be_set_later_and_the_front_topic_follows() -> None:
+    create()
+    assert front() is None
+    topics.alter_topic("orders", set_configs=ENABLED, actor="ada")
+    topics.alter_topic("orders", partitions=6, set_configs={"max.message.bytes": "5000"}, actor="ada")
+    topics.alter_topic("orders", delete_configs=["min.insync.replicas"], actor="ada")
+    found = front()
+    assert found is not None and found.partitions == 6
+    assert found.configs == {"max.message.bytes": "5000", "weir.delay.topic": "orders"}
+
+
+def test_the_front_topic_stays_without_the_config_and_is_deleted_with_its_topic() -> None:
+    create(**ENABLED)
+    topics.alter_topic("orders", set_configs={"weir.delay.enable": "false"}, actor="ada")
+    assert front() is not None, "records may wait in it"
+    topics.delete_topic("orders", actor="ada")
+    assert front() is None
+
+
+def test_an_ordinary_topic_of_that_name_is_not_taken_over() -> None:
+    topics.create_topic("orders.delay", partitions=1, replication_factor=1, actor="ada")
+    with pytest.raises(Rejected, match="is not the front topic"):
+        create(**ENABLED)
+    create()
+    topics.delete_topic("orders", actor="ada")
+    assert front() is not None
+
+
+def test_a_front_topic_cannot_be_separated_from_its_topic() -> None:
+    create(**ENABLED)
+    with pytest.raises(Rejected, match="read-only"):
+        topics.create_topic("other", configs={"weir.delay.topic": "orders"}, replication_factor=1, actor="ada")
+    with pytest.raises(Rejected, match="read-only"):
+        topics.alter_topic("orders.delay", delete_configs=["weir.delay.topic"], actor="ada")
+    with pytest.raises(Rejected, match="as many partitions"):
+        topics.alter_topic("orders.delay", partitions=9, actor="ada")
+    with pytest.raises(Rejected, match="is a front topic"):
+        topics.alter_topic("orders.delay", set_configs={"weir.delay.enable": "true"}, actor="ada")
