@@ -1,4 +1,4 @@
-"""The Django app of the console. It starts the in-memory history of the charts."""
+"""The Django app of the console."""
 
 from __future__ import annotations
 
@@ -8,8 +8,3 @@ from django.apps import AppConfig
 class ConsoleConfig(AppConfig):
     name = "console"
     verbose_name = "Weir console"
-
-    def ready(self) -> None:
-        from controlplane.monitoring import history
-
-        history.begin()

@@ -16,11 +16,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console import fragments as f
-from controlplane.domain.alert_cases import FREE_LEAST, FREE_LOW
 from controlplane.domain.text import coarse_duration
 from controlplane.monitoring import live_events
-from controlplane.monitoring.history import figures
 from controlplane.monitoring.live_events import LiveUpdate
+from controlplane.monitoring.live_points import figures
 from controlplane.selectors.partitions import (  # type: ignore[attr-defined]
     partition_state,
     replicas_owed,
@@ -150,11 +149,11 @@ def broker_state(alive: bool, answered: bool | None) -> str:
     return f.state("down" if not alive else "silent" if answered is False else "alive")
 
 
-def disk_free(free: int | None, total: int | None) -> SafeString:
-    """Free bytes in MB, with the share of the disk. The tone is that of the alert on a full disk."""
+def disk_free(free: int | None, total: int | None, severity: str) -> SafeString:
+    """Free bytes in MB, with the share of the disk. `severity`: of the alert about it, whose tone the share has."""
     if free is None or not total:
         return f.unknown("The broker has not reported its disk space yet.")
-    tone = "red" if free < total * FREE_LEAST else "amber" if free < total * FREE_LOW else ""
+    tone = f.TONES.get(severity, "")
     share = format_html('<span class="{}">{}%</span>', f"t-{tone}" if tone else "sub", f"{100 * free / total:.0f}")
     return format_html("{} {}", f.megabytes(free), share)
 
@@ -182,7 +181,7 @@ def _brokers(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
                 replicas=f.number(b["replicas"]),
                 out_of_sync=f.count(b["replicas_out_of_sync"], "amber"),
                 size=f.megabytes(b["size_bytes"]),
-                disk_free=disk_free(b.get("free_bytes"), b.get("total_bytes")),
+                disk_free=disk_free(b.get("free_bytes"), b.get("total_bytes"), b.get("disk_alert", "")),
             )
 
 

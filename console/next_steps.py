@@ -43,6 +43,8 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.OPEN_GROUP: lambda t: _page("group", t),
     StepKind.RESUME_ARCHIVE: lambda t: _page("job-act", [*t, "resume"]),
     StepKind.OPEN_TOPIC: lambda t: _page("topic", t),
+    StepKind.PROPOSE_ABORT: lambda t: _page("proposal-new", [], kind="transaction.abort", target=t[0]),
+    StepKind.SEARCH_HANGING: lambda t: _page("hanging-transactions", [], all="1"),
     StepKind.OPEN_CHANGE: lambda t: _page("change", t),
 }
 POSTED = {StepKind.START_PROCESS, StepKind.RESUME_ARCHIVE}

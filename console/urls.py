@@ -6,10 +6,12 @@ from django.urls import path
 
 from console.views import (
     acls,
+    alert_thresholds,
     alerts,
     audit,
     broker_configs,
     brokers,
+    clients,
     groups,
     leader_elections,
     log_dirs,
@@ -20,6 +22,7 @@ from console.views import (
     notifications,
     offset_resets,
     overview,
+    palette,
     permissions,
     pipeline,
     plans,
@@ -35,6 +38,7 @@ from console.views import (
     topics,
     transactions,
     users,
+    zookeeper,
 )
 
 urlpatterns = [
@@ -43,6 +47,7 @@ urlpatterns = [
     path("logout/", session.SignOut.as_view(), name="logout"),
     path("theme/", session.choose_theme, name="theme"),
     path("search/", search.search, name="search"),
+    path("palette/", palette.entries, name="palette"),
     path("brokers/", brokers.broker_list, name="brokers"),
     path("brokers/<int:broker_id>/", brokers.broker, name="broker"),
     path("brokers/<int:broker_id>/configs/", broker_configs.config_list, name="broker-configs"),
@@ -65,6 +70,8 @@ urlpatterns = [
     path("brokers/restarts/<int:restart_id>/", restarts.restart, name="restart"),
     path("brokers/restarts/<int:restart_id>/<str:verb>/", restarts.act, name="restart-act"),
     path("brokers/leader-elections/", leader_elections.preferred, name="leader-elections"),
+    path("clients/", clients.client_list, name="clients"),
+    path("zookeeper/", zookeeper.ensemble, name="zookeeper"),
     path("topics/", topics.topic_list, name="topics"),
     path("new/topic/", topic_forms.create, name="topic-new"),
     path("topics/<str:name>/", topics.topic, name="topic"),
@@ -126,6 +133,8 @@ urlpatterns = [
     path("alerts/", alerts.alert_list, name="alerts"),
     path("alerts/<int:alert_id>/", alerts.alert, name="alert"),
     path("alerts/<int:alert_id>/<str:verb>/", alerts.act, name="alert-act"),
+    path("alerts/thresholds/", alert_thresholds.threshold_list, name="alert-thresholds"),
+    path("alerts/thresholds/<str:name>/", alert_thresholds.edit, name="alert-threshold"),
     path("silences/", alerts.silence_list, name="silences"),
     path("silences/<int:silence_id>/end/", alerts.end_silence, name="silence-end"),
     path("notifications/", notifications.channel_list, name="notifications"),

@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 
 from console import cells, fragments
 from controlplane.domain.alert import brief
+from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.text import duration_text
 
 register = template.Library()
@@ -63,6 +64,17 @@ def heartbeat(at: datetime | None) -> SafeString:
 @register.filter
 def spaced(word: str) -> str:
     return str(word).replace("_", " ")
+
+
+@register.filter
+def threshold(value: float, unit: str) -> str:
+    """A threshold of alerts with its unit."""
+    match unit:
+        case ThresholdUnit.SECONDS:
+            return duration_text(value)
+        case ThresholdUnit.PERCENT:
+            return f"{value:g} %"
+    return f"{value:,g}"
 
 
 @register.filter
@@ -244,6 +256,7 @@ ALERT_PAGES: dict[str, tuple[str, str, str]] = {
     "broker_silent": ("broker", "", "broker"),
     "disk_failed": ("broker", "", "broker"),
     "disk_low": ("broker", "", "broker"),
+    "transaction_hanging": ("hanging-transactions", "?all=1", "hanging transactions"),
     "move_failed": ("move", "", "move"),
     "move_stuck": ("move", "", "move"),
     "move_will_not_finish": ("move", "", "move"),
@@ -279,6 +292,6 @@ def typed_or(typed: dict[str, str], config: Any) -> str:
 
 
 @register.simple_tag
-def points(series: list[tuple[float, float]]) -> str:
+def points(series: list[tuple[float, float | None]]) -> str:
     """Points of a chart as JSON: [[times in s], [values]]."""
     return json.dumps([[round(t, 1) for t, _ in series], [v for _, v in series]])

@@ -6,6 +6,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 
 from console.forms import DrainForm
+from console.history_charts import page_charts
 from console.panels import lazy
 from console.views.actions import ImmediateAction, run_immediately
 from console.views.shell import (
@@ -23,6 +24,8 @@ from controlplane.domain.text import size_text
 from controlplane.selectors import brokers, restarts
 from controlplane.services import Rejected, moves
 from controlplane.services import brokers as services
+
+BROKER_CHARTS = ("disk_used_bytes", "size_bytes", "replicas_in_sync", "replicas_out_of_sync")
 
 IMMEDIATE: dict[str, ImmediateAction] = {
     "cordon": ImmediateAction(services.cordon, "Broker {0} cordoned: no new replicas are assigned to it.", "uncordon"),
@@ -64,6 +67,7 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
         "demote_label": f"Move leadership off ({row.leaders})",
         "drain_label": f"Drain ({row.replicas} replicas)",
         "restart": lazy(restarts.working_restart),
+        "h": lazy(page_charts, request, f"broker:{broker_id}", *BROKER_CHARTS),
         "immediate": ["uncordon" if row.cordoned else "cordon", "demote" if row.leads else "restore_leadership"],
     }
     return render_page(request, "console/broker.html", context, nav="brokers")

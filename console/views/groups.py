@@ -6,6 +6,8 @@ from django.http import HttpRequest, HttpResponse
 
 from console.forms import DestroyForm
 from console.fragments import outcome_label
+from console.history_charts import page_charts
+from console.panels import lazy
 from console.views.shell import (
     actor,
     flash,
@@ -16,7 +18,6 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from controlplane.monitoring import history
 from controlplane.selectors import groups
 from controlplane.services import Rejected
 from controlplane.services import groups as services
@@ -34,8 +35,8 @@ def group(request: HttpRequest, group_id: str) -> HttpResponse:
     detail = groups.group_detail(group_id)
     if detail is None:
         return not_found(request, f"group {group_id}", "groups", nav="groups")
-    lag = history.series(f"group:{group_id}", "lag_records")
-    return render_page(request, "console/group.html", {"g": detail, "lag": lag}, nav="groups")
+    charts = lazy(page_charts, request, f"group:{group_id}", "lag_records", "lag_s", "consumed_per_s")
+    return render_page(request, "console/group.html", {"g": detail, "h": charts}, nav="groups")
 
 
 @operator_required

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from django.http import HttpRequest, HttpResponse
 
+from console.history_charts import page_charts
 from console.next_steps import StepButton, buttons
 from console.panels import lazy
 from console.views.shell import render_page, viewer_required
-from controlplane.monitoring import history
 from controlplane.selectors import brokers, changes, groups, incidents, moves, partitions
 from controlplane.selectors.alerts import AlertRow
 from controlplane.selectors.next_steps import next_steps
@@ -49,8 +49,9 @@ def overview(request: HttpRequest) -> HttpResponse:
             "lagging": lazy(groups.group_list, sort="-lag_records", per_page=SHOWN),
             "moves": lazy(moves.move_list, working=True, per_page=SHOWN),
             "changes": lazy(changes.change_list, per_page=SHOWN, reads=False),
-            "rate": lazy(history.series, "cluster", "records_per_s"),
-            "lag": lazy(history.series, "cluster", "lag_records"),
+            "h": lazy(
+                page_charts, request, "cluster", "records_per_s", "lag_records", "size_bytes", "under_replicated"
+            ),
         },
         nav="overview",
     )

@@ -1,6 +1,7 @@
 """API tokens: list, create, revoke.
 
-The text of a token is in the page that answers the POST. The page is not cached (`never_cache`) and has no URL of its own.
+Each user creates and revokes their own tokens, within their role. The text of a token is in the page that answers the POST. The page is not cached
+(`never_cache`) and has no URL of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from console.views.shell import (
     flash,
     list_options,
     not_found,
-    operator_required,
     redirect_to,
     render_page,
     viewer_required,
@@ -38,7 +38,7 @@ def token_list(request: HttpRequest) -> HttpResponse:
 
 
 @sensitive_variables("text")
-@operator_required
+@viewer_required
 def create(request: HttpRequest) -> HttpResponse:
     user: Any = request.user
     limit = scope_of_role(is_operator=user.is_staff, is_superuser=user.is_superuser)
@@ -65,7 +65,7 @@ def create(request: HttpRequest) -> HttpResponse:
     return render_page(request, "console/token_new.html", {"form": form, "body": body}, nav="tokens", status=status)
 
 
-@operator_required
+@viewer_required
 def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
     row = api_tokens.token_row(token_id, request.user)
     if row is None:

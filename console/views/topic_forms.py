@@ -11,6 +11,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from console.forms import DestroyForm, TopicForm, WhyForm
+from console.history_charts import page_charts
+from console.panels import lazy
 from console.views.shell import (
     actor,
     flash,
@@ -187,6 +189,9 @@ def adopt(request: HttpRequest, topic_id: UUID) -> HttpResponse:
     return redirect_to("topic", row.name)
 
 
+PARTITION_CHARTS = ("records_per_s", "size_bytes", "replicas_in_sync")
+
+
 @viewer_required
 def partition(request: HttpRequest, name: str, index: int) -> HttpResponse:
     """One partition with each of its replicas."""
@@ -199,6 +204,7 @@ def partition(request: HttpRequest, name: str, index: int) -> HttpResponse:
         {
             "p": row,
             "p_text": str(index),
+            "h": lazy(page_charts, request, f"partition:{name}:{index}", *PARTITION_CHARTS),
             "recoveries": recoveries.recovery_list(topic=name, partition=index, per_page=10).rows,
             "damage_reports": recoveries.damage_report_list(open_only=True, topic=name, partition=index).rows,
         },

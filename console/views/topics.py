@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 
+from console.history_charts import page_charts
 from console.panels import lazy
 from console.views.shell import list_options, not_found, render_page, viewer_required
-from controlplane.monitoring import history
 from controlplane.selectors import changes, groups, partitions, recoveries, topics
 
 ONLY = {"": "All", "problems": "With problems", "moving": "Reassigning", "drift": "Drift"}
@@ -45,7 +45,7 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         "t": detail,
         "tab": tab,
         "tabs": TABS,
-        "rate": lazy(history.series, f"topic:{name}", "records_per_s"),
+        "h": lazy(page_charts, request, f"topic:{name}", "records_per_s", "size_bytes"),
         "drift": next((d for d in topics.drift_list() if d.name == name), None)
         if detail.row.state == "drift"
         else None,

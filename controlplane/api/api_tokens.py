@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as drf
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
@@ -13,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import serializers
+from controlplane.api.permissions import MayManageOwnTokens
 from controlplane.api.viewsets import RowViewSet
 from controlplane.domain.token_scopes import TokenScope, scope_of_role
 from controlplane.models import ApiToken
@@ -48,6 +48,7 @@ class ApiTokenViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     lookup_url_kwarg = "token_id"
     noun = "API token"
     response_is_secret = True
+    permission_classes = (MayManageOwnTokens,)
 
     def get_queryset(self) -> Any:
         return selectors.visible_tokens(self.request.user)
@@ -59,10 +60,6 @@ class ApiTokenViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     def create(self, request: Request) -> Response:
         """Create a token for yourself. A token of the scope read or operate cannot create tokens."""
         user: Any = request.user
-        if isinstance(request.auth, ApiToken) and request.auth.scope != TokenScope.ADMIN:
-            raise PermissionDenied(
-                "A token with this scope cannot create tokens. Log in, or use a token of the scope admin."
-            )
         body = self.body(ApiTokenCreate)
         limit = scope_of_role(is_operator=user.is_staff, is_superuser=user.is_superuser)
         row, text = services.create_token(actor=self.actor, limit=limit, **{**body, "scope": TokenScope(body["scope"])})

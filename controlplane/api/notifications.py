@@ -100,7 +100,7 @@ class NotificationChannelViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet)
         return Response(status=204)
 
     @extend_schema(request=serializers.Comment, responses={200: DELIVERY})
-    @action(detail=True, methods=["post"])
+    @action(detail=True, methods=["post"], tag_of=None)
     def test(self, request: Request, channel_id: int) -> Response:
         """Send a test notification now. The response has the receiver's answer, also if it is an error. Needs an administrator."""
         services.check_administrator(request.user, "notification.test", str(channel_id))

@@ -1,6 +1,7 @@
 """`If-Match` (RFC 9110): a request changes an object only if its entity tag is the given one. Otherwise 412 with the present state.
 
-Invariant: the tag is compared under a lock that lasts until the change is committed.
+Invariants: the tag is compared under a lock that lasts until the change is committed. No guarded handler makes network calls: the lock would last as
+long as they, and an unexpected error would roll back the audit row of what was sent.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ HEADER = "If-Match"
 CHANGED = (
     "The object changed since it was read: its entity tag is {now}, not {expected}. `current` is its present state."
 )
-WITHOUT_TAG = "If-Match: Objects of this path have no entity tags."
+WITHOUT_TAG = "If-Match: Requests of this path cannot have preconditions. Send the request without the header."
 
 Handler = Callable[..., Any]
 

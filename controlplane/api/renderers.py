@@ -23,14 +23,15 @@ class CsvRenderer(BaseRenderer):
     def render(
         self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
     ) -> bytes:
-        """A header line with the fields of the rows, then one line per row. Empty without rows: their fields are not known then."""
+        """A header line with the fields of the rows, then one line per row. One empty line without rows, because their fields are not known
+        then, and a response without content would have no content type."""
         rows = data
         if isinstance(data, Mapping):
             rows = data["rows"]
             if renderer_context:
                 renderer_context["response"].headers[TOTAL] = str(data["total"])
         if not rows:
-            return b""
+            return b"\r\n"
         text = io.StringIO()
         writer = csv.writer(text)
         names = list(rows[0])

@@ -79,6 +79,18 @@ class WeirSchema(AutoSchema):
         return found
 
 
+def refuse_unknown_fields(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Hook of drf-spectacular: `controlplane.api.strict` refuses unknown fields in the body of a request."""
+    schemas = result["components"]["schemas"]
+    for path in result["paths"].values():
+        for operation in path.values():
+            for content in operation.get("requestBody", {}).get("content", {}).values():
+                name = content["schema"].get("$ref", "").rpartition("/")[2]
+                if schemas.get(name, {}).get("type") == "object":
+                    schemas[name]["additionalProperties"] = False
+    return result
+
+
 def add_errors(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     """Hook of drf-spectacular: `controlplane.api.errors` answers each operation's errors in one shape."""
     result.setdefault("components", {}).setdefault("schemas", {}).update(FieldError=FIELD_ERROR, Problem=PROBLEM)

@@ -59,7 +59,7 @@ def _field(hint: Any) -> serializers.Field[Any, Any, Any, Any]:
     if origin is list:
         inner = typing.get_args(hint)[0]
         if dataclasses.is_dataclass(inner) and isinstance(inner, type):
-            return shape(inner)(many=True)
+            return shape(inner)(many=True, allow_null=null)
         return serializers.ListField(child=_field(inner), allow_null=null)
     if origin is tuple:
         return serializers.ListField(child=_field(typing.get_args(hint)[0]), allow_null=null)

@@ -38,6 +38,8 @@ PARTITION = serializers.shape(partitions.PartitionRow)
 PRODUCED = serializers.shape(produce.ProduceResult)
 TOPIC = serializers.shape(selectors.TopicRow)
 
+NO_LIST: dict[str, Any] = {"pagination_class": None, "filterset_class": None}
+
 
 def _placed(assignment: dict[str, list[int]] | None) -> dict[int, list[int]] | None:
     """Converts the text keys of JSON to numbers. Raises Rejected for other keys."""
@@ -155,7 +157,7 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         return Response(self.get_serializer(read_records(request.user, query, resume, formats)).data)
 
     @extend_schema(request=ProduceBody, responses={200: PRODUCED})
-    @action(detail=True, methods=["post"], url_path="records", pagination_class=None, filterset_class=None)
+    @action(detail=True, methods=["post"], url_path="records", tag_of=None, **NO_LIST)
     def produce(self, request: Request, name: str) -> Response:
         """Produce a record, `count` times. The response has partition and offset of each record, or why it was not written. Needs the permission
         produce_records. Internal topics are refused."""
@@ -179,7 +181,7 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         return Response(KEY_LOOKUP(look_up_records(request.user, name, key, **asked)).data)
 
     @extend_schema(request=CopyBody, responses={200: PRODUCED})
-    @action(detail=True, methods=["post"], url_path="record-copies", pagination_class=None, filterset_class=None)
+    @action(detail=True, methods=["post"], url_path="record-copies", tag_of=None, **NO_LIST)
     def copy_records(self, request: Request, name: str) -> Response:
         """Copy the records of an offset range into this topic, with key, value and headers. Needs the permissions read_records and
         produce_records."""
@@ -199,9 +201,7 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         return Response(PRODUCED(made).data)
 
     @extend_schema(request=CopyRange, responses={200: COPY_PREVIEW})
-    @action(
-        detail=True, methods=["post"], url_path="record-copies/preview", pagination_class=None, filterset_class=None
-    )
+    @action(detail=True, methods=["post"], url_path="record-copies/preview", tag_of=None, **NO_LIST)
     def preview_copy(self, request: Request, name: str) -> Response:
         """What a copy would read: number of records and bytes. Nothing is written."""
         self._check_topic(name)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import Http404
+from drf_spectacular.helpers import forced_singular_serializer
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers as drf
 from rest_framework.request import Request
@@ -20,6 +21,7 @@ from controlplane.selectors import transactions as selectors
 
 DETAIL = serializers.shape(selectors.TransactionDetail)
 PAGE = serializers.shape(selectors.TransactionPage)
+ONE_PAGE = forced_singular_serializer(PAGE)  # type: ignore[no-untyped-call]
 SCAN = serializers.shape(selectors.HangingScan)
 MINUTES_MAX = 60 * 24 * 365
 """A year. The filter of the brokers is in milliseconds, 64 bits."""
@@ -61,7 +63,7 @@ class TransactionViewSet(RowViewSet):
         known = found.row is not None or found.brokers_silent or found.offline_partitions
         return found if known else None
 
-    @extend_schema(parameters=[TransactionQuery], responses={200: PAGE}, filters=False)
+    @extend_schema(parameters=[TransactionQuery], responses={200: ONE_PAGE}, filters=False)
     def list(self, request: Request) -> Response:
         """Transactional ids of all coordinators. `sort`: transactional_id, state, producer_id, coordinator."""
         return Response(PAGE(selectors.transaction_list(**self.query(TransactionQuery))).data)

@@ -5,13 +5,16 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.routers import SimpleRouter
 
 from controlplane.api import (
+    alert_thresholds,
     alerts,
     api_tokens,
     archives,
     brokers,
+    clients,
     cluster,
     effective_permissions,
     groups,
+    history,
     index,
     leader_elections,
     masking,
@@ -26,12 +29,14 @@ from controlplane.api import (
     topics,
     transactions,
     users,
+    zookeeper,
 )
 
 app_name = "api"
 
 router = SimpleRouter(trailing_slash=False, use_regex_path=False)
 router.register("acls", groups.AclViewSet, "acl")
+router.register("alert-thresholds", alert_thresholds.AlertThresholdViewSet, "alert-threshold")
 router.register("alerts", alerts.AlertViewSet, "alert")
 router.register("archives", archives.ArchiveViewSet, "archive")
 router.register("brokers", brokers.BrokerViewSet, "broker")
@@ -54,6 +59,7 @@ router.register("restarts", restarts.RollingRestartViewSet, "restart")
 router.register("silences", alerts.SilenceViewSet, "silence")
 router.register("tokens", api_tokens.ApiTokenViewSet, "token")
 router.register("topics", topics.TopicViewSet, "topic")
+router.register("clients", clients.ClientViewSet, "client")
 router.register("transactions", transactions.TransactionViewSet, "transaction")
 router.register("users", users.UserViewSet, "user")
 
@@ -61,6 +67,7 @@ urlpatterns = [
     path("", index.IndexView.as_view(), name="index"),
     path("schema", SpectacularAPIView.as_view(), name="schema"),
     path("overview", cluster.OverviewView.as_view(), name="overview"),
+    path("history", history.HistoryView.as_view(), name="history"),
     path("incidents", alerts.IncidentView.as_view(), name="incidents"),
     path("processes/<str:name>/start", alerts.ProcessStartView.as_view(), name="process-start"),
     path("metrics", alerts.MetricsView.as_view(), name="metrics"),
@@ -69,5 +76,6 @@ urlpatterns = [
     path("hanging-transactions", transactions.HangingTransactionView.as_view(), name="hanging-transactions"),
     path("permissions", effective_permissions.EffectivePermissionsView.as_view(), name="permissions"),
     path("permissions/check", effective_permissions.PermissionCheckView.as_view(), name="permission-check"),
+    path("zookeeper", zookeeper.ZooKeeperView.as_view(), name="zookeeper"),
     *router.urls,
 ]

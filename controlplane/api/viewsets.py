@@ -22,7 +22,7 @@ from controlplane.api.errors import InvalidInput, field_errors
 from controlplane.api.pagination import PageQuery
 from controlplane.api.renderers import CsvRenderer
 from controlplane.api.strict import unknown_parameters, validated
-from controlplane.selectors.common import Page, RowFilter
+from controlplane.selectors.common import INTEGER_MAX, Page, RowFilter
 
 COMMON_PARAMETERS = ("format",)
 """Query parameters of every path: the format of the response."""
@@ -59,6 +59,9 @@ class InputMixin(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        for number in kwargs.values():
+            if isinstance(number, int) and number > INTEGER_MAX:
+                raise Http404(f"There is no object with the number {number}.")
         if request.method not in SAFE_METHODS:
             self._refuse_query(request)
             # DRF looks the handler up after this method.
@@ -101,7 +104,8 @@ class RowViewSet(InputMixin, GenericViewSet[Any]):
     page_of: Callable[..., Page[Any]] | None = None
     ordering = "-id"
     tag_of: Callable[..., str | None] | None = None
-    """The entity tag of the object with this key; see `controlplane.selectors.entity_tags`."""
+    """The entity tag of the object with this key; see `controlplane.selectors.entity_tags`. None for an operation that waits for a broker or another
+    server (`@action(tag_of=None)`): a precondition would lock the database meanwhile."""
     tag: str | None = None
     """Read before the row of the response. A change between the two makes the tag too old, which is safe."""
     paging: dict[str, Any]

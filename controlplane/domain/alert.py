@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from controlplane.domain import alert_cases as cases
+from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import AlertKind, Case, ComputedAlert, Facts, Severity
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.text import some
@@ -73,6 +74,9 @@ RULES = (
     AlertRule(AlertKind.COPIES_DAMAGED, Severity.DEGRADED, lambda f: cases.counted(f.damaged, "replica", "replicas"),
          "Brokers report {what} as damaged.",
          "Re-replicate each from its leader under Moves, Damaged replicas. The only in-sync replica of a partition is never deleted."),
+    AlertRule(AlertKind.TRANSACTION_HANGING, Severity.DEGRADED, cases.hanging,
+         "{what} {has} a hanging transaction: read_committed consumers stop at its first record{waits}.",
+         "Request the abort of each; another operator approves it. Transactions, Hanging transactions, shows all of them."),
     AlertRule(AlertKind.MOVE_FAILED, Severity.DEGRADED, lambda f: cases.moves(f, failed=True),
          "Move {id} has failed: {parts} {was} rejected.",
          "The move page shows the reason for each partition. Roll the move back, or plan the rest again."),
@@ -104,10 +108,30 @@ RULES = (
          "{topics} between database and cluster.",
          "Drift is not corrected automatically. Check Topics, drift, and adopt the cluster's state where it is correct."),
     AlertRule(AlertKind.CHANGES_UNKNOWN, Severity.DEGRADED, lambda f: cases.once(f.changes_unknown, changes=some(f.changes_unknown, "change")),
-         "The outcome of {changes} of the last day is unknown.",
+         "The outcome of {changes} is unknown.",
          "Compare Audit log, unknown, with the cluster, then repeat the change or leave it."),
 )  # fmt: skip
 """All alerts that are computed from rows, in the order of severity. `selectors.alerts` adds MONITOR_SILENT."""
+
+THRESHOLD_KINDS: dict[ThresholdName, tuple[AlertKind, ...]] = {
+    ThresholdName.DISK_FREE_LOW: (AlertKind.DISK_LOW,),
+    ThresholdName.DISK_FREE_LEAST: (AlertKind.DISK_LOW,),
+    ThresholdName.RETENTION_AHEAD: (AlertKind.GROUP_RETENTION,),
+    ThresholdName.RETENTION_GRAVE: (AlertKind.GROUP_RETENTION,),
+    ThresholdName.GROUP_BEHIND: (AlertKind.GROUP_FALLING_BEHIND,),
+    ThresholdName.GROUP_STALL: (AlertKind.GROUP_STALLED,),
+    ThresholdName.GROUP_STOPPED: (AlertKind.GROUP_STOPPED,),
+    ThresholdName.GROUP_ALERTS_MAX: (
+        AlertKind.GROUP_DATA_LOST,
+        AlertKind.GROUP_RETENTION,
+        AlertKind.GROUP_FALLING_BEHIND,
+        AlertKind.GROUP_STOPPED,
+        AlertKind.GROUP_STALLED,
+    ),
+    ThresholdName.TRANSACTION_HANGING: (AlertKind.TRANSACTION_HANGING,),
+    ThresholdName.FAILURES_KEPT: (AlertKind.MOVE_FAILED, AlertKind.ARCHIVE_FAILED, AlertKind.CHANGES_UNKNOWN),
+}
+"""The alerts that a threshold decides about."""
 
 BRIEFS: dict[AlertKind, str] = {
     AlertKind.NO_CONTROLLER: "No active controller.",
@@ -117,6 +141,7 @@ BRIEFS: dict[AlertKind, str] = {
     AlertKind.DISK_FAILED: "Broker {} has lost a log directory.",
     AlertKind.DISK_LOW: "Broker {} is low on disk.",
     AlertKind.COPIES_DAMAGED: "Replicas are damaged.",
+    AlertKind.TRANSACTION_HANGING: "Transactions hang: consumers stop at them.",
     AlertKind.MOVE_FAILED: "Move {} has failed.",
     AlertKind.MOVE_STUCK: "Move {} is stuck.",
     AlertKind.MOVE_WILL_NOT_FINISH: "Move {} will not finish.",

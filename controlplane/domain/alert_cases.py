@@ -7,19 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.alert_types import NAMES_MAX, Case, Facts, GroupFacts, Severity
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
 from controlplane.domain.text import coarse_count, coarse_duration, needed_count, some
-
-FREE_LOW, FREE_LEAST = 0.10, 0.03
-"""Free fraction of the log directory with the most free space of a broker. Below the first the alert is degraded, below the second at risk."""
-
-GROUPS_MAX = 20
-"""Maximum number of groups of one kind with an alert each. More groups have one alert together, because the groups are then not the cause."""
-
-RETENTION_AHEAD_S, RETENTION_GRAVE_S = 7_200.0, 1_800.0
-"""Seconds before retention deletes unread records: an alert below the first, severity at risk below the second."""
 
 CATCH_UP_S = 3_600.0
 """The alert states the consume rate that a group needs to catch up within these seconds."""
@@ -46,10 +38,10 @@ _ONE, _MANY = {"is": "is", "has": "has"}, {"is": "are", "has": "have"}
 
 
 def groups(facts: Facts, status: LagStatus) -> list[Case]:
-    """One case per group, or one for all if they are more than GROUPS_MAX. `who` is `Group a` or `25 groups (a, b, c and 22 more)`."""
+    """One case per group, or one for all if they are more than the threshold: the groups are then not the cause. `who` is `Group a` or `25 groups (a, b, c and 22 more)`."""
     found = [g for g in facts.groups if g.status is status]
     count = max(len(found), facts.group_counts.get(status, 0))
-    if count <= GROUPS_MAX:
+    if count <= facts.thresholds[ThresholdName.GROUP_ALERTS_MAX]:
         return [
             Case(
                 g.group_id,
@@ -88,12 +80,13 @@ def _needs(g: GroupFacts) -> str:
 
 
 def retention(facts: Facts) -> list[Case]:
-    """One case per group, the earliest deletion first; one for all if they are more than GROUPS_MAX."""
+    """One case per group, the earliest deletion first; one for all if they are more than the threshold."""
+    ahead_s, grave_s = facts.thresholds[ThresholdName.RETENTION_AHEAD], facts.thresholds[ThresholdName.RETENTION_GRAVE]
     soon = [(g.retention_in_s, g) for g in facts.groups if g.retention_in_s is not None]
-    found = sorted(((at, g) for at, g in soon if at <= RETENTION_AHEAD_S), key=lambda f: f[0])
+    found = sorted(((at, g) for at, g in soon if at <= ahead_s), key=lambda f: f[0])
     count = max(len(found), facts.retention_count)
-    grave = Severity.AT_RISK if found and found[0][0] <= RETENTION_GRAVE_S else None
-    if count > GROUPS_MAX:
+    grave = Severity.AT_RISK if found and found[0][0] <= grave_s else None
+    if count > facts.thresholds[ThresholdName.GROUP_ALERTS_MAX]:
         soonest = coarse_duration(found[0][0])
         names = ", ".join(g.group_id for _, g in found[:NAMES_MAX])
         where = f"{count:,} groups ({names} and {count - min(NAMES_MAX, len(found)):,} more)"
@@ -116,7 +109,7 @@ def retention(facts: Facts) -> list[Case]:
                 "when": f"{'Within' if g.retention_at_most else 'In'} {coarse_duration(in_s)}",
                 "limit": g.retention_limit,
             },
-            Severity.AT_RISK if in_s <= RETENTION_GRAVE_S else None,
+            Severity.AT_RISK if in_s <= grave_s else None,
         )
         for in_s, g in found
     ]
@@ -155,13 +148,34 @@ def disks_failed(facts: Facts) -> list[Case]:
     ]
 
 
+def hanging(facts: Facts) -> list[Case]:
+    """At risk if groups wait: retention deletes what they cannot read."""
+    found = counted(facts.hanging, "partition", "partitions")
+    waits = f"; {some(facts.hanging_groups, 'group waits', 'groups wait')} there" if facts.hanging_groups else ""
+    severity = Severity.AT_RISK if waits else None
+    return [Case(case.subject, {**case.words, "waits": waits}, severity) for case in found]
+
+
+def disk_severity(total: int | None, free: int | None, thresholds: AlertThresholds) -> Severity | None:
+    """The severity of an alert about this much free space; None: no alert, or unknown."""
+    if not total or free is None:
+        return None
+    for name, severity in (
+        (ThresholdName.DISK_FREE_LEAST, Severity.AT_RISK),
+        (ThresholdName.DISK_FREE_LOW, Severity.DEGRADED),
+    ):
+        if free * 100 < total * thresholds[name]:
+            return severity
+    return None
+
+
 def disks_low(facts: Facts) -> list[Case]:
     out = []
     for b in facts.brokers:
-        if b.alive and b.total_bytes and b.free_bytes is not None and b.free_bytes < b.total_bytes * FREE_LOW:
-            grave = Severity.AT_RISK if b.free_bytes < b.total_bytes * FREE_LEAST else None
+        severity = disk_severity(b.total_bytes, b.free_bytes, facts.thresholds) if b.alive else None
+        if severity is not None and b.total_bytes and b.free_bytes is not None:
             free = f"{100 * b.free_bytes / b.total_bytes:.0f}"
-            out.append(Case(str(b.broker_id), {"id": str(b.broker_id), "free": free}, grave))
+            out.append(Case(str(b.broker_id), {"id": str(b.broker_id), "free": free}, severity))
     return out
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from controlplane.domain.alert_thresholds import AlertThresholds
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
 
@@ -50,6 +51,7 @@ class AlertKind(StrEnum):
     DISK_LOW = "disk_low"
     PARTITIONS_UNDER_REPLICATED = "partitions_under_replicated"
     COPIES_DAMAGED = "copies_damaged"
+    TRANSACTION_HANGING = "transaction_hanging"
     MOVE_FAILED = "move_failed"
     MOVE_STUCK = "move_stuck"
     MOVE_WILL_NOT_FINISH = "move_will_not_finish"
@@ -119,6 +121,9 @@ class Facts:
     under_min_isr: tuple[int, tuple[str, ...]] = (0, ())
     under_replicated: tuple[int, tuple[str, ...]] = (0, ())
     damaged: tuple[int, tuple[str, ...]] = (0, ())
+    hanging: tuple[int, tuple[str, ...]] = (0, ())
+    hanging_groups: int = 0
+    """Groups that cannot read further because of these transactions."""
     drift: int = 0
     groups: tuple[GroupFacts, ...] = ()
     group_counts: Mapping[LagStatus, int] = field(default_factory=dict)
@@ -127,6 +132,7 @@ class Facts:
     moves: tuple[MoveFacts, ...] = ()
     changes_unknown: int = 0
     archives: tuple[tuple[int, str], ...] = ()
+    thresholds: AlertThresholds = field(default_factory=AlertThresholds)
 
 
 @dataclass(frozen=True, slots=True)

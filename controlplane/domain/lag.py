@@ -47,9 +47,6 @@ POINTS_LEAST = 4
 BEHIND_MS = 30_000
 """Lag in time from which a consumer can be falling behind. Batching causes less."""
 
-CAUGHT_UP_MS = 15_000
-"""Lag in time below which a consumer has caught up."""
-
 STALL_MS = 30_000
 """Minimum stall limit. It applies to a consumer that commits more often than every 10 s."""
 
@@ -87,6 +84,23 @@ REWOUND_MS = 60_000
 
 LOST_MS = 600_000
 """How long the status DATA_LOST is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class LagLimits:
+    """The limits that an administrator can change (`alert_thresholds`)."""
+
+    behind_ms: int = BEHIND_MS
+    stall_ms: int = STALL_MS
+    gone_ms: int = GONE_MS
+
+    @property
+    def caught_up_ms(self) -> float:
+        """Half of the lag at which a consumer can be falling behind, so that a status does not alternate."""
+        return self.behind_ms / 2
+
+
+DEFAULT_LIMITS = LagLimits()
 
 
 class LagStatus(StrEnum):
@@ -187,6 +201,8 @@ class Track:
     """Records deleted before they were read, since `lost_ms` was last unset."""
     lost_upto: int = 0
     """The log start offset up to which lost records are counted."""
+    limits: LagLimits = DEFAULT_LIMITS
+    """Not stored."""
 
     # -- observations --------------------------------------------------------------------------------------------------
     def add(self, sample: LagSample, log_start: int | None) -> None:
@@ -251,7 +267,8 @@ class Track:
 
     @property
     def stall_limit_ms(self) -> int:
-        return STALL_UNKNOWN_MS if self.rhythm_ms is None else max(STALL_MS, STALL_WAITS * self.rhythm_ms)
+        usual = STALL_UNKNOWN_MS if self.rhythm_ms is None else STALL_WAITS * self.rhythm_ms
+        return max(self.limits.stall_ms, usual)
 
     @property
     def longest_wait_ms(self) -> int:
@@ -264,7 +281,7 @@ class Track:
     @property
     def clear_ms(self) -> float:
         """Minimum growth of the lag in time that counts as a trend. The lag of a consumer jumps by the length of its waits."""
-        return max(BEHIND_MS, 1.5 * self.longest_wait_ms)
+        return max(self.limits.behind_ms, 1.5 * self.longest_wait_ms)
 
     def follow_group(self, whole: LagStatus, age: Age | None) -> None:
         """Set FALLING_BEHIND if the whole group falls behind and the lag of this partition is larger than the consumer's waits explain."""
@@ -300,7 +317,7 @@ class Track:
         if age is None or not self.commits:
             return
         at_commit = max(0, age.ms - max(0, now_ms - self.commits[-1].at_ms))
-        if at_commit < CAUGHT_UP_MS:
+        if at_commit < self.limits.caught_up_ms:
             if not age.at_least:
                 self.trend_status = LagStatus.HEALTHY
             return
@@ -309,12 +326,14 @@ class Track:
             return
         clear = self.clear_ms
         shrinks = recent.lost_ms <= -clear / 2
-        grows = at_commit >= BEHIND_MS and (recent.lost_ms >= clear or (whole.lost_ms >= clear and not shrinks))
+        grows = at_commit >= self.limits.behind_ms and (
+            recent.lost_ms >= clear or (whole.lost_ms >= clear and not shrinks)
+        )
         if grows:
             self.trend_status = LagStatus.FALLING_BEHIND
         elif shrinks and (self.trend_status is LagStatus.FALLING_BEHIND or at_commit >= clear):
             self.trend_status = LagStatus.CATCHING_UP
-        elif abs(whole.lost_ms) < BEHIND_MS / 4 and at_commit < 2 * BEHIND_MS:
+        elif abs(whole.lost_ms) < self.limits.behind_ms / 4 and at_commit < 2 * self.limits.behind_ms:
             self.trend_status = (
                 LagStatus.HEALTHY
             )  # a small lag that neither grows nor shrinks is a delay that the consumer intends
@@ -352,7 +371,7 @@ class Track:
         if self.alone_ms is not None and not self._progresses(now_ms):
             if unread <= 0:
                 return LagStatus.IDLE
-            if now_ms - self.alone_ms >= GONE_MS:
+            if now_ms - self.alone_ms >= self.limits.gone_ms:
                 return LagStatus.STOPPED
             return self.trend_status if self.had_members else LagStatus.UNKNOWN
         if unread <= 0:

@@ -3,7 +3,7 @@ Only the monitor writes observed rows, only services write desired rows.
 """
 
 from controlplane.models.access import AccessEntry, Acl
-from controlplane.models.alert import Alert, AlertEntry, AlertSilence
+from controlplane.models.alert import Alert, AlertEntry, AlertSilence, AlertThreshold
 from controlplane.models.api_token import ApiToken
 from controlplane.models.change import Change, ChangeSeal
 from controlplane.models.cluster import (
@@ -13,11 +13,13 @@ from controlplane.models.cluster import (
     ConsumerGroup,
     Feature,
     GroupPartition,
+    HangingTransaction,
     LogEnds,
     ObservedTopic,
     Partition,
     Replica,
 )
+from controlplane.models.history import HistoryChunk, HistoryFrame, HistorySeries
 from controlplane.models.idempotency import IdempotencyKey
 from controlplane.models.job import ArchiveBatch, ArchiveJob, ReplicaDamageReport, ReplicaRecovery
 from controlplane.models.login import LoginFailure
@@ -36,6 +38,7 @@ __all__ = [
     "Alert",
     "AlertEntry",
     "AlertSilence",
+    "AlertThreshold",
     "ApiToken",
     "ArchiveBatch",
     "ArchiveJob",
@@ -48,6 +51,10 @@ __all__ = [
     "Feature",
     "GroupPartition",
     "HandledRequest",
+    "HangingTransaction",
+    "HistoryChunk",
+    "HistoryFrame",
+    "HistorySeries",
     "IdempotencyKey",
     "LogEnds",
     "LoginFailure",

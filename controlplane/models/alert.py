@@ -1,4 +1,4 @@
-"""Alerts: open and resolved, their timelines and silences. Only the monitor writes alerts, except for the acknowledgement. A resolved row is
+"""Alerts: open and resolved, their timelines, silences and thresholds. Only the monitor writes alerts, except for the acknowledgement. A resolved row is
 reopened only by an alert of the same kind and subject."""
 
 from __future__ import annotations
@@ -6,6 +6,7 @@ from __future__ import annotations
 from django.db import models
 
 from controlplane.domain.alert import RULES
+from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import EntryKind, Severity
 from controlplane.models.choices import choices
 
@@ -36,6 +37,21 @@ class Alert(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.subject}".strip()
+
+
+class AlertThreshold(models.Model):
+    """A threshold that an administrator has changed (`domain.alert_thresholds`). The others have their defaults and no row."""
+
+    name = models.CharField(max_length=40, unique=True, choices=choices(ThresholdName))
+    value = models.FloatField(help_text="In the unit of the threshold.")
+    changed_at = models.DateTimeField(auto_now=True)
+    changed_by = models.CharField(max_length=150)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value}"
 
 
 class AlertEntry(models.Model):

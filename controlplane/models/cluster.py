@@ -13,6 +13,7 @@ from brokerd.cluster.broker_lives import DirectoryDoubt
 from controlplane.domain.cluster_events import ClusterEventKind
 from controlplane.domain.lag import Block, LagStatus
 from controlplane.domain.retention import Limit
+from controlplane.domain.transactions import TransactionVerdict
 from controlplane.models.choices import choices
 
 
@@ -310,3 +311,28 @@ class GroupPartition(models.Model):
 
     def __str__(self) -> str:
         return f"{self.group_id}: {self.topic}-{self.index}"
+
+
+class HangingTransaction(models.Model):
+    """A transaction that is open in a partition and that no coordinator will end. `found_at`: by the first search that found it, `checked_at`: by the
+    last one. `transactional_id` empty: no coordinator knows the producer."""
+
+    topic = models.CharField(max_length=249)
+    partition = models.PositiveIntegerField()
+    producer_id = models.BigIntegerField()
+    start_offset = models.BigIntegerField()
+    transactional_id = models.TextField(default="", blank=True)
+    verdict = models.CharField(max_length=20, choices=choices(TransactionVerdict))
+    found_at = models.DateTimeField(auto_now_add=True)
+    checked_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["topic", "partition", "start_offset"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["topic", "partition", "producer_id", "start_offset"], name="one_row_per_hanging_transaction"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}@{self.start_offset}"

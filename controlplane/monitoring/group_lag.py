@@ -64,6 +64,19 @@ class GroupLags:
         self._unstored: dict[tuple[str, Key], None] = {}
         """Tracks that changed since they were stored, oldest first."""
         self._stored_ms = -STORE_MS
+        self._limits = lag.DEFAULT_LIMITS
+
+    def use_limits(self, limits: lag.LagLimits) -> None:
+        """Apply changed limits to all groups. They take effect with the next sample."""
+        if limits == self._limits:
+            return
+        self._limits = limits
+        for track in self._all_tracks():
+            track.limits = limits
+
+    def _all_tracks(self) -> list[lag.Track]:
+        tracks = [t for by_key in self._tracks.values() for t in by_key.values()]
+        return [*tracks, *(total for _, total in self._totals.values())]
 
     # -- memory --------------------------------------------------------------------------------------------------------
     def end_observed(self, key: Key, at_ms: int, end: int) -> None:
@@ -114,7 +127,7 @@ class GroupLags:
                 figures.unknown += 1
                 continue
             observed[key] = found
-            track = tracks.setdefault(key, lag.Track())
+            track = tracks.setdefault(key, lag.Track(limits=self._limits))
             track.note_members(bool(group.members), now_ms)
             track.add(lag.LagSample(sample.at_ms, committed, found.end), found.start)
         progress = _progress(tracks, owners)
@@ -142,9 +155,9 @@ class GroupLags:
 
     def _total(self, group_id: str, read: Mapping[Key, lag.Track], now_ms: int) -> lag.Track:
         """The group's partitions as one track, which restarts when the set of partitions changes."""
-        keys, total = self._totals.get(group_id, (frozenset(), lag.Track()))
+        keys, total = self._totals.get(group_id, (frozenset(), lag.Track(limits=self._limits)))
         if keys != frozenset(read):
-            total = lag.Track()
+            total = lag.Track(limits=self._limits)
         self._totals[group_id] = (frozenset(read), total)
         samples = [t.newest for t in read.values() if t.newest is not None]
         if not samples:
@@ -246,6 +259,8 @@ class GroupLags:
             "partition__topic__name", "partition__index", "observed"
         ).iterator():
             self._ends[topic, index] = Ends.restored(points)
+        for track in self._all_tracks():
+            track.limits = self._limits
 
     def write(self, changed: set[str], gone: set[str], now: Any, *, settled: bool) -> None:
         if self._in_rows is None:

@@ -14,8 +14,8 @@ LIVE_TYPE = "live.update"
 CLUSTER = "cluster"
 """The overview's figures: what `selectors.overview.overview().as_dict()` returns."""
 BROKERS = "brokers"
-"""{"brokers": [{"broker_id", "alive", "leaders", "replicas", "replicas_out_of_sync", "size_bytes", "total_bytes", "free_bytes", "answered",
-"cordoned", "leads", "replicas_on_disk"}]}: all brokers."""
+"""{"brokers": [{"broker_id", "alive", "leaders", "replicas", "replicas_out_of_sync", "size_bytes", "total_bytes", "free_bytes",
+"disk_alert", "answered", "cordoned", "leads", "replicas_on_disk"}]}: all brokers."""
 PARTITIONS = "partitions"
 """{"topic": name, "topic_id": id, "partitions": [{"index", "leader", "leader_epoch", "replicas", "isr", "adding", "removing",
 "down", "min_isr", "start_offset", "end_offset", "size_bytes"}]}: only those that changed. `down`: replicas whose broker is down."""

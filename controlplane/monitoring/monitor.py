@@ -32,9 +32,12 @@ from controlplane.clients.group_samples import Key
 from controlplane.clients.settings import address_of, client_settings, zookeeper_store
 from controlplane.db.sqlite import drop_if_replaced
 from controlplane.monitoring import damage, publisher
+from controlplane.monitoring.hanging_transactions import HangingTransactionMonitor
+from controlplane.monitoring.history import HistoryRecorder
 from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.projection import MetadataProjection
 from controlplane.monitoring.samples import Changed, MetricsCache
+from controlplane.selectors import alert_thresholds
 from controlplane.services import access, alerts
 
 log = logging.getLogger(__name__)
@@ -110,6 +113,8 @@ class ClusterMonitor:
         self._feed = publisher.LivePublisher(hub)
         self._damage = damage.DamageReader(store)
         self._damage_read_ms = 0
+        self._hanging = HangingTransactionMonitor(self._began_ms)
+        self._history = HistoryRecorder()
         self._drift_ms = -DRIFT_MS
         self._alerts_ms = self._began_ms + ALERTS_FIRST_MS - ALERTS_MS
         store.on_session = self._session
@@ -183,11 +188,13 @@ class ClusterMonitor:
                 log.warning("database file was replaced, writing all observed rows again")
                 self._shorten_busy_timeout()
                 self.metrics = MetricsCache()
+                self._history = HistoryRecorder()
                 self.projection.forget()
                 self._dirty = True
                 return
             self._touch(self.tailer.current)
             self._update_damage(image, now)
+            self._hanging.poll(self._pool, now.mono_ms)
             self._check_alerts(now)
             self._feed.periodic()
         if self._database_failing:
@@ -197,7 +204,9 @@ class ClusterMonitor:
     def _check_alerts(self, now: Now) -> None:
         if now.mono_ms - self._alerts_ms >= ALERTS_MS:
             self._alerts_ms = now.mono_ms
-            alerts.evaluate()
+            thresholds = alert_thresholds.current()
+            self.metrics.use_thresholds(thresholds)
+            alerts.evaluate(thresholds)
 
     def _update_damage(self, image: Image, now: Now) -> None:
         if self._damage.found is not None:
@@ -347,6 +356,8 @@ class ClusterMonitor:
         self._sampled = bool(samples)
         self._sample_note = f"{len(samples)} of {asked} brokers answered" if failed else ""
         self._feed.samples(changed, self.metrics)
+        if samples:
+            self._history.observe(image, self.metrics, self._pool, now.wall_ms)
         _merge(self._changed, changed)
         if self._dirty:
             return  # rows of new partitions are written first, the figures with the next round

@@ -14,6 +14,7 @@ from brokerd.cluster.cordons import cordoned, leadership_disabled
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.group_samples import Key
+from controlplane.domain.alert_cases import disk_severity
 from controlplane.monitoring import live_events
 from controlplane.monitoring.group_figures import PartitionLag, owners_of, pace
 from controlplane.monitoring.hub import Hub
@@ -222,6 +223,7 @@ class LivePublisher:
                 "size_bytes": totals.get(i, 0 if metrics.replica_counts.get(i) == 0 else None),
                 "total_bytes": metrics.space.get(i, (None, None))[0],
                 "free_bytes": metrics.space.get(i, (None, None))[1],
+                "disk_alert": _disk_alert(metrics, i),
                 "answered": metrics.answered.get(i),
                 "cordoned": cordoned(s.configs),
                 "leads": not leadership_disabled(s.configs),
@@ -272,3 +274,8 @@ class LivePublisher:
             )
         if shapes or changed.groups_gone:
             self._hub.publish(live_events.GROUPS, {"groups": shapes, "gone": sorted(changed.groups_gone)})
+
+
+def _disk_alert(metrics: MetricsCache, broker_id: int) -> str:
+    total, free = metrics.space.get(broker_id, (None, None))
+    return str(disk_severity(total, free, metrics.thresholds) or "")

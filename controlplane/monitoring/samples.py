@@ -20,10 +20,12 @@ from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.broker_samples import BrokerSample
 from controlplane.clients.group_samples import Key
 from controlplane.db.bulk import update_many
+from controlplane.domain.alert_thresholds import AlertThresholds
 from controlplane.models import Broker, ObservedTopic, Partition, Replica
 from controlplane.monitoring.group_figures import GroupFigures
 from controlplane.monitoring.group_lag import GroupLags, PartitionFacts, partition_pk
 from controlplane.monitoring.projection import MetadataProjection
+from controlplane.selectors import alert_thresholds
 from controlplane.selectors.topic_configs import min_insync
 
 RATE_WINDOW_MS = 10_000
@@ -74,6 +76,12 @@ class MetricsCache:
         """(bytes, when) of each partition as last reported by its leader, or by another replica while it had none."""
         self._totals: dict[str, deque[tuple[int, int]]] = {}
         self._restored = False
+        self.thresholds = AlertThresholds()
+        """Those in force at the last evaluation of the alerts."""
+
+    def use_thresholds(self, thresholds: AlertThresholds) -> None:
+        self.thresholds = thresholds
+        self.lags.use_limits(thresholds.lag_limits)
 
     @property
     def groups(self) -> dict[str, GroupFigures]:
@@ -83,6 +91,7 @@ class MetricsCache:
         """Load the figures of the rows one time, before the first `take`. Raises DatabaseError."""
         if self._restored:
             return
+        self.use_thresholds(alert_thresholds.current())
         self.lags.restore()
         columns = ("topic__name", "index", "start_offset", "end_offset", "size_bytes", "sampled_at")
         for name, index, start, end, size, at in Partition.objects.values_list(*columns).iterator():

@@ -9,11 +9,13 @@ from django_filters import rest_framework as filters
 
 from brokerd.cluster.broker_lives import explained
 from brokerd.cluster.cordons import cordoned, leadership_disabled
+from controlplane.domain.alert_cases import disk_severity
 from controlplane.domain.restart import blocker
 from controlplane.domain.scope import DrainScope, Scope
 from controlplane.domain.text import some
 from controlplane.models import Broker, Move, Replica
 from controlplane.models.move import FINISHED_STATES
+from controlplane.selectors import alert_thresholds
 from controlplane.selectors.common import Page, RowFilter, age_s, cluster_row, paged
 
 TOLD_SECONDS = 60
@@ -23,7 +25,8 @@ TOLD_SECONDS = 60
 @dataclass(frozen=True, slots=True)
 class BrokerRow:
     """`answered` False = its last sample failed, None = never sampled. Skews are per cent against the mean of live brokers. `cordoned`: the broker
-    gets no new replicas; `total_bytes`, `free_bytes`: its log directory with the most free space; `leads` False: the broker is demoted.
+    gets no new replicas; `total_bytes`, `free_bytes`: its log directory with the most free space, `disk_alert`:
+    the severity of an alert about its free space, or empty; `leads` False: the broker is demoted.
     `replicas_on_disk`: replicas in its log directories by its own report, `dirs_failed`: the failed ones of these directories. `tail_doubt`: why it may have lost acknowledged records before its last start ("" = no doubt), with the reason in
     words and the next step, if there is one. `can` lists the operations that are possible now."""
 
@@ -41,6 +44,7 @@ class BrokerRow:
     size_bytes: int | None
     total_bytes: int | None
     free_bytes: int | None
+    disk_alert: str
     leaders_skew_pct: float | None
     replicas_skew_pct: float | None
     is_controller: bool
@@ -104,7 +108,7 @@ def broker_list() -> list[BrokerRow]:
     """All brokers ever registered, by id."""
     rows = list(Broker.objects.all())
     living = [b for b in rows if b.alive]
-    age = age_s(cluster_row().observed_at)
+    age, thresholds = age_s(cluster_row().observed_at), alert_thresholds.current()
 
     def skew(value: int, values: list[int]) -> float | None:
         mean = sum(values) / len(values) if values else 0
@@ -126,6 +130,7 @@ def broker_list() -> list[BrokerRow]:
             size_bytes=b.size_bytes,
             total_bytes=b.total_bytes,
             free_bytes=b.free_bytes,
+            disk_alert=str(disk_severity(b.total_bytes, b.free_bytes, thresholds) or ""),
             leaders_skew_pct=skew(b.leaders, [x.leaders for x in living]) if b.alive else None,
             replicas_skew_pct=skew(b.replicas, [x.replicas for x in living]) if b.alive else None,
             # Controllers are separate processes. The field is kept for a controller that runs inside a broker.

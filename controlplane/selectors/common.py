@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar, cast
 
+from django import forms
+from django.core.exceptions import ValidationError
 from django.db.models import F, Model, QuerySet
 from django.utils import timezone
 from django_filters import rest_framework as filters
@@ -16,6 +18,9 @@ from django_filters import rest_framework as filters
 from controlplane.domain.scope import Scope, to_json
 from controlplane.models import Cluster
 
+INTEGER_MAX = 2**63 - 1
+"""Largest integer of a database column."""
+TRUTHS = {"true": True, "1": True, "on": True, "yes": True, "false": False, "0": False, "off": False, "no": False}
 PER_PAGE_MAX = 500
 """Rows of one page; for more there is an export."""
 
@@ -67,7 +72,38 @@ class TimeFilter(RowFilter):
         return rows.filter(**{f"{self.time_field}__lt": value})
 
 
-class FlagFilter(filters.BooleanFilter):  # type: ignore[misc]
+class TruthField(forms.Field):
+    """true or false, or None without a value. Raises ValidationError for other texts: Django's field takes them for an unknown value, and the filter
+    would then be ignored silently."""
+
+    def to_python(self, value: Any) -> bool | None:
+        if value in self.empty_values:
+            return None
+        known = TRUTHS.get(str(value).lower())
+        if known is None:
+            raise ValidationError(f"{value!r} is neither true nor false.", code="invalid")
+        return known
+
+
+class TruthFilter(filters.BooleanFilter):  # type: ignore[misc]
+    """A condition that is true or false. Without a value there is no condition."""
+
+    field_class = TruthField
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, widget=forms.TextInput, **kwargs)
+
+
+class NumberFilter(filters.NumberFilter):  # type: ignore[misc]
+    """The number of a broker, partition or row: an integer that the database can store."""
+
+    field_class = forms.IntegerField
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, min_value=0, max_value=INTEGER_MAX, **kwargs)
+
+
+class FlagFilter(TruthFilter):
     """A missing value means False, and False is also a condition."""
 
     def filter(self, rows: QuerySet[Any], value: bool | None) -> QuerySet[Any]:

@@ -26,7 +26,7 @@ from controlplane.domain.scope import (
 )
 from controlplane.models import Move, MovePartition, MoveTransition
 from controlplane.models.move import FINISHED_STATES, MoveState
-from controlplane.selectors.common import Page, RowFilter, TimeFilter, paged
+from controlplane.selectors.common import Page, RowFilter, TimeFilter, TruthFilter, paged
 from controlplane.selectors.move_totals import TotalsKind, percent, sums_of, sums_of_kinds
 
 
@@ -162,7 +162,7 @@ ENDED = move_types.ENDED
 
 class MoveFilter(TimeFilter):
     query = filters.CharFilter(method="search", help_text="Part of a topic's name, an author or a reason.")
-    working = filters.BooleanFilter(method="unfinished", help_text="True: unfinished ones only; false: finished ones.")
+    working = TruthFilter(method="unfinished", help_text="True: unfinished ones only; false: finished ones.")
 
     def search(self, rows: QuerySet[Move], name: str, value: str) -> QuerySet[Move]:
         # The ids first: a join would copy the row of each move for each of its partitions.

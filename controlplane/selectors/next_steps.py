@@ -9,8 +9,8 @@ from django.conf import settings
 from django.db.models import F
 
 from controlplane.clients import supervisor
-from controlplane.domain.alert_types import AlertKind
-from controlplane.models import Change, GroupPartition, Partition, ReplicaDamageReport
+from controlplane.domain.alert_types import NAMES_MAX, AlertKind
+from controlplane.models import Change, GroupPartition, HangingTransaction, Partition, ReplicaDamageReport
 from controlplane.models.change import Outcome
 from controlplane.selectors.alerts import AlertRow
 from controlplane.selectors.topics import drift_list
@@ -33,12 +33,14 @@ class StepKind(StrEnum):
     RESUME_ARCHIVE = "resume_archive"
     OPEN_TOPIC = "open_topic"
     OPEN_CHANGE = "open_change"
+    PROPOSE_ABORT = "propose_abort"
+    SEARCH_HANGING = "search_hanging"
 
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
     """`target`: the object, in the order of an address: [broker], [topic, partition], [topic, partition, broker], [topic, partition,
-    offset], [process name]."""
+    offset], [process name], [topic-partition@offset]."""
 
     kind: str
     label: str
@@ -102,6 +104,14 @@ def _damaged(a: AlertRow) -> list[NextStep]:
     return [NextStep(StepKind.RECOVER_REPLICA, label, target)]
 
 
+def _hanging(a: AlertRow) -> list[NextStep]:
+    rows = list(HangingTransaction.objects.order_by("found_at", "pk")[:NAMES_MAX])
+    steps = [
+        NextStep(StepKind.PROPOSE_ABORT, f"Request abort in {row.topic}-{row.partition}", [str(row)]) for row in rows
+    ]
+    return [*steps, NextStep(StepKind.SEARCH_HANGING, "Search all topics", [])]
+
+
 def _move_failed(a: AlertRow) -> list[NextStep]:
     return [NextStep(StepKind.ROLL_BACK_MOVE, f"Roll back move {a.subject}", [a.subject])]
 
@@ -159,6 +169,7 @@ _STEPS = {
     AlertKind.DISK_FAILED: _disk_failed,
     AlertKind.DISK_LOW: _disk_low,
     AlertKind.COPIES_DAMAGED: _damaged,
+    AlertKind.TRANSACTION_HANGING: _hanging,
     AlertKind.MOVE_FAILED: _move_failed,
     AlertKind.MOVE_STUCK: _move_stuck,
     AlertKind.MOVE_WILL_NOT_FINISH: _move_slow,

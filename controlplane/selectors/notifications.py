@@ -13,7 +13,7 @@ from django_filters import rest_framework as filters
 from controlplane.clients.notifications import PAGERDUTY_URL
 from controlplane.domain.notification import ChannelKind, DeliveryEvent, DeliveryState
 from controlplane.models import NotificationChannel, NotificationDelivery
-from controlplane.selectors.common import Page, RowFilter, TimeFilter, paged
+from controlplane.selectors.common import NumberFilter, Page, RowFilter, TimeFilter, paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class NotificationDeliveryFilter(TimeFilter):
     query = filters.CharFilter(
         field_name="channel__name", lookup_expr="icontains", help_text="Part of a channel's name."
     )
-    channel = filters.NumberFilter(field_name="channel_id", help_text="Number of a channel.")
-    alert = filters.NumberFilter(field_name="alert_id", help_text="Number of an alert.")
+    channel = NumberFilter(field_name="channel_id", help_text="Number of a channel.")
+    alert = NumberFilter(field_name="alert_id", help_text="Number of an alert.")
     state = filters.ChoiceFilter(choices=[(s.value, s.value) for s in DeliveryState])
 
 

@@ -12,7 +12,7 @@ from django_filters import rest_framework as filters
 from brokerd.cluster.model import effective_min_insync, replicas_owed
 from controlplane.models import ObservedTopic, Partition, Replica
 from controlplane.selectors import out_of_sync
-from controlplane.selectors.common import Page, RowFilter, age_s, paged, within
+from controlplane.selectors.common import NumberFilter, Page, RowFilter, age_s, paged, within
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 
 LOOKED_AT_MAX = 1_000
@@ -76,7 +76,7 @@ PARTITION_COLUMNS = {
 class PartitionFilter(RowFilter):
     only = filters.ChoiceFilter(method="in_condition", choices=[(c, c) for c in ("problems", "offline", "moving")])
     topic = filters.CharFilter(field_name="topic__name")
-    broker = filters.NumberFilter(field_name="replica_rows__broker_id", help_text="Partitions with a replica on it.")
+    broker = NumberFilter(field_name="replica_rows__broker_id", help_text="Partitions with a replica on it.")
 
     def in_condition(self, rows: QuerySet[Partition], name: str, value: str) -> QuerySet[Partition]:
         if value == "offline":

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
 from controlplane.models import ReplicaDamageReport, ReplicaRecovery
-from controlplane.selectors.common import Page, TimeFilter, paged
+from controlplane.selectors.common import NumberFilter, Page, TimeFilter, TruthFilter, paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class DamageReportRow:
 
 
 class RecoveryFilter(TimeFilter):
-    working = filters.BooleanFilter(method="unfinished", help_text="True: unfinished ones only; false: finished ones.")
+    working = TruthFilter(method="unfinished", help_text="True: unfinished ones only; false: finished ones.")
     topic = filters.CharFilter(field_name="topic_name")
-    partition = filters.NumberFilter()
+    partition = NumberFilter()
 
     def unfinished(self, rows: QuerySet[ReplicaRecovery], name: str, value: bool) -> QuerySet[ReplicaRecovery]:
         states = ["asked", "reset", "copying"]
@@ -103,9 +103,9 @@ DAMAGE_REPORT_COLUMNS = {"id": "id", "topic": "topic_name", "broker_id": "broker
 
 class DamageReportFilter(TimeFilter):
     time_field = "found_at"
-    open = filters.BooleanFilter(method="still_reported", help_text="Only those that brokers still report.")
+    open = TruthFilter(method="still_reported", help_text="Only those that brokers still report.")
     topic = filters.CharFilter(field_name="topic_name")
-    partition = filters.NumberFilter()
+    partition = NumberFilter()
 
     def still_reported(
         self, rows: QuerySet[ReplicaDamageReport], name: str, value: bool

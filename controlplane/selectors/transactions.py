@@ -176,7 +176,7 @@ def transaction_list(
     longer_ms = -1
     if open_longer_minutes is not None:
         longer_ms, states = open_longer_minutes * MINUTE_MS, tuple(s for s in states or OPEN_STATES if s in OPEN_STATES)
-    brokers, offline = _living(), _offline_partitions()
+    brokers, offline = living_brokers(), _offline_partitions()
     answers: list[BrokerAnswer[list[ListedTransaction]]] = []
     if states or not state:
         answers = _ask(brokers, lambda c, b: client.list_transactions(c, b, states=states, open_longer_ms=longer_ms))
@@ -206,7 +206,7 @@ def transaction_list(
 
 def transaction(transactional_id: str) -> TransactionDetail:
     """One transactional id with the partitions of its open transaction."""
-    brokers, offline = _living(), _offline_partitions()
+    brokers, offline = living_brokers(), _offline_partitions()
     answers = _ask(brokers, lambda c, b: client.describe_transactions(c, [transactional_id]))
     by_broker = {a.broker_id: a.value[0] for a in answers if a.value}
     detail = TransactionDetail(transactional_id, None, None, [], 0, len(answers), _silent(answers), offline)
@@ -227,26 +227,24 @@ def transaction(transactional_id: str) -> TransactionDetail:
 def hanging_transactions(topic: str = "", index: int | None = None, start_offset: int | None = None) -> HangingScan:
     """The transactions that hang in the partitions of `topic`, or of one of them; without a topic in all partitions. `start_offset`: only the
     transaction that begins there, also if it does not hang."""
-    rows = Partition.objects.order_by("topic__name", "index")
-    if topic:
-        rows = rows.filter(topic__name=topic)
-    if index is not None:
-        rows = rows.filter(index=index)
+    given = {"topic__name": topic or None, "index": index}
+    rows = Partition.objects.filter(**{k: v for k, v in given.items() if v is not None}).order_by(
+        "topic__name", "index"
+    )
     total, leaders = rows.count(), dict[int, dict[str, list[int]]]()
     for name, i, leader in rows.values_list("topic__name", "index", "leader")[:SCANNED_PARTITIONS_MAX]:
         leaders.setdefault(-1 if leader is None else leader, {}).setdefault(name, []).append(i)
     offline = sum(map(len, leaders.pop(-1, {}).values()))
-    brokers = _living()
-    scans = _scan(brokers, leaders)
+    brokers = living_brokers()
+    scans = scan_leaders(brokers, leaders)
     found = [t for a in scans if a.value for t in a.value.transactions]
     if start_offset is not None:
         found = [t for t in found if t.start_offset == start_offset]
     judged, coordinators, timeout_ms_max, offline_state = _judged(found, brokers)
-    active = [j for j in judged if j[1] is TransactionVerdict.ACTIVE]
-    checked = _still_open([j for j in judged if j[1] is not TransactionVerdict.ACTIVE], brokers)
+    checked = _still_open(judged, brokers)
     silent = {s.broker_id: s for s in (*_silent(scans), *_silent(coordinators))}
     return HangingScan(
-        rows=[_hanging_row(t, v, name) for t, v, name in (*checked, *(active if start_offset is not None else ()))],
+        rows=[_hanging_row(*j) for j in checked if j[1] is not TransactionVerdict.ACTIVE or start_offset is not None],
         open_count=len(found),
         partitions=total,
         partitions_described=sum(a.value.described for a in scans if a.value),
@@ -265,7 +263,7 @@ def open_in_partition(topic: str, index: int, start_offset: int) -> PartitionTra
     leader = Partition.objects.filter(topic__name=topic, index=index).values_list("leader", flat=True).first()
     if leader is None:
         raise LookupError(f"{topic}-{index} has no leader")
-    (answer,) = _scan(_living(), {leader: {topic: [index]}})
+    (answer,) = scan_leaders(living_brokers(), {leader: {topic: [index]}})
     if answer.value is None or answer.value.described == 0:
         raise LookupError(answer.problem or f"broker {leader} has no replica of {topic}-{index}")
     return next((t for t in answer.value.transactions if t.start_offset == start_offset), None)
@@ -279,7 +277,7 @@ def address_of_broker(broker_id: int) -> BrokerAddress | None:
 # -- requests ---------------------------------------------------------------------------------------------------------------
 
 
-def _living() -> dict[int, BrokerAddress]:
+def living_brokers() -> dict[int, BrokerAddress]:
     rows = Broker.objects.filter(alive=True).order_by("broker_id")
     return {b.broker_id: BrokerAddress(b.broker_id, b.host, b.port) for b in rows}
 
@@ -309,7 +307,7 @@ def _described(
     return {(a.broker_id, d.transactional_id): d for a in answers for d in a.value or []}
 
 
-def _scan(
+def scan_leaders(
     brokers: Mapping[int, BrokerAddress], leaders: Mapping[int, Mapping[str, list[int]]]
 ) -> list[BrokerAnswer[client.ScannedPartitions]]:
     asked = {b: brokers[b] for b in leaders if b in brokers}
@@ -366,15 +364,21 @@ def _judged(
     return judged, answers, max(maxima, default=None), offline
 
 
-def _still_open(suspects: list[Judged], brokers: Mapping[int, BrokerAddress]) -> list[Judged]:
-    """Those that are still open after the coordinators answered. A transaction that ended between the two requests does not hang."""
+def verdicts(found: list[PartitionTransaction], brokers: Mapping[int, BrokerAddress]) -> list[Judged]:
+    """Those of `found` that are still open, with their verdicts."""
+    return _still_open(_judged(found, brokers)[0], brokers)
+
+
+def _still_open(judged: list[Judged], brokers: Mapping[int, BrokerAddress]) -> list[Judged]:
+    """Without those that ended before the coordinators answered, because they do not hang. Active ones are not asked about again."""
+    suspects = [j for j in judged if j[1] is not TransactionVerdict.ACTIVE]
     leaders: dict[int, dict[str, list[int]]] = {}
     for t, _, _ in suspects:
         indexes = leaders.setdefault(t.leader, {}).setdefault(t.topic, [])
         if t.index not in indexes:
             indexes.append(t.index)
-    answers = {a.broker_id: a.value for a in _scan(brokers, leaders)}
-    out: list[Judged] = []
+    answers = {a.broker_id: a.value for a in scan_leaders(brokers, leaders)}
+    out = [j for j in judged if j[1] is TransactionVerdict.ACTIVE]
     for t, v, name in suspects:
         again = answers.get(t.leader)
         if again is not None and any(t.same_as(other) for other in again.transactions):
@@ -413,7 +417,7 @@ def _partitions_of(d: DescribedTransaction, brokers: Mapping[int, BrokerAddress]
         leader = leader_of.get((topic, i))
         if leader is not None:
             leaders.setdefault(leader, {}).setdefault(topic, []).append(i)
-    scans = _scan(brokers, leaders)
+    scans = scan_leaders(brokers, leaders)
     begun = {t.partition: t for a in scans if a.value for t in a.value.transactions if t.producer_id == d.producer_id}
     out = []
     for topic, i in shown:

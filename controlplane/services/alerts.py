@@ -12,9 +12,10 @@ from django.db.models import Count, F, Q, QuerySet, Sum
 from django.utils import timezone
 
 from brokerd.cluster.model import effective_min_insync
-from controlplane.domain import alert, alert_cases, alert_rows
+from controlplane.domain import alert, alert_rows
 from controlplane.domain import alert_types as types
-from controlplane.domain.lag import LagStatus
+from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
+from controlplane.domain.lag import Block, LagStatus
 from controlplane.domain.progress import StallCause
 from controlplane.models import (
     Alert,
@@ -24,6 +25,8 @@ from controlplane.models import (
     Change,
     Cluster,
     ConsumerGroup,
+    GroupPartition,
+    HangingTransaction,
     Move,
     MovePartition,
     ObservedTopic,
@@ -33,6 +36,7 @@ from controlplane.models import (
 from controlplane.models.change import Outcome
 from controlplane.models.job import ArchiveState
 from controlplane.models.move import WORKING_STATES, MoveState, PartState
+from controlplane.selectors import alert_thresholds
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 
 KEPT = timedelta(days=7)
@@ -41,15 +45,12 @@ KEPT = timedelta(days=7)
 LOOKED_AT_MAX = 1_000
 """Partitions of one topic that are searched for names. SQL cannot compare the length of an ISR, which is not a column of its own."""
 
-LATELY = timedelta(days=1)
-"""How long failed moves and jobs, and changes of unknown outcome, are reported. Nothing else ends these alerts, and an operator has read them by
-then."""
 
-
-def evaluate() -> bool:
-    """One evaluation: alerts are created, updated and ended. Returns whether any row changed. Raises DatabaseError."""
+def evaluate(thresholds: AlertThresholds | None = None) -> bool:
+    """One evaluation: alerts are created, updated and ended. `thresholds` None: those of the rows. Returns whether any row changed. Raises
+    DatabaseError."""
     now = timezone.now()
-    found = alert.alerts(facts())
+    found = alert.alerts(facts(thresholds or alert_thresholds.current()))
     rows = Alert.objects.filter(
         Q(ended_at__isnull=True) | Q(ended_at__gt=now - timedelta(seconds=alert_rows.FLAP_SECONDS))
     )
@@ -90,14 +91,15 @@ def evaluate() -> bool:
     return True
 
 
-def facts() -> types.Facts:
-    since = timezone.now() - LATELY
+def facts(thresholds: AlertThresholds) -> types.Facts:
+    since = timezone.now() - timedelta(seconds=thresholds[ThresholdName.FAILURES_KEPT])
     cluster = Cluster.objects.filter(pk=1).first()
     sums = ObservedTopic.objects.aggregate(
         offline=Sum("offline"), under_min_isr=Sum("under_min_isr"), under_replicated=Sum("under_replicated")
     )
     damage_reports = ReplicaDamageReport.objects.filter(ended_at__isnull=True, recovery__isnull=True)
-    groups, counts, soon = _groups()
+    groups, counts, soon = _groups(thresholds)
+    hanging, hanging_groups = _hanging(thresholds)
     return types.Facts(
         zookeeper=cluster.zookeeper_connected if cluster is not None else None,
         controller=cluster.controller_id if cluster is not None else None,
@@ -123,6 +125,8 @@ def facts() -> types.Facts:
                 .distinct()[: types.NAMES_MAX]
             ),
         ),
+        hanging=hanging,
+        hanging_groups=hanging_groups,
         drift=(cluster.drift or 0) if cluster is not None else 0,
         groups=groups,
         group_counts=counts,
@@ -134,6 +138,7 @@ def facts() -> types.Facts:
                 : types.NAMES_MAX
             ]
         ),
+        thresholds=thresholds,
     )
 
 
@@ -163,17 +168,30 @@ def _below_min_isr() -> tuple[str, ...]:
     return tuple(names[: types.NAMES_MAX])
 
 
-def _groups() -> tuple[tuple[types.GroupFacts, ...], dict[LagStatus, int], int]:
+def _hanging(thresholds: AlertThresholds) -> tuple[tuple[int, tuple[str, ...]], int]:
+    """(partitions in which transactions have hung for long, groups that wait there). The search that writes the rows limits their number."""
+    since = timezone.now() - timedelta(seconds=thresholds[ThresholdName.TRANSACTION_HANGING])
+    rows = HangingTransaction.objects.filter(found_at__lte=since).order_by("topic", "partition")
+    spots = list(dict.fromkeys(rows.values_list("topic", "partition")))
+    if not spots:
+        return (0, ()), 0
+    blocked = GroupPartition.objects.filter(block=Block.OPEN_TRANSACTION, topic__in={topic for topic, _ in spots})
+    groups = {g for g, topic, i in blocked.values_list("group_id", "topic", "index") if (topic, i) in set(spots)}
+    return (len(spots), tuple(f"{topic}-{i}" for topic, i in spots[: types.NAMES_MAX])), len(groups)
+
+
+def _groups(thresholds: AlertThresholds) -> tuple[tuple[types.GroupFacts, ...], dict[LagStatus, int], int]:
     """(groups that are alerts, number of groups by status, number of groups that retention will soon overtake). The groups are limited to the number
     that have alerts of their own."""
     grave = ConsumerGroup.objects.filter(status__in=[s.value for s in types.GROUP_STATUSES])
     counts = {LagStatus(s): n for s, n in grave.order_by().values_list("status").annotate(n=Count("pk"))}
-    soon = ConsumerGroup.objects.filter(retention_in_s__lte=alert_cases.RETENTION_AHEAD_S)
+    soon = ConsumerGroup.objects.filter(retention_in_s__lte=thresholds[ThresholdName.RETENTION_AHEAD])
+    most = int(thresholds[ThresholdName.GROUP_ALERTS_MAX])
     rows: dict[str, ConsumerGroup] = {}
     for status in counts:
         of_status = grave.filter(status=status.value).order_by(F("lag_records").desc(nulls_last=True), "pk")
-        rows |= {g.pk: g for g in of_status[: alert_cases.GROUPS_MAX]}
-    rows |= {g.pk: g for g in soon.order_by("retention_in_s", "pk")[: alert_cases.GROUPS_MAX]}
+        rows |= {g.pk: g for g in of_status[:most]}
+    rows |= {g.pk: g for g in soon.order_by("retention_in_s", "pk")[:most]}
     return tuple(_group_facts(g) for g in rows.values()), counts, soon.count()
 
 

@@ -1,5 +1,5 @@
 // Small line charts (uPlot): history from the page, new points from the live feed. Colours come from the theme. There is no interpolation: a line
-// keeps its value until the next point.
+// keeps its value until the next point, and a point without a value is a gap.
 (() => {
   "use strict";
   const KEEP_S = 900, WINDOW_S_MIN = 120; // time of the points that are kept; least width of the time axis
@@ -9,7 +9,13 @@
     const [size, unit] = UNITS.find(([least]) => value >= least) ?? [1, ""];
     return `${+(value / size).toFixed(1)}${unit}`;
   };
-  const clock = (t, step) => new Date(t * 1000).toISOString().slice(11, step < 60 ? 19 : 16);  // UTC, as everywhere on the page
+  // UTC, as everywhere on the page. `step`: seconds between two labels.
+  const clock = (t, step) => {
+    const text = new Date(t * 1000).toISOString();
+    return step >= 86400 ? text.slice(5, 10) : text.slice(11, step < 60 ? 19 : 16);
+  };
+  const instant = (t, span) => `${new Date(t * 1000).toISOString().slice(span > 86400 ? 5 : 11, 19).replace("T", " ")} UTC`;
+  const exact = (value) => (value == null ? "no data" : value.toLocaleString("en", { maximumFractionDigits: 1 }));
   const colourOf = (box, name) => {
     const probe = document.createElement("span");
     probe.style.color = `var(${name})`;
@@ -19,8 +25,10 @@
     return colour;
   };
 
-  // `over`: the chart ends with its last point (a finished move). Otherwise it ends now.
-  const timeRange = (times, over) => {
+  // `over`: the chart ends with its last point (a finished move). Otherwise it ends now. `since`, `until`: the range of the page.
+  const timeRange = (times, over, since, until) => {
+    if (since && over) return [since, until];
+    if (since) return [Date.now() / 1000 - (until - since), Date.now() / 1000];
     if (over && times.length) return [times[0], Math.max(times.at(-1), times[0] + 1)];
     const now = Date.now() / 1000;
     return [Math.min(now - WINDOW_S_MIN, Math.max(times[0] ?? now, now - KEEP_S)), now];
@@ -44,16 +52,51 @@
     u.ctx.restore();
   };
 
+  // Vertical lines at changes, alerts and elections. The page lists them with links.
+  const drawMarks = (u, marks, colours) => {
+    const { top, height } = u.bbox, { min, max } = u.scales.x;
+    u.ctx.save();
+    u.ctx.setLineDash([2, 3]);
+    for (const [at, kind] of marks) {
+      if (at < min || at > max) continue;
+      const x = Math.round(u.valToPos(at, "x", true));
+      u.ctx.strokeStyle = colours[kind];
+      u.ctx.lineWidth = 1.5;
+      u.ctx.beginPath();
+      u.ctx.moveTo(x, top);
+      u.ctx.lineTo(x, top + height);
+      u.ctx.stroke();
+    }
+    u.ctx.restore();
+  };
+
+  // Time and value under the pointer, and the mark that is close to it.
+  const showValue = (u, readout, marks, span) => {
+    const { idx, left } = u.cursor;
+    const at = idx == null || left < 0 ? null : u.data[0][idx];
+    readout.hidden = at == null;
+    if (at == null) return;
+    const values = u.data.slice(1).map((column) => exact(column[idx]));
+    const close = marks.filter(([t]) => Math.abs(u.valToPos(t, "x") - left) < 5).map(([, , text]) => text);
+    readout.textContent = [instant(at, span), values.join(", greatest "), ...close.slice(0, 2)].join(" · ");
+  };
+
   const build = (box) => {
-    const [ink, soft, line, amber] = ["--ink", "--soft", "--line", "--amber"].map((name) => colourOf(box, name));
+    const [ink, soft, line, amber, blue, red] = ["--ink", "--soft", "--line", "--amber", "--blue", "--red"].map((name) => colourOf(box, name));
     const data = JSON.parse(box.dataset.points || "[[],[]]"), over = "over" in box.dataset;
+    const since = Number(box.dataset.since || 0), until = Number(box.dataset.until || 0), span = until - since;
+    const marks = JSON.parse(box.dataset.marks || "[]");
+    const colours = { change: blue, alert: red, election: amber, broker: soft };
     const times = Number(box.dataset.limitTimes || 1);
     let limit = Number(box.dataset.limit || 0) * times;
     box.textContent = "";
-    if (data[0].length && !over) { // no new point: the value is unchanged
+    if (data[0].length && !over && !since) { // no new point: the value is unchanged
       data[0].push(Date.now() / 1000);
       data[1].push(data[1].at(-1));
     }
+    const stepped = uPlot.paths.stepped({ align: 1 }), readout = document.createElement("p");
+    readout.className = "readout";
+    readout.hidden = true;
     box.classList.toggle("no-data", !data[0].length);
     const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const options = {
@@ -61,20 +104,28 @@
       height: box.clientHeight,
       padding: [box.dataset.caption ? 24 : 10, 28, 0, 0],
       legend: { show: false },
-      cursor: { y: false, points: { size: 5 } },
+      cursor: { y: false, points: { size: 5 }, ...(since ? { sync: { key: "history" } } : {}) },
       scales: {
-        x: { time: true, range: (u) => timeRange(u.data[0], over) },
+        x: { time: true, range: (u) => timeRange(u.data[0], over, since, until) },
         y: { range: (u, low, high) => [0, valueMax(high, limit)] },
       },
       axes: [
         { ...axis, size: 24, space: 70, values: (u, ticks, i, space, step) => ticks.map((t) => clock(t, step)) },
         { ...axis, size: 46, space: 26, values: (u, ticks) => ticks.map(short) },
       ],
-      series: [{}, { stroke: ink, width: 1.4, fill: line, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } }],
-      hooks: { draw: [(u) => drawLimit(u, limit, amber)] },
+      series: [
+        {},
+        { stroke: ink, width: 1.4, fill: line, paths: stepped, points: { show: false } },
+        ...(data[2] ? [{ stroke: soft, width: 1, paths: stepped, points: { show: false } }] : []),
+      ],
+      hooks: {
+        draw: [(u) => drawLimit(u, limit, amber), (u) => drawMarks(u, marks, colours)],
+        setCursor: since ? [(u) => showValue(u, readout, marks, span)] : [],
+      },
     };
     const chart = new uPlot(options, data, box);
-    return { chart, data, box, over, setLimit: (value) => { limit = value * times; chart.redraw(); } };
+    box.append(readout);
+    return { chart, data, box, over, keep: since ? span : KEEP_S, setLimit: (value) => { limit = value * times; chart.redraw(); } };
   };
 
   const draw = () => {
@@ -87,17 +138,17 @@
     for (const box of document.querySelectorAll("[data-chart]")) if (!charts.has(box) && box.clientWidth) charts.set(box, build(box));
   };
   const add = (entry, value) => {
-    const [times, values] = entry.data, now = Date.now() / 1000;
+    const [times, ...columns] = entry.data, now = Date.now() / 1000;
     entry.box.classList.remove("no-data");
     times.push(now);
-    values.push(value);
-    while (times.length && times[0] < now - KEEP_S) { times.shift(); values.shift(); }
+    for (const column of columns) column.push(value);
+    while (times.length && times[0] < now - entry.keep) for (const column of entry.data) column.shift();
     entry.chart.setData(entry.data);
   };
   document.addEventListener("weir:points", (event) => {
     for (const [subject, figure, value] of event.detail)
       for (const entry of charts.values()) {
-        if (entry.box.dataset.chart === `${subject}|${figure}`) add(entry, value);
+        if (entry.box.dataset.chart === `${subject}|${figure}` && !(entry.over && entry.box.dataset.since)) add(entry, value);
         else if (entry.box.dataset.limitFigure === figure && entry.box.dataset.chart.startsWith(`${subject}|`)) entry.setLimit(value);
       }
   });
@@ -105,9 +156,28 @@
   setInterval(() => {
     for (const entry of charts.values()) {
       const values = entry.data[1];
-      if (values.length && !entry.over && document.querySelector(".live.on")) add(entry, values[values.length - 1]);
+      if ((values.at(-1) ?? null) !== null && !entry.over && !("unfed" in entry.box.dataset) && document.querySelector(".live.on")) add(entry, values.at(-1));
     }
   }, 5000);
+  // The table behind a chart is filled when it is opened.
+  document.addEventListener("toggle", ({ target }) => {
+    if (!target.open || !target.matches?.("details.values")) return;
+    const box = target.closest("figure").querySelector("[data-chart]");
+    const [times, ...columns] = charts.get(box)?.data ?? JSON.parse(box.dataset.points);
+    const shown = target.querySelectorAll("th").length - 1;
+    const rows = times.map((t, i) => {
+      const row = document.createElement("tr");
+      const texts = [new Date(t * 1000).toISOString().slice(0, 19).replace("T", " "), ...columns.slice(0, shown).map((c) => exact(c[i]))];
+      texts.forEach((text, n) => {
+        const cell = document.createElement("td");
+        cell.textContent = text;
+        if (n) cell.className = "num";
+        row.append(cell);
+      });
+      return row;
+    });
+    if (rows.length) target.querySelector("tbody").replaceChildren(...rows.reverse());
+  }, true);
   document.addEventListener("DOMContentLoaded", draw);
   document.addEventListener("htmx:afterSettle", draw);
   let resizing;

@@ -14,13 +14,16 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from controlplane.domain.history import STEP_S
 from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
 
@@ -65,6 +68,75 @@ def test_operators_and_kafka_clients_change_the_same_rows(devcluster: DevCluster
         ("topic.create", "by-client", "confirmed"),
         ("topic.create", "by-rest", "confirmed"),
     ]
+
+
+def test_the_zookeeper_ensemble_and_its_sessions_are_reported(devcluster: DevCluster) -> None:
+    def complete() -> Any:
+        found = devcluster.get("zookeeper")
+        return found if len(found["sessions"] or ()) == 1 + len(devcluster.get("brokers")) else None
+
+    found = wait_for(complete, "the sessions of the controller and of all brokers")
+    (server,) = found["servers"]
+    assert (server["mode"], server["problem"], found["quorum"], found["has_leader"]) == ("standalone", "", 1, True)
+    assert server["znodes"] > 10 and server["connections"] >= 4 and server["latency_max_ms"] >= 0
+    epochs = {str(b["broker_id"]): b["broker_epoch"] for b in devcluster.get("brokers")}
+    assert {s["owner_id"]: s["epoch"] for s in found["sessions"] if s["owner"] == "broker"} == epochs
+    (controller,) = (s for s in found["sessions"] if s["owner"] == "controller")
+    overview = devcluster.get("overview")
+    assert (controller["owner_id"], controller["epoch"]) == (
+        f"controller-{overview['controller_id']}",
+        overview["controller_epoch"],
+    )
+
+
+def test_connected_clients_are_reported_with_their_software(devcluster: DevCluster) -> None:
+    devcluster.topic("inventory", partitions=3, replication_factor=3)
+    client = AdminClient({**devcluster.client, "client.id": "inventory", "log_level": 0})
+
+    def connected() -> Any:
+        client.list_topics(timeout=30)
+        return [c for c in devcluster.get("clients?query=inventory")["rows"] if c["requests_per_s"] > 0]
+
+    (found,) = wait_for(connected, "the client at a broker")
+    assert found["software"].startswith("confluent-kafka-python") and found["host"] == "127.0.0.1"
+    assert (found["client_id"], found["is_broker"]) == ("inventory", False) and found["bytes_per_s"] > 0
+
+    def all_brokers() -> Any:
+        rows = devcluster.get("clients?with_brokers=true&query=broker-")["rows"]
+        ids = {f"broker-{b['broker_id']}" for b in devcluster.get("brokers")}
+        return {r["client_id"] for r in rows if r["is_broker"]} == ids
+
+    wait_for(all_brokers, "the connections of each broker to others")
+
+
+def recorded(devcluster: DevCluster) -> list[float]:
+    """The times of the recorded values of the last hour, in Unix seconds."""
+    status, answer = devcluster.call("GET", "history?subject=cluster&figure=under_replicated")
+    rows = answer["rows"] if status == 200 else []
+    return [datetime.fromisoformat(r["at"]).timestamp() for r in rows if r["value"] is not None]
+
+
+def sample_age(devcluster: DevCluster) -> float:
+    """Seconds since the last samples of the brokers, also while the console starts."""
+    try:
+        return float(devcluster.get("overview")["sample_age_s"])
+    except OSError:
+        return float("inf")
+
+
+def test_the_death_of_web_leaves_no_longer_gap_in_the_history_than_its_absence(devcluster: DevCluster) -> None:
+    before = wait_for(lambda: len(found := recorded(devcluster)) >= 4 and found, "recorded values", 90)
+    killed, old = time.time(), devcluster.pid("web")
+    devcluster.kill("web")
+    wait_for(lambda: devcluster.pids().get("web", old) != old, "another web process", 60)
+    devcluster.wait_for_the_console()
+    started = time.time()
+    wait_for(lambda: sample_age(devcluster) < time.time() - started, "samples of the new process", 60)
+    absent = time.time() - killed
+    now = wait_for(lambda: (found := recorded(devcluster))[-1] > killed + absent and found, "values after it", 60)
+    assert set(before) <= set(now), "the values from before are rows"
+    gaps = [later - earlier for earlier, later in pairwise(now)]
+    assert max(gaps) <= absent + 2 * STEP_S, (gaps, absent)
 
 
 def test_another_controller_takes_over_and_no_request_is_lost(devcluster: DevCluster) -> None:

@@ -110,6 +110,10 @@ def recorded(devcluster: DevCluster, verb: str) -> list[tuple[str, str]]:
     return [(c["outcome"], c["object_name"]) for c in changes if c["verb"] == verb]
 
 
+def hanging_alerts(devcluster: DevCluster) -> list[dict[str, Any]]:
+    return [a for a in devcluster.get("alerts")["rows"] if a["kind"] == "transaction_hanging"]
+
+
 def all_answer(devcluster: DevCluster) -> bool:
     """Every broker answers, and every coordinator is on its preferred broker, so none moves soon."""
     listed = devcluster.get("transactions")
@@ -143,8 +147,16 @@ def test_a_hanging_transaction_is_found_and_aborted_by_two_operators(devcluster:
     assert scan["partitions_described"] == scan["partitions"] == 1
     assert [r["target"] for r in devcluster.get("hanging-transactions")["rows"]] == [row["target"]]
 
+    path = "alert-thresholds/transaction_hanging"
+    assert devcluster.call("PATCH", path, {"value": 0, "comment": "test"})[0] == 200
+    (alert,) = wait_for(lambda: hanging_alerts(devcluster), "the alert")
+    assert f"{TOPIC}-0" in alert["text"]
+    steps = devcluster.get(f"alerts/{alert['id']}")["next_steps"]
+    assert (steps[0]["kind"], steps[0]["target"]) == ("propose_abort", [row["target"]])
+
     assert devcluster.propose_and_approve("transaction.abort", row["target"], {})["state"] == "done"
     assert devcluster.get(f"hanging-transactions?topic={TOPIC}")["rows"] == []
+    wait_for(lambda: not hanging_alerts(devcluster), "the end of the alert")
     assert committed(devcluster) == ["first", "second"]
     assert recorded(devcluster, "transaction.abort") == [("confirmed", row["target"])]
     again = {"kind": "transaction.abort", "target": row["target"], "comment": "again"}

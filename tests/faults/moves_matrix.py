@@ -23,7 +23,7 @@ from bench.kernel import cpu_clock
 from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
 from tests.cluster.test_failover import Verifier
-from tests.faults.moves_matrix_modes import BROKERS, MODES, THROTTLE, Copies
+from tests.faults.moves_matrix_modes import BROKERS, MODES, Copies
 from tests.faults.moves_matrix_seen import Key
 
 VICTIMS = ("worker", "web", "controller", "source", "target", "zookeeper")
@@ -59,7 +59,7 @@ class Matrix:
         body = {
             "scope": {"kind": "partitions", "partitions": parts},
             "start": True,
-            "throttle_bytes_per_s": THROTTLE,
+            "throttle_bytes_per_s": self.mode.throttle(wanted),
             "parts_in_flight_max": 4,
             "comment": f"{victim} dies {moment}",
             **self.mode.requested,
@@ -211,6 +211,7 @@ def main() -> int:
                     verifier.progress(f"after {victim} died {moment}", 200)
             except Exception as e:  # the verifier's result is printed and its threads end after any exception
                 failure = repr(e)
+                print(f"a round failed: {failure}", flush=True)
             count = verifier.count()
         finally:
             devcluster.down()
@@ -223,8 +224,6 @@ def main() -> int:
         f"acked {count.acked}, lost {count.lost}, doubled {count.doubled}, out of order {count.disordered}, "
         f"given up {count.failed}, never delivered {count.undelivered}"
     )
-    if failure:
-        print(f"a round failed: {failure}")
     return (
         1
         if failure or bad or count.lost or count.doubled or count.disordered or count.failed or count.undelivered

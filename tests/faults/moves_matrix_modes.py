@@ -8,10 +8,11 @@ through the new leaders, before a copy moves everything back. Does not contain t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
@@ -21,8 +22,11 @@ from tests.faults.moves_matrix_seen import Key, Seen
 BROKERS = 4
 CARGO_PARTITIONS = 3
 THROTTLE = 250_000
-"""Bytes per second and broker: the topic `cargo` takes some seconds, long enough for a kill."""
+"""Bytes per second and broker, at least: the topic `cargo` takes some seconds, long enough for a kill."""
+COPY_SECONDS = 20
+"""The topic `verified` grows from round to round. The throttle grows with it, so that a copy takes about this long in the last round too."""
 VERBS = {"pausing": "pause", "cancelling": "cancel", "rolling_back": "roll_back"}
+MOVED = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.REQUEST_TIMED_OUT)
 CONFIGS = {"min.insync.replicas": "2"}
 JOINED = {"submitted", "copying", "verifying", "comparing", "done"}
 """States of a part of a tail move after its cut or hand-over: old and new replicas together, or the new ones alone."""
@@ -54,6 +58,10 @@ class Copies:
         devcluster.topic("cargo", partitions=CARGO_PARTITIONS, replication_factor=3, configs=CONFIGS, assignment=places)
         devcluster.fill("cargo", 9_000)  # slightly more than 4.5 MB
         wait_for(lambda: all((p["size_bytes"] or 0) > 1_000_000 for p in devcluster.partitions("cargo")), "sizes", 60)
+
+    def throttle(self, keys: Collection[Key]) -> int:
+        """Bytes per second and broker for a move of these partitions."""
+        return max(THROTTLE, self.seen.size_bytes(keys) // COPY_SECONDS)
 
     def reach(self, move_id: int, moment: str) -> None:
         """Waits until the move is at the moment and performs its operator's part of it."""
@@ -224,10 +232,23 @@ class Early(Tails):
         acked = set(self.verifier.acked)
         wait_for(lambda: self.verifier.seen >= acked, "the readers", 90)
         starts = self.seen.apart()
-        below = [TopicPartition(t, i, offset) for (t, i), offset in starts.items()]
-        for answer in self.devcluster.admin.delete_records(below).values():
-            answer.result(60)
-        self.verifier.begins |= {i: offset for (_, i), offset in starts.items()}
+
+        def deleted() -> bool:
+            """Leaders may change meanwhile. librdkafka then repeats DeleteRecords neither itself nor at the new leader: it keeps the old leader in
+            its cache, so each attempt has a client of its own."""
+            admin = AdminClient(self.devcluster.client)
+            below = [TopicPartition(t, i, offset) for (t, i), offset in starts.items()]
+            for at, answer in admin.delete_records(below).items():
+                try:
+                    answer.result(60)
+                except KafkaException as e:
+                    if e.args[0].code() not in MOVED:
+                        raise
+                else:
+                    self.verifier.begins[at.partition] = starts.pop((at.topic, at.partition))
+            return not starts
+
+        wait_for(deleted, "the old records to be deleted", 60)
         wait_for(lambda: not self.seen.apart(), "the histories to end", 60)
 
 

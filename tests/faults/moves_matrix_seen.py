@@ -4,7 +4,7 @@ checks."""
 from __future__ import annotations
 
 import urllib.error
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -45,6 +45,11 @@ class Seen:
             for t in self.topics
             for p in self.devcluster.partitions(t)
         }
+
+    def size_bytes(self, keys: Collection[Key]) -> int:
+        """Size of these partitions, one replica each."""
+        rows = ((t, p) for t in self.topics for p in self.devcluster.partitions(t))
+        return sum(p["size_bytes"] or 0 for t, p in rows if (t, p["index"]) in keys)
 
     def apart(self) -> dict[Key, int]:
         """{partition: end offset of the history} of partitions whose old records are on history replicas."""

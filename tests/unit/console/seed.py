@@ -24,6 +24,7 @@ from controlplane.models import (
     Replica,
     ReplicaDamageReport,
 )
+from controlplane.monitoring.history import HistoryRecorder
 from controlplane.services import (
     acls,
     alerts,
@@ -38,6 +39,7 @@ from controlplane.services import (
     users,
 )
 from controlplane.services.move_planning import parse_scope
+from tests.unit.controlplane.history_rows import record
 from tests.unit.controlplane.world import World
 
 
@@ -51,6 +53,7 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
     ):
         world.topic(name, *[tuple((i + j) % 4 + 1 for j in range(3)) for i in range(parts)], size=size)
     figures(world)
+    history()
     world.put("orders", 1, isr=(2, 3))
     draw = random.Random(7)
     for n in range(extra_topics):
@@ -169,6 +172,37 @@ def figures(world: World) -> None:
         t.records_per_s = 812.4 if t.name == "flights" else 0.0
         t.save()
     Broker.objects.update(answered=True, sampled_at=now, size_bytes=61_000_000)
+
+
+def history() -> None:
+    """Ten minutes of recorded figures, with a gap of one minute."""
+    now = int(time.time()) // 10 * 10
+    recorder = HistoryRecorder()
+    for i in range(60):
+        if 30 <= i < 36:
+            continue
+        wave = i % 9
+        figures: dict[tuple[str, str], float] = {
+            ("cluster", "records_per_s"): 800 + 10 * wave,
+            ("cluster", "lag_records"): 18_000 + 400 * wave,
+            ("cluster", "size_bytes"): 56_000_000 + 10_000 * i,
+            ("cluster", "under_replicated"): 1,
+            ("cluster", "offline"): 0,
+            ("topic:flights", "records_per_s"): 800 + 10 * wave,
+            ("topic:flights", "size_bytes"): 48_000_000 + 10_000 * i,
+            ("group:slow-reader", "lag_records"): 18_000 + 400 * wave,
+            ("group:slow-reader", "lag_s"): 20 + wave,
+            ("group:slow-reader", "consumed_per_s"): 500 + wave,
+            ("broker:1", "disk_used_bytes"): 300_000_000_000 + 10_000_000 * i,
+            ("broker:1", "size_bytes"): 61_000_000 + 10_000 * i,
+            ("broker:1", "replicas_in_sync"): 11,
+            ("broker:1", "replicas_out_of_sync"): 1 if i > 40 else 0,
+            ("broker:1", "leaders"): 4,
+            ("partition:orders:1", "records_per_s"): 3 + wave,
+            ("partition:orders:1", "size_bytes"): 7_300_000 + 100 * i,
+            ("partition:orders:1", "replicas_in_sync"): 2 if i > 40 else 3,
+        }
+        record(recorder, {now - 10 * (60 - i): figures})
 
 
 def copied(move_id: int) -> None:

@@ -288,21 +288,22 @@ def test_an_archives_process_and_heartbeat_change_in_place(world: World) -> None
 
 
 @pytest.mark.parametrize(
-    ("free", "total", "text"),
+    ("free", "total", "severity", "text"),
     [
-        (180 * 10**9, 500 * 10**9, '180,000 <span class="sub">36%</span>'),
-        (49 * 10**9, 500 * 10**9, '49,000 <span class="t-amber">10%</span>'),
-        (14 * 10**9, 500 * 10**9, '14,000 <span class="t-red">3%</span>'),
-        (0, 500 * 10**9, '<span class="zero">0</span> <span class="t-red">0%</span>'),
+        (180 * 10**9, 500 * 10**9, "", '180,000 <span class="sub">36%</span>'),
+        (49 * 10**9, 500 * 10**9, "degraded", '49,000 <span class="t-amber">10%</span>'),
+        (14 * 10**9, 500 * 10**9, "at_risk", '14,000 <span class="t-red">3%</span>'),
+        (0, 500 * 10**9, "at_risk", '<span class="zero">0</span> <span class="t-red">0%</span>'),
     ],
 )
-def test_free_disk_space_has_the_tone_of_its_alert(free: int, total: int, text: str) -> None:
-    assert cells.disk_free(free, total) == text
+def test_free_disk_space_has_the_tone_of_its_alert(free: int, total: int, severity: str, text: str) -> None:
+    assert cells.disk_free(free, total, severity) == text
 
 
 @pytest.mark.parametrize(("free", "total"), [(None, None), (None, 10), (10, None)])
 def test_unknown_disk_space_is_a_dash_with_a_reason(free: int | None, total: int | None) -> None:
-    assert "not reported its disk space" in cells.disk_free(free, total) and "–" in cells.disk_free(free, total)
+    shown = cells.disk_free(free, total, "")
+    assert "not reported its disk space" in shown and "–" in shown
 
 
 def test_the_brokers_page_shows_free_disk_space_and_updates_it(world: World, operator: Client) -> None:
@@ -315,5 +316,6 @@ def test_the_brokers_page_shows_free_disk_space_and_updates_it(world: World, ope
     hub = Hub()
     LivePublisher(hub).image(world.image, Difference(brokers=True), metrics)
     (found,) = [u for u in hub.since(hub.run, 0) or () if u["kind"] == live_events.BROKERS]
+    assert found["data"]["brokers"][0]["disk_alert"] == "at_risk"
     shown = cells.page_update(found, frozenset({"broker:1"}))
-    assert shown.cells["broker:1", "disk_free"] == cells.disk_free(10 * 10**9, 500 * 10**9)
+    assert shown.cells["broker:1", "disk_free"] == cells.disk_free(10 * 10**9, 500 * 10**9, "at_risk")

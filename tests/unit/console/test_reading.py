@@ -18,8 +18,10 @@ READS_BROKERS = (
     "/brokers/1/log-directories/",
     "/transactions/",
     "/hanging-transactions/?topic=",
+    "/zookeeper/",
+    "/clients/",
 )
-"""Only the brokers have their settings, their log directories, and the transactions. These pages wait a few seconds at most."""
+"""Only the brokers have their settings, log directories, transactions and clients, and only ZooKeeper has its state. These pages wait a few seconds at most."""
 
 READINGS = [
     "alerts",
@@ -51,6 +53,8 @@ READINGS = [
     "users",
     "users/billing",
     "masking-rules",
+    "alert-thresholds",
+    "alert-thresholds/disk_free_low",
     "notification-channels",
     "notification-deliveries",
     "moves",
@@ -73,6 +77,8 @@ READINGS = [
     "proposals",
     "proposals/1",
     "changes",
+    "history?subject=cluster&figure=records_per_s",
+    "history?subject=topic:flights&figure=records_per_s&since=2026-01-01T00:00:00Z&until=2026-01-02T00:00:00Z",
     "archives",
     "archives/1",
     "archives/1/batches",

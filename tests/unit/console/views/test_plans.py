@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 
 def test_a_plan_is_saved_from_its_review_approved_and_started_in_a_window(
@@ -29,11 +31,12 @@ def test_a_plan_is_saved_from_its_review_approved_and_started_in_a_window(
     asked = {"digest": digest, "parts_in_flight_max": "2", "parts_per_broker_max": "2", "comment": "later"}
     bad = operator.post("/plans/3/move/", {**asked, "opens": "late", "stop_by": "05:30"})
     assert (bad.status_code, "not a time of day" in bad.content.decode()) == (409, True)
-    made = operator.post(
-        "/plans/3/move/", {**asked, "opens": "22:00", "stop_by": "05:30", "days": ["0", "4"]}, follow=True
-    )
+    # A window that is closed at every time of day the test can run: it opens in six hours.
+    opens, stop_by = (f"{timezone.now() + timedelta(hours=hours):%H:%M}" for hours in (6, 8))
+    window = {"opens": opens, "stop_by": stop_by, "days": ["0", "4"]}
+    made = operator.post("/plans/3/move/", {**asked, **window}, follow=True)
     text = made.content.decode()
-    assert "Move 3 created from plan 3." in text and "22:00 to 05:30 UTC Mon Fri" in text
+    assert "Move 3 created from plan 3." in text and f"{opens} to {stop_by} UTC Mon Fri" in text
     assert operator.get("/api/v1/moves/3").json()["state"] == "approved"
     gone = operator.post("/moves/3/schedule/", {"comment": "always"}, follow=True)
     assert "Maintenance window of move 3 removed" in gone.content.decode()

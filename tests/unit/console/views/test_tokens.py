@@ -39,6 +39,24 @@ def test_a_name_that_exists_is_an_error_of_the_field(seeded: Any, operator: Clie
     assert again.status_code == 400 and "You have a token named" in again.content.decode()
 
 
-def test_a_viewer_creates_no_token(seeded: Any, viewer: Client) -> None:
+def test_a_viewer_creates_and_revokes_a_read_token(seeded: Any, viewer: Client) -> None:
     assert viewer.get("/tokens/").status_code == 200
-    assert viewer.post("/new/token/", {"name": "x", "scope": "read"}).status_code == 403
+    form = viewer.get("/new/token/").content.decode()
+    assert 'value="read"' in form and 'value="operate"' not in form
+    assert viewer.post("/new/token/", {"name": "x", "scope": "operate"}).status_code == 400
+    assert viewer.post("/new/token/", {"name": "x", "scope": "read"}).status_code == 200
+    here = f"/tokens/{ApiToken.objects.get(scope='read').pk}/revoke/"
+    viewer.post(here, {"confirm_name": "x", "comment": "over"})
+    assert not ApiToken.objects.exists()
+
+
+def test_a_viewer_revokes_no_token_of_another_user(seeded: Any, viewer: Client, operator: Client) -> None:
+    operator.post("/new/token/", {"name": "x", "scope": "read"})
+    here = f"/tokens/{ApiToken.objects.get().pk}/revoke/"
+    assert viewer.post(here, {"confirm_name": "x", "comment": "over"}).status_code == 404
+    assert ApiToken.objects.exists()
+
+
+def test_no_token_is_created_without_a_login(seeded: Any, client: Client) -> None:
+    assert client.post("/new/token/", {"name": "x", "scope": "read"}).status_code == 302
+    assert not ApiToken.objects.exists()

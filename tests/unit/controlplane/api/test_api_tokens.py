@@ -141,3 +141,71 @@ def test_a_repeated_creation_does_not_show_the_token_again(world: World, operato
     first = operator.post(URL, body, format="json", HTTP_IDEMPOTENCY_KEY="k")
     again = operator.post(URL, body, format="json", HTTP_IDEMPOTENCY_KEY="k")
     assert (first.status_code, again.status_code, ApiToken.objects.count()) == (201, 409, 1)
+
+
+@pytest.fixture
+def viewer() -> APIClient:
+    """The user bob in the console: a session, not a token."""
+    client = APIClient()
+    client.force_login(get_user_model().objects.create_user("bob"))
+    return client
+
+
+def test_a_viewer_creates_and_revokes_a_read_token(world: World, viewer: APIClient) -> None:
+    made = create(viewer, scope="read", comment="dashboard")
+    assert (made.status_code, made.json()["row"]["scope"], made.json()["row"]["user"]) == (201, "read", "bob")
+    client = with_token(made.json()["token"])
+    assert client.get("/api/v1/topics").status_code == 200
+    assert client.post("/api/v1/topics", {"name": "t"}, format="json").status_code == 403
+    assert viewer.delete(f"{URL}/{made.json()['row']['id']}").status_code == 204
+    assert client.get("/api/v1/topics").status_code == 401
+    assert [c.actor for c in Change.objects.filter(verb__startswith="token.")] == ["bob", "bob"]
+
+
+@pytest.mark.parametrize("scope", ["operate", "admin"])
+def test_a_viewer_creates_no_token_of_more_than_its_role(world: World, viewer: APIClient, scope: str) -> None:
+    refused = create(viewer, scope=scope)
+    assert (refused.status_code, refused.json()["field"], ApiToken.objects.count()) == (400, "scope", 0)
+    assert Change.objects.get(verb="token.create").outcome == "refused"
+
+
+def test_a_viewer_names_no_other_user(world: World, viewer: APIClient, operator: APIClient) -> None:
+    assert create(viewer, scope="read", user="alice").status_code == 400
+    create(operator)
+    row = ApiToken.objects.get()
+    assert viewer.get(f"{URL}/{row.pk}").status_code == 404
+    assert viewer.delete(f"{URL}/{row.pk}").status_code == 404
+    assert ApiToken.objects.count() == 1
+
+
+def test_a_read_token_creates_and_revokes_no_token(world: World, viewer: APIClient) -> None:
+    made = create(viewer, scope="read").json()
+    client = with_token(made["token"])
+    assert create(client, name="more", scope="read").status_code == 403
+    assert client.delete(f"{URL}/{made['row']['id']}").status_code == 403
+    assert ApiToken.objects.count() == 1
+
+
+@pytest.mark.parametrize("scope", ["operate", "admin"])
+def test_the_token_of_a_former_operator_permits_what_a_viewer_may_do(
+    world: World, operator: APIClient, root: APIClient, scope: str
+) -> None:
+    owner = {"operate": operator, "admin": root}[scope]
+    client = with_token(create(owner, scope=scope).json()["token"])
+    get_user_model().objects.update(is_staff=False, is_superuser=False)
+    assert client.post("/api/v1/topics", {"name": "t"}, format="json").status_code == 403
+    for asked, expected in (("admin", 400), ("operate", 400), ("read", 201)):
+        assert create(client, name=asked, scope=asked).status_code == (403 if scope == "operate" else expected)
+
+
+def test_a_viewer_needs_the_csrf_token_of_its_session(world: World, viewer: APIClient) -> None:
+    browser = APIClient(enforce_csrf_checks=True)
+    browser.cookies = viewer.cookies
+    assert create(browser, scope="read").status_code == 403
+
+
+def test_an_unknown_user_and_an_inactive_one_create_nothing(world: World, viewer: APIClient) -> None:
+    assert create(APIClient(), scope="read").status_code == 401
+    get_user_model().objects.filter(username="bob").update(is_active=False)
+    assert create(viewer, scope="read").status_code in (401, 403)
+    assert not ApiToken.objects.exists()

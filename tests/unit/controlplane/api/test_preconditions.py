@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from rest_framework.test import APIClient
 
-from controlplane.models import Change, Move, Topic
+from controlplane.models import Change, Move, NotificationDelivery, Topic
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -90,6 +92,59 @@ def test_a_missing_object_is_404_and_a_path_without_tags_400(topic: str, operato
     assert patch(operator, f"{API}/topics/nope", RETENTION, '"1"').status_code == 404
     answer = operator.post(f"{API}/brokers/1/cordon", {}, format="json", HTTP_IF_MATCH='"1"')
     assert (answer.status_code, answer.json()["field"]) == (400, "If-Match")
+
+
+@pytest.mark.parametrize("path", ["records", "record-copies", "record-copies/preview"])
+def test_a_precondition_of_a_request_to_a_broker_is_400(topic: str, operator: APIClient, path: str) -> None:
+    """Otherwise the database would be locked during the request to the broker."""
+    answer = operator.post(f"{topic}/{path}", {"value": "x"}, format="json", HTTP_IF_MATCH='"1"')
+    assert (answer.status_code, answer.json()["field"]) == (400, "If-Match")
+    assert not Change.objects.filter(verb__startswith="record").exists()
+
+
+def test_a_precondition_of_a_test_notification_is_400(db: None) -> None:
+    client = APIClient()
+    client.force_authenticate(get_user_model().objects.create_user("root", is_staff=True, is_superuser=True))
+    channel = {"name": "ops", "kind": "webhook", "url": "https://a.example/"}
+    path = f"{API}/notification-channels/{client.post(f'{API}/notification-channels', channel, format='json').json()['id']}"
+    answer = client.post(f"{path}/test", {}, format="json", HTTP_IF_MATCH="*")
+    assert (answer.status_code, answer.json()["field"]) == (400, "If-Match")
+    assert not NotificationDelivery.objects.exists()
+    assert patch(client, path, {"enabled": False}, '"1"').status_code == 200
+
+
+def test_no_guarded_request_opens_a_connection(
+    topic: str, move: str, operator: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Any] = []
+
+    def connect(_: socket.socket, address: Any) -> None:
+        opened.append(address)
+        raise OSError
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    plan = operator.post(f"{API}/plans", {"scope": {"kind": "drain", "broker": 1}, "comment": "x"}, format="json")
+    stored, digest = f"{API}/plans/{plan.json()['id']}", {"digest": plan.json()["digest"], "comment": "x"}
+    requests: list[tuple[str, str, Any]] = [
+        ("patch", topic, RETENTION),
+        ("post", f"{move}/approve", {}),
+        ("post", f"{move}/start", {}),
+        ("post", f"{move}/throttle", {"throttle_bytes_per_s": 9}),
+        ("post", f"{move}/throttle", {"throttle_bytes_per_s": 9_000_000, "adaptive": {}}),
+        ("post", f"{move}/schedule", {"window": None}),
+        ("post", f"{move}/pause", {}),
+        ("post", f"{move}/resume", {}),
+        ("post", f"{move}/cancel", {"comment": "x"}),
+        ("post", f"{move}/roll_back", {"comment": "x"}),
+        ("post", f"{stored}/approve", digest),
+        ("post", f"{stored}/move", digest),
+        ("delete", stored, {}),
+        ("delete", topic, {"comment": "x"}),
+    ]
+    answers = [getattr(operator, verb)(path, body, format="json", HTTP_IF_MATCH="*") for verb, path, body in requests]
+    assert {a.status_code for a in answers} <= {200, 201, 202, 204, 400, 409}
+    assert not [a.json() for a in answers if a.status_code == 400 and a.json()["field"] == "If-Match"]
+    assert opened == []
 
 
 def test_a_precondition_and_a_key_work_together(move: str, operator: APIClient) -> None:

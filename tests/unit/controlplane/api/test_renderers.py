@@ -51,8 +51,8 @@ def test_values_are_quoted_and_formulas_are_text() -> None:
     assert text == 'a,b,c,d,e\r\n\'=1+1,"x,""y""",,"[1, 2]",-3\r\n'
 
 
-def test_an_empty_list_is_an_empty_text() -> None:
-    assert CsvRenderer().render([]) == b""
+def test_an_empty_list_is_an_empty_line() -> None:
+    assert CsvRenderer().render([]) == b"\r\n"
 
 
 def test_time_ordered_lists_have_since_and_until(world: World, operator: APIClient) -> None:

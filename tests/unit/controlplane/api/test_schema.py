@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from rest_framework.test import APIClient
@@ -39,3 +40,29 @@ def test_the_schema_has_each_act_and_its_errors(world: World, operator: APIClien
         "format",
     }
     assert not [p for p in paths if "{act}" in p]
+
+
+def test_if_match_is_offered_only_where_a_tag_is_compared(world: World, operator: APIClient) -> None:
+    paths = json.loads(operator.get(f"{API}/schema", HTTP_ACCEPT="application/vnd.oai.openapi+json").content)["paths"]
+    names = {
+        path.removeprefix(f"{API}/"): {verb for verb, op in operations.items() if has_header(op, "If-Match")}
+        for path, operations in paths.items()
+    }
+    assert names["topics/{name}"] == {"patch", "delete"}
+    assert names["notification-channels/{channel_id}"] == {"patch", "delete"}
+    for path in ("records", "record-copies", "record-copies/preview"):
+        assert names[f"topics/{{name}}/{path}"] == set(), "the request waits for a broker"
+        assert "412" not in paths[f"{API}/topics/{{name}}/{path}"]["post"]["responses"]
+    assert names["notification-channels/{channel_id}/test"] == set(), "the request waits for the receiver"
+
+
+def has_header(operation: dict[str, Any], name: str) -> bool:
+    return any(p["name"] == name for p in operation.get("parameters", ()))
+
+
+def test_bodies_of_requests_have_no_other_fields(world: World, operator: APIClient) -> None:
+    schema = json.loads(operator.get(f"{API}/schema", HTTP_ACCEPT="application/vnd.oai.openapi+json").content)
+    body = schema["paths"][f"{API}/topics"]["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+    assert schema["components"]["schemas"][body.rpartition("/")[2]]["additionalProperties"] is False
+    answer = schema["paths"][f"{API}/transactions"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    assert answer["$ref"].endswith("/TransactionPage"), "one page, not a list of pages"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from rest_framework.test import APIClient
 
+from controlplane.models import ObservedTopic
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -24,3 +25,37 @@ def test_an_action_rejects_get(world: World, operator: APIClient) -> None:
 def test_a_missing_object_is_named(world: World, operator: APIClient) -> None:
     answer = operator.get(f"{API}/topics/nope")
     assert (answer.status_code, answer.json()["detail"]) == (404, "There is no topic 'nope'.")
+
+
+@pytest.mark.parametrize("path", [f"moves/{2**63}", f"moves/{2**70}/parts", f"topics/flights/partitions/{2**63}"])
+def test_a_number_that_no_row_can_have_is_not_found(world: World, operator: APIClient, path: str) -> None:
+    answer = operator.get(f"{API}/{path}")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("topics?internal=932", "internal"),
+        ("moves?working=perhaps", "working"),
+        ("alerts?ended=-1", "ended"),
+        ("partitions?broker=1.5", "broker"),
+        ("partitions?broker=-1", "broker"),
+        (f"partitions?broker={2**63}", "broker"),
+    ],
+)
+def test_a_filter_with_a_wrong_value_is_refused(world: World, operator: APIClient, path: str, field: str) -> None:
+    answer = operator.get(f"{API}/{path}")
+    assert (answer.status_code, answer.json()["field"]) == (400, field)
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [("true", ["__x", "flights"]), ("1", ["__x", "flights"]), ("No", ["flights"]), ("", ["flights"])],
+)
+def test_a_filter_that_is_true_or_false(world: World, operator: APIClient, value: str, names: list[str]) -> None:
+    world.topic("flights", (1, 2))
+    world.topic("__x", (1, 2))
+    ObservedTopic.objects.filter(name="__x").update(internal=True)
+    rows = operator.get(f"{API}/topics?internal={value}&sort=name").json()["rows"]
+    assert [row["name"] for row in rows] == names

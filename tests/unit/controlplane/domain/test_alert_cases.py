@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from controlplane.domain.alert import alerts
-from controlplane.domain.alert_cases import GROUPS_MAX
+from controlplane.domain.alert_cases import disk_severity
+from controlplane.domain.alert_thresholds import RULES, AlertThresholds, ThresholdName
 from controlplane.domain.alert_types import BrokerFacts, Facts, GroupFacts
 from controlplane.domain.lag import LagStatus
+
+GROUPS_MAX = int(RULES[ThresholdName.GROUP_ALERTS_MAX].default)
 
 
 def test_many_groups_at_once_are_one_alert() -> None:
@@ -50,3 +53,28 @@ def test_a_dead_broker_is_one_alert_without_one_per_replica() -> None:
 def test_an_unknown_value_is_no_alert() -> None:
     assert alerts(Facts()) == []
     assert alerts(Facts(brokers=(BrokerFacts(1, True, None, 9, None, None),))) == []
+
+
+def test_a_changed_threshold_decides_about_the_alert() -> None:
+    def kinds(facts: Facts) -> list[tuple[str, str]]:
+        return [(a.kind, a.severity) for a in alerts(facts)]
+
+    disk = (BrokerFacts(1, True, True, 9, 1000, 40),)
+    assert kinds(Facts(brokers=disk)) == [("disk_low", "degraded")]
+    strict = AlertThresholds({ThresholdName.DISK_FREE_LEAST: 5})
+    assert kinds(Facts(brokers=disk, thresholds=strict)) == [("disk_low", "at_risk")]
+    off = AlertThresholds({ThresholdName.DISK_FREE_LOW: 0, ThresholdName.DISK_FREE_LEAST: 0})
+    assert kinds(Facts(brokers=disk, thresholds=off)) == []
+    soon = (GroupFacts("g", LagStatus.HEALTHY, retention_partition="a-0", retention_in_s=9_000),)
+    ahead = AlertThresholds({ThresholdName.RETENTION_AHEAD: 9_000, ThresholdName.RETENTION_GRAVE: 60})
+    assert kinds(Facts(groups=soon)) == [] and kinds(Facts(groups=soon, thresholds=ahead)) == [
+        ("group_retention", "degraded")
+    ]
+    two = tuple(GroupFacts(name, LagStatus.STOPPED) for name in "ab")
+    together = AlertThresholds({ThresholdName.GROUP_ALERTS_MAX: 1})
+    assert len(kinds(Facts(groups=two))) == 2 and len(kinds(Facts(groups=two, thresholds=together))) == 1
+
+
+def test_unknown_disk_space_has_no_severity() -> None:
+    for total, free in ((None, None), (0, 0), (None, 5), (5, None)):
+        assert disk_severity(total, free, AlertThresholds()) is None

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from controlplane.domain.lag import (
+    BEHIND_MS,
     GONE_MS,
     LOST_MS,
     REWOUND_MS,
@@ -17,6 +18,7 @@ from controlplane.domain.lag import (
     STALL_MS,
     STALL_UNKNOWN_MS,
     Block,
+    LagLimits,
     LagSample,
     LagStatus,
     Track,
@@ -302,3 +304,22 @@ def test_a_pause_of_the_monitor_is_no_wait_of_the_consumer() -> None:
     list(play(lambda s: 600 * s, lambda s: 1000 * s, 90, track=track, from_s=800))
     assert track.longest_wait_ms == max(ms for _, ms in waits)
     assert track.speeds(890_000) == pytest.approx((600, 1000), rel=0.01)
+
+
+def test_changed_limits_decide_about_stalls_stops_and_trends() -> None:
+    patient = LagLimits(behind_ms=300_000, stall_ms=400_000, gone_ms=300_000)
+    quick, slow = Track(), Track(limits=patient)
+    for track in (quick, slow):
+        for s in range(60):
+            track.note_members(True, s * 1000)
+            track.add(LagSample(s * 1000, s, s + 5), 0)
+        track.note_members(True, 200_000)
+        track.add(LagSample(200_000, 59, 300), 0)
+    assert (quick.status(200_000), slow.status(200_000)) == (LagStatus.STALLED, LagStatus.HEALTHY)
+    assert slow.status(500_000) is LagStatus.STALLED
+    assert Track(limits=patient).stall_limit_ms == 400_000, "a group of unknown rhythm is not stalled earlier"
+    for track in (quick, slow):
+        track.note_members(False, 200_000)
+    assert (quick.status(400_000), slow.status(490_000)) == (LagStatus.STOPPED, LagStatus.HEALTHY)
+    assert slow.status(500_000) is LagStatus.STOPPED
+    assert (quick.clear_ms, slow.clear_ms) == (BEHIND_MS, 300_000)

@@ -10,10 +10,12 @@ from django.test.utils import CaptureQueriesContext
 from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.broker_samples import BrokerSample
 from controlplane.clients.group_samples import DescribedMember, GroupSample
+from controlplane.domain.alert_thresholds import of_stored
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.log_ends import STORED_MAX
 from controlplane.models import (
     Alert,
+    AlertThreshold,
     Broker,
     ConsumerGroup,
     GroupPartition,
@@ -337,3 +339,21 @@ def test_a_group_that_reads_its_partitions_in_turn_has_one_status_for_all(world:
             assert found.produced_per_s is not None and abs(found.produced_per_s - 1998) < 60
     assert first is not None and first <= 150
     assert {p.status for p in metrics.groups["g"].lags.values()} == {LagStatus.FALLING_BEHIND}
+
+
+def test_changed_thresholds_apply_to_running_and_restored_groups(world: World) -> None:
+    world.topic("flights", (1, 2))
+    metrics = MetricsCache()
+    metrics.restore()
+    patient = of_stored({"group_stopped": 600})
+    run(world, metrics, 0, 100, lambda s: s, lambda s: 10 + s)
+    run(world, metrics, 100, 140, lambda s: 99, lambda s: 200, members=0)
+    assert metrics.groups["g"].status is LagStatus.STOPPED
+    metrics.use_thresholds(patient)
+    run(world, metrics, 140, 150, lambda s: 99, lambda s: 200, members=0)
+    assert metrics.groups["g"].status is not LagStatus.STOPPED
+    AlertThreshold.objects.create(name="group_stopped", value=600, changed_by="root")
+    restarted = MetricsCache()
+    restarted.restore()
+    run(world, restarted, 150, 200, lambda s: 99, lambda s: 200, members=0)
+    assert restarted.groups["g"].status is not LagStatus.STOPPED

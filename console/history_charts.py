@@ -1,0 +1,155 @@
+"""The charts of a page: their range from the query string, their points, and the marks on their time line.
+
+`?range=1h` is a range that ends now, `?since=...&until=...` (UTC) one between two times. All charts of a page have the same range.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+
+from controlplane.domain.errors import Rejected
+from controlplane.domain.history import FIGURES, STEP_S, HistorySubject
+from controlplane.monitoring.live_points import FED
+from controlplane.selectors import history
+from controlplane.selectors.history_marks import MarkKind, MarkRow, marks
+
+RANGES = {
+    "15m": ("15 min", timedelta(minutes=15)),
+    "1h": ("1 h", timedelta(hours=1)),
+    "6h": ("6 h", timedelta(hours=6)),
+    "24h": ("24 h", timedelta(days=1)),
+    "7d": ("7 d", timedelta(days=7)),
+}
+RANGE_DEFAULT = "15m"
+LIVE_RANGES = ("15m", "1h")
+"""Ranges whose charts move with the live updates. The others change little within a minute."""
+
+INPUT_FORMAT = "%Y-%m-%dT%H:%M"
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """`points`: [[times in s], [averages]] as JSON, with [greatest values] if `peaks`. `peaks`: a step has several recorded values. `fed`: live updates have
+    the figure. `csv`: address of the same points."""
+
+    subject: str
+    figure: str
+    label: str
+    points: str
+    peaks: bool
+    fed: bool
+    csv: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChartMark:
+    row: MarkRow
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageCharts:
+    """`choice`: a key of RANGES, or empty for a range between two times. `problem`: why the requested range is not shown. `drawn`: the marks as JSON."""
+
+    choice: str
+    problem: str
+    live: bool
+    since: datetime
+    until: datetime
+    charts: list[Chart]
+    marks: list[ChartMark]
+    marks_more: bool
+    drawn: str
+
+    @property
+    def since_s(self) -> int:
+        return int(self.since.timestamp())
+
+    @property
+    def until_s(self) -> int:
+        return int(self.until.timestamp())
+
+    @property
+    def ranges(self) -> dict[str, str]:
+        return {key: label for key, (label, _) in RANGES.items()}
+
+    @property
+    def since_input(self) -> str:
+        return self.since.astimezone(UTC).strftime(INPUT_FORMAT)
+
+    @property
+    def until_input(self) -> str:
+        return self.until.astimezone(UTC).strftime(INPUT_FORMAT)
+
+
+def page_charts(request: HttpRequest, subject: str, *figures: str) -> PageCharts:
+    choice, problem = request.GET.get("range", ""), ""
+    now = timezone.now()
+    if choice not in RANGES:
+        choice = RANGE_DEFAULT
+    since, until = now - RANGES[choice][1], now
+    if request.GET.get("since"):
+        try:
+            since, until = history.checked_range(_time(request, "since"), _time(request, "until"))
+            choice = ""
+        except Rejected as error:
+            problem = error.reason
+    kind = HistorySubject(subject.partition(":")[0])
+    labels = {f.name: f.label for f in FIGURES[kind]}
+    lines = history.lines([(subject, name) for name in figures], since, until)
+    query = {"since": since.isoformat(), "until": until.isoformat(), "format": "csv"}
+    charts = [
+        Chart(
+            subject,
+            name,
+            labels[name],
+            _points(line),
+            line.step_s > STEP_S,
+            name in FED[kind],
+            f"{reverse('api:history')}?{urlencode({'subject': subject, 'figure': name, **query})}",
+        )
+        for (_, name), line in lines.items()
+    ]
+    found = marks(subject, since, until)
+    drawn = json.dumps([[int(m.at.timestamp()), m.kind, m.text] for m in found.rows])
+    shown = [ChartMark(m, _url(m)) for m in reversed(found.rows)]
+    return PageCharts(choice, problem, choice in LIVE_RANGES, since, until, charts, shown, found.more, drawn)
+
+
+def _time(request: HttpRequest, name: str) -> datetime | None:
+    """A time of the query string, UTC unless it says otherwise. Raises Rejected."""
+    text = request.GET.get(name, "").strip()
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise Rejected(f"{text!r} is not a time such as 2026-11-24T03:00.", name) from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _points(line: history.Line) -> str:
+    """From the first recorded value on: the chart has the whole range on its axis."""
+    first = next((i for i, s in enumerate(line.steps) if s.value is not None), len(line.steps))
+    steps = line.steps[first:]
+    columns: list[list[float | None]] = [[s.at_s for s in steps], [s.value for s in steps]]
+    if line.step_s > STEP_S:
+        columns.append([s.peak for s in steps])
+    return json.dumps(columns, separators=(",", ":"))
+
+
+def _url(mark: MarkRow) -> str:
+    if mark.kind == MarkKind.CHANGE:
+        return reverse("change", args=[mark.target])
+    if mark.kind == MarkKind.ALERT:
+        return reverse("alert", args=[mark.target])
+    if mark.kind == MarkKind.BROKER and mark.target:
+        return reverse("broker", args=[mark.target])
+    return reverse("leader-elections")

@@ -1,0 +1,50 @@
+"""Thresholds of alerts: list, change."""
+
+from __future__ import annotations
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+
+from console.alert_forms import ThresholdForm
+from console.views.shell import (
+    actor,
+    flash,
+    not_found,
+    operator_required,
+    redirect_to,
+    render_page,
+    viewer_required,
+)
+from controlplane.selectors import alert_thresholds
+from controlplane.services import Rejected
+from controlplane.services import alert_thresholds as services
+
+
+@viewer_required
+def threshold_list(request: HttpRequest) -> HttpResponse:
+    context = {"rows": alert_thresholds.threshold_list(), "tab": "thresholds"}
+    return render_page(request, "console/alert_thresholds.html", context, nav="alerts")
+
+
+@operator_required
+def edit(request: HttpRequest, name: str) -> HttpResponse:
+    row = alert_thresholds.threshold_row(name)
+    if row is None:
+        return not_found(request, f"alert threshold “{name}”", "alert-thresholds", nav="alerts")
+    form = ThresholdForm(row, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            services.check_administrator(request.user, name)
+            services.alter_threshold(
+                name, form.cleaned_data["value"], actor=actor(request), comment=form.cleaned_data["comment"]
+            )
+        except PermissionDenied as error:
+            return render_page(request, "console/denied.html", {"reason": str(error)}, nav="alerts", status=403)
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, f"Threshold {name.replace('_', ' ')} changed. It applies within seconds.")
+            return redirect_to("alert-thresholds")
+    context = {"t": row, "form": form, "path": f"alert-thresholds/{name}", "body": {"value": row.default}}
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/alert_threshold_edit.html", context, nav="alerts", status=status)

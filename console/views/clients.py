@@ -1,0 +1,26 @@
+"""Connected clients: who uses the brokers, with which software and how much traffic."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+
+from console.views.shell import list_options, render_page, viewer_required
+from controlplane.selectors import clients as selectors
+
+DEFAULT_SORT = "-bytes_per_s"
+BROKER_DIGITS_MAX = 9
+
+
+@viewer_required
+def client_list(request: HttpRequest) -> HttpResponse:
+    query, broker = request.GET.get("q", "").strip(), request.GET.get("broker", "")
+    broker = broker if broker.isascii() and broker.isdigit() and len(broker) <= BROKER_DIGITS_MAX else ""
+    with_brokers = request.GET.get("with") == "brokers"
+    found = selectors.client_list(
+        query=query,
+        broker=int(broker) if broker else None,
+        with_brokers=with_brokers,
+        **list_options(request, DEFAULT_SORT),
+    )
+    context = {"page": found, "found": found, "q": query, "broker": broker, "with": "brokers" if with_brokers else ""}
+    return render_page(request, "console/clients.html", context, nav="brokers")

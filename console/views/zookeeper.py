@@ -1,0 +1,23 @@
+"""The ZooKeeper ensemble: servers and sessions."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+
+from console.views.shell import render_page, viewer_required
+from controlplane.domain.zookeeper_server import ServerProblem
+from controlplane.selectors import zookeeper as selectors
+
+PROBLEMS = {
+    ServerProblem.UNREACHABLE: "unreachable",
+    ServerProblem.NOT_SERVING: "not serving: no quorum",
+    ServerProblem.NOT_PERMITTED: "unknown: srvr is not in 4lw.commands.whitelist",
+    ServerProblem.UNREADABLE: "unknown: unreadable answer",
+}
+
+
+@viewer_required
+def ensemble(request: HttpRequest) -> HttpResponse:
+    found = selectors.ensemble()
+    servers = [(s, PROBLEMS.get(ServerProblem(s.problem), "") if s.problem else "") for s in found.servers]
+    return render_page(request, "console/zookeeper.html", {"found": found, "servers": servers}, nav="brokers")

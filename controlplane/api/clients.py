@@ -1,0 +1,43 @@
+"""Connected clients as the brokers report them: read only."""
+
+from __future__ import annotations
+
+from drf_spectacular.helpers import forced_singular_serializer
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers as drf
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.api import serializers
+from controlplane.api.pagination import PageQuery
+from controlplane.api.viewsets import RowViewSet
+from controlplane.selectors import clients as selectors
+
+PAGE = serializers.shape(selectors.ClientPage)
+ONE_PAGE = forced_singular_serializer(PAGE)  # type: ignore[no-untyped-call]
+BROKER_ID_MAX = 2**31 - 1
+"""The broker ID of the protocol has 32 bits."""
+
+
+class ClientQuery(PageQuery):
+    query = drf.CharField(
+        default="", allow_blank=True, help_text="Part of a client ID, a principal, an address or a software name."
+    )
+    broker = drf.IntegerField(
+        default=None,
+        allow_null=True,
+        min_value=0,
+        max_value=BROKER_ID_MAX,
+        help_text="Only connections to this broker.",
+    )
+    with_brokers = drf.BooleanField(default=False, help_text="Also the connections between brokers.")
+
+
+class ClientViewSet(RowViewSet):
+    pagination_class = None
+
+    @extend_schema(parameters=[ClientQuery], responses={200: ONE_PAGE}, filters=False)
+    def list(self, request: Request) -> Response:
+        """Clients that are connected to the brokers, those with the most traffic first. Waits for brokers, at most two seconds. `sort`: bytes_per_s,
+        received_bytes_per_s, sent_bytes_per_s, requests_per_s, connections, client_id, principal, host, software, connected_s, idle_s."""
+        return Response(PAGE(selectors.client_list(**self.query(ClientQuery))).data)

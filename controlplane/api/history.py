@@ -1,0 +1,40 @@
+"""Recorded history of figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers as drf
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.api import serializers
+from controlplane.api.renderers import CsvRenderer
+from controlplane.api.viewsets import InputMixin
+from controlplane.selectors import history as selectors
+
+HISTORY = serializers.shape(selectors.FigureHistory)
+
+
+class HistoryQuery(drf.Serializer[Any]):
+    subject = drf.CharField(help_text="cluster, topic:NAME, group:ID, broker:ID or partition:TOPIC:INDEX.")
+    figure = drf.CharField(help_text="A figure of this kind of subject; the error of an unknown one lists them.")
+    since = drf.DateTimeField(default=None, allow_null=True, help_text="ISO 8601; default: an hour before `until`.")
+    until = drf.DateTimeField(default=None, allow_null=True, help_text="ISO 8601; default: now.")
+
+
+class HistoryView(InputMixin):
+    def get_renderers(self) -> list[Any]:
+        return [*super().get_renderers(), CsvRenderer()]
+
+    @extend_schema(parameters=[HistoryQuery], responses={200: HISTORY})
+    def get(self, request: Request) -> Response:
+        """A figure over time: values every 10 s of the last day, averages of a minute of 30 days, as at most 450 points. A range has at most 31 days.
+        404: this figure of the subject was never recorded."""
+        given = self.query(HistoryQuery)
+        found = selectors.figure_history(**given)
+        if found is None:
+            raise Http404(f"There is no history of {given['figure']!r} of {given['subject']!r}.")
+        return Response(HISTORY(found).data)

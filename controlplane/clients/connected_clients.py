@@ -1,0 +1,27 @@
+"""The clients that are connected to a broker, as it counts them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
+from controlplane.clients.connection import KafkaConnection
+
+CONNECTED_CLIENTS_SECONDS = 2.0
+"""Deadline of one broker. A page waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectedClients:
+    """`clients`: those with the most traffic, at most 1,000. `count`: of all."""
+
+    clients: list[m.DescribeLogDirsResponse.ConnectedClient]
+    count: int
+
+
+def connected_clients(connection: KafkaConnection) -> ConnectedClients:
+    """Raises NoAnswer."""
+    body = m.DescribeLogDirsRequest(topics=[], clients=True)
+    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body, CONNECTED_CLIENTS_SECONDS)
+    return ConnectedClients(answer.clients, answer.client_count)

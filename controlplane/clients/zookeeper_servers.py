@@ -1,0 +1,68 @@
+"""The state of each ZooKeeper server of the ensemble, by the four-letter command `srvr`. All servers are asked at the same time, with one deadline."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+
+from brokerd.cluster.protection import Protection
+from controlplane.clients.zookeeper_status import StatusUnreadable, parse_status
+from controlplane.domain.zookeeper_server import ServerProblem, ServerStatus
+
+WAIT_S = 2.0
+"""For the connection and the answer of one server."""
+ANSWER_BYTES_MAX = 64 * 1024
+"""Bytes of one answer that are read. The answer to srvr has some 300."""
+SERVERS_MAX = 32
+"""Servers that are asked, one thread each. Ensembles have up to nine."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAnswer:
+    """`status` None: unknown because of `problem`. `detail`: the error of the operating system, for unreachable servers."""
+
+    host: str
+    port: int
+    status: ServerStatus | None
+    problem: ServerProblem | None = None
+    detail: str = ""
+
+
+def server_states(servers: Sequence[tuple[str, int]], protection: Protection) -> list[ServerAnswer]:
+    """The answers of these servers, in their order. At most SERVERS_MAX are asked."""
+    chosen = servers[:SERVERS_MAX]
+    if not chosen:
+        return []
+    with ThreadPoolExecutor(len(chosen)) as pool:
+        return list(pool.map(lambda server: _state(server[0], server[1], protection), chosen))
+
+
+def _state(host: str, port: int, protection: Protection) -> ServerAnswer:
+    try:
+        return ServerAnswer(host, port, parse_status(_answer(host, port, protection)))
+    except StatusUnreadable as e:
+        return ServerAnswer(host, port, None, e.problem)
+    except OSError as e:  # SSLError and time-outs too
+        return ServerAnswer(host, port, None, ServerProblem.UNREACHABLE, e.strerror or str(e) or type(e).__name__)
+
+
+def _answer(host: str, port: int, protection: Protection) -> str:
+    """The server closes the connection after its answer. Raises OSError."""
+    until = time.monotonic() + WAIT_S
+    sock = socket.create_connection((host, port), timeout=WAIT_S)
+    if protection.context is not None:
+        sock = protection.context().wrap_socket(sock, server_hostname=host)
+    with closing(sock):
+        sock.sendall(b"srvr")
+        out = bytearray()
+        while len(out) < ANSWER_BYTES_MAX:
+            sock.settimeout(max(0.001, until - time.monotonic()))
+            data = sock.recv(8192)
+            if not data:
+                break
+            out += data
+    return out.decode("utf-8", "replace")

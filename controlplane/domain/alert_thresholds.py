@@ -1,0 +1,163 @@
+"""Thresholds of alerts that an administrator can change: unit, default and bounds of each, and the values in force. Pure.
+
+Invariants: a threshold without a value has its default. A value that is out of bounds, or that has an unknown name, is ignored: it may come from
+another version. Does not contain: rows, and which alerts use a threshold (`alert`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from controlplane.domain import lag
+
+
+class ThresholdUnit(StrEnum):
+    PERCENT = "percent"
+    SECONDS = "seconds"
+    COUNT = "count"
+
+
+class ThresholdName(StrEnum):
+    DISK_FREE_LOW = "disk_free_low"
+    DISK_FREE_LEAST = "disk_free_least"
+    RETENTION_AHEAD = "retention_ahead"
+    RETENTION_GRAVE = "retention_grave"
+    GROUP_BEHIND = "group_behind"
+    GROUP_STALL = "group_stall"
+    GROUP_STOPPED = "group_stopped"
+    GROUP_ALERTS_MAX = "group_alerts_max"
+    TRANSACTION_HANGING = "transaction_hanging"
+    FAILURES_KEPT = "failures_kept"
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdRule:
+    """`text`: what the value decides. `minimum` and `maximum` are permitted values."""
+
+    unit: ThresholdUnit
+    default: float
+    minimum: float
+    maximum: float
+    text: str
+
+
+DAY_S = 86_400.0
+_SECONDS, _PERCENT = ThresholdUnit.SECONDS, ThresholdUnit.PERCENT
+
+RULES: dict[ThresholdName, ThresholdRule] = {
+    ThresholdName.DISK_FREE_LOW: ThresholdRule(
+        _PERCENT,
+        10,
+        0,
+        90,
+        "Free space of the log directory with the most free space of a broker. Below it the disk is low.",
+    ),
+    ThresholdName.DISK_FREE_LEAST: ThresholdRule(
+        _PERCENT, 3, 0, 90, "Free space of the same log directory. Below it the alert is at risk instead of degraded."
+    ),
+    ThresholdName.RETENTION_AHEAD: ThresholdRule(
+        _SECONDS,
+        7_200,
+        0,
+        7 * DAY_S,
+        "Time until retention deletes unread records of a group. Below it there is an alert.",
+    ),
+    ThresholdName.RETENTION_GRAVE: ThresholdRule(
+        _SECONDS,
+        1_800,
+        0,
+        7 * DAY_S,
+        "Time until retention deletes unread records of a group. Below it the alert is at risk instead of degraded.",
+    ),
+    ThresholdName.GROUP_BEHIND: ThresholdRule(
+        _SECONDS,
+        lag.BEHIND_MS / 1000,
+        5,
+        DAY_S,
+        "Lag of a group in time. A smaller lag never counts as falling behind, and the lag must have grown by as much.",
+    ),
+    ThresholdName.GROUP_STALL: ThresholdRule(
+        _SECONDS,
+        lag.STALL_MS / 1000,
+        5,
+        DAY_S,
+        "Time without a commit while records are unread. A shorter one never counts as stalled; a group that commits rarely has a longer one.",
+    ),
+    ThresholdName.GROUP_STOPPED: ThresholdRule(
+        _SECONDS,
+        lag.GONE_MS / 1000,
+        5,
+        DAY_S,
+        "Time without members and commits while records are unread, after which a group counts as stopped.",
+    ),
+    ThresholdName.GROUP_ALERTS_MAX: ThresholdRule(
+        ThresholdUnit.COUNT, 20, 1, 200, "Groups of one kind with an alert each. More groups have one alert together."
+    ),
+    ThresholdName.TRANSACTION_HANGING: ThresholdRule(
+        _SECONDS,
+        60,
+        0,
+        DAY_S,
+        "Time since a transaction was first found to hang in a partition. From then on there is an alert.",
+    ),
+    ThresholdName.FAILURES_KEPT: ThresholdRule(
+        _SECONDS,
+        DAY_S,
+        3_600,
+        7 * DAY_S,
+        "How long failed moves, failed archive jobs and changes with an unknown outcome are reported. Nothing else ends these alerts.",
+    ),
+}
+"""In the order of the page."""
+
+ORDERED = (
+    (ThresholdName.DISK_FREE_LEAST, ThresholdName.DISK_FREE_LOW),
+    (ThresholdName.RETENTION_GRAVE, ThresholdName.RETENTION_AHEAD),
+)
+"""Pairs of which the first may not exceed the second: an alert cannot be at risk before it exists."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertThresholds:
+    """`values`: those that differ from their defaults."""
+
+    values: Mapping[ThresholdName, float] = field(default_factory=dict)
+
+    def __getitem__(self, name: ThresholdName) -> float:
+        return self.values.get(name, RULES[name].default)
+
+    @property
+    def lag_limits(self) -> lag.LagLimits:
+        return lag.LagLimits(
+            behind_ms=round(self[ThresholdName.GROUP_BEHIND] * 1000),
+            stall_ms=round(self[ThresholdName.GROUP_STALL] * 1000),
+            gone_ms=round(self[ThresholdName.GROUP_STOPPED] * 1000),
+        )
+
+
+def of_stored(stored: Mapping[str, float]) -> AlertThresholds:
+    """The values in force. A stored value that is not valid any more has no effect."""
+    names = {str(n): n for n in ThresholdName}
+    known = {names[k]: v for k, v in stored.items() if k in names}
+    return AlertThresholds({n: v for n, v in known.items() if value_problem(n, v) is None})
+
+
+def value_problem(name: ThresholdName, value: float) -> str | None:
+    """Why the threshold cannot have this value; None if it can."""
+    rule = RULES[name]
+    if not math.isfinite(value) or not rule.minimum <= value <= rule.maximum:
+        return f"Enter a value from {rule.minimum:,g} to {rule.maximum:,.0f} ({rule.unit})."
+    if rule.unit is ThresholdUnit.COUNT and value != int(value):
+        return "Enter a whole number."
+    return None
+
+
+def order_problem(thresholds: AlertThresholds) -> str | None:
+    """Why these values contradict each other; None if they do not."""
+    for lower, upper in ORDERED:
+        if thresholds[lower] > thresholds[upper]:
+            return f"{lower} may not be greater than {upper}: {thresholds[lower]:g} and {thresholds[upper]:g} {RULES[upper].unit}."
+    return None

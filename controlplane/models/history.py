@@ -1,0 +1,59 @@
+"""Recorded history of figures (decision 056). Only the monitor writes these rows.
+
+A value is first part of a frame. Each hour the frames become chunks of 10 s, and after a day chunks of a minute. Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+
+BLOCK_SERIES = 1000
+"""Series of one frame: those with ids from a multiple of this number on."""
+
+
+class HistorySeries(models.Model):
+    """One figure of one subject: `cluster`, `topic:NAME`, `group:ID`, `broker:ID`, `partition:TOPIC:INDEX`."""
+
+    subject = models.CharField(max_length=300)
+    figure = models.CharField(max_length=40)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["subject", "figure"], name="one_row_per_history_series")]
+
+    def __str__(self) -> str:
+        return f"{self.figure} of {self.subject}"
+
+
+class HistoryFrame(models.Model):
+    """The values of up to 1,000 series at one time. `codes`: 16 bits for each series of the block, by its id (`controlplane.domain.history.code_of`)."""
+
+    block = models.PositiveIntegerField(help_text="Id of the series, divided by 1,000.")
+    at = models.BigIntegerField(help_text="Unix seconds.")
+    codes = models.BinaryField()
+
+    class Meta:
+        ordering = ["block", "at"]
+        constraints = [models.UniqueConstraint(fields=["block", "at"], name="one_row_per_history_frame")]
+
+    def __str__(self) -> str:
+        return f"block {self.block} at {self.at}"
+
+
+class HistoryChunk(models.Model):
+    """360 consecutive values of a series. `codes`: `controlplane.domain.history.pack`."""
+
+    series = models.ForeignKey(HistorySeries, on_delete=models.CASCADE, related_name="chunks", db_index=False)
+    step_s = models.PositiveSmallIntegerField(help_text="Seconds between two values: 10 or 60.")
+    begins = models.BigIntegerField(help_text="Unix seconds of the first value.")
+    codes = models.BinaryField()
+
+    class Meta:
+        ordering = ["series_id", "step_s", "begins"]
+        constraints = [
+            models.UniqueConstraint(fields=["series", "step_s", "begins"], name="one_row_per_history_chunk"),
+        ]
+
+    def __str__(self) -> str:
+        return f"series {self.series_id} from {self.begins}, every {self.step_s} s"

@@ -1,0 +1,107 @@
+"""The figures of one time that the history records, from the image and the samples in memory.
+
+Invariant: a figure that the brokers did not report is left out. Does not contain: rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from brokerd.cluster.image import Image
+from brokerd.cluster.model import NO_LEADER
+from controlplane.clients.group_samples import Key
+from controlplane.monitoring.projection import broker_sums
+from controlplane.monitoring.samples import MetricsCache
+
+GROUP_MS_MAX = 30_000
+"""Milliseconds since the last sample of a group, after which its figures are unknown. A sampling round takes up to 13 s."""
+
+PARTITIONS_MAX = 2_000
+"""Partitions of a cluster up to which figures of single partitions are recorded. They need 200 MB at most."""
+
+SeriesKey = tuple[str, str]
+"""(subject, figure)."""
+
+
+class HistoryFigures:
+    """Remembers the log end offsets of the last time, for the rates of partitions."""
+
+    def __init__(self) -> None:
+        self._ends: dict[Key, tuple[int, int]] = {}
+
+    def collect(self, image: Image, metrics: MetricsCache, now_ms: int) -> dict[SeriesKey, float]:
+        found: dict[SeriesKey, float] = {}
+        for subject, figure, value in self._all(image, metrics, now_ms):
+            if value is not None:
+                found[subject, figure] = value
+        return found
+
+    def _all(self, image: Image, metrics: MetricsCache, now_ms: int) -> Iterator[tuple[str, str, int | float | None]]:
+        silent = {b for b, answered in metrics.answered.items() if not answered}
+        stale = {t.name for t, _, s in image.each_partition() if s.leader in silent} if silent else set()
+        yield from self._cluster(image, metrics, stale, now_ms)
+        for name, figures in metrics.topics.items():
+            yield f"topic:{name}", "records_per_s", None if name in stale else figures.records_per_s
+            yield f"topic:{name}", "size_bytes", None if figures.size_as_of_ms is not None else figures.size_bytes
+        for name, group in metrics.groups.items():
+            if now_ms - group.at_ms > GROUP_MS_MAX:
+                continue
+            yield f"group:{name}", "lag_records", group.lag_records
+            yield f"group:{name}", "lag_s", None if group.lag_ms_max is None else group.lag_ms_max / 1000
+            yield f"group:{name}", "consumed_per_s", group.consumed_per_s
+        yield from _brokers(image, metrics)
+        if sum(t.partition_count for t in image.topics.values()) <= PARTITIONS_MAX:
+            yield from self._partitions(image, metrics, silent, now_ms)
+
+    def _cluster(
+        self, image: Image, metrics: MetricsCache, stale: set[str], now_ms: int
+    ) -> Iterator[tuple[str, str, int | float | None]]:
+        rates = [f.records_per_s for n, f in metrics.topics.items() if n not in stale and f.records_per_s is not None]
+        sizes = [f.size_bytes for f in metrics.topics.values() if f.size_bytes is not None]
+        lags = [
+            g.lag_records
+            for g in metrics.groups.values()
+            if g.lag_records is not None and now_ms - g.at_ms <= GROUP_MS_MAX
+        ]
+        yield "cluster", "records_per_s", sum(rates) if rates else None
+        yield "cluster", "size_bytes", sum(sizes) if sizes else None
+        yield "cluster", "lag_records", sum(lags) if lags else None
+        states = [s for _, _, s in image.each_partition()]
+        yield "cluster", "under_replicated", sum(1 for s in states if s.under_replicated)
+        yield "cluster", "offline", sum(1 for s in states if s.leader == NO_LEADER)
+
+    def _partitions(
+        self, image: Image, metrics: MetricsCache, silent: set[int], now_ms: int
+    ) -> Iterator[tuple[str, str, int | float | None]]:
+        ends: dict[Key, tuple[int, int]] = {}
+        for topic, index, state in image.each_partition():
+            key, subject = (topic.name, index), f"partition:{topic.name}:{index}"
+            yield subject, "replicas_in_sync", len(state.isr)
+            offsets = metrics.offsets.get(key)
+            if offsets is None or state.leader in silent or state.leader == NO_LEADER:
+                continue
+            ends[key] = (now_ms, offsets[1])
+            before_ms, before = self._ends.get(key, (now_ms, 0))
+            if now_ms > before_ms and offsets[1] >= before:
+                yield subject, "records_per_s", (offsets[1] - before) * 1000 / (now_ms - before_ms)
+            yield subject, "size_bytes", metrics.size_of(key, state.leader)
+        self._ends = ends
+
+
+def _brokers(image: Image, metrics: MetricsCache) -> Iterator[tuple[str, str, int | float | None]]:
+    sizes: dict[int, int] = {}
+    for by_broker in metrics.sizes.values():
+        for broker_id, (size, _) in by_broker.items():
+            sizes[broker_id] = sizes.get(broker_id, 0) + size
+    for broker_id, sums in broker_sums(image).items():
+        subject = f"broker:{broker_id}"
+        yield subject, "leaders", sums.leaders
+        yield subject, "replicas_in_sync", sums.replicas - sums.replicas_out_of_sync
+        yield subject, "replicas_out_of_sync", sums.replicas_out_of_sync
+        if not metrics.answered.get(broker_id):
+            continue
+        nothing = 0 if metrics.replica_counts.get(broker_id) == 0 else None
+        yield subject, "size_bytes", sizes.get(broker_id, nothing)
+        if broker_id in metrics.space:
+            total, free = metrics.space[broker_id]
+            yield subject, "disk_used_bytes", total - free

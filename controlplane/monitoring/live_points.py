@@ -1,0 +1,60 @@
+"""The points of charts in a live update. Recorded points: `controlplane.monitoring.history`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from controlplane.domain.history import HistorySubject
+from controlplane.monitoring import live_events
+from controlplane.monitoring.live_events import LiveUpdate
+
+FED = {
+    HistorySubject.CLUSTER: ("records_per_s", "lag_records", "size_bytes", "under_replicated", "offline"),
+    HistorySubject.TOPIC: ("records_per_s", "size_bytes"),
+    HistorySubject.GROUP: ("lag_records", "lag_s", "consumed_per_s"),
+    HistorySubject.BROKER: ("disk_used_bytes", "size_bytes", "replicas_in_sync", "replicas_out_of_sync", "leaders"),
+    HistorySubject.PARTITION: ("size_bytes", "replicas_in_sync"),
+}
+"""Figures that live updates have. A chart of another one ends with its last recorded value."""
+
+
+def figures(update: LiveUpdate) -> list[tuple[str, str, float]]:
+    """(subject, figure, value) of everything in an update that a chart can draw."""
+    return [
+        (subject, name, values[name])
+        for kind, subject, values in _values(update["kind"], update["data"])
+        for name in FED[kind]
+        if values.get(name) is not None
+    ]
+
+
+def _values(kind: str, data: dict[str, Any]) -> Iterator[tuple[HistorySubject, str, dict[str, Any]]]:
+    if kind == live_events.CLUSTER:
+        yield HistorySubject.CLUSTER, "cluster", data
+    elif kind == live_events.TOPICS:
+        for t in data["topics"]:
+            yield HistorySubject.TOPIC, f"topic:{t['name']}", t
+    elif kind == live_events.GROUPS:
+        for g in data["groups"]:
+            lag_ms = g.get("lag_ms_max")
+            yield (
+                HistorySubject.GROUP,
+                f"group:{g['group_id']}",
+                {**g, "lag_s": None if lag_ms is None else lag_ms / 1000},
+            )
+    elif kind == live_events.BROKERS:
+        for b in data["brokers"]:
+            yield HistorySubject.BROKER, f"broker:{b['broker_id']}", {**b, **_broker(b)}
+    elif kind == live_events.PARTITIONS:
+        for p in data["partitions"]:
+            subject = f"partition:{data['topic']}:{p['index']}"
+            yield HistorySubject.PARTITION, subject, {**p, "replicas_in_sync": len(p["isr"])}
+
+
+def _broker(b: dict[str, Any]) -> dict[str, Any]:
+    out = b["replicas_out_of_sync"]
+    found = {"replicas_in_sync": b["replicas"] - out, "replicas_out_of_sync": out}
+    if b.get("total_bytes") is not None and b.get("free_bytes") is not None and b.get("answered"):
+        found["disk_used_bytes"] = b["total_bytes"] - b["free_bytes"]
+    return found

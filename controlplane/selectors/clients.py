@@ -1,0 +1,150 @@
+"""Connected clients, read from the brokers: only they know them. Invariant: an answer names the brokers that did not respond."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from brokerd.wire.messages import DescribeLogDirsResponse
+from controlplane.clients.all_brokers import ask_brokers
+from controlplane.clients.connected_clients import ConnectedClients, connected_clients
+from controlplane.selectors.common import within
+from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
+
+ConnectedClient = DescribeLogDirsResponse.ConnectedClient
+COLUMNS = (
+    "bytes_per_s",
+    "received_bytes_per_s",
+    "sent_bytes_per_s",
+    "requests_per_s",
+    "connections",
+    "client_id",
+    "principal",
+    "host",
+    "software",
+    "connected_s",
+    "idle_s",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRow:
+    """The connections with the same principal, client ID, address, software and listener, at all brokers. `software`: name and version that the client
+    reports (KIP-511), empty for older clients. Rates over the last ten to twenty seconds; `received` by the brokers, `sent` by them. `connected_s`: age of
+    the oldest connection. `idle_s`: since the last request. `is_broker`: replication and requests between brokers."""
+
+    client_id: str
+    principal: str
+    host: str
+    software: str
+    listener: str
+    is_broker: bool
+    brokers: list[int]
+    connections: int
+    bytes_per_s: float
+    received_bytes_per_s: float
+    sent_bytes_per_s: float
+    requests_per_s: float
+    connected_s: float
+    idle_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPage(BrokerCoverage):
+    """A page of clients. `not_listed`: at brokers with more than 1,000 clients those with the least traffic are missing; a client at several brokers
+    counts several times. `brokers_silent`: clients that are connected only to them are missing."""
+
+    rows: list[ClientRow]
+    total: int
+    page: int
+    pages: int
+    per_page: int
+    sort: str
+    query: str
+    not_listed: int
+    brokers_asked: int
+    brokers_silent: list[SilentBroker]
+
+    @property
+    def first(self) -> int:
+        return (self.page - 1) * self.per_page + 1 if self.total else 0
+
+    @property
+    def last(self) -> int:
+        return min(self.page * self.per_page, self.total)
+
+
+def client_list(
+    *,
+    query: str = "",
+    broker: int | None = None,
+    with_brokers: bool = False,
+    sort: str = "-bytes_per_s",
+    page: int = 1,
+    per_page: int = 50,
+) -> ClientPage:
+    """Clients with `query` in their client ID, principal, address or software. `broker`: only the connections to this broker. `with_brokers`: also the
+    connections between brokers. Waits up to two seconds for brokers that do not answer."""
+    brokers = [b for b in living_brokers().values() if broker in (None, b.broker_id)]
+    answers = ask_brokers(brokers, connected_clients)
+    known = {a.broker_id: a.value for a in answers if a.value is not None}
+    rows = [r for r in _rows(known) if (with_brokers or not r.is_broker) and _contains(r, query.lower())]
+    column = sort.lstrip("-")
+    if column not in COLUMNS:
+        sort, column = "-bytes_per_s", "bytes_per_s"
+    rows.sort(key=lambda r: (r.client_id, r.principal, r.host, r.software, r.listener))
+    rows.sort(key=lambda r: getattr(r, column), reverse=sort.startswith("-"))
+    page, pages, per_page = within(len(rows), page, per_page)
+    return ClientPage(
+        rows=rows[(page - 1) * per_page : page * per_page],
+        total=len(rows),
+        page=page,
+        pages=pages,
+        per_page=per_page,
+        sort=sort,
+        query=query,
+        not_listed=sum(max(0, c.count - len(c.clients)) for c in known.values()),
+        brokers_asked=len(answers),
+        brokers_silent=[SilentBroker(a.broker_id, a.problem) for a in answers if a.value is None],
+    )
+
+
+def _contains(row: ClientRow, query: str) -> bool:
+    return any(query in text.lower() for text in (row.client_id, row.principal, row.host, row.software))
+
+
+def _rows(known: dict[int, ConnectedClients]) -> list[ClientRow]:
+    """One row per client, over all brokers."""
+    found: dict[tuple[object, ...], list[tuple[int, ConnectedClient]]] = {}
+    for broker_id, answer in known.items():
+        for c in answer.clients:
+            software = f"{c.software_name} {c.software_version}".strip()
+            key = (c.client_id, c.principal, c.host, software, c.listener, c.is_broker)
+            found.setdefault(key, []).append((broker_id, c))
+    return [_row(software=str(key[3]), parts=parts) for key, parts in found.items()]
+
+
+def _row(software: str, parts: list[tuple[int, ConnectedClient]]) -> ClientRow:
+    first = parts[0][1]
+    clients = [c for _, c in parts]
+    received, sent = _sum(c.received_bytes_per_second for c in clients), _sum(c.sent_bytes_per_second for c in clients)
+    return ClientRow(
+        client_id=first.client_id,
+        principal=first.principal,
+        host=first.host,
+        software=software,
+        listener=first.listener,
+        is_broker=first.is_broker,
+        brokers=sorted(broker_id for broker_id, _ in parts),
+        connections=sum(c.connections for c in clients),
+        bytes_per_s=round(received + sent, 1),
+        received_bytes_per_s=received,
+        sent_bytes_per_s=sent,
+        requests_per_s=_sum(c.requests_per_second for c in clients),
+        connected_s=max(c.connected_ms for c in clients) / 1000,
+        idle_s=min(c.idle_ms for c in clients) / 1000,
+    )
+
+
+def _sum(values: Iterable[float]) -> float:
+    return round(sum(values), 1)

@@ -1,0 +1,157 @@
+"""Recorded history of figures as points of charts. Three queries for all charts of a page.
+
+Invariant: a step without a recorded value has no value; nothing is interpolated.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.db.models import Q
+from django.utils import timezone
+
+from controlplane.domain import history as domain
+from controlplane.domain.errors import Rejected
+from controlplane.domain.history import CHUNK_VALUES, MINUTE_S, RANGE_S_MAX, STEP_S, Step
+from controlplane.models import HistoryChunk, HistoryFrame, HistorySeries
+from controlplane.models.history import BLOCK_SERIES
+
+RANGE_DEFAULT = timedelta(hours=1)
+UNFINISHED_S = 2 * STEP_S
+"""Seconds before now within which a missing value is not a gap: it is not written yet."""
+
+SeriesKey = tuple[str, str]
+"""(subject, figure)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPointRow:
+    """`at`: the begin of the step. `value`: average of the recorded values of the step, `peak`: the greatest of them; null = none was recorded.
+    Values older than a day are averages of a minute."""
+
+    at: datetime
+    value: float | None
+    peak: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FigureHistory:
+    """The points of one figure in the order of time. `step_s`: seconds between two points. `total`: number of points. Values have three significant
+    digits."""
+
+    subject: str
+    figure: str
+    unit: str
+    since: datetime
+    until: datetime
+    step_s: int
+    total: int
+    rows: list[HistoryPointRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """`recorded`: some value of this figure was ever recorded."""
+
+    step_s: int
+    steps: list[Step]
+    recorded: bool
+
+
+def figure_history(
+    subject: str, figure: str, since: datetime | None = None, until: datetime | None = None
+) -> FigureHistory | None:
+    """None if the figure of this subject was never recorded. Raises Rejected for an unknown figure and for a range that is not possible."""
+    kind = domain.figure_of(subject, figure)
+    since, until = checked_range(since, until)
+    line = lines([(subject, figure)], since, until)[subject, figure]
+    if not line.recorded:
+        return None
+    rows = [HistoryPointRow(datetime.fromtimestamp(p.at_s, UTC), p.value, p.peak) for p in line.steps]
+    return FigureHistory(subject, figure, kind.unit.value, since, until, line.step_s, len(rows), rows)
+
+
+def checked_range(since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:
+    """The range with its defaults, until now at most. Raises Rejected."""
+    now = timezone.now()
+    end = now if until is None else min(until, now)
+    try:
+        begin = end - RANGE_DEFAULT if since is None else since
+    except OverflowError:
+        raise Rejected("The time is too early.", "until") from None
+    if begin > now:
+        raise Rejected("The begin of the range is in the future.", "since")
+    if begin >= end:
+        raise Rejected("The begin of the range must be before its end.", "since")
+    if (end - begin).total_seconds() > RANGE_S_MAX:
+        raise Rejected(f"The range is at most {RANGE_S_MAX // 86_400} days.", "since")
+    return begin, end
+
+
+def lines(keys: Sequence[SeriesKey], since: datetime, until: datetime) -> dict[SeriesKey, Line]:
+    """The points of some series. All have the same step."""
+    ids = _ids(keys)
+    begin, end = since.timestamp(), until.timestamp()
+    chunks = _chunks(ids.values(), begin, end)
+    least = MINUTE_S if any(step == MINUTE_S for _, step, _, _ in chunks) else STEP_S
+    step_s = domain.step_for(end - begin, least)
+    first, last = int(begin // step_s) * step_s, end
+    values: dict[int, list[tuple[int, float]]] = {i: [] for i in ids.values()}
+    for series_id, chunk_step, at, stored in chunks:
+        values[series_id] += _values(domain.unpack(stored), at, chunk_step, first, last)
+    for series_id, at, code in _framed(ids.values(), first, last):
+        value = domain.value_of(code)
+        if value is not None:
+            values[series_id].append((at, value))
+    unfinished = timezone.now().timestamp() - UNFINISHED_S
+    found = {}
+    for key in keys:
+        steps = domain.steps_of(values[ids[key]] if key in ids else (), begin, end, step_s)
+        while steps and steps[-1].value is None and steps[-1].at_s + step_s > unfinished:
+            steps.pop()
+        found[key] = Line(step_s, steps, key in ids)
+    return found
+
+
+def _ids(keys: Sequence[SeriesKey]) -> dict[SeriesKey, int]:
+    wanted = Q(pk__in=[])
+    for subject, figure in keys:
+        wanted |= Q(subject=subject, figure=figure)
+    rows = HistorySeries.objects.filter(wanted).order_by().values_list("subject", "figure", "id")
+    return {(subject, figure): i for subject, figure, i in rows}
+
+
+def _chunks(ids: Iterable[int], begin: float, end: float) -> list[tuple[int, int, int, bytes | memoryview]]:
+    """(series, seconds between values, time of the first value, values) of each chunk with a part of the range."""
+    if not (wanted := list(ids)):
+        return []
+    fine = Q(step_s=STEP_S, begins__gt=begin - CHUNK_VALUES * STEP_S)
+    coarse = Q(step_s=MINUTE_S, begins__gt=begin - CHUNK_VALUES * MINUTE_S)
+    rows = HistoryChunk.objects.filter(fine | coarse, series_id__in=wanted, begins__lt=end).order_by()
+    return list(rows.values_list("series_id", "step_s", "begins", "codes"))
+
+
+def _values(codes: array[int], at: int, step_s: int, first: int, last: float) -> Iterator[tuple[int, float]]:
+    for i, code in enumerate(codes):
+        when = at + i * step_s
+        if first <= when < last and (value := domain.value_of(code)) is not None:
+            yield when, value
+
+
+def _framed(ids: Iterable[int], first: int, last: float) -> Iterator[tuple[int, int, int]]:
+    """(series, time, code) of the values that are not in chunks yet."""
+    blocks: dict[int, list[tuple[int, int]]] = {}
+    for series_id in ids:
+        block, place = divmod(series_id, BLOCK_SERIES)
+        blocks.setdefault(block, []).append((series_id, 2 * place))
+    if not blocks:
+        return
+    frames = HistoryFrame.objects.filter(block__in=list(blocks), at__gte=first, at__lt=last).order_by()
+    for block, at, stored in frames.values_list("block", "at", "codes"):
+        codes = bytes(stored)
+        for series_id, place in blocks[block]:
+            if place < len(codes):
+                yield series_id, at, int.from_bytes(codes[place : place + 2], "little")

@@ -1,0 +1,97 @@
+"""Marks on the time line of charts: changes, alerts, elections and ends of brokers within a range. Three queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TypeVar
+
+from django.db.models import Model, Q, QuerySet
+
+from controlplane.domain.alert_types import AlertKind
+from controlplane.domain.cluster_events import ClusterEventKind
+from controlplane.domain.history import HistorySubject
+from controlplane.models import Alert, Change, ClusterEvent
+
+M = TypeVar("M", bound=Model)
+
+MARKS_MAX = 60
+"""Marks of a page."""
+
+
+class MarkKind(StrEnum):
+    CHANGE = "change"
+    ALERT = "alert"
+    ELECTION = "election"
+    BROKER = "broker"
+
+
+EVENTS = {
+    ClusterEventKind.LEADERS_CHANGED: MarkKind.ELECTION,
+    ClusterEventKind.CONTROLLER_ELECTED: MarkKind.ELECTION,
+    ClusterEventKind.BROKER_DOWN: MarkKind.BROKER,
+    ClusterEventKind.BROKER_REGISTERED: MarkKind.BROKER,
+}
+
+ALERTS = {
+    HistorySubject.BROKER: (AlertKind.BROKER_DOWN, AlertKind.BROKER_SILENT, AlertKind.DISK_FAILED, AlertKind.DISK_LOW),
+    HistorySubject.GROUP: (
+        AlertKind.GROUP_DATA_LOST,
+        AlertKind.GROUP_RETENTION,
+        AlertKind.GROUP_FALLING_BEHIND,
+        AlertKind.GROUP_STOPPED,
+        AlertKind.GROUP_STALLED,
+    ),
+}
+"""Alerts about one object of a kind. Alerts about topics name no topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkRow:
+    """`target`: id of the change, of the alert or of the broker; empty for an election."""
+
+    at: datetime
+    kind: str
+    text: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The newest marks, in the order of time. `more`: the range has earlier ones."""
+
+    rows: list[MarkRow]
+    more: bool
+
+
+def marks(subject: str, since: datetime, until: datetime) -> Marks:
+    """Changes and alerts of the subject (of all objects for the cluster, of its topic for a partition), elections, and starts and ends of brokers.
+    Reads of records are no changes."""
+    within = (since, until)
+    kind, _, name = subject.partition(":")
+    if kind == HistorySubject.PARTITION:
+        kind, name = HistorySubject.TOPIC, name.rpartition(":")[0]
+    changes = Change.objects.filter(at__range=within).exclude(object_kind="records")
+    alerts = Alert.objects.filter(since__range=within)
+    events = ClusterEvent.objects.filter(at__range=within, kind__in=list(EVENTS))
+    if kind != HistorySubject.CLUSTER:
+        changes = changes.filter(object_kind=kind, object_name=name)
+        alerts = alerts.filter(subject=name, kind__in=ALERTS.get(HistorySubject(kind), ()))
+    if kind == HistorySubject.BROKER:
+        events = events.filter(Q(subject=name) | Q(kind=ClusterEventKind.LEADERS_CHANGED))
+    found = [
+        MarkRow(c.at, MarkKind.CHANGE, f"{c.verb} {c.object_name}, {c.actor}", str(c.pk)) for c in _newest(changes)
+    ]
+    found += [MarkRow(a.since, MarkKind.ALERT, a.text, str(a.pk)) for a in _newest(alerts)]
+    found += [
+        MarkRow(e.at, EVENTS[k], e.text, e.subject if EVENTS[k] is MarkKind.BROKER else "")
+        for e in _newest(events)
+        if (k := ClusterEventKind(e.kind))
+    ]
+    found.sort(key=lambda m: m.at)
+    return Marks(found[-MARKS_MAX:], len(found) > MARKS_MAX)
+
+
+def _newest(rows: QuerySet[M]) -> QuerySet[M]:
+    return rows.order_by("-id")[: MARKS_MAX + 1]

@@ -1,0 +1,49 @@
+"""The command palette in a real browser, with keys only."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.conftest import BrowserSession
+from tests.browser.test_pages import until
+
+pytestmark = pytest.mark.browser
+
+
+def chosen(session: BrowserSession) -> str:
+    return session.page.inner_text("#palette-list [aria-selected=true]")
+
+
+def test_a_page_is_opened_with_keys(session: BrowserSession) -> None:
+    page = session.page
+    page.goto("/brokers/")
+    session.live()
+    page.keyboard.press("Control+k")
+    page.wait_for_selector("#palette-list a")
+    page.keyboard.type("flights")
+    until(session, "document.querySelector('#palette-list a')?.innerText.includes('flights')", "the topic")
+    session.shot("palette")
+    first = chosen(session)
+    page.keyboard.press("ArrowDown")
+    assert chosen(session) != first
+    page.keyboard.press("ArrowUp")
+    assert chosen(session) == first
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/topics/flights/")
+    assert not page.is_visible("#palette")
+    assert not session.errors
+
+
+def test_enter_right_after_typing_opens_what_was_typed(session: BrowserSession) -> None:
+    page = session.page
+    page.goto("/")
+    session.live()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("create topic")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/new/topic/")
+    page.keyboard.press("Control+k")
+    page.wait_for_selector("#palette-list a")
+    page.keyboard.press("Escape")
+    until(session, "!document.getElementById('palette').open", "the palette to close")
+    assert not session.errors

@@ -1,0 +1,94 @@
+"""The charts of a page: range, points, marks."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client, RequestFactory
+from django.utils import timezone
+
+from console.history_charts import RANGES, PageCharts, page_charts
+from controlplane.models import Alert, Change, ClusterEvent
+
+pytestmark = pytest.mark.django_db
+PAGES = {
+    "/": "cluster|records_per_s",
+    "/topics/flights/": "topic:flights|size_bytes",
+    "/groups/slow-reader/": "group:slow-reader|lag_s",
+    "/brokers/1/": "broker:1|disk_used_bytes",
+    "/topics/orders/1/": "partition:orders:1|replicas_in_sync",
+}
+
+
+def charts(query: str = "", subject: str = "topic:flights", *figures: str) -> PageCharts:
+    return page_charts(RequestFactory().get(f"/{query}"), subject, *(figures or ("records_per_s",)))
+
+
+@pytest.mark.parametrize(("address", "chart"), PAGES.items())
+def test_the_charts_of_a_page_are_drawn_from_rows(
+    seeded: dict[str, Any], viewer: Client, address: str, chart: str
+) -> None:
+    text = viewer.get(address).content.decode()
+    found = re.search(rf'data-chart="{re.escape(chart)}" data-points="([^"]*)"', text)
+    assert found, "no chart"
+    times, values = json.loads(found.group(1).replace("&quot;", '"'))
+    assert 50 <= len(times) <= 60 and values.count(None) == 6, "a gap stays a gap"
+    assert text.count('aria-current="true">15 min</a>') == 1
+
+
+@pytest.mark.parametrize("choice", RANGES)
+def test_a_range_ends_now(seeded: dict[str, Any], choice: str) -> None:
+    found = charts(f"?range={choice}")
+    assert (found.choice, found.problem, found.until - found.since) == (choice, "", RANGES[choice][1])
+    columns = json.loads(found.charts[0].points)
+    assert len(columns) == (3 if found.charts[0].peaks else 2) and found.charts[0].peaks == (
+        choice in ("6h", "24h", "7d")
+    )
+
+
+def test_a_range_between_two_times_is_utc_and_not_live(seeded: dict[str, Any]) -> None:
+    found = charts("?since=2026-11-20T03:00&until=2026-11-20T05:30")
+    assert (found.choice, found.live, found.since_input, found.until_input) == (
+        "",
+        False,
+        "2026-11-20T03:00",
+        "2026-11-20T05:30",
+    )
+
+
+@pytest.mark.parametrize("query", ["?since=yesterday", "?since=2026-11-20&until=2026-11-19", "?since=1999-01-01"])
+def test_an_impossible_range_says_why_and_shows_the_default(seeded: dict[str, Any], query: str) -> None:
+    found = charts(query)
+    assert found.problem and found.choice == "15m" and found.live
+
+
+def test_an_unknown_range_is_the_default(seeded: dict[str, Any]) -> None:
+    assert charts("?range=1y").choice == "15m"
+
+
+def test_marks_have_links(seeded: dict[str, Any], viewer: Client) -> None:
+    now = timezone.now()
+    ClusterEvent.objects.create(at=now, kind="leaders_changed", text="Leader election for 1 partition (flights-0).")
+    ClusterEvent.objects.create(at=now, kind="broker_down", subject="2", text="Broker 2 left.")
+    change, alert = Change.objects.filter(object_kind="topic").first(), Alert.objects.first()
+    assert change is not None and alert is not None
+    text = viewer.get("/?range=24h").content.decode().partition('class="marks"')[2].partition("</details>")[0]
+    assert f'href="/alerts/{alert.pk}/"' in text and 'href="/audit/' in text and 'href="/brokers/2/"' in text
+    assert 'href="/brokers/leader-elections/"' in text
+    drawn = json.loads(charts("?range=24h", "cluster").drawn)
+    assert {kind for _, kind, _ in drawn} == {"change", "alert", "election", "broker"}
+
+
+def test_the_values_are_available_as_csv(seeded: dict[str, Any], viewer: Client) -> None:
+    answer = viewer.get(charts().charts[0].csv)
+    assert answer.status_code == 200 and answer.content.decode().startswith("at,value,peak\r\n")
+
+
+def test_a_page_without_history_has_empty_charts(seeded: dict[str, Any], viewer: Client) -> None:
+    text = viewer.get("/topics/payments.audit/").content.decode()
+    assert 'data-points="[[],[]]"' in text
+    assert charts("", "topic:payments.audit").since < timezone.now() - timedelta(minutes=14)

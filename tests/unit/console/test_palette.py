@@ -1,0 +1,91 @@
+"""Entries of the command palette: pages, operations and objects by the beginnings of their words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from console import palette
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+def labels(query: str, *, may_act: bool = True) -> list[str]:
+    return [e.label for e in palette.entries(query, may_act=may_act)]
+
+
+@pytest.fixture(autouse=True)
+def cluster() -> World:
+    world = World()
+    for name, *partitions in (("flights", (1, 2), (2, 1)), ("flights-2", (1, 2)), ("orders", (2, 1))):
+        world.topic(name, *partitions)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("query", "label"),
+    [
+        ("flights", "flights"),
+        ("flights", "flights: messages"),
+        ("flights", "flights: alter"),
+        ("orders-0", "orders-0"),
+        ("orders 0", "orders-0"),
+        ("cre top", "Create topic"),
+        ("topic create", "Create topic"),
+        ("2 drain", "Broker 2: drain"),
+        ("BROKER 2", "Broker 2: drain"),
+        ("acl", "ACLs"),
+        ("reassign", "Moves, reassignments"),
+    ],
+)
+def test_an_entry_is_found_by_the_beginnings_of_its_words(query: str, label: str) -> None:
+    assert label in labels(query)
+
+
+def test_an_equal_name_is_first() -> None:
+    assert labels("flights-2")[0] == "flights-2" and "flights-1" not in labels("flights-2")
+    assert labels("topics")[0] == "Topics"
+    assert labels("orders-7") == [], "the partition does not exist"
+
+
+def test_a_viewer_is_offered_no_operation() -> None:
+    assert "Create topic" not in labels("create", may_act=False) and "Broker 2: drain" not in labels("2", may_act=False)
+    assert "Broker 2: configs" in labels("broker 2", may_act=False)
+
+
+def test_the_list_is_short_and_every_address_is_a_page(operator: Client) -> None:
+    for query in ("", "b", "o", "broker", "create", "flights"):
+        found = palette.entries(query, may_act=True)
+        assert 0 < len(found) <= palette.ENTRIES_MAX
+        for entry in found:
+            if (
+                entry.label.startswith(("Broker", "ZooKeeper", "Clients", "Transactions", "Hanging"))
+                or ": " in entry.label
+            ):
+                continue  # these pages wait for brokers
+            assert operator.get(entry.address).status_code == 200, entry
+
+
+def test_the_number_of_queries_does_not_depend_on_the_cluster(cluster: World) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as captured:
+            palette.entries("flights-1", may_act=True)
+        return len(captured)
+
+    queries()
+    few = queries()
+    for n in range(20):
+        cluster.topic(f"flights-1{n}", (1, 2))
+    assert queries() <= few + 3 and few < 25
+
+
+def test_words_match_at_their_beginning_only() -> None:
+    label: Any = "Create ACL"
+    assert palette.matches(label, ["acl"]) and palette.matches(label, []) and not palette.matches(label, ["reate"])

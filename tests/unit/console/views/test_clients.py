@@ -1,0 +1,35 @@
+"""The page of connected clients."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from tests.unit.controlplane.selectors.test_clients import answering, client
+from tests.unit.controlplane.world import World
+
+
+def text(viewer: Client, address: str) -> str:
+    answer = viewer.get(address)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_the_list_shows_who_uses_the_brokers(viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = client("shop", 2_500_000, software_name="apache-kafka-java", software_version="4.1.0")
+    old = client("", principal="User:<b>", host="10.0.0.2")
+    answering(monkeypatch, {1: [java, old], 2: [client("broker-1", is_broker=True)]})
+    page = text(viewer, "/clients/")
+    assert "apache-kafka-java 4.1.0" in page and "10.0.0.1" in page and "2.5" in page
+    assert "User:&lt;b&gt;" in page and "User:<b>" not in page
+    assert "broker-1" not in page and "broker-1" in text(viewer, "/clients/?with=brokers")
+    page = text(viewer, "/clients/?broker=2&with=brokers")
+    assert "Clients of broker 2" in page and "apache-kafka-java" not in page
+    assert "No matching clients." in text(viewer, "/clients/?q=nothing&broker=x")
+
+
+def test_missing_clients_are_named(viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, {}, silent=[3], count=1_200)
+    page = text(viewer, "/clients/")
+    assert "2 of 3 brokers answered." in page and "Broker 3: it is frozen" in page
+    assert "lists 1,000 clients at most" in page and "No connected clients." in page

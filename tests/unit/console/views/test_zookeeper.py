@@ -1,0 +1,36 @@
+"""The page of the ZooKeeper ensemble."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from controlplane.clients.zookeeper_servers import ServerAnswer
+from controlplane.clients.zookeeper_status import parse_status
+from controlplane.domain.zookeeper_server import ServerProblem
+from tests.unit.controlplane.clients.test_zookeeper_status import LEADER
+from tests.unit.controlplane.selectors.test_zookeeper import answering
+
+pytestmark = pytest.mark.django_db
+
+
+def test_servers_and_sessions_are_shown(
+    seeded: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    gone = ServerAnswer("b", 2181, None, ServerProblem.UNREACHABLE, "Connection refused")
+    answering(monkeypatch, settings, ServerAnswer("a", 2181, parse_status(LEADER)), gone)
+    page = viewer.get("/zookeeper/").content.decode()
+    assert "1 of 2 servers report their state" in page and "Connection refused" in page
+    assert "0x100000042" in page and "Broker 1" in page and "No server of the ensemble" not in page
+
+
+def test_an_ensemble_without_a_leader_says_what_stops(
+    seeded: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    down = ServerAnswer("a", 2181, None, ServerProblem.NOT_SERVING)
+    answering(monkeypatch, settings, down, lost=True)
+    page = viewer.get("/zookeeper/").content.decode()
+    assert "No server of the ensemble reports to be the leader" in page and "not serving: no quorum" in page
+    assert "The sessions are unknown" in page

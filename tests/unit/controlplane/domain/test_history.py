@@ -1,0 +1,104 @@
+"""The stored form of values, and the points of a chart."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.errors import Rejected
+from controlplane.domain.history import (
+    CHUNK_VALUES,
+    FIGURES,
+    MISSING,
+    POINTS_MAX,
+    RANGE_S_MAX,
+    STEPS_S,
+    HistorySubject,
+    Step,
+    code_of,
+    figure_of,
+    minute_codes,
+    pack,
+    step_for,
+    steps_of,
+    unpack,
+    value_of,
+)
+
+
+@given(st.floats(min_value=0, max_value=1e18))
+def test_a_value_keeps_three_significant_digits(value: float) -> None:
+    kept = value_of(code_of(value))
+    assert kept is not None
+    assert abs(kept - value) <= max(0.0501, value * 0.00501)
+
+
+@given(st.integers(min_value=0, max_value=999))
+def test_small_counts_are_exact(value: int) -> None:
+    assert value_of(code_of(value)) == value
+
+
+@given(st.floats(min_value=0, max_value=1e18), st.floats(min_value=0, max_value=1e18))
+def test_codes_have_the_order_of_their_values(a: float, b: float) -> None:
+    low, high = sorted((a, b))
+    assert MISSING < code_of(low) <= code_of(high) < 1 << 15
+
+
+def test_unknown_is_not_zero() -> None:
+    assert [value_of(code_of(v)) for v in (None, float("nan"), 0, -3)] == [None, None, 0, 0]
+
+
+@given(st.lists(st.integers(min_value=0, max_value=20_000), min_size=CHUNK_VALUES, max_size=CHUNK_VALUES))
+def test_a_chunk_is_unpacked_as_it_was_packed(codes: list[int]) -> None:
+    assert list(unpack(pack(codes))) == codes
+
+
+def test_a_constant_costs_little() -> None:
+    assert len(pack([code_of(5_000)] * CHUNK_VALUES)) < 20
+
+
+def test_minutes_are_averages_of_the_known_values() -> None:
+    codes = [code_of(v) for v in (1, 2, 3, 4, 5, 6)] + [MISSING] * 6 + [MISSING] * 5 + [code_of(80)]
+    assert [value_of(c) for c in minute_codes(codes)] == [3.5, None, 80]
+
+
+@given(st.floats(min_value=1, max_value=RANGE_S_MAX))
+def test_every_range_has_a_step_with_few_points(span: float) -> None:
+    step = step_for(span)
+    assert len(steps_of([], 12_345, 12_345 + span, step)) <= POINTS_MAX
+    assert step == STEPS_S[0] or len(steps_of([], 0, span, STEPS_S[STEPS_S.index(step) - 1])) >= POINTS_MAX - 1
+
+
+def test_the_step_is_not_below_the_resolution() -> None:
+    assert (step_for(900), step_for(900, 60)) == (10, 60)
+
+
+def test_points_are_averages_and_peaks_and_a_gap_stays_a_gap() -> None:
+    found = steps_of([(100, 1.0), (110, 2.0), (125, 9.0), (165, 4.0)], 105, 181, 20)
+    assert found == [
+        Step(100, 1.5, 2.0),
+        Step(120, 9.0, 9.0),
+        Step(140, None, None),
+        Step(160, 4.0, 4.0),
+        Step(180, None, None),
+    ]
+
+
+@pytest.mark.parametrize("subject", ["cluster", "topic:a", "group:a:b", "broker:1", "partition:orders:0"])
+def test_every_kind_of_subject_has_figures(subject: str) -> None:
+    for figure in FIGURES[HistorySubject(subject.partition(":")[0])]:
+        assert figure_of(subject, figure.name) is figure
+
+
+@pytest.mark.parametrize("subject", ["", "topic", "topic:", "cluster:1", "clusters", "move:1"])
+def test_an_unknown_subject_is_rejected(subject: str) -> None:
+    with pytest.raises(Rejected) as e:
+        figure_of(subject, "records_per_s")
+    assert e.value.field == "subject"
+
+
+def test_an_unknown_figure_is_rejected_with_those_that_there_are() -> None:
+    with pytest.raises(Rejected, match="records_per_s, size_bytes") as e:
+        figure_of("topic:orders", "lag_records")
+    assert e.value.field == "figure"

@@ -1,0 +1,97 @@
+"""The figures of one time: what is recorded, and what is left out because it is not known."""
+
+from __future__ import annotations
+
+import pytest
+
+from brokerd.cluster.model import NO_LEADER
+from controlplane.clients.broker_samples import BrokerSample
+from controlplane.clients.group_samples import GroupSample
+from controlplane.domain.history import figure_of
+from controlplane.monitoring import history_figures as module
+from controlplane.monitoring.history_figures import GROUP_MS_MAX, HistoryFigures
+from controlplane.monitoring.samples import MetricsCache
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+F0, F1 = ("flights", 0), ("flights", 1)
+
+
+def sampled(metrics: MetricsCache, world: World, at_ms: int, end: int) -> None:
+    group = GroupSample("g", "Stable", "consumer", "range", (), {F0: 40})
+    samples = [
+        BrokerSample(1, at_ms, {F0: (0, end)}, {F0: (700, 0)}, (group,), space=(1000, 300)),
+        BrokerSample(2, at_ms, {F1: (0, 50)}, {F1: (200, 0)}),
+    ]
+    metrics.take(samples, {}, world.image, at_ms)
+
+
+def test_every_kind_of_subject_is_recorded(world: World) -> None:
+    world.topic("flights", (1, 2), (2, 1))
+    metrics, figures = MetricsCache(), HistoryFigures()
+    sampled(metrics, world, 10_000, 100)
+    figures.collect(world.image, metrics, 10_000)
+    sampled(metrics, world, 20_000, 300)
+    found = figures.collect(world.image, metrics, 20_000)
+    for subject, figure in found:
+        figure_of(subject, figure)
+    assert found["topic:flights", "records_per_s"] == found["cluster", "records_per_s"] == 20
+    assert found["cluster", "lag_records"] == found["group:g", "lag_records"] == 260
+    assert found["cluster", "size_bytes"] == found["topic:flights", "size_bytes"] == 900
+    assert (found["partition:flights:0", "records_per_s"], found["partition:flights:1", "records_per_s"]) == (20, 0)
+    assert found["partition:flights:0", "replicas_in_sync"] == 2
+    assert (found["broker:1", "disk_used_bytes"], found["broker:1", "size_bytes"]) == (700, 700)
+    assert (found["broker:1", "replicas_in_sync"], found["broker:1", "replicas_out_of_sync"]) == (2, 0)
+    assert (found["broker:3", "replicas_in_sync"], found.get(("broker:3", "size_bytes"))) == (0, None)
+    assert (found["cluster", "offline"], found["cluster", "under_replicated"]) == (0, 0)
+
+
+def test_figures_of_a_silent_broker_are_unknown(world: World) -> None:
+    world.topic("flights", (1, 2), (2, 1))
+    metrics, figures = MetricsCache(), HistoryFigures()
+    sampled(metrics, world, 10_000, 100)
+    metrics.take([], {1: "no answer"}, world.image, 20_000)
+    found = figures.collect(world.image, metrics, 20_000)
+    assert ("topic:flights", "records_per_s") not in found, "a rate of zero would be wrong"
+    assert ("partition:flights:0", "size_bytes") not in found and ("broker:1", "disk_used_bytes") not in found
+    assert found["partition:flights:1", "size_bytes"] == 200
+    assert found["broker:1", "replicas_in_sync"] == 2, "the metadata log knows this"
+
+
+def test_an_old_sample_of_a_group_is_not_recorded(world: World) -> None:
+    world.topic("flights", (1, 2), (2, 1))
+    metrics = MetricsCache()
+    sampled(metrics, world, 10_000, 100)
+    assert ("group:g", "lag_records") in HistoryFigures().collect(world.image, metrics, 10_000 + GROUP_MS_MAX)
+    found = HistoryFigures().collect(world.image, metrics, 10_001 + GROUP_MS_MAX)
+    assert ("group:g", "lag_records") not in found and ("cluster", "lag_records") not in found
+
+
+def test_replicas_out_of_sync_and_offline_partitions_are_counted(world: World) -> None:
+    world.topic("flights", (1, 2), (2, 1))
+    world.put("flights", 0, isr=(1,))
+    world.put("flights", 1, isr=(2,), leader=NO_LEADER)
+    metrics = MetricsCache()
+    found = HistoryFigures().collect(world.image, metrics, 10_000)
+    assert (found["cluster", "offline"], found["cluster", "under_replicated"]) == (1, 2)
+    assert (found["broker:2", "replicas_in_sync"], found["broker:2", "replicas_out_of_sync"]) == (1, 1)
+    assert ("cluster", "records_per_s") not in found, "nobody has answered yet"
+
+
+def test_partitions_of_a_large_cluster_are_not_recorded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.topic("flights", (1, 2), (2, 1))
+    metrics = MetricsCache()
+    sampled(metrics, world, 10_000, 100)
+    monkeypatch.setattr(module, "PARTITIONS_MAX", 1)
+    found = HistoryFigures().collect(world.image, metrics, 10_000)
+    assert not [s for s, _ in found if s.startswith("partition:")] and ("topic:flights", "size_bytes") in found
+
+
+def test_a_truncated_log_has_no_rate(world: World) -> None:
+    world.topic("flights", (1, 2), (2, 1))
+    metrics, figures = MetricsCache(), HistoryFigures()
+    sampled(metrics, world, 10_000, 100)
+    figures.collect(world.image, metrics, 10_000)
+    metrics.offsets[F0] = (0, 60)
+    found = figures.collect(world.image, metrics, 20_000)
+    assert ("partition:flights:0", "records_per_s") not in found

@@ -1,0 +1,51 @@
+"""The points of charts in live updates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controlplane.domain.history import FIGURES
+from controlplane.monitoring.live_events import LIVE_TYPE, LiveUpdate
+from controlplane.monitoring.live_points import FED, figures
+
+
+def of(kind: str, data: dict[str, Any]) -> dict[tuple[str, str], float]:
+    update = LiveUpdate(type=LIVE_TYPE, run="r", seq=1, kind=kind, data=data)
+    return {(subject, figure): value for subject, figure, value in figures(update)}
+
+
+def test_every_fed_figure_is_recorded() -> None:
+    for kind, names in FED.items():
+        assert set(names) <= {f.name for f in FIGURES[kind]}
+
+
+@pytest.mark.parametrize("kind", ["moves", "archives", "changes"])
+def test_other_updates_have_none(kind: str) -> None:
+    assert of(kind, {}) == {}
+
+
+def test_unknown_figures_are_left_out() -> None:
+    assert of("topics", {"topics": [{"name": "t", "records_per_s": None, "size_bytes": 5}]}) == {
+        ("topic:t", "size_bytes"): 5
+    }
+    assert of(
+        "groups", {"groups": [{"group_id": "g", "lag_records": 4, "lag_ms_max": 1500, "consumed_per_s": None}]}
+    ) == {
+        ("group:g", "lag_records"): 4,
+        ("group:g", "lag_s"): 1.5,
+    }
+
+
+def test_brokers_and_partitions() -> None:
+    broker = {"broker_id": 1, "replicas": 5, "replicas_out_of_sync": 2, "leaders": 1, "size_bytes": None}
+    known = {("broker:1", "replicas_in_sync"): 3, ("broker:1", "replicas_out_of_sync"): 2, ("broker:1", "leaders"): 1}
+    assert of("brokers", {"brokers": [broker]}) == known
+    space = {"total_bytes": 10, "free_bytes": 4, "answered": True}
+    assert of("brokers", {"brokers": [{**broker, **space}]}) == {**known, ("broker:1", "disk_used_bytes"): 6}
+    assert ("broker:1", "disk_used_bytes") not in of("brokers", {"brokers": [{**broker, **space, "answered": False}]})
+    assert of("partitions", {"topic": "t", "partitions": [{"index": 0, "isr": [1, 2], "size_bytes": 7}]}) == {
+        ("partition:t:0", "size_bytes"): 7,
+        ("partition:t:0", "replicas_in_sync"): 2,
+    }

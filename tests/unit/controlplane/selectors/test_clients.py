@@ -1,0 +1,110 @@
+"""Connected clients over all brokers: rows, filters, sort order, and silent brokers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from brokerd.wire.messages import DescribeLogDirsResponse
+from controlplane.clients.all_brokers import BrokerAnswer
+from controlplane.clients.connected_clients import ConnectedClients
+from controlplane.selectors import clients as selectors
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+def client(client_id: str, sent: float = 0, **more: Any) -> DescribeLogDirsResponse.ConnectedClient:
+    given = {
+        "listener": "CLIENT",
+        "principal": "User:shop",
+        "host": "10.0.0.1",
+        "connections": 1,
+        "connected_ms": 60_000,
+    }
+    return DescribeLogDirsResponse.ConnectedClient(client_id=client_id, sent_bytes_per_second=sent, **{**given, **more})
+
+
+def answering(
+    monkeypatch: pytest.MonkeyPatch,
+    clients: dict[int, list[DescribeLogDirsResponse.ConnectedClient]],
+    silent: Iterable[int] = (),
+    count: int = 0,
+) -> None:
+    def ask(brokers: Any, call: Any) -> list[BrokerAnswer[Any]]:
+        return [
+            BrokerAnswer(b.broker_id, None, "it is frozen")
+            if b.broker_id in silent
+            else BrokerAnswer(
+                b.broker_id,
+                ConnectedClients(clients.get(b.broker_id, []), max(count, len(clients.get(b.broker_id, [])))),
+            )
+            for b in brokers
+        ]
+
+    monkeypatch.setattr(selectors, "ask_brokers", ask)
+
+
+@pytest.fixture(autouse=True)
+def world() -> World:
+    return World()
+
+
+def test_a_client_of_several_brokers_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    java = {"software_name": "apache-kafka-java", "software_version": "4.1.0"}
+    one = client(
+        "orders", 500.04, connections=2, idle_ms=9_000, received_bytes_per_second=10, requests_per_second=3, **java
+    )
+    answering(monkeypatch, {1: [one], 3: [client("orders", 100, connected_ms=90_000, idle_ms=500, **java)]})
+    page = selectors.client_list()
+    (row,) = page.rows
+    assert (row.client_id, row.principal, row.host, row.software) == (
+        "orders",
+        "User:shop",
+        "10.0.0.1",
+        "apache-kafka-java 4.1.0",
+    )
+    assert (row.brokers, row.connections, row.connected_s, row.idle_s) == ([1, 3], 3, 90, 0.5)
+    assert (row.bytes_per_s, row.sent_bytes_per_s, row.received_bytes_per_s, row.requests_per_s) == (610, 600, 10, 3)
+    assert (page.total, page.answered, page.brokers_asked, page.first, page.last, page.not_listed) == (1, 3, 3, 1, 1, 0)
+
+
+def test_those_with_the_most_traffic_are_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, {1: [client("a", 1), client("b", 3), client("c", 2)]})
+    assert [r.client_id for r in selectors.client_list().rows] == ["b", "c", "a"]
+    assert [r.client_id for r in selectors.client_list(sort="client_id").rows] == ["a", "b", "c"]
+    assert [r.client_id for r in selectors.client_list(sort="nonsense").rows] == ["b", "c", "a"]
+    page = selectors.client_list(sort="-client_id", per_page=2, page=2)
+    assert ([r.client_id for r in page.rows], page.pages, page.first, page.last) == (["a"], 2, 3, 3)
+
+
+def test_filters(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = client("broker-2", 9, is_broker=True, principal="User:ANONYMOUS", listener="BROKER")
+    go = client("Billing", host="10.9.9.9", software_name="sarama", principal="User:ann")
+    answering(monkeypatch, {1: [broker, client("shop")], 2: [go]})
+    for options, expected in (
+        ({}, {"shop", "Billing"}),
+        ({"with_brokers": True}, {"shop", "Billing", "broker-2"}),
+        ({"query": "BILL"}, {"Billing"}),
+        ({"query": "10.9"}, {"Billing"}),
+        ({"query": "sarama"}, {"Billing"}),
+        ({"query": "user:ann"}, {"Billing"}),
+        ({"broker": 1}, {"shop"}),
+        ({"broker": 99}, set()),
+    ):
+        assert {r.client_id for r in selectors.client_list(**options).rows} == expected, options  # type: ignore[arg-type]
+
+
+def test_silent_brokers_and_clients_that_are_not_listed_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, {1: [client("a")]}, silent=[2], count=5)
+    page = selectors.client_list()
+    assert [(s.broker_id, s.problem) for s in page.brokers_silent] == [(2, "it is frozen")]
+    assert (page.answered, page.brokers_asked, page.not_listed) == (2, 3, 4 + 5)
+
+
+def test_the_brokers_are_asked_at_their_addresses() -> None:
+    """Nothing listens there: every broker is silent, with its reason."""
+    page = selectors.client_list()
+    assert page.rows == [] and len(page.brokers_silent) == page.brokers_asked == 3
