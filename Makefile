@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz setup lock docs wheel hooks tools up down status check test simulate mutants faults postgres moves-matrix moves-stuck moves-eta moves-load tail-move early-reads rolling-restart soak browser pipeline bench bench-many bench-peer bench-cold bench-hostile bench-profile bench-validation bench-console bench-plans clean cli clients record-walk
+.PHONY: help fuzz setup lock docs wheel hooks tools up down status check test contract simulate mutants faults postgres moves-matrix moves-stuck moves-eta moves-load tail-move early-reads rolling-restart soak browser pipeline bench bench-many bench-peer bench-cold bench-hostile bench-profile bench-validation bench-lookup bench-console bench-history bench-plans clean cli clients record-walk
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -90,7 +90,10 @@ hooks: setup  ## run these checks before each commit (git hooks of pre-commit)
 test: setup tools  ## every test (pytest options in ARGS)
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
-simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transactions, rolling, tails, tail-transactions, handovers, handover-transactions, keys
+contract: setup  ## the REST API against its OpenAPI schema, with generated requests: make contract EXAMPLES=50
+	CONTRACT_EXAMPLES=$(or $(EXAMPLES),20) $(BIN)/python -m pytest -n 2 tests/contract
+
+simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transactions, rolling, tails, tail-transactions, handovers, handover-transactions, keys, delays
 	$(BIN)/python -m tests.simulation --seed $(SEED) --n $(N) $(if $(WORLD),--$(WORLD))
 
 mutants: setup  ## mutation tests of the cores that keep data: which removed branches no test detects (options: make mutants ARGS='--target election --seeds 5')
@@ -160,8 +163,14 @@ bench-profile: setup  ## CPU profile of the brokers for a row of bench-peer, by 
 bench-validation: setup  ## cost of record validation for a broker, compared with the same broker without it (options: make bench-validation ARGS='--rounds 20')
 	$(BIN)/python -m bench.validation $(ARGS)
 
+bench-lookup: setup  ## cost and size of a key index, and the time of a look-up beside a full scan; some three minutes (options: make bench-lookup ARGS='--rounds 5')
+	$(BIN)/python -m bench.lookup $(ARGS)
+
 bench-console: setup  ## the console's pages with 10,000 topics, 100,000 partitions and a dead broker
 	$(BIN)/python -m bench.console $(ARGS)
+
+bench-history: setup  ## disk and time of the recorded history of 10,000 topics (options: make bench-history ARGS='--noise 0.3')
+	$(BIN)/python -m bench.history_size $(ARGS)
 
 bench-plans: setup  ## a plan of 100,000 partitions: create, store, compare, export, import, start a move
 	@$(BIN)/python -m bench.plans $(ARGS)
