@@ -1,4 +1,4 @@
-"""Recorded history of figures (decision 056). Only the monitor writes these rows.
+"""Recorded history of figures (decision 054). Only the monitor writes these rows.
 
 A value is first part of a frame. Each hour the frames become chunks of 10 s, and after a day chunks of a minute. Times are Unix seconds.
 """

@@ -1,4 +1,4 @@
-"""Writes the history of figures: a frame every 10 s, chunks of 10 s each hour, chunks of a minute after a day (decision 056).
+"""Writes the history of figures: a frame every 10 s, chunks of 10 s each hour, chunks of a minute after a day (decision 054).
 
 Invariants: a value is a row at most one job after its time, so the end of the process costs only its own absence. Each step of the maintenance is
 one transaction and may be repeated. The monitor's thread only collects figures; a thread of its pool writes.
