@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -22,11 +24,17 @@ def test_all_charts_of_a_page_show_the_value_under_the_pointer(session: BrowserS
     page = session.page
     page.goto("/topics/flights/")
     session.live()
-    page.locator(".history .u-over").first.hover(position={"x": 300, "y": 40})
+    chart = page.locator(".history .u-over").first
     shown = page.locator(".history .readout:visible")
-    expect(shown).to_have_count(2)
-    times = {text.split(" UTC")[0] for text in shown.all_inner_texts()}
-    assert len(times) == 1, "the axes are synchronised"
+    expect(page.locator(".history .uplot")).to_have_count(2)
+    times: list[str] = []
+    deadline = time.monotonic() + 60
+    # A live update may draw the charts again between a move of the pointer and the look at the readouts.
+    while len(times) != 2 or len(set(times)) != 1:
+        assert time.monotonic() < deadline, f"the charts are not synchronised: {times}"
+        for x in (250, 300):
+            chart.hover(position={"x": x, "y": 40})
+        times = [text.split(" UTC")[0] for text in shown.all_inner_texts()]
 
 
 def test_the_table_behind_a_chart_has_its_values(session: BrowserSession) -> None:

@@ -72,21 +72,18 @@ def test_operators_and_kafka_clients_change_the_same_rows(devcluster: DevCluster
 
 def test_the_zookeeper_ensemble_and_its_sessions_are_reported(devcluster: DevCluster) -> None:
     def complete() -> Any:
-        found = devcluster.get("zookeeper")
-        return found if len(found["sessions"] or ()) == 1 + len(devcluster.get("brokers")) else None
+        """The page and the overview come from two observers: after an election one of them may be a round behind."""
+        found, overview = devcluster.get("zookeeper"), devcluster.get("overview")
+        acting = (f"controller-{overview['controller_id']}", overview["controller_epoch"])
+        controllers = [(s["owner_id"], s["epoch"]) for s in found["sessions"] or () if s["owner"] == "controller"]
+        brokers = {s["owner_id"]: s["epoch"] for s in found["sessions"] or () if s["owner"] == "broker"}
+        epochs = {str(b["broker_id"]): b["broker_epoch"] for b in devcluster.get("brokers")}
+        return found if (controllers, brokers) == ([acting], epochs) else None
 
-    found = wait_for(complete, "the sessions of the controller and of all brokers")
+    found = wait_for(complete, "the sessions of the acting controller and of all brokers", 60)
     (server,) = found["servers"]
     assert (server["mode"], server["problem"], found["quorum"], found["has_leader"]) == ("standalone", "", 1, True)
     assert server["znodes"] > 10 and server["connections"] >= 4 and server["latency_max_ms"] >= 0
-    epochs = {str(b["broker_id"]): b["broker_epoch"] for b in devcluster.get("brokers")}
-    assert {s["owner_id"]: s["epoch"] for s in found["sessions"] if s["owner"] == "broker"} == epochs
-    (controller,) = (s for s in found["sessions"] if s["owner"] == "controller")
-    overview = devcluster.get("overview")
-    assert (controller["owner_id"], controller["epoch"]) == (
-        f"controller-{overview['controller_id']}",
-        overview["controller_epoch"],
-    )
 
 
 def test_connected_clients_are_reported_with_their_software(devcluster: DevCluster) -> None:
@@ -116,12 +113,15 @@ def recorded(devcluster: DevCluster) -> list[float]:
     return [datetime.fromisoformat(r["at"]).timestamp() for r in rows if r["value"] is not None]
 
 
-def sample_age(devcluster: DevCluster) -> float:
-    """Seconds since the last samples of the brokers, also while the console starts."""
+def sampled_at(devcluster: DevCluster) -> float:
+    """A time before which the last samples of the brokers were not taken, in Unix seconds, also while the console starts.
+
+    The age is subtracted from the time of the request: an answer may take seconds."""
+    asked = time.time()
     try:
-        return float(devcluster.get("overview")["sample_age_s"])
+        return asked - float(devcluster.get("overview")["sample_age_s"])
     except OSError:
-        return float("inf")
+        return 0.0
 
 
 def test_the_death_of_web_leaves_no_longer_gap_in_the_history_than_its_absence(devcluster: DevCluster) -> None:
@@ -131,12 +131,13 @@ def test_the_death_of_web_leaves_no_longer_gap_in_the_history_than_its_absence(d
     wait_for(lambda: devcluster.pids().get("web", old) != old, "another web process", 60)
     devcluster.wait_for_the_console()
     started = time.time()
-    wait_for(lambda: sample_age(devcluster) < time.time() - started, "samples of the new process", 60)
+    wait_for(lambda: sampled_at(devcluster) > started, "samples of the new process", 60)
     absent = time.time() - killed
     now = wait_for(lambda: (found := recorded(devcluster))[-1] > killed + absent and found, "values after it", 60)
     assert set(before) <= set(now), "the values from before are rows"
     gaps = [later - earlier for earlier, later in pairwise(now)]
-    assert max(gaps) <= absent + 2 * STEP_S, (gaps, absent)
+    # A sampling round of loaded brokers takes 13 s: the last value of the old process may be older than a step.
+    assert max(gaps) <= absent + 3 * STEP_S, (gaps, absent)
 
 
 def test_another_controller_takes_over_and_no_request_is_lost(devcluster: DevCluster) -> None:
