@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz setup lock docs wheel hooks tools up down status check test contract simulate mutants faults postgres moves-matrix moves-stuck moves-eta moves-load tail-move early-reads rolling-restart soak browser pipeline bench bench-many bench-peer bench-cold bench-hostile bench-profile bench-validation bench-lookup bench-console bench-history bench-plans clean cli clients record-walk
+.PHONY: help fuzz setup lock docs wheel hooks tools up down status check test contract simulate mutants faults postgres moves-matrix moves-stuck moves-eta moves-load tail-move early-reads rolling-restart soak browser pipeline bench bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-profile bench-validation bench-lookup bench-console bench-history bench-plans clean cli clients record-walk
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -153,6 +153,9 @@ bench-peer: setup  ## the same beside Apache Kafka from Maven, in alternating pa
 
 bench-cold: setup  ## produce latency while old records are read from a disk limited to 50 MB/s, beside Apache Kafka; as root (options: make bench-cold ARGS='--rounds 1 --only weir')
 	$(BIN)/python -m bench.cold $(ARGS)
+
+bench-cold-cache: setup  ## newest records that stay in memory while a consumer reads old ones, beside Apache Kafka; as root (options: make bench-cold-cache ARGS='--only weir')
+	$(BIN)/python -m bench.cold_cache $(ARGS)
 
 bench-hostile: setup  ## produce latency beside a hostile client with 1,000 connections, here and on Apache Kafka; some four minutes (options: make bench-hostile ARGS='--connections 200')
 	$(BIN)/python -m bench.hostile $(ARGS)

@@ -48,6 +48,7 @@ def connected_clients(
         client.requests_per_second += rates.requests
         client.received_bytes_per_second += rates.received_bytes
         client.sent_bytes_per_second += rates.sent_bytes
+        client.cold_bytes_per_second += rates.cold_bytes
     return heapq.nlargest(clients_max, clients.values(), key=_traffic), len(clients)
 
 

@@ -12,11 +12,12 @@ NEW_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TrafficRates:
-    """Per second. `received_bytes`: of requests. `sent_bytes`: of responses."""
+    """Per second. `received_bytes`: of requests. `sent_bytes`: of responses. `cold_bytes`: loaded from the disk for responses."""
 
     requests: float = 0.0
     received_bytes: float = 0.0
     sent_bytes: float = 0.0
+    cold_bytes: float = 0.0
 
 
 IDLE = TrafficRates()
@@ -25,11 +26,20 @@ IDLE = TrafficRates()
 class ClientTraffic:
     """Counters since the connection was accepted. The owner increases `sent_bytes`."""
 
-    __slots__ = ("_last", "_previous", "client_id", "received_bytes", "requests", "sent_bytes", "software")
+    __slots__ = (
+        "_last",
+        "_previous",
+        "client_id",
+        "cold_bytes",
+        "received_bytes",
+        "requests",
+        "sent_bytes",
+        "software",
+    )
 
     def __init__(self, now_ms: int) -> None:
-        self.requests = self.received_bytes = self.sent_bytes = 0
-        self._last = self._previous = (now_ms, 0, 0, 0)
+        self.requests = self.received_bytes = self.sent_bytes = self.cold_bytes = 0
+        self._last = self._previous = (now_ms, 0, 0, 0, 0)
         self.client_id = ""
         """Of the last request."""
         self.software = ("", "")
@@ -38,18 +48,23 @@ class ClientTraffic:
     def add_request(self, client_id: str, size: int, now_ms: int) -> None:
         self.client_id = client_id
         if now_ms - self._last[0] >= WINDOW_MS:
-            self._previous, self._last = self._last, (now_ms, self.requests, self.received_bytes, self.sent_bytes)
+            counters = self.requests, self.received_bytes, self.sent_bytes, self.cold_bytes
+            self._previous, self._last = self._last, (now_ms, *counters)
         self.requests += 1
         self.received_bytes += size
+
+    def add_cold(self, size: int) -> None:
+        self.cold_bytes += size
 
     def rates(self, now_ms: int) -> TrafficRates:
         """Zero without a request for two windows."""
         if now_ms - self._last[0] >= 2 * WINDOW_MS:
             return IDLE
-        at_ms, requests, received, sent = self._previous
+        at_ms, requests, received, sent, cold = self._previous
         seconds = max(now_ms - at_ms, NEW_MS) / 1000
         return TrafficRates(
             (self.requests - requests) / seconds,
             (self.received_bytes - received) / seconds,
             (self.sent_bytes - sent) / seconds,
+            (self.cold_bytes - cold) / seconds,
         )

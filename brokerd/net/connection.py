@@ -415,6 +415,8 @@ class Connection:
         self._slots.clear()
         self._output.clear()
         self._partial = self._backlog = None
+        if self.reader:
+            self.reader.close()
         gone, self._gone = self._gone, None
         if gone is not None:
             gone()

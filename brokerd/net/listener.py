@@ -136,7 +136,7 @@ class Listener:
                 context=self._tls(),
                 on_secured=self._secured,
             )
-        connection.reader = self._warming.reader() if self._warming is not None else None
+        connection.reader = self._warming.reader(connection.traffic.add_cold) if self._warming is not None else None
         self.connections[connection.fd] = connection
         if self._tls is not None or self._needs_authentication:
             self._watch(connection)

@@ -91,6 +91,10 @@ class File(ABC):
         """Wait until the bytes are in the page cache. Starts read-ahead of `beyond` further bytes."""
         self.pread(length, position)
 
+    def evict(self, position: int, length: int) -> None:
+        """Let the kernel forget clean cached pages of the bytes. Unflushed data stays."""
+        return
+
     @abstractmethod
     def pwrite(self, data: Bytes, position: int) -> None:
         """Write all of `data` or raise. After DiskFull a part may be written."""
@@ -239,6 +243,11 @@ class OsFile(File):
         _arriving_from_now(self._name)
         with _translated("reading", self.path):
             pagecache.load(self._fd, position, length, beyond)
+
+    def evict(self, position: int, length: int) -> None:
+        with _translated("evicting", self.path):
+            first = position - position % pagecache.PAGE  # its beginning belongs to an evicted range before
+            os.posix_fadvise(self._fd, first, length + position - first, os.POSIX_FADV_DONTNEED)
 
     def pread(self, length: int, position: int) -> bytes:
         if not cold.refused():

@@ -2,11 +2,15 @@
 
 The event loop never reads data that may not be in the page cache. It requests the data here and continues in a callback. Each reader loads one chunk
 per file at a time, so that readers share the disk fairly. Read-ahead is bounded per reader and in total. The caller may already be closed when its
-callback runs. If the data was evicted meanwhile, the caller requests the data again. Does not contain sockets.
+callback runs. If the data was evicted meanwhile, the caller requests the data again.
+
+Data that was loaded for a reader is evicted from the page cache after it was sent, so that readers of old data do not evict what live readers
+need. Data that was in memory already is never evicted. Does not contain sockets.
 """
 
 from __future__ import annotations
 
+import heapq
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -29,6 +33,13 @@ AHEAD_BYTES_TOTAL = 64 * 1024 * 1024
 STREAMS_MAX = 64
 """Maximum number of files that one reader (a connection) reads from disk at a time. Above it, the least recently used one loses its read-ahead."""
 
+BEHIND_BYTES_MAX = 8 * 1024 * 1024
+"""Maximum number of sent bytes of one reader that stay in memory, for other readers a short distance behind it."""
+BEHIND_BYTES_TOTAL = 64 * 1024 * 1024
+"""The same for all readers together."""
+FOLLOWING_BYTES = 32 * 1024 * 1024
+"""Maximum distance of another reader of the same file for which sent bytes stay in memory. They are then evicted after that reader."""
+
 CACHED_CHUNKS_MAX = 16
 """Number of consecutive chunks found in memory after which a reader is no longer read ahead for: the disk has nothing to load for it."""
 
@@ -39,12 +50,26 @@ LOOKUPS_MAX = 16
 
 class Stream:
     """The position of one reader in one file. Data before `loaded` is loaded; `until` is the end of the read-ahead; `cached` is the number of
-    chunks in a row that were in memory."""
+    chunks in a row that were in memory; `sent` is the end of the sent data; `requested` is the end of the data that loads have requested from the
+    device, with the read-ahead of the kernel."""
 
-    __slots__ = ("__weakref__", "ahead", "busy", "cached", "loaded", "until", "waiting")
+    __slots__ = (
+        "__weakref__",
+        "ahead",
+        "busy",
+        "cached",
+        "evictable",
+        "loaded",
+        "requested",
+        "sent",
+        "until",
+        "waiting",
+    )
 
     def __init__(self, position: int) -> None:
-        self.loaded = self.until = position
+        self.loaded = self.until = self.sent = self.requested = position
+        self.evictable: list[tuple[int, int]] = []
+        """A heap of ranges (start, end) that were loaded for this stream, to be evicted after they are sent."""
         self.ahead = self.cached = 0
         self.busy = False
         self.waiting: tuple[int, Callable[[], None]] | None = None
@@ -57,13 +82,15 @@ class Warming:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self.streams: WeakSet[Stream] = WeakSet()
-        self.chunks = self.lookups = 0
-        """Number of chunks and lookups, for metrics and tests."""
+        self._by_file: WeakKeyDictionary[File, WeakSet[Stream]] = WeakKeyDictionary()
+        self.chunks = self.lookups = self.evicted_bytes = 0
+        """Number of chunks and lookups, and of bytes that were evicted after they were sent, for metrics and tests."""
         self.found = self.missed = 0
         """How often loaded bytes were found in memory, and how often not."""
 
-    def reader(self) -> WarmingReader:
-        return WarmingReader(self)
+    def reader(self, loaded: Callable[[int], None] | None = None) -> WarmingReader:
+        """`loaded` is called with the number of bytes of each load from the device for this reader."""
+        return WarmingReader(self, loaded)
 
     def look_up(self, cold: NotInPageCache, again: Callable[[], object]) -> None:
         """Load the missing data, then call `again`. After an error `again` is called too, because its read raises the error again."""
@@ -78,6 +105,37 @@ class Warming:
         self.chunks += 1
         self._runner.submit(partial(file.load, position, CHUNK_BYTES, beyond), lambda error: then())
 
+    def begin(self, file: File, position: int) -> Stream:
+        stream = Stream(position)
+        self.streams.add(stream)
+        self._by_file.setdefault(file, WeakSet()).add(stream)
+        return stream
+
+    def end(self, file: File, stream: Stream) -> None:
+        """The stream is not read any more."""
+        self.streams.discard(stream)
+        self._by_file[file].discard(stream)
+
+    def evict(self, file: File, stream: Stream, end: int) -> None:
+        """Evict what was loaded for `stream` before position `end`. Ranges that another reader will send soon become that reader's."""
+        while stream.evictable and stream.evictable[0][1] <= end:
+            start, range_end = heapq.heappop(stream.evictable)
+            following = self._following(file, stream, start, range_end)
+            if following is not None:
+                heapq.heappush(following.evictable, (start, range_end))
+            else:
+                self.evicted_bytes += range_end - start
+                self._runner.submit(partial(file.evict, start, range_end - start), _ignore)
+
+    def _following(self, file: File, stream: Stream, start: int, end: int) -> Stream | None:
+        """Another stream of the file that has not sent all of the range, and is close enough to send it soon. The nearest one."""
+        others = [
+            other
+            for other in self._by_file.get(file, ())
+            if other is not stream and start - FOLLOWING_BYTES <= other.sent < end
+        ]
+        return max(others, key=lambda other: other.sent, default=None)
+
     @property
     def blind(self) -> bool:
         """Whether the file system cannot report cached pages: loaded data was never found in a hundred attempts."""
@@ -87,14 +145,22 @@ class Warming:
     def ahead_max(self) -> int:
         return min(AHEAD_BYTES_MAX, AHEAD_BYTES_TOTAL // max(1, len(self.streams)))
 
+    @property
+    def behind_max(self) -> int:
+        return min(BEHIND_BYTES_MAX, BEHIND_BYTES_TOTAL // max(1, len(self.streams)))
+
+
+def _ignore(error: BaseException | None) -> None:
+    """Pages that could not be evicted are evicted by the kernel later."""
+
 
 class WarmingReader:
     """The files that one connection reads."""
 
-    __slots__ = ("_streams", "_warming")
+    __slots__ = ("_count", "_streams", "_warming")
 
-    def __init__(self, warming: Warming) -> None:
-        self._warming = warming
+    def __init__(self, warming: Warming, loaded: Callable[[int], None] | None = None) -> None:
+        self._warming, self._count = warming, loaded
         self._streams: WeakKeyDictionary[File, Stream] = WeakKeyDictionary()
 
     def __bool__(self) -> bool:
@@ -126,19 +192,41 @@ class WarmingReader:
     def sent(self, file: File, position: int) -> None:
         """All data up to `position` was sent: read ahead, if the connection has read from disk before."""
         stream = self._streams.get(file)
-        if stream is not None and position >= stream.loaded - stream.ahead // 2:
+        if stream is None:
+            return
+        stream.sent = position
+        if stream.evictable:
+            self._warming.evict(file, stream, position - self._warming.behind_max)
+        if position >= stream.loaded - stream.ahead // 2:
             # Half of the read-ahead is used up: increase it.
             stream.ahead = min(max(CHUNK_BYTES, 2 * stream.ahead), self._warming.ahead_max)
             stream.until = max(stream.until, min(position + stream.ahead, file.size()))
             self._go_on(file, stream)
 
+    def close(self) -> None:
+        """The connection is closed: evict what was loaded for it."""
+        for file in list(self._streams.keys()):
+            self._end(file)
+
     def _begin(self, file: File, position: int) -> Stream:
-        self._streams.pop(file, None)
+        before = self._streams.pop(file, None)
+        if before is not None:
+            self._warming.end(file, before)
         while len(self._streams) >= STREAMS_MAX:
-            self._streams.pop(next(iter(self._streams.keys())))
-        stream = self._streams[file] = Stream(position)
-        self._warming.streams.add(stream)
+            self._end(next(iter(self._streams.keys())))
+        stream = self._streams[file] = self._warming.begin(file, position)
+        if before is not None:
+            # What lies ahead is about to be read again. Its eviction could overtake that read.
+            stream.evictable, before.evictable = before.evictable, []
+            self._warming.evict(file, stream, position)
         return stream
+
+    def _end(self, file: File) -> None:
+        """Forget the stream of `file`, if it has one."""
+        stream = self._streams.pop(file, None)
+        if stream is not None:
+            self._warming.end(file, stream)
+            self._warming.evict(file, stream, stream.until + CHUNK_BYTES)
 
     def _go_on(self, file: File, stream: Stream) -> None:
         if stream.busy:
@@ -150,22 +238,30 @@ class WarmingReader:
         stream.busy = True
         stream.cached = 0
         beyond = min(CHUNK_BYTES, max(0, stream.until - stream.loaded - CHUNK_BYTES))
+        stream.requested = stream.loaded + CHUNK_BYTES + beyond
         self._warming.load(file, stream.loaded, beyond, partial(self._loaded, file, stream))
 
     def _skip_cached(self, file: File, stream: Stream) -> None:
         """Skip data that is in the page cache. After a few evicted pages, a reader has a stream although its other data is in memory. Loading such data
         would use CPU time and delay other readers."""
         while stream.loaded < stream.until and file.resident(stream.loaded, CHUNK_BYTES) >= CHUNK_BYTES:
+            if stream.loaded < stream.requested:
+                heapq.heappush(stream.evictable, (stream.loaded, stream.loaded + CHUNK_BYTES))
             stream.loaded += CHUNK_BYTES
             stream.cached += 1
         if stream.cached >= CACHED_CHUNKS_MAX and self._streams.get(file) is stream:
-            del self._streams[file]
+            self._end(file)
 
     def _loaded(self, file: File, stream: Stream) -> None:
         stream.busy = False
+        heapq.heappush(stream.evictable, (stream.loaded, stream.loaded + CHUNK_BYTES))
         stream.loaded += CHUNK_BYTES
+        if self._count is not None:
+            self._count(CHUNK_BYTES)
         if current := self._streams.get(file) is stream:
             self._go_on(file, stream)
+        else:
+            self._warming.evict(file, stream, stream.loaded)
         if stream.waiting is not None and (stream.waiting[0] < stream.loaded or not current):
             then, stream.waiting = stream.waiting[1], None
             then()

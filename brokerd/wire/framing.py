@@ -59,6 +59,8 @@ class OpenFile(Protocol):
 
     def load(self, position: int, length: int, beyond: int = 0) -> None: ...
 
+    def evict(self, position: int, length: int) -> None: ...
+
 
 class FileRegion:
     """A region of an open file, sent without being read. Keeps `file` referenced, and so open, until it is sent."""

@@ -39,5 +39,5 @@ class ClientViewSet(RowViewSet):
     @extend_schema(parameters=[ClientQuery], responses={200: ONE_PAGE}, filters=False)
     def list(self, request: Request) -> Response:
         """Clients that are connected to the brokers, those with the most traffic first. Waits for brokers, at most two seconds. `sort`: bytes_per_s,
-        received_bytes_per_s, sent_bytes_per_s, requests_per_s, connections, client_id, principal, host, software, connected_s, idle_s."""
+        received_bytes_per_s, sent_bytes_per_s, cold_bytes_per_s, requests_per_s, connections, client_id, principal, host, software, connected_s, idle_s."""
         return Response(PAGE(selectors.client_list(**self.query(ClientQuery))).data)

@@ -16,6 +16,7 @@ COLUMNS = (
     "bytes_per_s",
     "received_bytes_per_s",
     "sent_bytes_per_s",
+    "cold_bytes_per_s",
     "requests_per_s",
     "connections",
     "client_id",
@@ -30,8 +31,9 @@ COLUMNS = (
 @dataclass(frozen=True, slots=True)
 class ClientRow:
     """The connections with the same principal, client ID, address, software and listener, at all brokers. `software`: name and version that the client
-    reports (KIP-511), empty for older clients. Rates over the last ten to twenty seconds; `received` by the brokers, `sent` by them. `connected_s`: age of
-    the oldest connection. `idle_s`: since the last request. `is_broker`: replication and requests between brokers."""
+    reports (KIP-511), empty for older clients. Rates over the last ten to twenty seconds; `received` by the brokers, `sent` by them, `cold`: loaded from
+    the disk for this client, because it reads records that are not in memory. `connected_s`: age of the oldest connection. `idle_s`: since the last
+    request. `is_broker`: replication and requests between brokers."""
 
     client_id: str
     principal: str
@@ -44,6 +46,7 @@ class ClientRow:
     bytes_per_s: float
     received_bytes_per_s: float
     sent_bytes_per_s: float
+    cold_bytes_per_s: float
     requests_per_s: float
     connected_s: float
     idle_s: float
@@ -52,7 +55,8 @@ class ClientRow:
 @dataclass(frozen=True, slots=True)
 class ClientPage(BrokerCoverage):
     """A page of clients. `not_listed`: at brokers with more than 1,000 clients those with the least traffic are missing; a client at several brokers
-    counts several times. `brokers_silent`: clients that are connected only to them are missing."""
+    counts several times. `brokers_silent`: clients that are connected only to them are missing. `lagging_readers`: clients that match and read records
+    from the disk, with `lagging_bytes_per_s` together."""
 
     rows: list[ClientRow]
     total: int
@@ -62,6 +66,8 @@ class ClientPage(BrokerCoverage):
     sort: str
     query: str
     not_listed: int
+    lagging_readers: int
+    lagging_bytes_per_s: float
     brokers_asked: int
     brokers_silent: list[SilentBroker]
 
@@ -94,6 +100,7 @@ def client_list(
         sort, column = "-bytes_per_s", "bytes_per_s"
     rows.sort(key=lambda r: (r.client_id, r.principal, r.host, r.software, r.listener))
     rows.sort(key=lambda r: getattr(r, column), reverse=sort.startswith("-"))
+    cold = [r.cold_bytes_per_s for r in rows if r.cold_bytes_per_s > 0]
     page, pages, per_page = within(len(rows), page, per_page)
     return ClientPage(
         rows=rows[(page - 1) * per_page : page * per_page],
@@ -104,6 +111,8 @@ def client_list(
         sort=sort,
         query=query,
         not_listed=sum(max(0, c.count - len(c.clients)) for c in known.values()),
+        lagging_readers=len(cold),
+        lagging_bytes_per_s=_sum(cold),
         brokers_asked=len(answers),
         brokers_silent=[SilentBroker(a.broker_id, a.problem) for a in answers if a.value is None],
     )
@@ -140,6 +149,7 @@ def _row(software: str, parts: list[tuple[int, ConnectedClient]]) -> ClientRow:
         bytes_per_s=round(received + sent, 1),
         received_bytes_per_s=received,
         sent_bytes_per_s=sent,
+        cold_bytes_per_s=_sum(c.cold_bytes_per_second for c in clients),
         requests_per_s=_sum(c.requests_per_second for c in clients),
         connected_s=max(c.connected_ms for c in clients) / 1000,
         idle_s=min(c.idle_ms for c in clients) / 1000,

@@ -242,6 +242,8 @@ class DescribeLogDirsResponse(Struct):
         requests_per_second: float = f("float64")
         received_bytes_per_second: float = f("float64")
         sent_bytes_per_second: float = f("float64")
+        # Loaded from the disk for responses.
+        cold_bytes_per_second: float = f("float64", "2+", tag=0, tagged="2+")
 
     throttle_time_ms: int = f("int32")
     error_code: int = f("int16", "3+")

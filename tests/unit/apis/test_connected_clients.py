@@ -29,6 +29,7 @@ def connection(
     if size:
         traffic.add_request(client_id, size, since_ms)
         traffic.sent_bytes = 10 * size
+        traffic.add_cold(2 * size)
     session = None if principal is None else SimpleNamespace(principal=principal)
     return "CLIENT", SimpleNamespace(
         address=address,
@@ -57,6 +58,7 @@ def test_connections_of_a_client_are_one_entry() -> None:
     assert (c.connections, c.connected_ms, c.idle_ms) == (2, 10_000, 1_000)
     assert (c.received_bytes_per_second, c.sent_bytes_per_second) == (500 / 5 + 1_000 / 10, 5_000 / 5 + 10_000 / 10)
     assert c.requests_per_second == 1 / 5 + 1 / 10
+    assert c.cold_bytes_per_second == 1_000 / 5 + 2_000 / 10
 
 
 def test_different_principals_addresses_and_software_are_different_clients() -> None:

@@ -10,10 +10,12 @@ def test_a_rate_is_over_one_to_two_windows() -> None:
     for second in range(1, 61):
         traffic.add_request("shop", 100, second * 1_000)
         traffic.sent_bytes += 500
+        traffic.add_cold(50)
         rates = traffic.rates(second * 1_000)
         if second > 1:
             # At a mark the request itself counts in addition.
             assert 1 <= rates.requests <= 1.1 and 100 <= rates.received_bytes <= 110 and 500 <= rates.sent_bytes <= 550
+            assert 50 <= rates.cold_bytes <= 55
     assert (traffic.requests, traffic.received_bytes, traffic.sent_bytes) == (60, 6_000, 30_000)
 
 

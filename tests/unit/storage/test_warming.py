@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from brokerd.storage.warming import AHEAD_BYTES_MAX, CACHED_CHUNKS_MAX, CHUNK_BYTES, STREAMS_MAX, Warming
+from brokerd.storage.disk import OsDisk
+from brokerd.storage.warming import (
+    AHEAD_BYTES_MAX,
+    BEHIND_BYTES_MAX,
+    CACHED_CHUNKS_MAX,
+    CHUNK_BYTES,
+    FOLLOWING_BYTES,
+    STREAMS_MAX,
+    Warming,
+    WarmingReader,
+)
 
 MB = 1024 * 1024
 
@@ -30,6 +42,7 @@ class Big:
 
     def __init__(self, cached_from: int = 100 * MB) -> None:
         self.loaded: list[tuple[int, int, int]] = []
+        self.evicted: list[tuple[int, int]] = []
         self.cached_from = cached_from
 
     def fileno(self) -> int:
@@ -43,6 +56,9 @@ class Big:
 
     def load(self, position: int, length: int, beyond: int = 0) -> None:
         self.loaded.append((position, length, beyond))
+
+    def evict(self, position: int, length: int) -> None:
+        self.evicted.append((position, length))
 
 
 def test_a_waiting_reader_is_called_after_its_first_chunk() -> None:
@@ -137,6 +153,121 @@ def test_a_reader_of_many_files_keeps_few_open_and_every_reader_is_served() -> N
     while device.queue:
         device.read()
     assert received == list(range(STREAMS_MAX + 10))
+
+
+def read_all(device: Device, file: Big, reader: WarmingReader, first_mb: int, end_mb: int) -> None:
+    """A sequential reader: waits for the first chunk and sends one chunk after the other."""
+    reader.wait(file, first_mb * MB, MB, lambda: None)
+    for sent in range(first_mb + 1, end_mb + 1):
+        while device.queue:
+            device.read()
+        reader.sent(file, sent * MB)
+    while device.queue:
+        device.read()
+
+
+def test_data_that_was_loaded_for_a_reader_is_evicted_behind_it() -> None:
+    device, file = Device(), Big()
+    warming = Warming(device)
+    reader = warming.reader()
+    read_all(device, file, reader, 0, 40)
+    kept = 40 * MB - BEHIND_BYTES_MAX
+    assert sorted(file.evicted) == [(at, CHUNK_BYTES) for at in range(0, kept, CHUNK_BYTES)]
+    assert warming.evicted_bytes == kept
+    reader.close()
+    while device.queue:
+        device.read()
+    assert {at for at, _ in file.evicted} == {at for at, _, _ in file.loaded}, "a closed connection leaves nothing"
+    assert len(file.evicted) == len(set(file.evicted))
+
+
+def test_data_that_was_in_memory_before_is_not_evicted() -> None:
+    device, file = Device(), Big(cached_from=5 * MB)
+    reader = Warming(device).reader()
+    read_all(device, file, reader, 0, 60)
+    reader.close()
+    while device.queue:
+        device.read()
+    assert {at for at, _ in file.evicted} <= {at * MB for at in range(6)}, "at most one chunk of the read-ahead more"
+
+
+def test_data_that_another_reader_sends_soon_is_evicted_after_that_reader() -> None:
+    device, file = Device(), Big()
+    warming = Warming(device)
+    first, second = warming.reader(), warming.reader()
+    second.wait(file, 0, MB, lambda: None)
+    read_all(device, file, first, 2, 30)
+    behind_second = [at for at, _ in file.evicted if at >= MB]
+    assert behind_second == [], "the second reader needs the data"
+    read_all(device, file, second, 2, 30)
+    assert {at * MB for at in range(2, 22)} <= {at for at, _ in file.evicted}
+
+
+def test_readers_far_from_each_other_do_not_keep_data_for_each_other() -> None:
+    device, file = Device(), Big()
+    warming = Warming(device)
+    first, second = warming.reader(), warming.reader()
+    second.wait(file, 0, MB, lambda: None)
+    start = 1 + FOLLOWING_BYTES // MB
+    read_all(device, file, first, start, start + 30)
+    assert (start + 1) * MB in {at for at, _ in file.evicted}
+
+
+def test_data_that_is_read_again_is_not_evicted_before() -> None:
+    device, file = Device(), Big()
+    reader = Warming(device).reader()
+    reader.wait(file, 4 * MB, MB, lambda: None)
+    device.read()
+    reader.wait(file, 4 * MB, MB, lambda: None)
+    device.read()
+    assert file.evicted == [] and [at for at, _, _ in file.loaded] == [4 * MB, 4 * MB]
+
+
+def test_a_reader_that_seeks_during_a_load_goes_on_and_leaves_nothing() -> None:
+    device, file, served = Device(), Big(), list[int]()
+    warming = Warming(device)
+    reader = warming.reader()
+    read_all(device, file, reader, 0, 12)
+    reader.sent(file, 13 * MB)  # starts a load
+    assert device.queue
+    for position in (50 * MB, 5 * MB, 80 * MB):
+        reader.wait(file, position, MB, lambda position=position: served.append(position))  # type: ignore[misc]
+        reader.sent(file, position + MB)
+    while device.queue:
+        device.read()
+    reader.close()
+    while device.queue:
+        device.read()
+    assert served == [50 * MB, 5 * MB, 80 * MB]
+    assert {at for at, _ in file.evicted} == {at for at, _, _ in file.loaded}
+    assert not warming.streams
+
+
+def test_a_connection_counts_what_was_loaded_for_it() -> None:
+    device, file, counted = Device(), Big(cached_from=3 * MB), list[int]()
+    reader = Warming(device).reader(counted.append)
+    read_all(device, file, reader, 0, 10)
+    assert sum(counted) == 3 * MB
+
+
+def test_evicted_pages_leave_the_page_cache_and_unflushed_data_stays(tmp_path: Path) -> None:
+    file = OsDisk().open(tmp_path / "a.log", create=True)
+    file.pwrite(b"x" * 4 * MB, 0)
+    file.evict(0, 4 * MB)
+    assert file.pread(10, 4 * MB - 10) == b"x" * 10, "unflushed data was lost"
+    file.fsync()
+    file.evict(0, 4 * MB)
+    in_memory = file.resident(0, 4 * MB)
+    assert in_memory == 0 or pagecache_is_memory(tmp_path)
+    file.load(0, 4 * MB)
+    file.evict(MB + 100, MB)
+    assert file.resident(MB, MB) == in_memory // 4 and file.resident(3 * MB, MB) == MB, "other pages stay"
+
+
+def pagecache_is_memory(folder: Path) -> bool:
+    """Whether the page cache is the only storage of the files (tmpfs)."""
+    names = subprocess.run(["stat", "-f", "-c", "%T", str(folder)], capture_output=True, text=True, check=True)
+    return names.stdout.strip() in ("tmpfs", "ramfs")
 
 
 def test_a_file_system_without_residency_data_is_not_queried_for_ever() -> None:

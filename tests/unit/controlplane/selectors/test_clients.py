@@ -108,3 +108,12 @@ def test_the_brokers_are_asked_at_their_addresses() -> None:
     """Nothing listens there: every broker is silent, with its reason."""
     page = selectors.client_list()
     assert page.rows == [] and len(page.brokers_silent) == page.brokers_asked == 3
+
+
+def test_clients_that_read_from_the_disk_are_counted_as_lagging_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    live, first = client("live", 9), client("replay", 5, cold_bytes_per_second=3.0)
+    second, other = client("replay", 5, cold_bytes_per_second=4.0), client("export", 1, cold_bytes_per_second=10.0)
+    answering(monkeypatch, {1: [live, first], 2: [second, other]})
+    page = selectors.client_list(sort="-cold_bytes_per_s")
+    assert [(r.client_id, r.cold_bytes_per_s) for r in page.rows] == [("export", 10), ("replay", 7), ("live", 0)]
+    assert (page.lagging_readers, page.lagging_bytes_per_s) == (2, 17)
