@@ -6,6 +6,9 @@ received, except that base offset and leader epoch are set in place. Does not co
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from brokerd.apis import front_admission
 from brokerd.apis.batch_inspection import Data, Headers, Inspections, inspect_now
 from brokerd.apis.delayed_produce import ACKS_ALL
 from brokerd.apis.produce_results import (
@@ -17,12 +20,11 @@ from brokerd.apis.produce_results import (
     ProducerRefusal,
 )
 from brokerd.cluster.configs import TopicConfig
-from brokerd.delivery.delayed_records import problems
-from brokerd.delivery.front_partition import journal_key
+from brokerd.delivery.front_log import FrontTarget, journal_key
+from brokerd.delivery.half_front import HalfFront
 from brokerd.net.loop import Loop
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.storage.batch_validation import RecordError
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.producers import Duplicate, ProducerRefused
 from brokerd.wire import end_transaction_marker, records
@@ -64,6 +66,8 @@ def checked_headers(data: Data, config: TopicConfig, *, zstd: bool) -> Headers |
 class LocalAppender:
     def __init__(self, loop: Loop, partitions: ReplicaManager) -> None:
         self._loop, self._partitions = loop, partitions
+        self.half_front: Callable[[Replica], HalfFront | None] = lambda replica: None
+        """What a led partition of a front topic of half messages knows of its records. None: not yet."""
 
     def append_problem(self, replica: Replica, acks: int) -> PartitionResult | None:
         """The error if nothing may be written to the partition now."""
@@ -109,8 +113,10 @@ class LocalAppender:
             bad, data, headers = inspections.of(data, checked, replica.config)
         if bad is not None:
             return PartitionResult(bad.error, bad.message, record_errors=bad.record_errors)
-        if replica.config.delay_topic and (wrong := self._delay_problem(replica, data)) is not None:
-            return wrong
+        if replica.config.delay_topic:
+            image, wall_ms = self._partitions.image, self._loop.now.wall_ms
+            if (wrong := front_admission.delay_problem(replica, data, image, wall_ms)) is not None:
+                return wrong
         if headers[0][1].producer_id >= 0:
             known = replica.log.check_producer(headers[0][1], self._loop.now)
             if isinstance(known, Duplicate):
@@ -121,7 +127,21 @@ class LocalAppender:
                     # retriable error the producer sends the batch again.
                     return PartitionResult(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "written, not replicated yet")
                 return ProducerRefusal(ErrorCode(known.error), known.reason, replica, replica.core.leader_epoch)
-        return self._write(replica, data, headers)
+        return (
+            self._append_half(replica, data, headers)
+            if replica.config.half_topic
+            else self._write(replica, data, headers)
+        )
+
+    def _append_half(self, replica: Replica, data: Data, headers: Headers) -> ClientAppendOutcome:
+        front, header = self.half_front(replica), headers[0][1]
+        admitted = front_admission.half_admission(front, replica, data, header, self._partitions.image)
+        if isinstance(admitted, PartitionResult | ProducerRefusal):
+            return admitted
+        outcome = self._write(replica, data, headers)
+        if front is not None and isinstance(outcome, PendingAppend):
+            front.appended(admitted, header, outcome.base_offset)
+        return outcome
 
     def append_internal(self, replica: Replica, data: bytearray) -> AppendOutcome:
         """Write a coordinator's batches with acks=all. Sequence numbers are not checked, because transactional offset commits have none."""
@@ -138,23 +158,13 @@ class LocalAppender:
             return self._write(replica, written, headers)
         return self._write(replica, data, headers)
 
-    def _delay_problem(self, replica: Replica, data: Data) -> PartitionResult | None:
-        """The error if a record for a front topic has no valid delivery time."""
-        target = self._partitions.image.topic_named(replica.config.delay_topic)
-        keyed = target is not None and "compact" in target.configs.get("cleanup.policy", "")
-        found = problems(records.iterate(data), self._loop.now.wall_ms, keyed=keyed)
-        if not found:
-            return None
-        errors = tuple(RecordError(i, problem.value) for i, problem in found)
-        return PartitionResult(ErrorCode.INVALID_RECORD, errors[0].message, record_errors=errors)
-
-    def append_journal(self, replica: Replica, values: list[bytes]) -> AppendOutcome:
-        """Write a journal batch of the delivery from this front partition."""
+    def append_journal(self, replica: Replica, target: FrontTarget, values: list[bytes]) -> AppendOutcome:
+        """Write a batch of the journal of this front partition for this target."""
         problem = self.append_problem(replica, ACKS_ALL)
         if problem is not None:
             return problem
         wall_ms = self._loop.now.wall_ms
-        entries = [records.Record(i, wall_ms, journal_key(), value) for i, value in enumerate(values)]
+        entries = [records.Record(i, wall_ms, journal_key(target), value) for i, value in enumerate(values)]
         data = bytearray(records.build(entries, control=True))
         return self._write(replica, data, list(records.batches(data)))
 

@@ -46,7 +46,7 @@ class PendingAppend(NamedTuple):
 
 
 class ProducerRefusal(NamedTuple):
-    """The producer state of a replica rejects a batch. The error is fatal for the producer. A deposed leader that has not noticed its replacement
+    """The producer state of a replica, or its half messages, reject a batch. The error is final for the producer. A deposed leader that has not noticed its replacement
     lacks the records that the new leader acknowledged, so it would reject valid batches. The leadership in `leader_epoch` is therefore confirmed
     before the error is sent."""
 
@@ -54,12 +54,13 @@ class ProducerRefusal(NamedTuple):
     message: str
     replica: Replica
     leader_epoch: int
+    record_errors: tuple[RecordError, ...] = ()
 
     def result(self, *, confirmed: bool) -> PartitionResult:
         """The result for the producer. `confirmed`: this broker has read the newest metadata since the rejection. Without confirmation the error is
         retriable."""
         if confirmed and self.replica.leads and self.replica.core.leader_epoch == self.leader_epoch:
-            return PartitionResult(self.error, self.message)
+            return PartitionResult(self.error, self.message, record_errors=self.record_errors)
         return PartitionResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, "leadership could not be confirmed")
 
 

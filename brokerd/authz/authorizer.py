@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from brokerd.authz.acls import AclEntry, Acls
-from brokerd.cluster.configs import DELAY_TOPIC
+from brokerd.cluster.configs import front_target
 from brokerd.cluster.image import Image
 from brokerd.net.request import Request
 from brokerd.wire.apis import ApiKey
@@ -59,7 +59,7 @@ class Authorizer:
 
     def _front_target(self, name: str) -> str:
         topic = self._image().topic_named(name)
-        return topic.configs.get(DELAY_TOPIC, "") if topic is not None else ""
+        return front_target(topic.configs) if topic is not None else ""
 
     def require(self, request: Request) -> None:
         """The handler must authorize the request before it replies (`AuthHelper`)."""

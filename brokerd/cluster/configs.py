@@ -95,12 +95,16 @@ TOPIC_CONFIGS: dict[str, Definition] = {
                    "unclean.leader.election.enable"),
         Definition("weir.delay.enable", BOOLEAN, "false", "Delayed messages: create the front topic NAME.delay. Records written to it are delivered to this topic at the time in their headers. Kafka has no such config."),
         Definition("weir.delay.topic", STRING, "", "Read-only: the topic to which the records of this front topic are delivered. Empty: no front topic."),
+        Definition("weir.half.enable", BOOLEAN, "false", "Half messages: create the front topic NAME.half. A record written to it is delivered to this topic when a later record commits it. Kafka has no such config."),
+        Definition("weir.half.source", STRING, "", "Read-only: the topic whose half messages this topic has: those that are checked (NAME.half.check), or those that expired (NAME.half.expired)."),
+        Definition("weir.half.topic", STRING, "", "Read-only: the topic to which the half messages of this front topic are delivered. Empty: no front topic."),
         Definition("weir.index.header", STRING, "", "With weir.index.keys: the name of a record header whose values are indexed like keys. Empty: none."),
         Definition("weir.index.keys", BOOLEAN, "false", "Build an index of the record keys of each closed segment, for look-ups by key. Kafka has no such config."),
     )
 }  # fmt: skip
 
 DELAY_ENABLE, DELAY_TOPIC = "weir.delay.enable", "weir.delay.topic"
+HALF_ENABLE, HALF_TOPIC, HALF_SOURCE = "weir.half.enable", "weir.half.topic", "weir.half.source"
 
 UNIT_SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
     "retention.ms": (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
@@ -236,6 +240,8 @@ class TopicConfig:
     """Name of the record header whose values are indexed too. Empty: none."""
     delay_topic: str = ""
     """For a front topic of delayed messages: the topic to which its records are delivered."""
+    half_topic: str = ""
+    """For a front topic of half messages: the topic to which its records are delivered."""
     compacts: bool = field(init=False)
     bounds_timestamps: bool = field(init=False)
     """Records whose timestamps are too far from the clock are rejected. Computed once, because it is read for each batch."""
@@ -283,19 +289,20 @@ def _resolved(own: tuple[tuple[str, str], ...], broker: tuple[tuple[str, str], .
                 return value
         return d.default_text
 
-    codec, delay_topic = text("compression.type"), text("weir.delay.topic")
+    codec, delay_topic, half_topic = text("compression.type"), text(DELAY_TOPIC), text(HALF_TOPIC)
+    is_front = bool(delay_topic or half_topic)
     level = f"compression.{codec}.level"
     levelled = level in TOPIC_CONFIGS and int(text(level)) != int(TOPIC_CONFIGS[level].default_text)
     return TopicConfig(
-        # Only a delivery removes records of a front topic. Its relative delays count from the append time.
-        cleanup_policy=frozenset(() if delay_topic else _list(text("cleanup.policy"))),
+        # Only a delivery removes records of a front topic. Its relative delays and its checks count from the append time.
+        cleanup_policy=frozenset(() if is_front else _list(text("cleanup.policy"))),
         retention_ms=int(text("retention.ms")),
         retention_bytes=int(text("retention.bytes")),
         segment_bytes=int(text("segment.bytes")),
         segment_ms=int(text("segment.ms")),
         index_interval_bytes=int(text("index.interval.bytes")),
         max_message_bytes=int(text("max.message.bytes")),
-        message_timestamp_type="LogAppendTime" if delay_topic else text("message.timestamp.type"),
+        message_timestamp_type="LogAppendTime" if is_front else text("message.timestamp.type"),
         min_insync_replicas=int(text("min.insync.replicas")),
         unclean_leader_election=text("unclean.leader.election.enable").lower() == "true",
         delete_retention_ms=int(text("delete.retention.ms")),
@@ -313,12 +320,33 @@ def _resolved(own: tuple[tuple[str, str], ...], broker: tuple[tuple[str, str], .
         index_keys=text("weir.index.keys").lower() == "true",
         index_header=text("weir.index.header"),
         delay_topic=delay_topic,
+        half_topic=half_topic,
     )
 
 
 def delay_topic_name(name: str) -> str:
     """The name of the front topic for delayed messages of topic `name`."""
     return f"{name}.delay"
+
+
+def half_topic_name(name: str) -> str:
+    """The name of the front topic for half messages of topic `name`."""
+    return f"{name}.half"
+
+
+def check_topic_name(front: str) -> str:
+    """The name of the topic in which the producers of a front topic of half messages are asked."""
+    return f"{front}.check"
+
+
+def expired_topic_name(front: str) -> str:
+    """The name of the topic for the half messages of a front topic that nobody decided."""
+    return f"{front}.expired"
+
+
+def front_target(configs: Mapping[str, str]) -> str:
+    """The topic to which a front topic with these configs delivers. Empty: no front topic."""
+    return configs.get(DELAY_TOPIC, "") or configs.get(HALF_TOPIC, "")
 
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"

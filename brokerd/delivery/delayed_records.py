@@ -67,9 +67,3 @@ def delivered(record: Record, position: int) -> Record:
     """The record as it is written to the topic: with its delivery time as timestamp, since retention counts from it. `position`: in its batch."""
     at = delivery_time(record, record.timestamp)
     return record._replace(offset=position, timestamp=at if isinstance(at, int) else record.timestamp)
-
-
-def size_of(record: Record) -> int:
-    """An upper bound of the bytes of this record in an uncompressed batch."""
-    headers = sum(len(name) * 3 + len(value or b"") + 10 for name, value in record.headers)
-    return 60 + len(record.key or b"") + len(record.value or b"") + headers

@@ -1,11 +1,12 @@
 """The half messages of one front partition and their decisions: a sans-IO core.
 
 A half message is stored and invisible until a later record with the same id commits it or rolls it back (RocketMQ's transactional messages). The
-producers are asked about an undecided one; after the last check it expires and is kept for operators.
+producers are asked about an undecided one; some time after the last check it expires and is kept for operators.
 
 Invariants:
-  - The first decision of an id wins. Expiry is a decision.
-  - A decision takes effect when it is replicated.
+  - The first decision of an id wins. Expiry is a decision; it takes effect with its journal entry.
+  - A record takes effect when it is stable: replicated, and of a transaction that is committed. Until then, a record whose admission depends on it
+    is refused with NOT_STABLE, which is retriable.
   - Times of checks depend on the append time only, so that a new leader continues the schedule of the old one.
 Does not contain: records and headers, the transfer of committed messages (`transfer.py`), clocks.
 """
@@ -13,7 +14,8 @@ Does not contain: records and headers, the transfer of committed messages (`tran
 from __future__ import annotations
 
 import heapq
-from collections import OrderedDict, deque
+from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -22,6 +24,13 @@ CHECK_INTERVAL_MS = 30_000
 CHECKS_MAX = 15
 DECIDED_MAX = 100_000
 """Decided ids that are remembered, to answer a second decision with the first one. A decision for an older id is one for an unknown id."""
+UNDECIDED_MAX = 250_000
+"""Undecided messages of one partition. Each needs about 300 bytes and its id in memory."""
+NOT_TRANSACTIONAL = -1
+TICK_MESSAGES_MAX = 1_000
+"""Messages whose time has come that one tick looks at."""
+POSTPONE_MS = 1_000
+"""A check or an expiry that is not possible now is tried again after this time, so that it does not delay those of other messages."""
 
 
 class HalfDecision(Enum):
@@ -38,6 +47,8 @@ class HalfRefusal(Enum):
     ALREADY_COMMITTED = "already committed"
     ALREADY_ROLLED_BACK = "already rolled back"
     ALREADY_EXPIRED = "already expired"
+    TOO_MANY = "too many undecided"
+    NOT_STABLE = "not stable"
 
 
 ALREADY = {
@@ -49,17 +60,29 @@ ALREADY = {
 
 # -- events ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
+class HalfPending:
+    """A half message (decision None) or a decision was appended to the leader's log, or was found above its last stable offset. `producer_id`: of a
+    transaction, NOT_TRANSACTIONAL otherwise."""
+
+    half_id: bytes
+    offset: int
+    decision: HalfDecision | None = None
+    producer_id: int = NOT_TRANSACTIONAL
+
+
+@dataclass(frozen=True, slots=True)
 class HalfAppended:
-    """A half message was appended to the leader's log, or was found in it. `at_ms`: append time."""
+    """A stable half message. `at_ms`: append time. `expiring`: the log has a journal entry for its expiry, which may not be stable yet."""
 
     half_id: bytes
     offset: int
     at_ms: int
+    expiring: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionAppended:
-    """A decision was appended to the leader's log, or was found in it."""
+    """A stable decision of a producer."""
 
     half_id: bytes
     offset: int
@@ -67,18 +90,38 @@ class DecisionAppended:
 
 
 @dataclass(frozen=True, slots=True)
-class HalfMessagesReplicated:
-    """Records below `high_watermark` are replicated."""
+class ExpiryAppended:
+    """The stable journal entry for the expiry of the message at this offset."""
 
-    high_watermark: int
+    half_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class HalfAborted:
+    """A record of an aborted transaction. It was never written."""
+
+    half_id: bytes
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class HalfDeleted:
+    """A client has deleted the records below this offset before they were read."""
+
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class HalfMessagesTick:
-    """Time has passed."""
+    """Time has passed. `checks`, `expiries`: the number of each that is possible now."""
+
+    checks: int
+    expiries: int
 
 
-HalfEvent = HalfAppended | DecisionAppended | HalfMessagesReplicated | HalfMessagesTick
+HalfEvent = (
+    HalfPending | HalfAppended | DecisionAppended | ExpiryAppended | HalfAborted | HalfDeleted | HalfMessagesTick
+)
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------
@@ -107,7 +150,7 @@ class CheckProducers:
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """No producer decided. Transfer the half message at this offset to the expired ones."""
+    """No producer decided. Journal the transfer of the half message at this offset to the expired ones."""
 
     offset: int
 
@@ -121,102 +164,160 @@ def check_at_ms(appended_at_ms: int, number: int) -> int:
 
 
 @dataclass(slots=True)
-class _Undecided:
+class Undecided:
+    """`next_check`: CHECKS_MAX + 1 after the last check. `expiring`: its expiry waits for its journal entry."""
+
     half_id: bytes
     offset: int
     at_ms: int
     next_check: int = 1
+    expiring: bool = False
+
+    @property
+    def checks(self) -> int:
+        """Checks that are due by now, of this leader and the ones before."""
+        return self.next_check - 1
+
+    def skip_overdue(self, now_ms: int) -> None:
+        """Of several checks that are due, only the last one is sent."""
+        while self.next_check < CHECKS_MAX and check_at_ms(self.at_ms, self.next_check + 1) <= now_ms:
+            self.next_check += 1
 
 
 class HalfMessages:
     def __init__(self) -> None:
-        self._undecided: dict[bytes, _Undecided] = {}
+        self._undecided: dict[bytes, Undecided] = {}
+        self._ids: dict[int, bytes] = {}
+        """{offset: id} of the undecided messages."""
         self._decided: OrderedDict[bytes, HalfDecision] = OrderedDict()
-        self._not_replicated: deque[tuple[int, Deliver | Discard]] = deque()
-        """Effects of decisions by the offset of the decision, ascending."""
+        self._pending_halves: dict[bytes, HalfPending] = {}
+        self._pending_decisions: dict[bytes, HalfPending] = {}
         self._timers: list[tuple[int, int, bytes]] = []
         """(time of the next check, offset, id). Entries of decided messages are skipped when they are due."""
-        self._high_watermark = 0
 
     def __len__(self) -> int:
         """The number of undecided messages."""
         return len(self._undecided)
 
-    def refusal(self, half_id: bytes, decision: HalfDecision | None) -> HalfRefusal | None:
+    def refusal(
+        self, half_id: bytes, decision: HalfDecision | None, producer_id: int = NOT_TRANSACTIONAL
+    ) -> HalfRefusal | None:
         """Whether a record may be appended: a half message (None) or a decision."""
-        known = half_id in self._undecided
+        pending, message = self._pending_halves.get(half_id), self._undecided.get(half_id)
         if decision is None:
-            return HalfRefusal.ID_IN_USE if known or half_id in self._decided else None
-        if known:
+            if pending is not None:
+                return HalfRefusal.NOT_STABLE
+            if message is not None or half_id in self._decided:
+                return HalfRefusal.ID_IN_USE
+            return HalfRefusal.TOO_MANY if self._count() >= UNDECIDED_MAX else None
+        if half_id in self._pending_decisions or (message is not None and message.expiring):
+            return HalfRefusal.NOT_STABLE
+        if message is not None:
             return None
+        if pending is not None:
+            # A decision may follow a message of the same transaction, but not one of a transaction that may be aborted without it.
+            own = pending.producer_id in (NOT_TRANSACTIONAL, producer_id)
+            return None if own else HalfRefusal.NOT_STABLE
         first = self._decided.get(half_id)
         return HalfRefusal.UNKNOWN_ID if first is None else ALREADY[first]
 
-    @property
-    def oldest_offset(self) -> int | None:
-        """The lowest offset of an undecided message. None: every message is decided."""
-        return min((u.offset for u in self._undecided.values()), default=None)
+    def _count(self) -> int:
+        return len(self._undecided) + len(self._pending_halves)
+
+    def oldest(self) -> Iterator[Undecided]:
+        """The undecided messages in the order of their offsets."""
+        return iter(self._undecided.values())
 
     @property
     def wake_at_ms(self) -> int | None:
-        """The time of the next `Tick` that has an effect."""
+        """The time of the next `HalfMessagesTick` that has an effect."""
         self._skip_decided()
         return self._timers[0][0] if self._timers else None
 
     def handle(self, event: HalfEvent, now_ms: int) -> list[HalfEffect]:
-        if isinstance(event, HalfAppended):
-            self._add(event, now_ms)
-            return []
-        if isinstance(event, DecisionAppended):
-            self._decide(event)
-            return []
-        if isinstance(event, HalfMessagesReplicated):
-            self._high_watermark = max(self._high_watermark, event.high_watermark)
-            effects: list[HalfEffect] = []
-            while self._not_replicated and self._not_replicated[0][0] < self._high_watermark:
-                effects.append(self._not_replicated.popleft()[1])
-            return effects
-        return self._tick(now_ms)
+        match event:
+            case HalfPending():
+                place = self._pending_halves if event.decision is None else self._pending_decisions
+                place[event.half_id] = event
+            case HalfAppended():
+                self._settle(event.half_id, event.offset)
+                self._add(event, now_ms)
+            case DecisionAppended():
+                self._settle(event.half_id, event.offset)
+                return self._decide(event)
+            case ExpiryAppended():
+                half_id = self._ids.get(event.half_offset)
+                if half_id is not None:
+                    self._close(half_id, HalfDecision.EXPIRED)
+            case HalfAborted():
+                self._settle(event.half_id, event.offset)
+            case HalfDeleted():
+                for place in (self._pending_halves, self._pending_decisions):
+                    for pending in [p for p in place.values() if p.offset < event.offset]:
+                        del place[pending.half_id]
+            case HalfMessagesTick():
+                return self._tick(event, now_ms)
+        return []
+
+    def _settle(self, half_id: bytes, offset: int) -> None:
+        for place in (self._pending_halves, self._pending_decisions):
+            pending = place.get(half_id)
+            if pending is not None and pending.offset == offset:
+                del place[half_id]
 
     def _add(self, event: HalfAppended, now_ms: int) -> None:
-        if self.refusal(event.half_id, None) is not None:
+        if event.half_id in self._undecided or event.half_id in self._decided:
             return
-        message = _Undecided(event.half_id, event.offset, event.at_ms)
+        message = Undecided(event.half_id, event.offset, event.at_ms, expiring=event.expiring)
         # An earlier leader has sent the checks that were due. The last one is sent again, and all messages get at least one.
-        while message.next_check < CHECKS_MAX and check_at_ms(event.at_ms, message.next_check + 1) <= now_ms:
-            message.next_check += 1
+        message.skip_overdue(now_ms)
         self._undecided[event.half_id] = message
+        self._ids[event.offset] = event.half_id
         heapq.heappush(self._timers, (check_at_ms(event.at_ms, message.next_check), event.offset, event.half_id))
 
-    def _decide(self, event: DecisionAppended) -> None:
-        message = self._undecided.pop(event.half_id, None)
+    def _decide(self, event: DecisionAppended) -> list[HalfEffect]:
+        message = self._undecided.get(event.half_id)
         if message is None:
-            return
-        self._remember(event.half_id, event.decision)
-        effect = Deliver(message.offset) if event.decision is HalfDecision.COMMIT else Discard(message.offset)
-        self._not_replicated.append((event.offset, effect))
+            # Its message was deleted after an earlier decision, of which this log start has kept nothing but this record.
+            if event.half_id not in self._decided:
+                self._remember(event.half_id, event.decision)
+            return []
+        self._close(event.half_id, event.decision)
+        return [Deliver(message.offset) if event.decision is HalfDecision.COMMIT else Discard(message.offset)]
+
+    def _close(self, half_id: bytes, decision: HalfDecision) -> None:
+        message = self._undecided.pop(half_id)
+        del self._ids[message.offset]
+        self._remember(half_id, decision)
 
     def _remember(self, half_id: bytes, decision: HalfDecision) -> None:
         self._decided[half_id] = decision
         if len(self._decided) > DECIDED_MAX:
             self._decided.popitem(last=False)
 
-    def _tick(self, now_ms: int) -> list[HalfEffect]:
+    def _tick(self, event: HalfMessagesTick, now_ms: int) -> list[HalfEffect]:
         effects: list[HalfEffect] = []
-        while (at := self.wake_at_ms) is not None and at <= now_ms:
-            _, offset, half_id = self._timers[0]
-            if offset >= self._high_watermark:
-                break  # Its producer does not have the answer yet.
-            heapq.heappop(self._timers)
-            message = self._undecided[half_id]
+        checks, expiries = event.checks, event.expiries
+        for _ in range(TICK_MESSAGES_MAX):
+            at = self.wake_at_ms
+            if at is None or at > now_ms:
+                break
+            message = self._undecided[self._timers[0][2]]
+            next_ms = now_ms + POSTPONE_MS
             if message.next_check > CHECKS_MAX:
-                del self._undecided[half_id]
-                self._remember(half_id, HalfDecision.EXPIRED)
-                effects.append(Expire(offset))
-                continue
-            effects.append(CheckProducers(half_id, offset, message.next_check))
-            message.next_check += 1
-            heapq.heappush(self._timers, (check_at_ms(message.at_ms, message.next_check), offset, half_id))
+                if expiries and message.half_id not in self._pending_decisions:
+                    expiries -= 1
+                    message.expiring = True
+                    effects.append(Expire(message.offset))
+            elif checks:
+                checks -= 1
+                message.skip_overdue(now_ms)
+                effects.append(CheckProducers(message.half_id, message.offset, message.next_check))
+                message.next_check += 1
+                next_ms = check_at_ms(message.at_ms, message.next_check)
+                if message.next_check > CHECKS_MAX:  # time for an answer also after a late check
+                    next_ms = max(next_ms, now_ms + CHECK_INTERVAL_MS)
+            heapq.heapreplace(self._timers, (next_ms, message.offset, message.half_id))
         return effects
 
     def _skip_decided(self) -> None:
@@ -225,4 +326,4 @@ class HalfMessages:
 
     def _is_undecided(self, timer: tuple[int, int, bytes]) -> bool:
         message = self._undecided.get(timer[2])
-        return message is not None and message.offset == timer[1]
+        return message is not None and message.offset == timer[1] and not message.expiring

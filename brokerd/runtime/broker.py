@@ -45,7 +45,7 @@ from brokerd.replication.throttles import Throttles
 from brokerd.replication.transaction_verification import TransactionVerification
 from brokerd.runtime.coordinator_ports import CoordinatorLookup
 from brokerd.runtime.coordinators import Coordinators
-from brokerd.runtime.delayed_delivery import DelayedDelivery
+from brokerd.runtime.front_delivery import FrontDelivery
 from brokerd.runtime.handlers import Parts, build_handler_registry
 from brokerd.runtime.listeners import Listeners
 from brokerd.runtime.metadata_publisher import MetadataPublisher
@@ -176,7 +176,7 @@ class BrokerServer:
             self.leader_client,
             environment.draw_id,
         )
-        self.delayed_delivery = DelayedDelivery(
+        self.front_delivery = FrontDelivery(
             self.partitions,
             self.produce,
             lambda: self.loop.now,
@@ -184,6 +184,7 @@ class BrokerServer:
             self.delivery_client,
             environment.draw_producer_id,
         )
+        self.produce.appender.half_front = self.front_delivery.half_front
         self.log_maintenance = LogMaintenance(self.partitions, self.jobs, lambda: self.loop.now, self.warming)
         self.scrub = Scrub(
             self.partitions,
@@ -324,7 +325,7 @@ class BrokerServer:
         self.relocations.tick(now)
         self.membership.tick(now)
         self.coordinators.tick(now)
-        self.delayed_delivery.tick(now)
+        self.front_delivery.tick(now)
         self.history_reads.tick(now)
         self.loop.call_later(TICK_MS, self._tick)
 

@@ -13,7 +13,7 @@ from brokerd.replication.history_reads import HistoryReads
 from brokerd.replication.leadership_confirmation import LeadershipConfirmation
 from brokerd.replication.replica import Replica
 from brokerd.runtime.coordinators import Coordinators
-from brokerd.runtime.delayed_delivery import DelayedDelivery
+from brokerd.runtime.front_delivery import FrontDelivery
 
 
 class ReplicaComponents(Protocol):
@@ -21,7 +21,7 @@ class ReplicaComponents(Protocol):
 
     fetcher_manager: FetcherManager
     coordinators: Coordinators
-    delayed_delivery: DelayedDelivery
+    front_delivery: FrontDelivery
     history_reads: HistoryReads
     membership: Membership
     leadership_confirmation: LeadershipConfirmation
@@ -47,11 +47,11 @@ class BrokerReplicaHooks:
 
     def leads(self, topic: str, partition: int, epoch: int, now: Now) -> None:
         self._broker.coordinators.leads(topic, partition, epoch, now)
-        self._broker.delayed_delivery.leads(topic, partition, epoch)
+        self._broker.front_delivery.leads(topic, partition, epoch)
 
     def resigned(self, topic: str, partition: int, now: Now) -> None:
         self._broker.coordinators.resigned(topic, partition, now)
-        self._broker.delayed_delivery.resigned(topic, partition)
+        self._broker.front_delivery.resigned(topic, partition)
 
     def history_changed(self, replica: Replica) -> None:
         self._broker.history_reads.partition_changed(replica)

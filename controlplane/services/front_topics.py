@@ -1,55 +1,100 @@
-"""Front topics of delayed messages: NAME.delay follows topic NAME in its partitions and some configs, and is deleted with it.
+"""Front topics of delayed and half messages follow their topic in its partitions and some configs, and are deleted with it.
 
+NAME.delay has the delayed messages of topic NAME. NAME.half has its half messages; NAME.half.check and NAME.half.expired belong to that.
 Does not contain: the rows (`topics`), the delivery (`brokerd/delivery`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from brokerd.cluster.configs import DELAY_ENABLE, DELAY_TOPIC, delay_topic_name
+from brokerd.cluster.configs import (
+    DELAY_ENABLE,
+    DELAY_TOPIC,
+    HALF_ENABLE,
+    HALF_SOURCE,
+    HALF_TOPIC,
+    check_topic_name,
+    delay_topic_name,
+    expired_topic_name,
+    half_topic_name,
+)
 from controlplane.models import Topic
 from controlplane.services.common import Rejected
 
 FOLLOWED = ("max.message.bytes", "min.insync.replicas", "compression.type")
-"""Configs of the topic that its front topic has too."""
-READ_ONLY = f"{DELAY_TOPIC} is read-only: set {DELAY_ENABLE}=true on the topic, and its front topic is created."
+"""Configs of the topic that its front topics have too."""
+CHECK_RETENTION_MS = 3_600_000
+"""Retention of NAME.half.check: a check that was not answered after eight minutes is of no use."""
+ENABLED_BY = {DELAY_TOPIC: DELAY_ENABLE, HALF_TOPIC: HALF_ENABLE, HALF_SOURCE: HALF_ENABLE}
+"""{read-only config that names the topic: config of that topic that creates the front topic}"""
 
 
 @dataclass(frozen=True, slots=True)
 class FrontTopic:
+    """`marker`: the config that names the topic it belongs to. `initial`: configs that operators may change later."""
+
     name: str
+    marker: str
     partitions: int
     configs: dict[str, str]
+    initial: dict[str, str] = field(default_factory=dict)
 
 
-def wanted(row: Topic) -> FrontTopic | None:
-    """The front topic that this topic requires. None: it requires none. A front topic with waiting records stays when the config is removed."""
-    if row.configs.get(DELAY_ENABLE, "").lower() != "true":
-        return None
-    configs = {name: row.configs[name] for name in FOLLOWED if name in row.configs}
-    return FrontTopic(delay_topic_name(row.name), row.partitions, {**configs, DELAY_TOPIC: row.name})
+def _names(name: str) -> list[tuple[str, str, dict[str, str]]]:
+    """(name, marker, initial configs) of every front topic that a topic can have."""
+    half = half_topic_name(name)
+    return [
+        (delay_topic_name(name), DELAY_TOPIC, {}),
+        (half, HALF_TOPIC, {}),
+        (check_topic_name(half), HALF_SOURCE, {"retention.ms": str(CHECK_RETENTION_MS)}),
+        (expired_topic_name(half), HALF_SOURCE, {}),
+    ]
 
 
-def front_of(row: Topic) -> Topic | None:
-    """The row of the topic's front topic."""
-    found = Topic.objects.filter(name=delay_topic_name(row.name), deleted_at__isnull=True).first()
-    return found if found is not None and found.configs.get(DELAY_TOPIC) == row.name else None
+def wanted(row: Topic) -> list[FrontTopic]:
+    """The front topics that this topic requires. A front topic with waiting records stays when the config is removed."""
+    followed = {name: row.configs[name] for name in FOLLOWED if name in row.configs}
+    return [
+        FrontTopic(name, marker, row.partitions, {**followed, marker: row.name}, initial)
+        for name, marker, initial in _names(row.name)
+        if row.configs.get(ENABLED_BY[marker], "").lower() == "true"
+    ]
+
+
+def fronts_of(row: Topic) -> list[Topic]:
+    """The rows of the topic's front topics."""
+    markers = {name: marker for name, marker, _ in _names(row.name)}
+    found = Topic.objects.filter(name__in=markers, deleted_at__isnull=True).order_by("name")
+    return [front for front in found if front.configs.get(markers[front.name]) == row.name]
+
+
+def check_creation(configs: Mapping[str, str]) -> None:
+    """Raises Rejected for configs that only front topics have."""
+    for marker in ENABLED_BY:
+        if marker in configs:
+            raise Rejected(_read_only(marker), f"configs.{marker}")
 
 
 def check_alteration(
     row: Topic, partitions: int | None, set_configs: Mapping[str, str], delete_configs: Sequence[str]
 ) -> None:
     """Raises Rejected for an alteration of a front topic that would separate it from its topic."""
-    target = row.configs.get(DELAY_TOPIC)
-    if set_configs.get(DELAY_TOPIC, target) != target or (target is not None and DELAY_TOPIC in delete_configs):
-        raise Rejected(READ_ONLY, f"configs.{DELAY_TOPIC}")
-    if target is None:
-        return
-    if partitions is not None and partitions != row.partitions:
-        raise Rejected(
-            f"{row.name!r} has as many partitions as {target!r}; add partitions to {target!r}.", "partitions"
-        )
-    if str(set_configs.get(DELAY_ENABLE, "")).lower() == "true":
-        raise Rejected(f"{row.name!r} is a front topic; it cannot have one itself.", f"configs.{DELAY_ENABLE}")
+    for marker in ENABLED_BY:
+        target = row.configs.get(marker)
+        if set_configs.get(marker, target) != target or (target is not None and marker in delete_configs):
+            raise Rejected(_read_only(marker), f"configs.{marker}")
+        if target is None:
+            continue
+        if partitions is not None and partitions != row.partitions:
+            raise Rejected(
+                f"{row.name!r} has as many partitions as {target!r}; add partitions to {target!r}.", "partitions"
+            )
+        for enable in (DELAY_ENABLE, HALF_ENABLE):
+            if str(set_configs.get(enable, "")).lower() == "true":
+                raise Rejected(f"{row.name!r} is a front topic; it cannot have one itself.", f"configs.{enable}")
+
+
+def _read_only(marker: str) -> str:
+    return f"{marker} is read-only: set {ENABLED_BY[marker]}=true on the topic, and its front topic is created."

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from brokerd.cluster.configs import DELAY_TOPIC, contradiction, topic_config_problem
+from brokerd.cluster.configs import contradiction, topic_config_problem
 from brokerd.cluster.cordons import cordoned
 from brokerd.cluster.model import INTERNAL_TOPICS, topic_name_problem, topic_names_collide
 from controlplane.domain.limits import TOPIC_PARTITIONS_MAX
@@ -61,8 +61,7 @@ def create_topic(
     wanted = _requested(partitions, replication_factor, configs, assignment)
     try:
         with transaction.atomic():
-            if DELAY_TOPIC in wanted["configs"]:
-                raise Rejected(front_topics.READ_ONLY, f"configs.{DELAY_TOPIC}")
+            front_topics.check_creation(wanted["configs"])
             row = _create(name, wanted, actor, comment, request_id, topic_id, checked)
             _follow(row, actor, checked=checked)
             return row
@@ -178,24 +177,25 @@ def alter_topic(
 
 
 def _follow(row: Topic, actor: str, *, checked: bool) -> None:
-    """Create or alter the front topic of a topic, so that it follows the topic."""
-    wanted = front_topics.wanted(row)
-    if wanted is None:
-        return
+    """Create or alter the front topics of a topic, so that they follow the topic."""
     comment = f"follows topic {row.name}"
-    front = Topic.objects.filter(name=wanted.name, deleted_at__isnull=True).first()
-    if front is None:
-        requested = _requested(wanted.partitions, row.replication_factor, wanted.configs, None)
-        _create(wanted.name, requested, actor, comment, None, None, checked)
-        return
-    if front.configs.get(DELAY_TOPIC) != row.name:
-        raise Rejected(
-            f"Topic {wanted.name!r} exists and is not the front topic of {row.name!r}; delete it, or do not enable delayed messages.",
-            "configs",
-        )
-    removed = [k for k in front.configs if k not in wanted.configs]
-    if removed or front.configs != wanted.configs or front.partitions != wanted.partitions:
-        _alter(wanted.name, wanted.partitions, wanted.configs, removed, None, actor, comment, None, None)
+    for wanted in front_topics.wanted(row):
+        front = Topic.objects.filter(name=wanted.name, deleted_at__isnull=True).first()
+        if front is None:
+            configs = {**wanted.initial, **wanted.configs}
+            requested = _requested(wanted.partitions, row.replication_factor, configs, None)
+            _create(wanted.name, requested, actor, comment, None, None, checked)
+            continue
+        if front.configs.get(wanted.marker) != row.name:
+            raise Rejected(
+                f"Topic {wanted.name!r} exists and is not a front topic of {row.name!r}; delete it, or do not set "
+                f"{front_topics.ENABLED_BY[wanted.marker]}.",
+                "configs",
+            )
+        removed = [k for k in front_topics.FOLLOWED if k in front.configs and k not in wanted.configs]
+        differ = any(front.configs.get(k) != v for k, v in wanted.configs.items())
+        if removed or differ or front.partitions != wanted.partitions:
+            _alter(wanted.name, wanted.partitions, wanted.configs, removed, None, actor, comment, None, None)
 
 
 def _alter(
@@ -311,7 +311,7 @@ def delete_topic(
             "configs": row.configs,
             "assignment": row.assignment,
         }
-        if (front := front_topics.front_of(row)) is not None:
+        for front in front_topics.fronts_of(row):
             delete_topic(front.name, actor=actor, comment=f"follows topic {name}")
         record(
             actor,

@@ -119,6 +119,7 @@ def main() -> int:
     worlds.add_argument("--handovers", action="store_true", help="worlds of tails that are handed over early")
     worlds.add_argument("--handover-transactions", action="store_true", help="the same, under transactions")
     worlds.add_argument("--delays", action="store_true", help="worlds of delayed messages")
+    worlds.add_argument("--halves", action="store_true", help="worlds of half messages")
     worlds.add_argument("--keys", action="store_true", help="worlds of look-ups by key")
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
@@ -127,7 +128,7 @@ def main() -> int:
             [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
             {**os.environ, "PYTHONHASHSEED": "0"},
         )
-    from tests.simulation import delays, exactly_once, keys, rolling, tails
+    from tests.simulation import delays, exactly_once, halves, keys, rolling, tails
     from tests.simulation.run import run
 
     lives: dict[str, Live] = {
@@ -139,6 +140,7 @@ def main() -> int:
         "--handover-transactions": tails.early_with_transactions,
         "--keys": keys.live,
         "--delays": delays.live,
+        "--halves": halves.live,
     }
     world = next((w for w in lives if getattr(arguments, w[2:].replace("-", "_"))), "")
     life = lives.get(world)

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from brokerd.cluster.model import TopicPartition
-from brokerd.runtime.delayed_delivery import DelayedDelivery
+from brokerd.delivery.front_log import FrontTarget
+from brokerd.runtime.front_delivery import FrontDelivery
 from brokerd.wire import records
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -127,9 +128,9 @@ class DelayFaultInjector(FaultInjector):
 @contextmanager
 def deliveries_watched(world: World, schedule: Schedule) -> Iterator[None]:
     """No batch is sent before the time of its records."""
-    send = DelayedDelivery.send
+    send = FrontDelivery.send
 
-    def watched(self: DelayedDelivery, replica: Any, batch: bytes, done: Any) -> None:
+    def watched(self: FrontDelivery, replica: Any, target: FrontTarget, batch: bytes, done: Any) -> None:
         now_ms = self.clock().wall_ms
         for record in records.iterate(batch):
             assert record.value is not None
@@ -143,13 +144,13 @@ def deliveries_watched(world: World, schedule: Schedule) -> Iterator[None]:
             world.reached["delayed batch not accepted"] += bool(error)
             done(error, at)
 
-        send(self, replica, batch, answered)
+        send(self, replica, target, batch, answered)
 
-    DelayedDelivery.send = watched  # type: ignore[method-assign]
+    FrontDelivery.send = watched  # type: ignore[method-assign]
     try:
         yield
     finally:
-        DelayedDelivery.send = send  # type: ignore[method-assign]
+        FrontDelivery.send = send  # type: ignore[method-assign]
 
 
 def drained(cluster: Cluster) -> bool:
@@ -157,7 +158,7 @@ def drained(cluster: Cluster) -> bool:
     for partition in range(PARTITIONS):
         replica = led(cluster, FRONT, partition)
         node = cluster.brokers[replica.core.leader]
-        found = node.broker.delayed_delivery.fronts.get((FRONT, partition))
+        found = node.broker.front_delivery.fronts.get((FRONT, partition))
         if found is None or found[0].waiting or replica.log.start_offset < replica.log.end_offset:
             return False
     return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from itertools import count
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from brokerd.delivery.delay_schedule import DelaySchedule, Due, TombstoneAppende
 from brokerd.delivery.front_partition import FrontPartition
 from brokerd.delivery.journal import JournalState, ProducerIdentity, TransferEntry, replay
 from brokerd.delivery.transfer import Transfer
+from brokerd.delivery.transfer_lane import TransferLane
 from brokerd.wire.errors import ErrorCode
 from tests.simulation.delays import live
 from tests.simulation.run import Outcome, run
@@ -55,14 +57,14 @@ def unconfirmed_entries_are_not_sent_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def each_leader_is_another_producer(patch: pytest.MonkeyPatch) -> None:
-    batch = FrontPartition._batch
+    batch = TransferLane._batch
+    numbers = count(1 << 40)
 
-    def renamed(self: FrontPartition, entry: Any) -> bytes | None:
-        own = self.__dict__.setdefault("own", self._draw_producer_id())
-        producer = ProducerIdentity(own, 0)
-        return batch(self, TransferEntry(producer, entry.base_sequence, entry.offsets))
+    def renamed(self: TransferLane, entry: Any, now: Any) -> bytes | None:
+        producer = ProducerIdentity(self.__dict__.setdefault("own", next(numbers)), 0)
+        return batch(self, TransferEntry(producer, entry.base_sequence, entry.offsets), now)
 
-    patch.setattr(FrontPartition, "_batch", renamed)
+    patch.setattr(TransferLane, "_batch", renamed)
 
 
 def records_are_due_early(patch: pytest.MonkeyPatch) -> None:

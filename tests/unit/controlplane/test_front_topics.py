@@ -1,4 +1,4 @@
-"""The front topic of delayed messages follows its topic: it is created, grows and is deleted with it, and nobody separates them."""
+"""The front topics of delayed and half messages follow their topic: they are created, grow and are deleted with it, and nobody separates them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_front_topic_stays_without_the_config_and_is_deleted_with_its_topic(
 
 def test_an_ordinary_topic_of_that_name_is_not_taken_over() -> None:
     topics.create_topic("orders.delay", partitions=1, replication_factor=1, actor="ada")
-    with pytest.raises(Rejected, match="is not the front topic"):
+    with pytest.raises(Rejected, match="is not a front topic"):
         create(**ENABLED)
     create()
     topics.delete_topic("orders", actor="ada")
@@ -66,3 +66,48 @@ def test_a_front_topic_cannot_be_separated_from_its_topic() -> None:
         topics.alter_topic("orders.delay", partitions=9, actor="ada")
     with pytest.raises(Rejected, match="is a front topic"):
         topics.alter_topic("orders.delay", set_configs={"weir.delay.enable": "true"}, actor="ada")
+
+
+HALF = {"weir.half.enable": "true"}
+HALF_FRONTS = ("orders.half", "orders.half.check", "orders.half.expired")
+
+
+def half_fronts() -> dict[str, Topic]:
+    found = Topic.objects.filter(name__startswith="orders.half", deleted_at__isnull=True)
+    return {row.name: row for row in found}
+
+
+def test_a_topic_with_half_messages_gets_three_front_topics_that_follow_it() -> None:
+    create(**HALF)
+    topics.alter_topic("orders", partitions=6, set_configs={"max.message.bytes": "5000"}, actor="ada")
+    found = half_fronts()
+    assert tuple(sorted(found)) == HALF_FRONTS
+    assert {row.partitions for row in found.values()} == {6}
+    assert found["orders.half"].configs == {"max.message.bytes": "5000", "weir.half.topic": "orders"}
+    assert found["orders.half.expired"].configs == {"max.message.bytes": "5000", "weir.half.source": "orders"}
+    assert found["orders.half.check"].configs["retention.ms"] == "3600000"
+    topics.delete_topic("orders", actor="ada")
+    assert not half_fronts()
+
+
+def test_the_retention_of_a_follower_may_be_changed_and_stays() -> None:
+    create(**HALF)
+    for name in HALF_FRONTS[1:]:
+        topics.alter_topic(name, set_configs={"retention.ms": "1234"}, actor="ada")
+    topics.alter_topic("orders", partitions=6, actor="ada")
+    assert {half_fronts()[name].configs["retention.ms"] for name in HALF_FRONTS[1:]} == {"1234"}
+
+
+@pytest.mark.parametrize("name", HALF_FRONTS)
+def test_half_fronts_are_not_separated_and_ordinary_topics_not_taken_over(name: str) -> None:
+    topics.create_topic(name, partitions=1, replication_factor=1, actor="ada")
+    with pytest.raises(Rejected, match="is not a front topic"):
+        create(**HALF)
+    topics.delete_topic(name, actor="ada")
+    create(**HALF)
+    with pytest.raises(Rejected, match="as many partitions"):
+        topics.alter_topic(name, partitions=9, actor="ada")
+    with pytest.raises(Rejected, match="is a front topic"):
+        topics.alter_topic(name, set_configs=HALF, actor="ada")
+    with pytest.raises(Rejected, match="read-only"):
+        topics.alter_topic(name, set_configs={"weir.half.source": "x", "weir.half.topic": "x"}, actor="ada")

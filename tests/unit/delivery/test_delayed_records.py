@@ -11,10 +11,8 @@ from brokerd.delivery.delayed_records import (
     delivery_time,
     key_digest,
     problems,
-    size_of,
 )
-from brokerd.wire import records
-from brokerd.wire.records import HEADER_BYTES, Record
+from brokerd.wire.records import Record
 
 NOW = 1_790_000_000_000
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -67,8 +65,3 @@ def test_a_delivered_record_has_its_delivery_time() -> None:
 
 def test_digests_differ_and_a_missing_key_has_none() -> None:
     assert key_digest(None) == b"" and key_digest(b"") != key_digest(b"k") and len(key_digest(b"")) == 16
-
-
-def test_the_size_is_an_upper_bound() -> None:
-    one = record(("x-delay-ms", b"1"), ("é" * 20, None))
-    assert len(records.build([one])) - HEADER_BYTES <= size_of(one)

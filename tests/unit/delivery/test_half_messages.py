@@ -9,81 +9,136 @@ import pytest
 from brokerd.delivery import half_messages as h
 from brokerd.delivery.half_messages import HalfDecision, HalfRefusal
 
+COMMIT, ROLLBACK = HalfDecision.COMMIT, HalfDecision.ROLLBACK
+ROOM = h.HalfMessagesTick(1_000, 1_000)
+
 
 def appended(offset: int, half_id: bytes = b"a", at_ms: int = 0) -> h.HalfAppended:
     return h.HalfAppended(half_id, offset, at_ms)
 
 
-def test_a_commit_delivers_when_it_is_replicated() -> None:
+def test_a_commit_delivers_and_a_rollback_discards() -> None:
     half = h.HalfMessages()
     half.handle(appended(0), 0)
-    assert half.handle(h.DecisionAppended(b"a", 1, HalfDecision.COMMIT), 0) == []
-    assert half.handle(h.HalfMessagesReplicated(1), 0) == [], "the message, not the decision"
-    assert half.handle(h.HalfMessagesReplicated(2), 0) == [h.Deliver(0)]
-    assert half.handle(h.HalfMessagesReplicated(3), 0) == [] and half.wake_at_ms is None and len(half) == 0
-
-
-def test_a_rollback_discards() -> None:
-    half = h.HalfMessages()
-    half.handle(appended(0), 0)
-    half.handle(h.DecisionAppended(b"a", 1, HalfDecision.ROLLBACK), 0)
-    assert half.handle(h.HalfMessagesReplicated(2), 0) == [h.Discard(0)]
+    half.handle(appended(1, b"b"), 0)
+    assert half.handle(h.DecisionAppended(b"a", 2, COMMIT), 0) == [h.Deliver(0)]
+    assert half.handle(h.DecisionAppended(b"b", 3, ROLLBACK), 0) == [h.Discard(1)]
+    assert half.wake_at_ms is None and len(half) == 0
 
 
 @pytest.mark.parametrize(
     ("first", "refusal"),
-    [(HalfDecision.COMMIT, HalfRefusal.ALREADY_COMMITTED), (HalfDecision.ROLLBACK, HalfRefusal.ALREADY_ROLLED_BACK)],
+    [(COMMIT, HalfRefusal.ALREADY_COMMITTED), (ROLLBACK, HalfRefusal.ALREADY_ROLLED_BACK)],
 )
 def test_the_first_decision_wins_and_the_second_names_it(first: HalfDecision, refusal: HalfRefusal) -> None:
     half = h.HalfMessages()
-    assert half.refusal(b"a", HalfDecision.COMMIT) is HalfRefusal.UNKNOWN_ID
+    assert half.refusal(b"a", COMMIT) is HalfRefusal.UNKNOWN_ID
     assert half.refusal(b"a", None) is None
     half.handle(appended(0), 0)
-    assert half.refusal(b"a", None) is HalfRefusal.ID_IN_USE and half.refusal(b"a", HalfDecision.COMMIT) is None
-    half.handle(h.DecisionAppended(b"a", 1, first), 0)
-    for second in (HalfDecision.COMMIT, HalfDecision.ROLLBACK):
+    assert half.refusal(b"a", None) is HalfRefusal.ID_IN_USE and half.refusal(b"a", COMMIT) is None
+    assert len(half.handle(h.DecisionAppended(b"a", 1, first), 0)) == 1
+    for second in (COMMIT, ROLLBACK):
         assert half.refusal(b"a", second) is refusal
-        half.handle(h.DecisionAppended(b"a", 2, second), 0)
+        assert half.handle(h.DecisionAppended(b"a", 2, second), 0) == []
     assert half.refusal(b"a", None) is HalfRefusal.ID_IN_USE
-    assert len(half.handle(h.HalfMessagesReplicated(9), 0)) == 1
+
+
+def test_a_second_record_is_retriable_until_the_first_one_is_stable() -> None:
+    half = h.HalfMessages()
+    half.handle(h.HalfPending(b"a", 0), 0)
+    assert half.refusal(b"a", None) is HalfRefusal.NOT_STABLE
+    assert half.refusal(b"a", COMMIT) is None, "the decision follows its message in the log"
+    half.handle(h.HalfPending(b"a", 1, COMMIT), 0)
+    assert half.refusal(b"a", ROLLBACK) is HalfRefusal.NOT_STABLE
+    half.handle(appended(0), 0)
+    assert half.refusal(b"a", ROLLBACK) is HalfRefusal.NOT_STABLE
+    half.handle(h.DecisionAppended(b"a", 1, COMMIT), 0)
+    assert half.refusal(b"a", ROLLBACK) is HalfRefusal.ALREADY_COMMITTED
+
+
+def test_a_decision_of_an_aborted_transaction_was_never_made() -> None:
+    half = h.HalfMessages()
+    half.handle(appended(0), 0)
+    half.handle(h.HalfPending(b"a", 1, COMMIT, 7), 0)
+    half.handle(h.HalfAborted(b"a", 1), 0)
+    assert half.refusal(b"a", ROLLBACK) is None and len(half) == 1
+
+
+def test_a_message_of_an_ongoing_transaction_is_decided_in_it_only() -> None:
+    half = h.HalfMessages()
+    half.handle(h.HalfPending(b"a", 0, None, 7), 0)
+    assert half.refusal(b"a", COMMIT) is HalfRefusal.NOT_STABLE
+    assert half.refusal(b"a", COMMIT, 8) is HalfRefusal.NOT_STABLE
+    assert half.refusal(b"a", COMMIT, 7) is None
+
+
+def test_records_that_a_client_deleted_do_not_block_their_ids() -> None:
+    half = h.HalfMessages()
+    half.handle(h.HalfPending(b"a", 0), 0)
+    half.handle(h.HalfPending(b"b", 5), 0)
+    half.handle(h.HalfDeleted(5), 0)
+    assert half.refusal(b"a", None) is None and half.refusal(b"b", None) is HalfRefusal.NOT_STABLE
 
 
 def test_checks_come_after_6_s_and_then_every_30_s_and_the_message_expires_after_fifteen() -> None:
     half = h.HalfMessages()
     half.handle(appended(0, at_ms=1_000), 1_000)
-    half.handle(h.HalfMessagesReplicated(1), 1_000)
     seen = []
     while (at := half.wake_at_ms) is not None:
-        assert half.handle(h.HalfMessagesTick(), at - 1) == []
-        seen += [(at - 1_000, effect) for effect in half.handle(h.HalfMessagesTick(), at)]
+        assert half.handle(ROOM, at - 1) == []
+        seen += [(at - 1_000, effect) for effect in half.handle(ROOM, at)]
     checks = [(6_000 + 30_000 * n, h.CheckProducers(b"a", 0, n + 1)) for n in range(15)]
     assert seen == [*checks, (6_000 + 30_000 * 15, h.Expire(0))]
-    assert half.refusal(b"a", HalfDecision.COMMIT) is HalfRefusal.ALREADY_EXPIRED
+    assert half.refusal(b"a", COMMIT) is HalfRefusal.NOT_STABLE, "its journal entry is not stable"
+    half.handle(h.ExpiryAppended(0), 0)
+    assert half.refusal(b"a", COMMIT) is HalfRefusal.ALREADY_EXPIRED and len(half) == 0
 
 
-def test_a_message_that_is_not_replicated_is_not_checked() -> None:
+def test_a_message_with_a_pending_decision_does_not_expire() -> None:
     half = h.HalfMessages()
-    half.handle(appended(0), 0)
-    assert half.handle(h.HalfMessagesTick(), 7_000) == []
-    half.handle(h.HalfMessagesReplicated(1), 7_000)
-    assert half.handle(h.HalfMessagesTick(), 7_000) == [h.CheckProducers(b"a", 0, 1)]
+    half.handle(appended(0), 10**9)
+    assert half.handle(ROOM, 10**9) == [h.CheckProducers(b"a", 0, 15)]
+    half.handle(h.HalfPending(b"a", 1, COMMIT, 7), 0)
+    assert half.handle(ROOM, 10**9 + 30_000) == []
+    half.handle(h.HalfAborted(b"a", 1), 0)
+    assert half.handle(ROOM, 10**9 + 31_000) == [h.Expire(0)]
+
+
+def test_a_check_without_room_does_not_delay_an_expiry_and_the_reverse() -> None:
+    half = h.HalfMessages()
+    half.handle(appended(0), 10**9)
+    half.handle(ROOM, 10**9)
+    half.handle(appended(1, b"b", 10**9), 10**9)
+    assert half.handle(h.HalfMessagesTick(0, 1), 10**9 + 30_000) == [h.Expire(0)]
+    assert half.handle(h.HalfMessagesTick(1, 0), 10**9 + 31_000) == [h.CheckProducers(b"b", 1, 1)]
+
+
+def test_an_expiring_message_of_an_earlier_leader_is_not_decided_again() -> None:
+    half = h.HalfMessages()
+    half.handle(h.HalfAppended(b"a", 0, 0, expiring=True), 10**9)
+    assert half.refusal(b"a", COMMIT) is HalfRefusal.NOT_STABLE
+    assert half.handle(ROOM, 2 * 10**9) == []
 
 
 @pytest.mark.parametrize(("now_ms", "number"), [(6_000, 1), (35_999, 1), (36_000, 2), (426_000, 15), (10**9, 15)])
 def test_a_new_leader_continues_the_checks_with_the_last_one_that_was_due(now_ms: int, number: int) -> None:
     half = h.HalfMessages()
     half.handle(appended(0), now_ms)
-    half.handle(h.HalfMessagesReplicated(1), now_ms)
-    assert half.handle(h.HalfMessagesTick(), now_ms)[0] == h.CheckProducers(b"a", 0, number)
+    assert half.handle(ROOM, now_ms) == [h.CheckProducers(b"a", 0, number)]
+    if number == h.CHECKS_MAX:
+        assert half.wake_at_ms == now_ms + h.CHECK_INTERVAL_MS, "time for the answer"
 
 
-def test_the_oldest_undecided_message_bounds_the_deletion_of_the_log() -> None:
+def test_undecided_messages_are_listed_by_offset_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(h, "UNDECIDED_MAX", 3)
     half = h.HalfMessages()
-    assert half.oldest_offset is None
     for i, half_id in enumerate((b"a", b"b", b"c")):
         half.handle(appended(i, half_id), 0)
-    half.handle(h.DecisionAppended(b"a", 3, HalfDecision.COMMIT), 0)
-    assert half.oldest_offset == 1
+    assert half.refusal(b"d", None) is HalfRefusal.TOO_MANY
+    half.handle(h.DecisionAppended(b"a", 3, COMMIT), 0)
+    half.handle(ROOM, 6_000)
+    assert [(u.offset, u.checks) for u in half.oldest()] == [(1, 1), (2, 1)]
+    assert half.refusal(b"d", None) is None
 
 
 def test_only_the_latest_decided_ids_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,9 +146,15 @@ def test_only_the_latest_decided_ids_are_remembered(monkeypatch: pytest.MonkeyPa
     half = h.HalfMessages()
     for i in range(3):
         half.handle(appended(2 * i, b"%d" % i), 0)
-        half.handle(h.DecisionAppended(b"%d" % i, 2 * i + 1, HalfDecision.COMMIT), 0)
-    refusals = [half.refusal(b"%d" % i, HalfDecision.COMMIT) for i in range(3)]
+        half.handle(h.DecisionAppended(b"%d" % i, 2 * i + 1, COMMIT), 0)
+    refusals = [half.refusal(b"%d" % i, COMMIT) for i in range(3)]
     assert refusals == [HalfRefusal.UNKNOWN_ID, HalfRefusal.ALREADY_COMMITTED, HalfRefusal.ALREADY_COMMITTED]
+
+
+def test_a_decision_whose_message_was_deleted_is_still_remembered() -> None:
+    half = h.HalfMessages()
+    assert half.handle(h.DecisionAppended(b"a", 9, ROLLBACK), 0) == []
+    assert half.refusal(b"a", COMMIT) is HalfRefusal.ALREADY_ROLLED_BACK
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -102,33 +163,28 @@ def test_each_message_has_one_fate_and_a_new_leader_with_the_same_log_agrees(see
     fates: dict[int, h.HalfEffect] = {}
 
     def run(event: h.HalfEvent) -> None:
+        if not isinstance(event, h.HalfMessagesTick):
+            log.append(event)
         for effect in half.handle(event, now_ms):
             if not isinstance(effect, h.CheckProducers):
                 assert effect.offset not in fates
                 fates[effect.offset] = effect
+            if isinstance(effect, h.Expire):
+                run(h.ExpiryAppended(effect.offset))
 
     for offset in range(300):
         half_id = b"%d" % rng.randrange(60)
-        decision = rng.choice([None, HalfDecision.COMMIT, HalfDecision.ROLLBACK])
+        decision = rng.choice([None, COMMIT, ROLLBACK])
         if half.refusal(half_id, decision) is None:
-            event = (
-                h.HalfAppended(half_id, offset, now_ms)
-                if decision is None
-                else h.DecisionAppended(half_id, offset, decision)
-            )
-            log.append(event)
-            run(event)
-        if rng.random() < 0.3:
-            run(h.HalfMessagesReplicated(offset + 1))
+            run(h.HalfPending(half_id, offset, decision))
+            if decision is None:
+                run(h.HalfAppended(half_id, offset, now_ms))
+            else:
+                run(h.DecisionAppended(half_id, offset, decision))
         if rng.random() < 0.3:
             now_ms += rng.choice((10, 1_000, 40_000))
-            run(h.HalfMessagesTick())
-    run(h.HalfMessagesReplicated(300))
+            run(ROOM)
     again = h.HalfMessages()
-    later: list[h.HalfEffect] = []
-    for event in log:
-        again.handle(event, now_ms)
-    later += again.handle(h.HalfMessagesReplicated(300), now_ms)
-    decided = {e.offset: e for e in later if isinstance(e, h.Deliver | h.Discard)}
-    expired = {o for o, fate in fates.items() if isinstance(fate, h.Expire)}
-    assert {o: fate for o, fate in fates.items() if o not in expired} == decided
+    decided = {e.offset: e for event in log for e in again.handle(event, now_ms) if not isinstance(e, h.CheckProducers)}
+    assert {o: fate for o, fate in fates.items() if not isinstance(fate, h.Expire)} == decided
+    assert [u.offset for u in again.oldest()] == [u.offset for u in half.oldest()]

@@ -1,78 +1,22 @@
-"""A front partition with its log and its target partition in memory: reading, delivery, leader changes, deletion of delivered records."""
+"""A front partition of delayed messages with its log and its target partition in memory: reading, delivery, leader changes, deletion."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from brokerd.cluster.model import Now
-from brokerd.delivery.front_partition import LOG_START_MS, FrontPartition, FrontState, journal_key
+from brokerd.delivery.delayed_front import DelayedFront
+from brokerd.delivery.front_partition import LOG_START_MS, FrontState
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import Record
+from tests.unit.delivery.front_bench import START_MS, Bench
 
-START_MS = 1_790_000_000_000
 
-
-class Bench:
-    """`FrontLog` in memory. Every append is replicated at once, unless `replicated` is set."""
-
-    def __init__(self) -> None:
-        self.now = Now(1_000, START_MS)
-        self.batches: list[tuple[int, bytes]] = []
-        self.start_offset = self.end_offset = 0
-        self.replicated: int | None = None
-        self.stable: int | None = None
-        self.settled = self.writable = True
-        self.cold = False
-        self.batch_bytes_max = 100_000
-        self.aborts: list[tuple[int, int, int]] = []
-        self.sent: list[tuple[bytes, Callable[[ErrorCode, Now], None]]] = []
-        self.target: list[Record] = []
-        self.sequences: list[int] = []
-
-    @property
-    def high_watermark(self) -> int:
-        return self.end_offset if self.replicated is None else self.replicated
-
-    @property
-    def last_stable_offset(self) -> int:
-        return self.high_watermark if self.stable is None else self.stable
-
-    def read(self, offset: int, bytes_max: int, upto: int) -> bytes | None:
-        if self.cold:
-            return None
-        found = b""
-        for base, batch in self.batches:
-            following = records.peek(batch).next_offset
-            if offset < following <= upto and (not found or len(found) + len(batch) <= bytes_max):
-                assert base >= 0
-                found += batch
-        return found
-
-    def aborted(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
-        return self.aborts
-
-    def append_journal(self, values: list[bytes]) -> int | None:
-        entries = [Record(i, self.now.wall_ms, journal_key(), v) for i, v in enumerate(values)]
-        self._append(records.build(entries, base_offset=self.end_offset, control=True))
-        return self.end_offset
-
-    def delete_below(self, offset: int) -> None:
-        self.start_offset = offset
-
-    def send(self, batch: bytes, done: Callable[[ErrorCode, Now], None]) -> None:
-        self.sent.append((batch, done))
-
-    # -- for the tests -----------------------------------------------------------------------------------------------
-    def _append(self, batch: bytes) -> None:
-        self.batches.append((self.end_offset, batch))
-        self.end_offset = records.peek(batch).next_offset
-
+class DelayBench(Bench):
     def write(self, value: str | None, delay_ms: int | None, key: str = "k", producer_id: int = -1) -> None:
         headers = () if delay_ms is None else (("x-delay-ms", b"%d" % delay_ms),)
         content = None if value is None else value.encode()
         record = Record(0, self.now.wall_ms, key.encode(), content, headers)
-        self._append(
+        self.append(
             records.build(
                 [record],
                 base_offset=self.end_offset,
@@ -83,30 +27,12 @@ class Bench:
             )
         )
 
-    def answer(self, error: ErrorCode = ErrorCode.NONE) -> None:
-        batch, done = self.sent.pop(0)
-        if not error and (sequence := records.peek(batch).base_sequence) not in self.sequences:
-            self.sequences.append(sequence)
-            self.target += records.iterate(batch)
-        done(error, self.now)
-
-    def lead(self) -> FrontPartition:
-        return FrontPartition(self, lambda: 77)
-
-    def pass_ms(self, front: FrontPartition, ms: int, *, answers: bool = True) -> None:
-        for _ in range(max(1, ms // 100)):
-            self.now = Now(self.now.mono_ms + min(ms, 100), self.now.wall_ms + min(ms, 100))
-            front.tick(self.now)
-            while answers and self.sent:
-                self.answer()
-
-    @property
-    def values(self) -> list[str]:
-        return [(r.value or b"").decode() for r in self.target]
+    def lead(self) -> DelayedFront:
+        return DelayedFront(self, lambda: 77)
 
 
 def test_records_are_delivered_at_their_time_in_order() -> None:
-    bench = Bench()
+    bench = DelayBench()
     front = bench.lead()
     for value, delay in (("late", 2_000), ("a", 500), ("b", 500), ("now", 0)):
         bench.write(value, delay)
@@ -121,7 +47,7 @@ def test_records_are_delivered_at_their_time_in_order() -> None:
 
 
 def test_a_tombstone_cancels_and_delivered_records_are_deleted() -> None:
-    bench = Bench()
+    bench = DelayBench()
     front = bench.lead()
     bench.write("x", 1_000, key="x")
     bench.write("y", 1_000, key="y")
@@ -134,14 +60,14 @@ def test_a_tombstone_cancels_and_delivered_records_are_deleted() -> None:
 
 
 def test_a_new_leader_sends_the_open_batch_again_and_nothing_twice() -> None:
-    bench = Bench()
+    bench = DelayBench()
     first = bench.lead()
     for i in range(10):
         bench.write(f"v{i}", 100 * i)
     bench.pass_ms(first, 500)
     bench.pass_ms(first, 300, answers=False)  # a batch is on its way
     assert bench.sent
-    first.closed = True
+    first.close()
     second = bench.lead()
     while bench.sent:
         bench.answer()
@@ -150,7 +76,7 @@ def test_a_new_leader_sends_the_open_batch_again_and_nothing_twice() -> None:
 
 
 def test_nothing_is_sent_before_the_journal_was_read_and_every_replica_has_it() -> None:
-    bench = Bench()
+    bench = DelayBench()
     bench.write("v", 0)
     bench.settled = False
     front = bench.lead()
@@ -165,7 +91,7 @@ def test_nothing_is_sent_before_the_journal_was_read_and_every_replica_has_it() 
 
 
 def test_the_journal_entry_must_be_replicated_first() -> None:
-    bench = Bench()
+    bench = DelayBench()
     bench.write("v", 200)
     front = bench.lead()
     bench.pass_ms(front, 100)
@@ -178,7 +104,7 @@ def test_the_journal_entry_must_be_replicated_first() -> None:
 
 
 def test_a_refused_batch_is_sent_again() -> None:
-    bench = Bench()
+    bench = DelayBench()
     front = bench.lead()
     bench.write("v", 0)
     bench.pass_ms(front, 200, answers=False)
@@ -189,7 +115,7 @@ def test_a_refused_batch_is_sent_again() -> None:
 
 
 def test_aborted_records_are_never_delivered_and_ongoing_ones_wait() -> None:
-    bench = Bench()
+    bench = DelayBench()
     front = bench.lead()
     bench.write("aborted", 0, producer_id=5)
     bench.aborts = [(5, 0, 0)]
@@ -203,7 +129,7 @@ def test_aborted_records_are_never_delivered_and_ongoing_ones_wait() -> None:
 
 
 def test_batches_respect_the_size_of_the_topic() -> None:
-    bench = Bench()
+    bench = DelayBench()
     bench.batch_bytes_max = 1_000
     front = bench.lead()
     for i in range(20):
@@ -212,13 +138,13 @@ def test_batches_respect_the_size_of_the_topic() -> None:
     for _ in range(60):
         bench.pass_ms(front, 100, answers=False)
         if bench.sent:
-            sizes.append(len(bench.sent[0][0]))
+            sizes.append(len(bench.sent[0][1]))
             bench.answer()
     assert len(bench.target) == 20 and max(sizes) <= 1_000 and len(sizes) > 3
 
 
 def test_records_of_later_buckets_are_delivered_too() -> None:
-    bench = Bench()
+    bench = DelayBench()
     front = bench.lead()
     for i in range(5_000):
         bench.write(f"{i}", 3_600_000 + i % 7)
@@ -230,7 +156,7 @@ def test_records_of_later_buckets_are_delivered_too() -> None:
 
 
 def test_records_deleted_by_a_client_are_not_delivered() -> None:
-    bench = Bench()
+    bench = DelayBench()
     front = bench.lead()
     bench.write("deleted", 1_000)
     bench.write("kept", 1_000)

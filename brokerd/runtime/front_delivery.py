@@ -1,4 +1,4 @@
-"""Delivery of delayed messages: the front partitions that this broker leads, with their logs and the connection to the target partitions.
+"""Delivery of delayed messages and half messages: the front partitions that this broker leads, with their logs and the connection to the target partitions.
 
 Invariant: a front partition is served only in the leader epoch for which this broker was elected. Does not contain: what is due, the journal
 (`brokerd/delivery`).
@@ -12,8 +12,12 @@ from collections.abc import Callable
 from brokerd.apis.delayed_produce import ACKS_ALL
 from brokerd.apis.produce import ProduceApi
 from brokerd.apis.produce_results import PendingAppend
+from brokerd.cluster.configs import check_topic_name, expired_topic_name
 from brokerd.cluster.model import NO_LEADER, Now
+from brokerd.delivery.delayed_front import DelayedFront
+from brokerd.delivery.front_log import FrontTarget
 from brokerd.delivery.front_partition import FrontPartition
+from brokerd.delivery.half_front import HalfFront
 from brokerd.net.inter_broker import InterBrokerClient
 from brokerd.replication.partition_events import LogStartRaised
 from brokerd.replication.replica import Replica
@@ -35,7 +39,7 @@ TIMEOUT_MS = 5_000
 class ReplicaFrontLog:
     """`FrontLog` of a replica that this broker leads in `epoch`."""
 
-    def __init__(self, replica: Replica, epoch: int, delivery: DelayedDelivery) -> None:
+    def __init__(self, replica: Replica, epoch: int, delivery: FrontDelivery) -> None:
         self._replica, self._epoch, self._delivery = replica, epoch, delivery
         self._reading = False
         self.poke: Callable[[], None] = lambda: None
@@ -100,11 +104,11 @@ class ReplicaFrontLog:
     def aborted(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
         return [(a.producer_id, a.first_offset, a.last_offset) for a in self._replica.log.aborted.between(offset, upto)]
 
-    def append_journal(self, values: list[bytes]) -> int | None:
+    def append_journal(self, target: FrontTarget, values: list[bytes]) -> int | None:
         if not self.leads:
             return None
         produce = self._delivery.produce
-        outcome = produce.appender.append_journal(self._replica, values)
+        outcome = produce.appender.append_journal(self._replica, target, values)
         if not isinstance(outcome, PendingAppend):
             return None
         produce.acknowledgements.wait([outcome], ACKS_ALL, TIMEOUT_MS, lambda results: self.poke(), client=False)
@@ -119,11 +123,11 @@ class ReplicaFrontLog:
             return
         partitions.run(self._replica, LogStartRaised(self._replica.log.start_offset), self._delivery.clock())
 
-    def send(self, batch: bytes, done: Callable[[ErrorCode, Now], None]) -> None:
-        self._delivery.send(self._replica, batch, done)
+    def send(self, target: FrontTarget, batch: bytes, done: Callable[[ErrorCode, Now], None]) -> None:
+        self._delivery.send(self._replica, target, batch, done)
 
 
-class DelayedDelivery:
+class FrontDelivery:
     def __init__(
         self,
         partitions: ReplicaManager,
@@ -138,21 +142,30 @@ class DelayedDelivery:
         self.fronts: dict[tuple[str, int], tuple[FrontPartition, ReplicaFrontLog]] = {}
         """The front partitions that this broker leads, by (topic, partition)."""
 
+    def half_front(self, replica: Replica) -> HalfFront | None:
+        """The half messages of this partition, if all of them are known."""
+        topic = self.partitions.image.topics.get(replica.tp.topic_id)
+        found = self.fronts.get((topic.name, replica.tp.partition)) if topic is not None else None
+        if found is None or not isinstance(found[0], HalfFront) or not found[1].leads:
+            return None
+        return found[0] if found[0].ready else None
+
     def leads(self, topic: str, partition: int, epoch: int) -> None:
         """This broker leads a partition of a topic. Other topics than front topics are ignored."""
         self.resigned(topic, partition)
         replica = self.partitions.named(topic, partition)
-        if replica is None or not replica.config.delay_topic:
+        if replica is None or not (replica.config.delay_topic or replica.config.half_topic):
             return
         front_log = ReplicaFrontLog(replica, epoch, self)
-        front = FrontPartition(front_log, self._draw_producer_id)
+        kind = HalfFront if replica.config.half_topic else DelayedFront
+        front = kind(front_log, self._draw_producer_id)
         front_log.poke = lambda: self._tick(front, front_log, self.clock())
         self.fronts[topic, partition] = front, front_log
 
     def resigned(self, topic: str, partition: int) -> None:
         found = self.fronts.pop((topic, partition), None)
         if found is not None:
-            found[0].closed = True
+            found[0].close()
 
     def tick(self, now: Now) -> None:
         for front, front_log in list(self.fronts.values()):
@@ -162,9 +175,17 @@ class DelayedDelivery:
         if front_log.leads:
             front.tick(now)
 
-    def send(self, replica: Replica, batch: bytes, done: Callable[[ErrorCode, Now], None]) -> None:
-        """Send a batch to the leader of the target partition of a front partition."""
-        name, index = replica.config.delay_topic, replica.tp.partition
+    def _target_name(self, replica: Replica, target: FrontTarget) -> str:
+        if target is FrontTarget.TOPIC:
+            return replica.config.delay_topic or replica.config.half_topic
+        own = self.partitions.image.topics.get(replica.tp.topic_id)
+        if own is None:
+            return ""
+        return (check_topic_name if target is FrontTarget.CHECK else expired_topic_name)(own.name)
+
+    def send(self, replica: Replica, target: FrontTarget, batch: bytes, done: Callable[[ErrorCode, Now], None]) -> None:
+        """Send a batch to the leader of a target partition of a front partition."""
+        name, index = self._target_name(replica, target), replica.tp.partition
         topic = self.partitions.image.topic_named(name)
         state = topic.partitions.get(index) if topic is not None and topic.ready else None
         body = ProduceRequest(
@@ -183,7 +204,7 @@ class DelayedDelivery:
             if answer is not None:
                 error = ErrorCode(answer.responses[0].partition_responses[0].error_code)
             if error:
-                log.info("delayed records not accepted: partition=%s-%d error=%s", name, index, error.name)
+                log.info("records of a front topic not accepted: partition=%s-%d error=%s", name, index, error.name)
             done(error, self.clock())
 
         leader = state.leader if state is not None else NO_LEADER

@@ -1,0 +1,56 @@
+"""Whether the records of a client may be appended to a front topic: delayed messages, half messages.
+
+Does not contain: the rules of a record (`brokerd/delivery`), the append.
+"""
+
+from __future__ import annotations
+
+from brokerd.apis.batch_inspection import Data
+from brokerd.apis.produce_results import PartitionResult, ProducerRefusal
+from brokerd.cluster.image import Image
+from brokerd.delivery.delayed_records import problems
+from brokerd.delivery.half_front import HalfFront, NotAdmitted
+from brokerd.delivery.half_records import HalfRecord
+from brokerd.replication.replica import Replica
+from brokerd.storage.batch_validation import RecordError
+from brokerd.wire import records
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.records import BatchHeader
+
+READING = PartitionResult(
+    ErrorCode.NOT_LEADER_OR_FOLLOWER, "the new leader of this partition is still reading its half messages"
+)
+"""Retriable."""
+
+
+def _is_keyed(target: str, image: Image) -> bool:
+    """Whether records of the target topic need a key."""
+    topic = image.topic_named(target)
+    return topic is not None and "compact" in topic.configs.get("cleanup.policy", "")
+
+
+def delay_problem(replica: Replica, data: Data, image: Image, wall_ms: int) -> PartitionResult | None:
+    """The error if a record for a front topic has no valid delivery time."""
+    found = problems(records.iterate(data), wall_ms, keyed=_is_keyed(replica.config.delay_topic, image))
+    if not found:
+        return None
+    errors = tuple(RecordError(i, problem.value) for i, problem in found)
+    return PartitionResult(ErrorCode.INVALID_RECORD, errors[0].message, record_errors=errors)
+
+
+def half_admission(
+    front: HalfFront | None, replica: Replica, data: Data, header: BatchHeader, image: Image
+) -> PartitionResult | ProducerRefusal | tuple[HalfRecord, ...]:
+    """The half messages and decisions of a batch, or why it may not be appended. The refusal of a deposed leader could be wrong, so the leadership
+    is confirmed before it is sent."""
+    if front is None:
+        return READING
+    admitted = front.admit(records.iterate(data), header, keyed=_is_keyed(replica.config.half_topic, image))
+    if not isinstance(admitted, NotAdmitted):
+        return admitted
+    errors = tuple(RecordError(i, message) for i, message in admitted.records)
+    if admitted.retriable:
+        return PartitionResult(ErrorCode.NOT_ENOUGH_REPLICAS, errors[0].message)
+    return ProducerRefusal(
+        ErrorCode.INVALID_RECORD, errors[0].message, replica, replica.core.leader_epoch, record_errors=errors
+    )

@@ -1,0 +1,98 @@
+"""What a front partition needs of its broker: its log, and a connection to the partitions to which it sends. The keys of its journal.
+
+Does not contain: files, sockets, clocks, decisions.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from enum import Enum
+from typing import Protocol
+
+from brokerd.cluster.model import Now
+from brokerd.delivery.journal import JournalEntry, decode
+from brokerd.wire import records
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.records import BatchHeader
+
+_JOURNAL_KEY = struct.Struct(">hh")
+
+
+class FrontTarget(Enum):
+    """The topics to which a front partition sends. Each has a partition with the number of the front partition."""
+
+    TOPIC = "topic"
+    EXPIRED = "expired"
+    """Half messages that nobody decided."""
+    CHECK = "check"
+    """Questions to the producers of half messages."""
+
+
+_JOURNAL_TYPES = {FrontTarget.TOPIC: 100, FrontTarget.EXPIRED: 101}
+"""The types of our control records: one journal per target. Kafka's types are small numbers, and clients skip control records of other types."""
+
+
+class FrontLog(Protocol):
+    """The log of a front partition that this broker leads, and the connections to the target partitions."""
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def last_stable_offset(self) -> int: ...
+
+    @property
+    def settled(self) -> bool:
+        """Whether every replica that can be elected has the log of this leader epoch's start."""
+        ...
+
+    @property
+    def batch_bytes_max(self) -> int:
+        """The largest batch that the target topic accepts."""
+        ...
+
+    def read(self, offset: int, bytes_max: int, upto: int) -> bytes | None:
+        """Batches from the one that contains `offset`, below `upto`. None: they are not in the page cache yet."""
+        ...
+
+    def aborted(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
+        """(producer id, first offset, offset of the marker) of the aborted transactions in the range."""
+        ...
+
+    def append_journal(self, target: FrontTarget, values: list[bytes]) -> int | None:
+        """Append one control batch. Returns the log end offset after it. None: refused, nothing was appended."""
+        ...
+
+    def delete_below(self, offset: int) -> None: ...
+
+    @property
+    def writable(self) -> bool:
+        """Whether the journal can be appended to now."""
+        ...
+
+    def send(self, target: FrontTarget, batch: bytes, done: Callable[[ErrorCode, Now], None]) -> None:
+        """Send to the leader of the target partition with acks=all. `done` is called once, never within this call."""
+        ...
+
+
+def journal_key(target: FrontTarget) -> bytes:
+    return _JOURNAL_KEY.pack(0, _JOURNAL_TYPES[target])
+
+
+_TARGETS = {journal_key(target): target for target in _JOURNAL_TYPES}
+
+
+def journal_entries(data: bytes, at: int, header: BatchHeader) -> list[tuple[FrontTarget, JournalEntry]]:
+    """The entries of a control batch. A marker of a transaction has none."""
+    return [
+        (_TARGETS[r.key], decode(r.value or b""))
+        for r in records.records_of(data, at, header)
+        if r.key is not None and r.key in _TARGETS
+    ]

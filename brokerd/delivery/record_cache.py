@@ -1,0 +1,36 @@
+"""Records of a front partition that are about to be sent, read from its log by their offsets. Does not contain: the choice of the offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from brokerd.delivery.front_log import FrontLog
+from brokerd.wire import records
+from brokerd.wire.records import Record
+
+
+class RecordCache:
+    def __init__(self, log: FrontLog) -> None:
+        self._log = log
+        self._records: dict[int, Record] = {}
+
+    def load(self, offsets: Iterable[int]) -> bool:
+        """Read the records at these offsets. False: some are not in the page cache yet. Deleted ones are absent afterwards."""
+        missing = {o for o in offsets if o not in self._records and o >= self._log.start_offset}
+        for offset in sorted(missing):
+            if offset in self._records:
+                continue
+            data = self._log.read(offset, 1, self._log.high_watermark)
+            if data is None:
+                return False
+            for record in records.iterate(data):
+                if record.offset in missing:
+                    self._records[record.offset] = record
+        return True
+
+    def get(self, offset: int) -> Record | None:
+        return self._records.get(offset)
+
+    def forget(self, offsets: Iterable[int]) -> None:
+        for offset in offsets:
+            self._records.pop(offset, None)

@@ -1,0 +1,168 @@
+"""The transfer from one front partition to one target partition: appends its journal, builds its batches and sends them.
+
+Connects `transfer` with the log and the connection behind `FrontLog`. Invariants: a batch has the records of its journal entry, in that order. After
+the log has refused a journal entry, the lane is `failed` and does nothing more: the log shows what is open. Does not contain: which records are due.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+
+from brokerd.cluster.model import Now
+from brokerd.delivery import transfer
+from brokerd.delivery.front_log import FrontLog, FrontTarget
+from brokerd.delivery.journal import JournalState, ProducerIdentity, TransferEntry, encode
+from brokerd.delivery.record_cache import RecordCache
+from brokerd.delivery.transfer import Transfer
+from brokerd.wire import records
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.records import Record
+
+DUE_RECORDS = 250
+"""Records of one batch. Limits the work of one turn of the event loop."""
+BATCH_BYTES = 512 * 1024
+
+Written = Callable[[Record, int, Now], Record]
+"""The record as it is written to the target: (record of the front partition, position in its batch, time)."""
+
+
+def size_of(record: Record) -> int:
+    """An upper bound of the bytes of this record in an uncompressed batch."""
+    headers = sum(len(name) * 3 + len(value or b"") + 10 for name, value in record.headers)
+    return 60 + len(record.key or b"") + len(record.value or b"") + headers
+
+
+def next_batch(loaded: Iterable[int], cache: RecordCache, bytes_max: int) -> tuple[list[int], list[int]]:
+    """The first of these records, whose batch has at most `bytes_max` bytes: (offsets of the batch, offsets that a client has deleted)."""
+    most = min(BATCH_BYTES, bytes_max) - records.HEADER_BYTES
+    chosen: list[int] = []
+    deleted: list[int] = []
+    size = 0
+    for offset in loaded:
+        record = cache.get(offset)
+        if record is None:
+            deleted.append(offset)
+            continue
+        size += size_of(record)
+        if chosen and size > most:
+            break
+        chosen.append(offset)
+    return chosen, deleted
+
+
+class TransferLane:
+    def __init__(
+        self,
+        log: FrontLog,
+        target: FrontTarget,
+        written: Written,
+        released: Callable[[Sequence[int]], None],
+        answered: Callable[[Now], None],
+    ) -> None:
+        """`released`: called with the offsets that may be deleted: transferred, or deleted by a client. `answered`: called after an answer."""
+        self._log, self._target, self._written = log, target, written
+        self._released, self._answered = released, answered
+        self._transfer = Transfer()
+        self._cache = RecordCache(log)
+        """Due records and those of entries that are not acknowledged."""
+        self.due: deque[int] = deque()
+        self.closed = self.failed = False
+        self.delivered = 0
+        self.blocked: ErrorCode | None = None
+        """Why the target partition did not accept the last batch."""
+        self._not_replicated: deque[tuple[int, int]] = deque()
+        """(log end offset after an append to the journal, number of entries until then)"""
+        self._journaled = 0
+        self._sending: transfer.Send | None = None
+        """A batch whose records are not in the page cache yet."""
+
+    def begin(self, journal: JournalState, producer: ProducerIdentity, now: Now) -> None:
+        self._run(self._transfer.handle(transfer.BeginTransfer(journal, producer), now.mono_ms), now)
+
+    @property
+    def capacity(self) -> int:
+        """Batches that can be journaled now."""
+        return 0 if self.failed else self._transfer.capacity
+
+    def tick(self, now: Now) -> None:
+        self._journal_replicated(now)
+        if self._sending is not None:
+            self._send(self._sending, now)
+        if self._log.writable and not self.failed:
+            self._run(self._transfer.handle(transfer.TransferTick(), now.mono_ms), now)
+
+    def select(self, now: Now) -> bool:
+        """Journal the next batch of due records. False: nothing is due, or the records are not in the page cache yet."""
+        if not self.due or not self.capacity:
+            return False
+        first = list(islice(self.due, DUE_RECORDS))
+        if not self._cache.load(first):
+            return False
+        chosen, deleted = next_batch(first, self._cache, self._log.batch_bytes_max)
+        for _ in range(len(chosen) + len(deleted)):
+            self.due.popleft()
+        self._released(deleted)
+        if chosen:
+            self._run(self._transfer.handle(transfer.Select(tuple(chosen)), now.mono_ms), now)
+        return True
+
+    def _run(self, effects: list[transfer.TransferEffect], now: Now) -> None:
+        for effect in effects:
+            match effect:
+                case transfer.AppendJournal():
+                    end = self._log.append_journal(self._target, [encode(e) for e in effect.entries])
+                    if end is None:
+                        self.failed = True
+                        return
+                    self._journaled += len(effect.entries)
+                    self._not_replicated.append((end, self._journaled))
+                case transfer.Send():
+                    self._send(effect, now)
+                case transfer.Transferred():
+                    self.blocked = None
+                    self.delivered += len(effect.offsets)
+                    self._released(effect.offsets)
+                    self._cache.forget(effect.offsets)
+                case transfer.Blocked():
+                    self.blocked = effect.error
+
+    def _journal_replicated(self, now: Now) -> None:
+        count = 0
+        while self._not_replicated and self._not_replicated[0][0] <= self._log.high_watermark:
+            count = self._not_replicated.popleft()[1]
+        if count:
+            self._run(self._transfer.handle(transfer.JournalReplicated(count), now.mono_ms), now)
+
+    def _send(self, send: transfer.Send, now: Now) -> None:
+        self._sending = send
+        if not self._cache.load(send.entry.offsets):
+            return
+        self._sending = None
+        batch = self._batch(send.entry, now)
+        if batch is None:
+            self._finish(send.number, ErrorCode.NONE, now)
+            return
+
+        def answered(error: ErrorCode, at: Now) -> None:
+            if not self.closed and not self.failed:
+                self._finish(send.number, error, at)
+                self._answered(at)
+
+        self._log.send(self._target, batch, answered)
+
+    def _finish(self, number: int, error: ErrorCode, now: Now) -> None:
+        self._run(self._transfer.handle(transfer.BatchAnswered(number, error), now.mono_ms), now)
+
+    def _batch(self, entry: TransferEntry, now: Now) -> bytes | None:
+        """None: a client has deleted the records meanwhile."""
+        found = [r for o in entry.offsets if (r := self._cache.get(o)) is not None]
+        if not found:
+            return None
+        return records.build(
+            [self._written(r, i, now) for i, r in enumerate(found)],
+            producer_id=entry.producer.producer_id,
+            producer_epoch=entry.producer.epoch,
+            base_sequence=entry.base_sequence,
+        )

@@ -1,0 +1,84 @@
+"""Which partitions a broker delivers from: led partitions of front topics, while it leads them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+from brokerd.cluster.model import Now, TopicPartition
+from brokerd.delivery.delayed_front import DelayedFront
+from brokerd.delivery.front_log import FrontTarget
+from brokerd.delivery.front_partition import FrontState
+from brokerd.delivery.half_front import HalfFront
+from brokerd.runtime.front_delivery import FrontDelivery
+
+HALF_ID = UUID(int=5)
+
+
+def replica(delay: str = "", half: str = "") -> Any:
+    log = SimpleNamespace(start_offset=0, end_offset=0)
+    config = SimpleNamespace(delay_topic=delay, half_topic=half)
+    return SimpleNamespace(
+        config=config,
+        log=log,
+        last_stable=lambda: 0,
+        tp=TopicPartition(HALF_ID, 0),
+        leads=True,
+        core=SimpleNamespace(leader_epoch=3),
+    )
+
+
+class Client:
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def send_request(self, broker: int, key: int, version: int, body: Any, done: Any) -> None:
+        self.sent.append(body.topic_data[0].name)
+
+
+def delivery(replicas: dict[tuple[str, int], Any], client: Any = None) -> FrontDelivery:
+    image = SimpleNamespace(topics={HALF_ID: SimpleNamespace(name="t.half")}, topic_named=lambda name: None)
+    partitions: Any = SimpleNamespace(
+        named=lambda topic, partition: replicas.get((topic, partition)),
+        image=image,
+        hosted={r.tp: r for r in replicas.values() if r.config.half_topic},
+        frozen=False,
+    )
+    unused: Any = SimpleNamespace()
+    return FrontDelivery(partitions, unused, lambda: Now(0, 0), unused, client or unused, lambda: 7)
+
+
+def test_only_front_partitions_are_served_and_only_while_they_are_led() -> None:
+    found = delivery({("t.delay", 0): replica("t"), ("t", 0): replica()})
+    for topic, partition in (("t", 0), ("t.delay", 0), ("t.delay", 1)):
+        found.leads(topic, partition, 3)
+    assert list(found.fronts) == [("t.delay", 0)]
+    front = found.fronts["t.delay", 0][0]
+    assert isinstance(front, DelayedFront)
+    found.leads("t.delay", 0, 4)
+    assert front.closed and found.fronts["t.delay", 0][0] is not front
+    found.resigned("t.delay", 0)
+    found.resigned("t", 0)
+    assert not found.fronts
+
+
+def test_half_messages_are_admitted_only_by_the_leader_that_has_read_them() -> None:
+    half = replica(half="t")
+    found = delivery({("t.half", 0): half})
+    assert found.half_front(half) is None
+    found.leads("t.half", 0, 3)
+    front = found.fronts["t.half", 0][0]
+    assert isinstance(front, HalfFront) and found.half_front(half) is None, "not read yet"
+    front.state = FrontState.ACTIVE
+    assert found.half_front(half) is front
+    half.core.leader_epoch = 4
+    assert found.half_front(half) is None
+
+
+def test_each_target_has_its_topic() -> None:
+    half, client = replica(half="t"), Client()
+    found = delivery({("t.half", 0): half}, client)
+    for target in FrontTarget:
+        found.send(half, target, b"", lambda error, now: None)
+    assert client.sent == ["t", "t.half.expired", "t.half.check"]
