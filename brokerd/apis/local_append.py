@@ -6,8 +6,6 @@ received, except that base offset and leader epoch are set in place. Does not co
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from brokerd.apis import front_admission
 from brokerd.apis.batch_inspection import Data, Headers, Inspections, inspect_now
 from brokerd.apis.delayed_produce import ACKS_ALL
@@ -21,7 +19,7 @@ from brokerd.apis.produce_results import (
 )
 from brokerd.cluster.configs import TopicConfig
 from brokerd.delivery.front_log import FrontTarget, journal_key
-from brokerd.delivery.half_front import HalfFront
+from brokerd.delivery.half_fronts import HalfFronts
 from brokerd.net.loop import Loop
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
@@ -66,8 +64,7 @@ def checked_headers(data: Data, config: TopicConfig, *, zstd: bool) -> Headers |
 class LocalAppender:
     def __init__(self, loop: Loop, partitions: ReplicaManager) -> None:
         self._loop, self._partitions = loop, partitions
-        self.half_front: Callable[[Replica], HalfFront | None] = lambda replica: None
-        """What a led partition of a front topic of half messages knows of its records. None: not yet."""
+        self.half_fronts = HalfFronts()
 
     def append_problem(self, replica: Replica, acks: int) -> PartitionResult | None:
         """The error if nothing may be written to the partition now."""
@@ -134,7 +131,7 @@ class LocalAppender:
         )
 
     def _append_half(self, replica: Replica, data: Data, headers: Headers) -> ClientAppendOutcome:
-        front, header = self.half_front(replica), headers[0][1]
+        front, header = self.half_fronts.find(replica.tp), headers[0][1]
         admitted = front_admission.half_admission(front, replica, data, header, self._partitions.image)
         if isinstance(admitted, PartitionResult | ProducerRefusal):
             return admitted

@@ -184,7 +184,6 @@ class BrokerServer:
             self.delivery_client,
             environment.draw_producer_id,
         )
-        self.produce.appender.half_front = self.front_delivery.half_front
         self.log_maintenance = LogMaintenance(self.partitions, self.jobs, lambda: self.loop.now, self.warming)
         self.scrub = Scrub(
             self.partitions,

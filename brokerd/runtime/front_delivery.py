@@ -13,7 +13,7 @@ from brokerd.apis.delayed_produce import ACKS_ALL
 from brokerd.apis.produce import ProduceApi
 from brokerd.apis.produce_results import PendingAppend
 from brokerd.cluster.configs import check_topic_name, expired_topic_name
-from brokerd.cluster.model import NO_LEADER, Now
+from brokerd.cluster.model import NO_LEADER, Now, TopicPartition
 from brokerd.delivery.delayed_front import DelayedFront
 from brokerd.delivery.front_log import FrontTarget
 from brokerd.delivery.front_partition import FrontPartition
@@ -43,6 +43,10 @@ class ReplicaFrontLog:
         self._replica, self._epoch, self._delivery = replica, epoch, delivery
         self._reading = False
         self.poke: Callable[[], None] = lambda: None
+
+    @property
+    def tp(self) -> TopicPartition:
+        return self._replica.tp
 
     @property
     def leads(self) -> bool:
@@ -142,14 +146,6 @@ class FrontDelivery:
         self.fronts: dict[tuple[str, int], tuple[FrontPartition, ReplicaFrontLog]] = {}
         """The front partitions that this broker leads, by (topic, partition)."""
 
-    def half_front(self, replica: Replica) -> HalfFront | None:
-        """The half messages of this partition, if all of them are known."""
-        topic = self.partitions.image.topics.get(replica.tp.topic_id)
-        found = self.fronts.get((topic.name, replica.tp.partition)) if topic is not None else None
-        if found is None or not isinstance(found[0], HalfFront) or not found[1].leads:
-            return None
-        return found[0] if found[0].ready else None
-
     def leads(self, topic: str, partition: int, epoch: int) -> None:
         """This broker leads a partition of a topic. Other topics than front topics are ignored."""
         self.resigned(topic, partition)
@@ -161,11 +157,14 @@ class FrontDelivery:
         front = kind(front_log, self._draw_producer_id)
         front_log.poke = lambda: self._tick(front, front_log, self.clock())
         self.fronts[topic, partition] = front, front_log
+        if isinstance(front, HalfFront):
+            self.produce.appender.half_fronts.add(replica.tp, front, lambda: front_log.leads)
 
     def resigned(self, topic: str, partition: int) -> None:
         found = self.fronts.pop((topic, partition), None)
         if found is not None:
             found[0].close()
+            self.produce.appender.half_fronts.remove(found[1].tp)
 
     def tick(self, now: Now) -> None:
         for front, front_log in list(self.fronts.values()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from brokerd.cluster.model import Now
 from brokerd.delivery.delayed_front import DelayedFront
-from brokerd.delivery.front_partition import LOG_START_MS, FrontState
+from brokerd.delivery.front_partition import LOG_START_MS
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import Record
@@ -73,34 +73,6 @@ def test_a_new_leader_sends_the_open_batch_again_and_nothing_twice() -> None:
         bench.answer()
     bench.pass_ms(second, 3_000)
     assert bench.values == [f"v{i}" for i in range(10)]
-
-
-def test_nothing_is_sent_before_the_journal_was_read_and_every_replica_has_it() -> None:
-    bench = DelayBench()
-    bench.write("v", 0)
-    bench.settled = False
-    front = bench.lead()
-    bench.pass_ms(front, 500)
-    assert front.state is FrontState.JOURNAL and not bench.sent
-    bench.settled, bench.cold = True, True
-    bench.pass_ms(front, 500)
-    assert front.state is FrontState.JOURNAL
-    bench.cold = False
-    bench.pass_ms(front, 500)
-    assert bench.values == ["v"]
-
-
-def test_the_journal_entry_must_be_replicated_first() -> None:
-    bench = DelayBench()
-    bench.write("v", 200)
-    front = bench.lead()
-    bench.pass_ms(front, 100)
-    bench.replicated = 1
-    bench.pass_ms(front, 400, answers=False)
-    assert bench.end_offset == 2 and not bench.sent
-    bench.replicated = None
-    bench.pass_ms(front, 100)
-    assert bench.values == ["v"]
 
 
 def test_a_refused_batch_is_sent_again() -> None:

@@ -1,4 +1,4 @@
-"""The journals of the targets are told apart by the keys of their control records."""
+"""The journals of the targets are distinguished by the keys of their control records."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from brokerd.delivery.delayed_front import DelayedFront
 from brokerd.delivery.front_log import FrontTarget
 from brokerd.delivery.front_partition import FrontState
 from brokerd.delivery.half_front import HalfFront
+from brokerd.delivery.half_fronts import HalfFronts
 from brokerd.runtime.front_delivery import FrontDelivery
 
 HALF_ID = UUID(int=5)
@@ -45,7 +46,7 @@ def delivery(replicas: dict[tuple[str, int], Any], client: Any = None) -> FrontD
         hosted={r.tp: r for r in replicas.values() if r.config.half_topic},
         frozen=False,
     )
-    unused: Any = SimpleNamespace()
+    unused: Any = SimpleNamespace(appender=SimpleNamespace(half_fronts=HalfFronts()))
     return FrontDelivery(partitions, unused, lambda: Now(0, 0), unused, client or unused, lambda: 7)
 
 
@@ -66,14 +67,18 @@ def test_only_front_partitions_are_served_and_only_while_they_are_led() -> None:
 def test_half_messages_are_admitted_only_by_the_leader_that_has_read_them() -> None:
     half = replica(half="t")
     found = delivery({("t.half", 0): half})
-    assert found.half_front(half) is None
+    fronts = found.produce.appender.half_fronts
+    assert fronts.find(half.tp) is None
     found.leads("t.half", 0, 3)
     front = found.fronts["t.half", 0][0]
-    assert isinstance(front, HalfFront) and found.half_front(half) is None, "not read yet"
+    assert isinstance(front, HalfFront) and fronts.find(half.tp) is None, "not read yet"
     front.state = FrontState.ACTIVE
-    assert found.half_front(half) is front
+    assert fronts.find(half.tp) is front
     half.core.leader_epoch = 4
-    assert found.half_front(half) is None
+    assert fronts.find(half.tp) is None
+    half.core.leader_epoch = 3
+    found.resigned("t.half", 0)
+    assert fronts.find(half.tp) is None
 
 
 def test_each_target_has_its_topic() -> None:
