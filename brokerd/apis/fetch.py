@@ -28,11 +28,13 @@ from brokerd.apis.fetch_sessions import (
     PartitionRequest,
     Sessions,
 )
+from brokerd.apis.half_messages import HalfMessagesServer
 from brokerd.apis.history_reads import HistoryReader, HistoryReadServer
 from brokerd.apis.key_lookups import KeyLookupServer
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.model import ReplicaIncarnation, TopicState
+from brokerd.delivery.half_fronts import HalfFronts
 from brokerd.net.loop import Loop
 from brokerd.net.request import Request
 from brokerd.replication import partition_events as core
@@ -75,6 +77,7 @@ class FetchApi:
         history_reads: HistoryReads | None = None,
         by_rack: bool = False,
         warming: Warming | None = None,
+        half_fronts: HalfFronts | None = None,
     ) -> None:
         """`by_rack`: consumers are redirected to a closer replica (KIP-392). `warming`: loads data that is not in the page cache. With None, the
         event loop reads the data and blocks."""
@@ -90,6 +93,7 @@ class FetchApi:
         )
         self._holder = HistoryReadServer(partitions, lambda: loop.now.wall_ms, diverging)
         self._key_lookups = KeyLookupServer(partitions, lambda: loop.now.mono_ms)
+        self._half_messages = HalfMessagesServer(half_fronts or HalfFronts())
         self._loop, self._partitions = loop, partitions
         self.sessions, self._background_work, self._waiting = sessions, background_work, waiting
 
@@ -125,6 +129,9 @@ class FetchApi:
         if follower is None and any(p.key_lookup for t in body.topics for p in t.partitions):
             answer = self._key_lookups.answer(body, partition_requests.values(), unauthorized)
             self._background_work.start(request, answer, request.reply)
+            return
+        if follower is None and any(p.half_messages for t in body.topics for p in t.partitions):
+            request.reply(self._half_messages.answer(partition_requests.values(), unauthorized))
             return
         session_liveness = (
             SessionLiveness(self._loop.now.mono_ms)

@@ -66,6 +66,11 @@ class HalfFront(FrontPartition):
         """The undecided half messages in the order of their offsets. Valid until the next event."""
         return self._messages.oldest()
 
+    @property
+    def checks_sent(self) -> int:
+        """Questions that the check topic has accepted since the partition was read."""
+        return self._checks.sent if self._checks is not None else 0
+
     # -- admission ---------------------------------------------------------------------------------------------------------
     @property
     def ready(self) -> bool:

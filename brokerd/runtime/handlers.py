@@ -97,6 +97,7 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         history_reads=b.history_reads,
         by_rack=bool(b.config["replica.selector.class"]),
         warming=b.warming,
+        half_fronts=b.produce.appender.half_fronts,
     )
     offsets = OffsetsApi(b.loop, b.partitions, b.history_reads, b.background_work, b.auth)
     metadata = MetadataApi(b.loop, b.config, b.listeners.endpoints, image, send_to_controller, b.auth)

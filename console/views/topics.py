@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from console.history_charts import page_charts
 from console.panels import lazy
 from console.views.shell import list_options, not_found, render_page, viewer_required
-from controlplane.selectors import changes, groups, partitions, recoveries, topics
+from controlplane.selectors import changes, groups, half_messages, partitions, recoveries, topics
 
 ONLY = {"": "All", "problems": "With problems", "moving": "Reassigning", "drift": "Drift"}
 DRIFT_SHOWN_MAX = 50
@@ -45,6 +45,7 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         "t": detail,
         "tab": tab,
         "tabs": TABS,
+        "has_half_messages": lazy(half_messages.front_topic, name),
         "h": lazy(page_charts, request, f"topic:{name}", "records_per_s", "size_bytes"),
         "drift": next((d for d in topics.drift_list() if d.name == name), None)
         if detail.row.state == "drift"

@@ -344,10 +344,10 @@ class RecoveryCreate(RequiredComment):
 
 class ProposalCreate(RequiredComment):
     kind = serializers.CharField(
-        help_text="move.approve, move.delete_records, election.unclean, transaction.abort, transaction.fence"
+        help_text="move.approve, move.delete_records, election.unclean, transaction.abort, transaction.fence, half.commit, half.rollback"
     )
     target = serializers.CharField(
-        help_text="A move's number, topic-partition, topic-partition@start offset, a transactional id: what the kind is about."
+        help_text="A move's number, topic-partition, topic-partition@offset, a transactional id: what the kind is about."
     )
     arguments = serializers.DictField(
         default=dict,

@@ -21,7 +21,7 @@ from controlplane.domain.produce import CopyTimestamp
 from controlplane.domain.record_filter import RecordFilters
 from controlplane.domain.record_query import RecordQuery, StartPosition, partitions_of_text
 from controlplane.models import ObservedTopic, Partition
-from controlplane.selectors import key_lookups, messages, partitions
+from controlplane.selectors import half_messages, key_lookups, messages, partitions
 from controlplane.selectors import topics as selectors
 from controlplane.selectors.common import Page
 from controlplane.selectors.entity_tags import topic_tag
@@ -32,6 +32,7 @@ from controlplane.services.records import look_up_records, read_records
 CONFIG = serializers.shape(selectors.ConfigRow)
 COPY_PREVIEW = serializers.shape(produce.CopyPreview)
 DETAIL = serializers.shape(selectors.TopicDetail)
+HALF_MESSAGES = serializers.shape(half_messages.HalfMessageList)
 KEY_LOOKUP = serializers.shape(key_lookups.KeyLookup)
 MESSAGES = serializers.shape(messages.MessageRead)
 PARTITION = serializers.shape(partitions.PartitionRow)
@@ -131,6 +132,16 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @action(detail=True, serializer_class=PARTITION, url_path="partitions/<int:partition>")
     def partition(self, request: Request, name: str, partition: int) -> Response:
         return Response(self.get_serializer(_partition(name, partition)).data)
+
+    @extend_schema(responses={200: HALF_MESSAGES})
+    @action(detail=True, url_path="half-messages", tag_of=None, **NO_LIST)
+    def half_messages(self, request: Request, name: str) -> Response:
+        """The oldest 500 undecided half messages of a topic with `weir.half.enable`, with their age and the number of checks. `missing` names the
+        partitions whose leader did not answer. They are decided by proposals (kinds half.commit and half.rollback)."""
+        found = half_messages.undecided(name)
+        if found is None:
+            raise Http404(f"Topic {name!r} has no half messages.")
+        return Response(HALF_MESSAGES(found).data)
 
     @extend_schema(parameters=[serializers.TopicMessageQuery], responses=MESSAGES)
     @action(detail=True, serializer_class=MESSAGES, url_path="messages", pagination_class=None, filterset_class=None)

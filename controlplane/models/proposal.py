@@ -23,6 +23,8 @@ class ProposalKind(models.TextChoices):
     UNCLEAN_ELECTION = "election.unclean", "unclean leader election"
     TRANSACTION_ABORT = "transaction.abort", "abort of a hanging transaction"
     TRANSACTION_FENCE = "transaction.fence", "fencing of an open transaction"
+    HALF_COMMIT = "half.commit", "commit of a half message"
+    HALF_ROLLBACK = "half.rollback", "rollback of a half message"
 
 
 class Proposal(models.Model):

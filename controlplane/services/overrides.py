@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from brokerd.cluster.model import REPLACED
+from brokerd.delivery.half_messages import HalfDecision
 from controlplane.models import Broker, Change, Move, Partition
 from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState
 from controlplane.models.proposal import ProposalKind
-from controlplane.services import moves, tails, transactions
+from controlplane.services import half_messages, moves, tails, transactions
 from controlplane.services.common import Rejected, record
 from controlplane.services.proposal_kinds import Act, ProposalHandler, Shown
 
@@ -200,4 +201,6 @@ KINDS: dict[str, ProposalHandler] = {
     ProposalKind.TRANSACTION_FENCE: ProposalHandler(
         "A fencing of an open transaction", transactions.show_fence, transactions.fence
     ),
+    ProposalKind.HALF_COMMIT: half_messages.handler(HalfDecision.COMMIT),
+    ProposalKind.HALF_ROLLBACK: half_messages.handler(HalfDecision.ROLLBACK),
 }

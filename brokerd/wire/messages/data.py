@@ -1,7 +1,7 @@
 """Messages for records: produce, fetch, offsets. Descriptions only; names, types and versions are from Kafka's message definitions (up to 4.3).
 
 Exceptions are tagged fields that only Weir uses: `unseeded` and `seed` for bootstrap, `history_read` for history reads (`history`), `held` for
-history reads of brokers of the previous version, and `key_lookup` for look-ups by key of the control plane (`key_lookups`). Other programs skip these
+history reads of brokers of the previous version, `key_lookup` for look-ups by key of the control plane (`key_lookups`), and `half_messages` for its look at undecided half messages. Other programs skip these
 fields.
 """
 
@@ -18,6 +18,7 @@ SEED_TAG = 10_000
 HISTORY_JSON_TAG = 10_001
 HISTORY_READ_TAG = 10_002
 KEY_LOOKUP_TAG = 10_003
+HALF_MESSAGES_TAG = 10_020
 
 
 @dataclass(slots=True)
@@ -107,6 +108,7 @@ class FetchRequest(Struct):
         history_json: bytes = f("bytes", "12+", tag=HISTORY_JSON_TAG, tagged="12+")
         history_read: bytes = f("bytes", "12+", tag=HISTORY_READ_TAG, tagged="12+")
         key_lookup: bytes = f("bytes", "12+", tag=KEY_LOOKUP_TAG, tagged="12+")
+        half_messages: bytes = f("bytes", "12+", tag=HALF_MESSAGES_TAG, tagged="12+")
 
     @dataclass(slots=True)
     class FetchTopic(Struct):
@@ -172,6 +174,7 @@ class FetchResponse(Struct):
         history_json: bytes = f("bytes", "12+", tag=HISTORY_JSON_TAG, tagged="12+")
         history_read: bytes = f("bytes", "12+", tag=HISTORY_READ_TAG, tagged="12+")
         key_lookup: bytes = f("bytes", "12+", tag=KEY_LOOKUP_TAG, tagged="12+")
+        half_messages: bytes = f("bytes", "12+", tag=HALF_MESSAGES_TAG, tagged="12+")
         aborted_transactions: list[FetchResponse.AbortedTransaction] | None = f(
             array("AbortedTransaction"), "4+", nullable="4+"
         )

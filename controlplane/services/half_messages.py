@@ -1,0 +1,94 @@
+"""Half messages that an operator decides: a decision record in the front topic, in place of the producer.
+
+Invariants: a decision needs a second person (`overrides`). Both people see the same message, named by its offset. The broker refuses it if the producer
+was first, so a repeated operation has no further effect. Does not contain: undecided messages (`selectors.half_messages`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from brokerd.cluster.configs import half_topic_name
+from brokerd.delivery.half_messages import HalfDecision
+from brokerd.delivery.half_records import DECISION, HALF_ID
+from controlplane.clients import producer
+from controlplane.domain.produce import NewRecord
+from controlplane.domain.transactions import parse_target
+from controlplane.models.change import Outcome
+from controlplane.selectors import half_messages as selectors
+from controlplane.services.common import Rejected, record
+from controlplane.services.proposal_kinds import Act, ProposalHandler, Shown
+
+EFFECTS = {
+    HalfDecision.COMMIT: "The message is delivered to {topic}, and consumers receive it. This cannot be undone.",
+    HalfDecision.ROLLBACK: "The message is never delivered to {topic}, and is deleted. This cannot be undone.",
+}
+VERBS = {HalfDecision.COMMIT: "half.commit", HalfDecision.ROLLBACK: "half.rollback"}
+DONE = {HalfDecision.COMMIT: "committed", HalfDecision.ROLLBACK: "rolled back"}
+
+
+def _find(target: str) -> tuple[str, int, int, selectors.HalfMessageRow | None]:
+    """(topic, partition, offset, undecided message). Raises Rejected if it is unknown whether the message is undecided."""
+    parsed = parse_target(target)
+    if parsed is None:
+        raise Rejected(f"{target!r} is not topic-partition@offset, for example orders-3@1234.", "target")
+    topic, index, offset = parsed
+    found = selectors.undecided(topic, index, offset)
+    if found is None:
+        raise Rejected(f"Topic {topic!r} has no half messages; set weir.half.enable=true to use them.", "target")
+    if found.missing:
+        raise Rejected(f"The half messages of {topic}-{index} are unknown now: {found.missing[0].problem}")
+    return topic, index, offset, next((r for r in found.rows if r.offset == offset), None)
+
+
+def _show(decision: HalfDecision, target: str, arguments: Mapping[str, Any]) -> Shown:
+    topic, index, offset, row = _find(target)
+    if row is None:
+        raise Rejected(
+            f"No undecided half message of {topic}-{index} has offset {offset}: it was decided or has expired."
+        )
+    lines = (
+        f"Half message {row.half_id!r} in partition {index} of {half_topic_name(topic)}, offset {offset}.",
+        EFFECTS[decision].format(topic=topic),
+        "If its producer decides first, that decision counts.",
+    )
+    facts = {
+        "topic": topic,
+        "partition": index,
+        "offset": offset,
+        "half_id_hex": row.half_id_hex,
+        "written_at": row.written_at.isoformat(),
+    }
+    title = f"{decision.value.capitalize()} a half message of {topic}-{index}"
+    return Shown(title, lines, facts, (f"Checks sent to its producers: {row.checks}.",))
+
+
+def _decide(decision: HalfDecision, act: Act) -> tuple[Outcome, str]:
+    outcome, said = _write(decision, act)
+    topic, _, _ = parse_target(act.target) or ("", 0, 0)
+    after = {k: act.facts[k] for k in ("partition", "offset", "half_id_hex")}
+    record(act.actor, VERBS[decision], "topic", topic, comment=act.comment, after=after, outcome=outcome, detail=said)
+    return outcome, said
+
+
+def _write(decision: HalfDecision, act: Act) -> tuple[Outcome, str]:
+    topic, index, offset, row = _find(act.target)
+    if row is None or row.half_id_hex != act.facts["half_id_hex"]:
+        return Outcome.UNCHANGED, "Nothing was written: the message was decided or has expired."
+    headers = ((HALF_ID, bytes.fromhex(row.half_id_hex)), (DECISION, decision.value.encode()))
+    (written,) = producer.produce(half_topic_name(topic), [NewRecord(headers=headers, partition=index)])
+    if not written.problem:
+        return Outcome.CONFIRMED, f"The message at offset {offset} of {topic}-{index} is {DONE[decision]}."
+    if written.unknown:
+        return Outcome.UNKNOWN, f"{written.problem} Read the undecided messages before you propose the decision again."
+    if _find(act.target)[3] is None:
+        return Outcome.UNCHANGED, "Nothing was written: the message was decided or has expired."
+    return Outcome.REFUSED, written.problem
+
+
+def handler(decision: HalfDecision) -> ProposalHandler:
+    """The kind of proposal for this decision."""
+    label = f"A {decision.value} of a half message"
+    return ProposalHandler(label, partial(_show, decision), partial(_decide, decision))

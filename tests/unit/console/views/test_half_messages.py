@@ -1,0 +1,45 @@
+"""The page of undecided half messages, and the REST resource with the same rows."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from tests.unit.controlplane.half_answers import HalfAnswers, answering
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfAnswers:
+    return answering(monkeypatch, world)
+
+
+def text(client: Client, address: str, status: int = 200) -> str:
+    answer = client.get(address)
+    assert answer.status_code == status
+    return answer.content.decode()
+
+
+def test_the_page_lists_messages_and_offers_requests_to_operators(
+    operator: Client, viewer: Client, answers: HalfAnswers
+) -> None:
+    page = text(operator, "/topics/orders/half-messages/")
+    assert "3 undecided" in page and "/proposals/new/?kind=half.commit&amp;target=orders-0%403" in page
+    assert "4 of 15" in page and page.count("kind=half.rollback") == 2 and "expiring" in page
+    assert "kind=half.commit" not in text(viewer, "/topics/orders/half-messages/"), "a viewer requests nothing"
+    assert "/topics/orders/half-messages/" in text(viewer, "/topics/orders/")
+    assert "/topics/orders.half/half-messages/" not in text(viewer, "/topics/orders.half/")
+    text(viewer, "/topics/orders.half/half-messages/", 404)
+
+
+def test_missing_partitions_are_named(viewer: Client, answers: HalfAnswers) -> None:
+    answers.silent = {2}
+    assert "partition 1 are missing: it is frozen" in text(viewer, "/topics/orders/half-messages/")
+
+
+def test_the_rest_resource_has_the_same_rows(viewer: Client) -> None:
+    found = viewer.get("/api/v1/topics/orders/half-messages").json()
+    assert [r["target"] for r in found["rows"]] == ["orders-0@3", "orders-1@5", "orders-0@9"]
+    assert viewer.get("/api/v1/topics/orders.half/half-messages").status_code == 404

@@ -1,0 +1,61 @@
+"""Leaders that describe undecided half messages from a table, for the tests of selectors, services, views and REST."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from brokerd.wire.messages.half_messages import HalfMessagesAnswer
+from controlplane.clients import half_messages as client
+from controlplane.clients.all_brokers import BrokerAnswer
+from controlplane.clients.connection import Declined
+from controlplane.models import Topic
+from controlplane.selectors import half_messages as selectors
+from tests.unit.controlplane.world import World
+
+Message = HalfMessagesAnswer.Message
+WRITTEN_MS = 1_790_000_000_000
+
+
+def message(offset: int, half_id: bytes, checks: int = 1, *, expiring: bool = False) -> Message:
+    return Message(half_id=half_id, offset=offset, appended_ms=WRITTEN_MS + offset, checks=checks, expiring=expiring)
+
+
+@dataclass
+class HalfAnswers:
+    """`messages` by partition. `refused`: partitions whose leader refuses. `silent`: brokers that do not answer."""
+
+    messages: dict[int, list[Message]] = field(default_factory=dict)
+    refused: set[int] = field(default_factory=set)
+    silent: set[int] = field(default_factory=set)
+    blocked: int = 0
+
+    def ask(self, brokers: Any, call: Any) -> list[BrokerAnswer[Any]]:
+        return [
+            BrokerAnswer(b.broker_id, None, "it is frozen")
+            if b.broker_id in self.silent
+            else BrokerAnswer(b.broker_id, call(None))
+            for b in brokers
+        ]
+
+    def undecided(self, broker: Any, front: str, partition: int, from_offset: int, most: int) -> HalfMessagesAnswer:
+        if partition in self.refused:
+            raise Declined("NOT_LEADER_OR_FOLLOWER")
+        found = [m for m in self.messages.get(partition, []) if m.offset >= from_offset][:most]
+        return HalfMessagesAnswer(
+            messages=found, undecided=len(found), delivered=7, expired=1, checks_sent=20, blocked=self.blocked
+        )
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfAnswers:
+    """Topic orders with half messages in two partitions; broker 1 leads partition 0, broker 2 partition 1."""
+    world.topic("orders", (1, 2), (2, 3))
+    world.topic("orders.half", (1, 2), (2, 3), configs={"weir.half.topic": "orders"})
+    world.look()
+    Topic.objects.filter(name="orders.half").update(configs={"weir.half.topic": "orders"})
+    answers = HalfAnswers({0: [message(3, b"a"), message(9, b"\xff", 4)], 1: [message(5, b"c", 15, expiring=True)]})
+    monkeypatch.setattr(selectors, "ask_brokers", answers.ask)
+    monkeypatch.setattr(client, "undecided", answers.undecided)
+    return answers
