@@ -178,6 +178,8 @@ class LogDirs:
         return False
 
     def remove_folder(self, folder: Path) -> None:
+        """Delete a partition directory. It is renamed first: after a crash, a rest of it under its own name and without `partition.metadata` would become
+        the log of a recreated topic."""
         gone = self.aside(folder, "-delete")
         self.disk.rename(folder, gone)
         self.disk.discard_tree(gone)
@@ -232,7 +234,7 @@ class LogDirs:
                 stray.append((folder, f"topic id {topic_id} is not in the metadata log"))
         self._forget_high_watermarks([*(folder.name for folder in deleted), *(folder.name for folder, _ in stray)])
         for folder in deleted:
-            self.disk.rmtree(folder)
+            self.remove_folder(folder)
         for folder, why in stray:
             self.set_aside(folder, why)
 

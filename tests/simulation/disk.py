@@ -39,6 +39,7 @@ class Inode:
 
 
 Change = tuple[Path, "Inode | Path | None"]
+"""The new file of a name, the new name of a directory, or None where a file or a directory is removed."""
 
 
 def _apply(content: bytearray, change: tuple[int, bytes] | int) -> None:
@@ -119,6 +120,7 @@ def _follow(step: list[Change], names: dict[Path, Inode], folders: set[Path]) ->
             folders.add(now)
         elif now is None:
             names.pop(name, None)
+            folders.discard(name)
         else:
             names[name] = now
 
@@ -288,6 +290,8 @@ class SimDisk(Disk):
         self.reach(path)
         for folders in (self.folders, self._durable_folders):
             folders.update([path, *path.parents])
+        if any(change == (path, None) for step in self._journal_of(path) for change in step):
+            self._change((path, path))  # after the removal of the previous directory of this name
 
     def rename(self, old: Path, new: Path) -> None:
         self.reach(old)
@@ -310,11 +314,12 @@ class SimDisk(Disk):
             self._change((path, None))
 
     def rmtree(self, path: Path) -> None:
-        self.step(f"rmtree {path.name}")
         for name in [n for n in self.names if path in n.parents]:
+            self.step(f"rmtree {path.name}: unlink {name.name}")
             self._change((name, None))
-        for folders in (self.folders, self._durable_folders):
-            folders -= {f for f in folders if f == path or path in f.parents}
+        # A directory is removed after its files: a power cut in between leaves it with the rest of them.
+        for folder in sorted((f for f in self.folders if f == path or path in f.parents), reverse=True):
+            self._change((folder, None))
 
     def sync_folder(self, path: Path) -> None:
         self.reach(path)
