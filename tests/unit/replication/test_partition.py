@@ -255,3 +255,45 @@ def test_the_low_watermark_covers_all_eligible_leaders() -> None:
     assert [e.isr for e in leader.effects_of(FollowerFetched(ISR_MEMBERS[2], 10, 8)) if isinstance(e, ProposeIsr)] == [
         ISR_MEMBERS
     ]
+
+
+def test_the_low_watermark_is_unknown_until_the_present_incarnation_of_each_member_has_fetched() -> None:
+    leader = Leader()
+    leader.appends(10)
+    for isr_member in ISR_MEMBERS[1:]:
+        leader.effects_of(FollowerFetched(isr_member, 10, 4))
+    leader.effects_of(LogStartRaised(6))
+    assert leader.machine.low_watermark == 4
+    restarted = ReplicaIncarnation(3, 14)
+    leader.accepted((*ISR_MEMBERS[:2], restarted))
+    assert leader.machine.low_watermark == -1, "its former incarnation has fetched"
+    leader.effects_of(FollowerFetched(restarted, 10, 5))
+    assert leader.machine.low_watermark == 4
+    joined = Leader()
+    joined.machine.followers.clear()
+    assert joined.machine.low_watermark == -1, "no fetch of a member is known"
+
+
+def test_only_log_starts_that_keep_a_replica_out_of_the_isr_are_late() -> None:
+    leader = put_out()
+    assert late(leader, 100) == () and leader.machine.late_starts == [5], "broker 2 is in sync and has another start"
+    leader.accepted(ISR_MEMBERS)
+    leader.effects_of(PartitionTick())
+    assert leader.machine.late_starts == []
+
+
+def test_a_partition_without_a_state_has_no_leader_and_no_replicas() -> None:
+    machine = Partition(1, TopicPartition(UUID(int=7), 0), LAG_MS)
+    assert (machine.leader, machine.leader_epoch, machine.isr_size) == (-1, -1, 0)
+    assert not machine.has_other_replicas
+
+
+def test_other_replicas_are_those_of_the_assignment_and_of_the_isr() -> None:
+    leader = Leader()
+    for replicas, isr, expected in (
+        ((1,), ISR_MEMBERS[:1], False),
+        ((1, 2), ISR_MEMBERS[:1], True),
+        ((1,), ISR_MEMBERS[:2], True),
+    ):
+        leader.machine.state = PartitionState(replicas, isr, 1, 11)
+        assert leader.machine.has_other_replicas is expected

@@ -152,6 +152,25 @@ def test_a_power_cut_loses_unflushed_names_in_order() -> None:
     assert found == {"a", "ab", "abc"}
 
 
+def test_a_power_cut_during_the_deletion_of_a_directory_leaves_no_file_without_directory() -> None:
+    """Otherwise a new directory of the same name would contain files of the old one."""
+    disk, found = SimDisk(), set()
+    disk.mkdir(FOLDER)
+    for name in "abc":
+        disk.open(FOLDER / name, create=True).fsync()
+    disk.rmtree(FOLDER)
+    assert not disk.exists(FOLDER)
+    for again in (False, True):
+        if again:
+            disk.mkdir(FOLDER)
+            disk.open(FOLDER / "new", create=True)
+        for seed in range(60):
+            after = disk.power_cut(random.Random(seed))
+            assert after.exists(FOLDER) or not any(FOLDER in path.parents for path in after.names)
+            found.add("".join(after.listdir(FOLDER)) if after.exists(FOLDER) else None)
+    assert found == {None, "abc", "bc", "c", "", "new"}
+
+
 def test_a_killed_process_loses_no_written_byte() -> None:
     disk = sim()
     disk.open(FOLDER / "f", create=True).pwrite(b"x", 0)

@@ -12,8 +12,9 @@ from brokerd.storage.producers import (
     ProducerRefused,
     Producers,
 )
+from brokerd.wire.end_transaction_marker import Marker
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.records import CONTROL, SEQUENCE_MAX, BatchHeader
+from brokerd.wire.records import CONTROL, SEQUENCE_MAX, TRANSACTIONAL, BatchHeader
 
 
 def header(sequence: int, count: int = 1, epoch: int = 0, attributes: int = 0) -> BatchHeader:
@@ -108,6 +109,56 @@ def test_sequences_wrap_at_the_largest_int(first: int) -> None:
     for _ in range(6):
         known.appended(header(known.known[9].batches[-1][1] + 1), 10, 60)
     assert refusal(known.check(header(first, 4))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_batches_without_a_producer_id_leave_no_state() -> None:
+    known = Producers()
+    assert known.appended(header(-1)._replace(producer_id=-1), 0, 50) is None
+    assert not known.known and known.last_offsets() == {}
+
+
+def test_the_newest_coordinator_stays_known_after_a_marker_of_an_older_one() -> None:
+    known = wrote((0, 1))
+    for coordinator_epoch in (5, 3):
+        known.appended(header(0, attributes=CONTROL | TRANSACTIONAL), 1, 50, Marker(True, coordinator_epoch))
+    assert refusal(known.check_marker(9, 0, 4)) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert known.check_marker(9, 0, 5) is None
+
+
+def test_the_last_stable_offset_is_that_of_the_first_open_or_not_yet_replicated_transaction() -> None:
+    known = Producers()
+    assert known.first_unstable() is None
+
+    def transaction(producer_id: int, at: int) -> None:
+        known.appended(header(0, attributes=TRANSACTIONAL)._replace(producer_id=producer_id), at, 50)
+
+    def marker(producer_id: int, at: int) -> None:
+        ends = header(0, attributes=CONTROL | TRANSACTIONAL)._replace(producer_id=producer_id)
+        known.appended(ends, at, 50, Marker(True, 1))
+
+    for producer_id in (1, 2, 3):
+        transaction(producer_id, producer_id * 10)
+    assert known.first_unstable() == 10
+    marker(2, 40)
+    assert known.first_unstable() == 10, "an open transaction starts below one that ends"
+    marker(1, 41)
+    assert known.first_unstable() == 10, "its marker is not replicated"
+    known.replicated(41)
+    assert known.first_unstable() == 10
+    known.replicated(42)
+    assert known.first_unstable() == 30
+    marker(3, 42)
+    assert known.first_unstable() == 30
+    known.replicated(43)
+    assert known.first_unstable() is None
+
+
+def test_compaction_keeps_the_newest_batch_or_marker_of_each_producer() -> None:
+    known = wrote((0, 3), (3, 2))
+    known.appended(header(0, attributes=CONTROL | TRANSACTIONAL), 5, 50, Marker(True, 1))
+    assert known.last_offsets() == {9: 4}
+    known.appended(header(0, epoch=1, attributes=CONTROL | TRANSACTIONAL), 6, 50, Marker(True, 1))
+    assert known.last_offsets() == {9: 6}, "a new epoch has no batch yet"
 
 
 def test_a_gap_in_the_log_makes_earlier_sequences_uncertain() -> None:
