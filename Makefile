@@ -38,7 +38,7 @@ endif
 	@touch $@
 
 # Without a C compiler brokers use the Python source of the walk: the same results for more CPU (decision 044).
-$(WALK_STAMP): $(STAMP) brokerd/wire/record_walk.py brokerd/wire/record_walk_build.py
+$(WALK_STAMP): $(STAMP) brokerd/wire/record_walk.py brokerd/wire/record_walk.pxd brokerd/wire/record_walk_build.py
 	@$(BIN)/python -m brokerd.wire.record_walk_build --optional
 	@touch $@
 
@@ -58,7 +58,7 @@ tools:  # clients and browser the tests drive; only root may install them
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	  else echo "The tests want these programs: apt install$$missing" >&2; exit 1; fi; fi
 
-record-walk: $(STAMP)  ## compile the validation of records with mypyc, after a C compiler was installed; brokers use it after a restart
+record-walk: $(STAMP)  ## compile the validation of records with Cython, after a C compiler was installed; brokers use it after a restart
 	$(BIN)/python -m brokerd.wire.record_walk_build
 
 up: setup  ## start a local cluster (options: make up ARGS='--detach --json')

@@ -6,21 +6,19 @@ is valid for the topic settings under which it was made. Does not contain: offse
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brokerd.cluster.configs import TopicConfig
-from brokerd.storage.batch_validation import COPIED_BYTES_MAX, Refusal, is_valid, rules_of, validated
+from brokerd.storage.batch_validation import Refusal, rules_of, validated
 from brokerd.wire import records
-from brokerd.wire.record_walks import COMPILED
-from brokerd.wire.records import HEADER_BYTES, BatchHeader, UnpackBudget
+from brokerd.wire.record_walk import LONG_MAX, LONG_MIN
+from brokerd.wire.record_walks import COMPILED, batch_is_valid, plain_records
+from brokerd.wire.records import BatchHeader, UnpackBudget
 from brokerd.wire.steps import Steps, run_now
 
-SHORT_RECORDS_INTERPRETED = 1_024
-SHORT_RECORDS = 16 * SHORT_RECORDS_INTERPRETED if COMPILED else SHORT_RECORDS_INTERPRETED
-"""Uncompressed records per request that are inspected at once, at most 1 ms. Compressed data may unpack to any size. Batches of more than
-COPIED_BYTES_MAX are always walked by the interpreter."""
+SHORT_RECORDS = 16 * 1_024 if COMPILED else 1_024
+"""Uncompressed records per request that are inspected at once, at most 1 ms. Compressed data may unpack to any size."""
 Data = memoryview | bytearray
 Headers = list[tuple[int, BatchHeader]]
 
@@ -35,23 +33,16 @@ class Inspected:
     refused: Refusal | None = None
 
 
-_SUMMARY = struct.Struct(">8xi10xB34xi")
-"""Fields of a batch header: length, low byte of the attributes, record count."""
-
-
 def records_of(data: Data) -> int:
     """The number of records in the batches of one partition, read from the batch headers. If the batches must be inspected in steps, the result
     is greater than SHORT_RECORDS."""
-    size = len(data)
-    if HEADER_BYTES <= size <= COPIED_BYTES_MAX:
-        length, attributes, count = _SUMMARY.unpack_from(data)
-        if length + records.LENGTH_OVERHEAD == size:  # a single batch, as from every client
-            return SHORT_RECORDS + 1 if attributes & records.COMPRESSION else max(0, count)
+    plain: int = plain_records(data)
+    if plain >= 0:  # a single batch, as from every client
+        return plain
     headers = [h for _, h in records.batches(data)]
-    count = sum(max(0, h.record_count) for h in headers)
-    if any(h.compression for h in headers) or (size > COPIED_BYTES_MAX and count > SHORT_RECORDS_INTERPRETED):
+    if any(h.compression for h in headers):
         return SHORT_RECORDS + 1
-    return count
+    return sum(max(0, h.record_count) for h in headers)
 
 
 def inspect(data: Data, headers: Headers, config: TopicConfig, budget: UnpackBudget, wall_ms: int) -> Steps[Inspected]:
@@ -85,10 +76,15 @@ Verdict = tuple[Refusal | None, Data, Headers]
 def inspect_now(
     data: Data, headers: Headers, config: TopicConfig, wall_ms: int, budget: UnpackBudget | None = None
 ) -> Verdict:
-    """As `inspect`, but without interruption points. Most requests contain one uncompressed batch per partition. One call of `is_valid` is enough
+    """As `inspect`, but without interruption points. Most requests contain one uncompressed batch per partition. One call of `batch_is_valid` is enough
     for such a batch (decision 044)."""
-    if not config.compression and len(headers) == 1 and is_valid(data, config, wall_ms):
-        return None, data, headers
+    if not config.compression and len(headers) == 1:
+        if config.bounds_timestamps:
+            valid = batch_is_valid(data, *rules_of(config, wall_ms))
+        else:
+            valid = batch_is_valid(data, config.compacts, LONG_MIN, LONG_MAX)
+        if valid:
+            return None, data, headers
     found = run_now(inspect(data, headers, config, budget or UnpackBudget(), wall_ms))
     return found.refused, found.data, found.headers
 

@@ -11,8 +11,7 @@ from functools import partial
 from itertools import repeat
 from types import MappingProxyType
 
-from brokerd.apis import batch_inspection
-from brokerd.apis.batch_inspection import Data, Inspections
+from brokerd.apis.batch_inspection import SHORT_RECORDS, Data, Inspections, records_of
 from brokerd.apis.delayed_produce import ACKS_ALL, Acknowledgements
 from brokerd.apis.local_append import ZSTD_SINCE, LocalAppender
 from brokerd.apis.produce_results import (
@@ -43,6 +42,7 @@ from brokerd.storage.producers import ACCEPTED
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import ProduceRequest
+from brokerd.wire.record_walks import plain_records
 
 ABORTABLE_SINCE, TRANSACTIONS_V2_SINCE = 11, 12
 """Versions that know TRANSACTION_ABORTABLE, and versions in which the partition leader adds the partition to the transaction (KIP-890)."""
@@ -143,9 +143,11 @@ class ProduceApi:
         count = 0
         for topic in body.topic_data:
             for part in topic.partition_data:
-                if part.records:
-                    count += batch_inspection.records_of(part.records)
-        if count <= batch_inspection.SHORT_RECORDS:
+                data = part.records
+                if data:
+                    plain = plain_records(data)
+                    count += plain if plain >= 0 else records_of(data)
+        if count <= SHORT_RECORDS:
             return []
         found = []
         count = 0
@@ -155,8 +157,8 @@ class ProduceApi:
                 replica = self._replica(state, part.index)
                 if isinstance(replica, PartitionResult) or not part.records:
                     continue
-                count += batch_inspection.records_of(part.records)
-                if count > batch_inspection.SHORT_RECORDS:
+                count += records_of(part.records)
+                if count > SHORT_RECORDS:
                     found.append((topic, i, replica.config))
         if found:
             for topic in body.topic_data:

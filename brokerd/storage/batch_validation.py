@@ -11,13 +11,11 @@ from typing import NamedTuple
 from brokerd.cluster.configs import TopicConfig
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.record_walk import LONG_MAX, LONG_MIN, RECORD_ERRORS_MAX, WINDOW_BYTES
-from brokerd.wire.record_walks import COMPILED, INVALID, Progress, batch_is_valid, large_batch_is_valid, walk, walk_view
+from brokerd.wire.record_columns import COPIED_BYTES_MAX
+from brokerd.wire.record_walk import LONG_MAX, LONG_MIN, RECORD_ERRORS_MAX
+from brokerd.wire.record_walks import COMPILED, INVALID, RUNS, Progress, walk
 from brokerd.wire.records import TIMESTAMP_TYPE, BatchHeader, Buffer, UnpackBudget
 from brokerd.wire.steps import RECORDS_PER_STEP, Steps
-
-COPIED_BYTES_MAX = 4 * 1024 * 1024
-"""Batches up to this size are copied because reading bytes is faster than reading a memoryview."""
 
 
 class Rules(NamedTuple):
@@ -78,24 +76,11 @@ def validated(buf: Buffer, pos: int, header: BatchHeader, rules: Rules, budget: 
     except records.CorruptBatch as e:
         # The CRC is valid, so a retry would send the same data: the error is not retriable.
         return Refusal(ErrorCode.INVALID_RECORD, str(e))
-    walk = Walk(bytes(inside) if len(inside) <= COPIED_BYTES_MAX else inside, header, rules)
+    copied = not COMPILED and len(inside) <= COPIED_BYTES_MAX
+    walk = Walk(bytes(inside) if copied else inside, header, rules)
     while walk.step(RECORDS_PER_STEP):
         yield None
     return walk.result()
-
-
-def is_valid(batch: memoryview | bytearray, config: TopicConfig, wall_ms: int) -> bool:
-    """Fast check for the bytes of most requests. `batch` has a valid header and CRC. True if it is one uncompressed batch that `validated` accepts, and
-    the maximum timestamp of its header is correct. If the result is False, the caller runs `validated`, which returns the reason."""
-    if len(batch) > COPIED_BYTES_MAX:
-        return False
-    keyed, earliest, latest = rules_of(config, wall_ms)
-    found: bool
-    if COMPILED and len(batch) > WINDOW_BYTES:
-        found = large_batch_is_valid(memoryview(batch), keyed, earliest, latest)
-    else:
-        found = batch_is_valid(bytes(batch), keyed, earliest, latest, not COMPILED)
-    return found
 
 
 class Walk:
@@ -126,10 +111,7 @@ class Walk:
             return False
         upto = min(self._count, progress.i + count)
         try:
-            if isinstance(data, bytes):
-                walk(data, upto, self._base, *self._rules, progress, not COMPILED)
-            else:
-                walk_view(data, upto, self._base, *self._rules, progress, True)
+            walk(data, upto, self._base, *self._rules, progress, RUNS)
         except INVALID as e:
             self._refused = Refusal(ErrorCode.INVALID_RECORD, str(e))
         else:

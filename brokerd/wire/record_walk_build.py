@@ -1,6 +1,6 @@
-"""`python -m brokerd.wire.record_walk_build`: compile `record_walk` with mypyc for the brokers of this directory and Python (decision 044).
+"""`python -m brokerd.wire.record_walk_build`: compile `record_walk` with Cython for the brokers of this directory and Python (decision 044).
 
-Needs mypy and a C compiler (`pip install mypy setuptools`, `apt install gcc`). Brokers need neither. A failed build replaces nothing.
+Needs Cython and a C compiler (`pip install cython setuptools`, `apt install gcc`). Brokers need neither. A failed build replaces nothing.
 """
 
 from __future__ import annotations
@@ -17,20 +17,23 @@ from pathlib import Path
 from brokerd.wire import record_walk, record_walks
 
 SETUP = """\
-from mypyc.build import mypycify
-from setuptools import setup
+from Cython.Build import cythonize
+from setuptools import Extension, setup
 
-setup(name="record-walk", ext_modules=mypycify(["--strict", "{name}.py"], opt_level="3"))
+directives = {{"language_level": 3, "annotation_typing": False, "boundscheck": True, "wraparound": False}}
+module = Extension("{name}", ["{name}.py"], extra_compile_args=["-O3"])
+setup(name="record-walk", ext_modules=cythonize(module, compiler_directives=directives))
 """
 
 
 def build(into: Path) -> Path:
     """Returns the path of the compiled module in `into`. Raises CalledProcessError with the output of the tools."""
     name = record_walks.COMPILED_NAME
-    source = Path(record_walk.__file__).read_text()
+    source = Path(record_walk.__file__)
     with tempfile.TemporaryDirectory(prefix="record-walk-") as folder:
         copy = Path(folder, f"{name}.py")
-        copy.write_text(f'{source}\nSOURCE_DIGEST: Final = "{record_walks.source_digest()}"\n')
+        copy.write_text(f'{source.read_text()}\nSOURCE_DIGEST: Final = "{record_walks.source_digest()}"\n')
+        shutil.copy(source.with_suffix(".pxd"), copy.with_suffix(".pxd"))
         Path(folder, "setup.py").write_text(SETUP.format(name=name))
         subprocess.run(
             [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"],

@@ -1,6 +1,6 @@
-"""Selects `record_walk`: the Python source, or the same source compiled with mypyc by `record_walk_build` (decision 044).
+"""Selects `record_walk`: the Python source, or the same source compiled with Cython by `record_walk_build` (decision 044).
 
-Invariants: the source is the reference. A module compiled from another version of the source is not used.
+Invariants: the source is the reference. A module compiled from another version of the source or of its C types is not used.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from brokerd.wire import record_walk
+from brokerd.wire import record_columns, record_walk
 
 COMPILED_NAME = "_record_walk"
 """The compiled module is beside the source, with the suffix of this Python's extension modules. It has another name than the source, because it
@@ -19,7 +19,10 @@ would otherwise be imported even when it is outdated."""
 
 
 def source_digest() -> str:
-    return sha256(Path(record_walk.__file__).read_bytes()).hexdigest()
+    """The digest of the source and, where it is installed, of its C types."""
+    source = Path(record_walk.__file__)
+    types = source.with_suffix(".pxd")
+    return sha256(source.read_bytes() + (types.read_bytes() if types.exists() else b"")).hexdigest()
 
 
 def compiled() -> ModuleType | None:
@@ -27,7 +30,7 @@ def compiled() -> ModuleType | None:
     try:
         found = importlib.import_module(f"{__package__}.{COMPILED_NAME}")
         return found if source_digest() == found.SOURCE_DIGEST else None
-    except (ImportError, OSError):
+    except (ImportError, OSError, AttributeError):
         return None
 
 
@@ -35,9 +38,10 @@ _used = compiled() or record_walk
 COMPILED = _used is not record_walk
 Progress = _used.Progress
 walk = _used.walk
-batch_is_valid = _used.batch_is_valid
-large_batch_is_valid = _used.large_batch_is_valid
-walk_view: Any = record_walk.walk
-"""The Python source also reads memoryviews; the compiled module reads only bytes."""
+_whole: Any = _used if COMPILED else record_columns
+batch_is_valid = _whole.batch_is_valid
+plain_records = _whole.plain_records
+RUNS = None if COMPILED else record_columns.run
+"""The argument `runs` of a walk: compiled, a record costs less alone than in a run."""
 INVALID = (_used.Invalid, record_walk.Invalid)
 """Exceptions of a walk over unreadable records."""

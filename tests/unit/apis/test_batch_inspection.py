@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from brokerd.apis import batch_inspection
 from brokerd.apis.batch_inspection import SHORT_RECORDS, records_of
 from brokerd.apis.produce import ProduceApi
 from brokerd.authz.auth_helper import ALLOW_ALL
@@ -165,12 +164,3 @@ def test_a_negative_record_count_does_not_hide_the_record_count_of_another_batch
     packed = records.build([Record(0, 0, None, b"v")], compression=ZSTD)
     assert records_of(bytearray(packed)) > SHORT_RECORDS and records_of(bytearray(few + packed)) > SHORT_RECORDS
     assert records_of(bytearray(b"short")) == 0
-
-
-def test_a_batch_that_python_code_validates_is_inspected_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The compiled walk reads copies of at most COPIED_BYTES_MAX bytes."""
-    monkeypatch.setattr(batch_inspection, "SHORT_RECORDS", 16_384)
-    monkeypatch.setattr(batch_inspection, "COPIED_BYTES_MAX", 20_000)
-    for count, expected in ((1_024, 1_024), (1_025, 1_025), (2_600, 16_385)):
-        data = records.build([Record(i, 0, None, None) for i in range(count)])
-        assert records_of(bytearray(data)) == expected, len(data)

@@ -1,4 +1,5 @@
-"""The compiled record walk returns the same results as its Python source, for valid records and for hostile bytes. An outdated build is not used."""
+"""The compiled record walk, its Python source and the checks by columns return the same results, for valid records and for hostile bytes. An outdated
+build is not used."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from brokerd.wire import record_walk, record_walk_build, record_walks, records
+from brokerd.wire import record_columns, record_walk, record_walk_build, record_walks, records
 from brokerd.wire.record_walk import LONG_MAX, LONG_MIN
 from brokerd.wire.records import HEADER_BYTES, BatchHeader
 from tests.unit.storage.test_batch_validation import GARBAGE, NOW, Raw, batch
@@ -55,7 +56,9 @@ def said(
     progress = module.Progress()
     try:
         while progress.i < count:
-            module.walk(data, min(count, progress.i + step), NOW, *rules, progress, runs)
+            module.walk(
+                data, min(count, progress.i + step), NOW, *rules, progress, record_columns.run if runs else None
+            )
     except module.Invalid as e:
         return ("invalid", str(e))
     return (progress.i, progress.p, progress.newest, progress.headers, progress.unkeyed, progress.untimely)
@@ -70,12 +73,16 @@ def same(compiled: ModuleType, data: bytes, count: int) -> bool:
         accepted = expected[1:2] + expected[4:] == (len(data), None, None)
         newest = expected[2] if accepted else NOW
         assert isinstance(newest, int)
-        for module, interpreted in ((record_walk, True), (record_walk, False), (compiled, False)):
-            assert module.batch_is_valid(framed(data, count, newest), *rules, interpreted) == accepted
-            assert not module.batch_is_valid(framed(data, count, newest ^ 1), *rules, interpreted)
-        assert compiled.large_batch_is_valid(memoryview(framed(data, count, newest)), *rules) == accepted
-        for step, runs in ((count, False), (count, True), (7, False), (7, True)):
-            found = said(compiled, data, count, rules, step=step, runs=runs)
+        for module in (record_walk, record_columns, compiled):
+            assert module.batch_is_valid(framed(data, count, newest), *rules) == accepted
+            assert not module.batch_is_valid(memoryview(framed(data, count, newest ^ 1)), *rules)
+        for module, step, runs in (
+            (compiled, count, False),
+            (compiled, 7, False),
+            (record_walk, count, False),
+            (record_walk, 7, True),
+        ):
+            found = said(module, data, count, rules, step=step, runs=runs)
             if expected[0] != "invalid" or step == count:
                 assert found == expected
             else:
@@ -156,51 +163,6 @@ def test_records_of_one_shape_have_the_same_result(compiled: ModuleType, count: 
         same(compiled, data, count + 1)
 
 
-@pytest.mark.parametrize("window", [1, 12, 200, 9_300, 20_000])
-def test_large_batches_have_the_same_result_in_windows(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record that is larger than the window is no error: the batch is checked as a whole then."""
-    monkeypatch.setattr(record_walk, "WINDOW_BYTES", window)
-    rng = random.Random(window)
-    found, refused = 0, 0
-    for _ in range(10):
-        data, count = sound(rng)
-        places = [i for i, byte in enumerate(data) if byte != ord("v")]
-        for change in range(20):
-            wrong = bytearray(data)
-            if change:
-                at = rng.choice(places)
-                wrong[at] = rng.choice((0, 1, 2, 0x7F, 0x80, 0x81, 0xFF, wrong[at] ^ 1, wrong[at] ^ 0x80))
-            body = bytes(wrong[: rng.choice((len(wrong), len(wrong), rng.randrange(len(wrong))))])
-            for rules in RULES:
-                whole = said(record_walk, body, count, rules, step=count, runs=False)
-                newest = whole[2] if whole[0] != "invalid" else NOW
-                assert isinstance(newest, int)
-                batch = framed(body, count, newest)
-                accepted = record_walk.batch_is_valid(batch, *rules, False)
-                in_windows = record_walk.large_batch_is_valid(memoryview(batch), *rules)
-                assert in_windows == accepted if window > 9_200 else in_windows <= accepted
-                found += in_windows
-                refused += not accepted
-    assert refused > 100 and (found > 100 or window < 9_200)
-
-
-def test_the_compiled_module_checks_large_batches_in_windows(compiled: ModuleType) -> None:
-    rng = random.Random(51)
-    raw = [Raw(value=b"v" * rng.randrange(3_000), timestamp_delta=rng.randrange(90)) for _ in range(400)]
-    data = b"".join(r.encode(i) for i, r in enumerate(raw))
-    assert len(data) > 5 * record_walk.WINDOW_BYTES
-    batch = framed(data, 400, NOW + max(r.timestamp_delta for r in raw))
-    assert compiled.large_batch_is_valid(memoryview(batch), *RULES[0])
-    places = [i for i, byte in enumerate(batch) if i >= HEADER_BYTES and byte != ord("v")]
-    for at in rng.sample(places, 200):
-        wrong = bytearray(batch)
-        wrong[at] ^= rng.choice((1, 2, 0x40, 0x80))
-        expected = compiled.batch_is_valid(bytes(wrong), *RULES[0], False)
-        assert compiled.large_batch_is_valid(memoryview(wrong), *RULES[0]) == expected
-    large = Raw(value=b"v" * 100_000).encode(0)
-    assert not compiled.large_batch_is_valid(memoryview(framed(large, 1, NOW)), *RULES[0]), "checked as a whole"
-
-
 def test_a_varint_of_three_bytes_is_not_read_as_one_of_two() -> None:
     """Without the third byte, the two lengths would fit the batch."""
     for size in (8_192, 8_200, 12_000):
@@ -210,30 +172,27 @@ def test_a_varint_of_three_bytes_is_not_read_as_one_of_two() -> None:
         good = bytes((size << 1 & 0x7F | 0x80, size >> 6 & 0x7F | 0x80, size >> 13)) + record
         hidden = good[:2] + b"\0" + record
         for data, accepted in ((good, True), (hidden, False)):
-            for interpreted in (True, False):
-                found = record_walk.batch_is_valid(framed(data, 1, NOW), False, LONG_MIN, LONG_MAX, interpreted)
-                assert found == accepted
+            for module in (record_walk, record_columns):
+                assert module.batch_is_valid(framed(data, 1, NOW), False, LONG_MIN, LONG_MAX) == accepted
 
 
 @pytest.mark.parametrize("count", [1, 2, 15, 64])
 def test_usual_batches_are_checked_without_a_walk_in_python(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_walk, "walk", lambda *_: pytest.fail("walked"))
+    monkeypatch.setattr(record_columns, "walk", lambda *_: pytest.fail("walked"))
     for value in (b"v" * 3, b"v" * 64, b"v" * 1_024):
         raw = [Raw(value=value, timestamp_delta=i // 3) for i in range(count)]
         data = framed(b"".join(r.encode(i) for i, r in enumerate(raw)), count, NOW + (count - 1) // 3)
-        assert record_walk.batch_is_valid(data, False, LONG_MIN, LONG_MAX, True)
-        assert record_walk.batch_is_valid(data, False, NOW - 64, NOW + 64, True)
+        assert record_columns.batch_is_valid(data, False, LONG_MIN, LONG_MAX)
+        assert record_columns.batch_is_valid(data, False, NOW - 64, NOW + 64)
     if count == 1:
-        monkeypatch.setattr(record_walk, "_alike", lambda *_: pytest.fail("parsed"))
-        assert record_walk.batch_is_valid(data, False, NOW, NOW, True)
+        monkeypatch.setattr(record_columns, "_alike", lambda *_: pytest.fail("parsed"))
+        assert record_columns.batch_is_valid(data, False, NOW, NOW)
 
 
 def test_only_whole_uncompressed_batches_with_timestamps_of_their_producer_are_accepted(compiled: ModuleType) -> None:
     data = Raw().encode(0)
-    for module in (record_walk, compiled):
-        accepts = partial(
-            module.batch_is_valid, keyed=False, earliest=LONG_MIN, latest=LONG_MAX, interpreted=module is record_walk
-        )
+    for module in (record_walk, record_columns, compiled):
+        accepts = partial(module.batch_is_valid, keyed=False, earliest=LONG_MIN, latest=LONG_MAX)
         assert accepts(framed(data, 1, NOW))
         assert accepts(framed(data, 1, NOW, attributes=0x10)), "transactional"
         for bit in (1, 2, 4, 8):
@@ -241,10 +200,62 @@ def test_only_whole_uncompressed_batches_with_timestamps_of_their_producer_are_a
         assert not accepts(framed(data, 1, NOW) * 2)
         assert not accepts(framed(Raw(value=b"v" * 100).encode(0), 1, NOW) + b"\0"), "longer than its header says"
         assert not accepts(framed(data, 1, NOW)[:-1])
+        assert not any(accepts(framed(data, 1, NOW)[:size]) for size in range(HEADER_BYTES + 1))
         assert accepts(framed(data, 1, -1, base=-1)), "without a timestamp"
         assert accepts(framed(data, 1, -1, base=LONG_MIN))
         assert accepts(framed(data, 1, LONG_MAX, base=LONG_MAX))
         assert not accepts(framed(Raw(timestamp_delta=1).encode(0), 1, LONG_MAX, base=LONG_MAX))
+
+
+@pytest.mark.parametrize("base", [LONG_MIN, LONG_MIN + 1, -(2**61) - 1, -(2**61), -1, NOW, 2**61, 2**61 + 1, LONG_MAX])
+def test_timestamps_at_the_limits_of_64_bits_have_the_same_result(compiled: ModuleType, base: int) -> None:
+    """The compiled walk adds in 64 bits: a sum that does not fit them is no timestamp, and is not wrapped."""
+    edges = (2**61, 2**62, 2**63)
+    deltas = {
+        0,
+        -1,
+        1,
+        *(s * e + d for e in edges for s in (1, -1) for d in (-1, 0, 1)),
+        LONG_MAX - base,
+        LONG_MIN - base,
+    }
+    for delta in sorted(d for d in deltas if LONG_MIN <= d <= LONG_MAX):
+        for first in (0, delta, -1):
+            data = b"".join(Raw(timestamp_delta=d).encode(i) for i, d in enumerate((first, delta, delta)))
+            stamps = {base + first, base + delta}
+            readable = all(LONG_MIN <= t <= LONG_MAX for t in stamps)
+            newest = max(-1, *stamps) if readable else NOW
+            for earliest, latest in ((LONG_MIN, LONG_MAX), (NOW - 10, NOW + 10), (LONG_MIN, base), (base, LONG_MAX)):
+                accepted = readable and all(earliest <= t <= latest or t == -1 for t in stamps)
+                batch_ = framed(data, 3, newest, base=base)
+                for module in (record_walk, record_columns, compiled):
+                    assert module.batch_is_valid(batch_, False, earliest, latest) == accepted, (module, delta, first)
+
+
+def test_varints_have_at_most_five_or_ten_bytes_and_64_bits(compiled: ModuleType) -> None:
+    """The tenth byte of a timestamp delta has one bit. More bits would be lost in 64 bits."""
+    for last, readable in ((b"\x00", True), (b"\x01", True), (b"\x02", False), (b"\x7f", False), (b"\x80\x00", False)):
+        body = b"\0" + b"\x80" * 9 + last + b"\0\1\1\0"
+        data = bytes((2 * len(body),)) + body
+        for module in (record_walk, compiled):
+            found = said(module, data, 1, RULES[0], step=1, runs=False)
+            assert (found[0] != "invalid") == readable and ("64 bits" in str(found[1])) != readable
+    record = b"\0\0\0\1\1\0"
+    for length, readable in ((b"\x0c", True), (b"\x8c\x80\x80\x80\x00", True), (b"\x8c\x80\x80\x80\x80\x00", False)):
+        for module in (record_walk, compiled):
+            found = said(module, length + record, 1, RULES[0], step=1, runs=False)
+            assert (found[0] != "invalid") == readable
+
+
+def test_the_record_count_of_one_uncompressed_batch_is_read_from_its_header(compiled: ModuleType) -> None:
+    body = Raw().encode(0)
+    for module in (record_walk, record_columns, compiled):
+        for count in (0, 1, 255, 2**31 - 1):
+            assert module.plain_records(framed(body, count, NOW, attributes=0x18)) == count
+            assert module.plain_records(memoryview(framed(body, count, NOW, attributes=1))) == -1
+        assert module.plain_records(framed(body, -5, NOW)) == 0
+        for data in (b"", framed(body, 1, NOW)[:HEADER_BYTES], framed(body, 1, NOW) * 2, framed(body, 1, NOW)[:-1]):
+            assert module.plain_records(data) == -1
 
 
 def test_both_walks_agree_on_random_bytes(compiled: ModuleType) -> None:
@@ -257,7 +268,7 @@ def test_both_walks_agree_on_random_bytes(compiled: ModuleType) -> None:
 def test_the_compiled_walk_is_used_for_batches_where_it_was_built() -> None:
     assert (record_walks.walk is not record_walk.walk) == record_walks.COMPILED
     assert (record_walks.compiled() is not None) == record_walks.COMPILED
-    assert record_walks.walk_view is record_walk.walk
+    assert (record_walks.RUNS is None) == record_walks.COMPILED
     ((_, header),) = records.check(batch(Raw()))
     assert header.record_count == 1
 

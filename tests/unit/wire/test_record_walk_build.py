@@ -11,9 +11,10 @@ from brokerd.wire import record_walk_build
 
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty source file in a directory of its own."""
+    """An empty source file in a directory of its own, with its C types."""
     path = tmp_path / "record_walk.py"
     path.write_text("")
+    path.with_suffix(".pxd").write_text("")
     monkeypatch.setattr(record_walk_build.record_walk, "__file__", str(path))
     return path
 
@@ -25,7 +26,7 @@ def test_a_failed_compilation_is_reported_and_leaves_no_file(
     monkeypatch.setattr(record_walk_build, "SETUP", "raise SystemExit('no headers')")
     monkeypatch.setattr(record_walk_build, "has_compiler", lambda: True)
     assert record_walk_build.main(arguments) == status
-    assert list(source.parent.iterdir()) == [source]
+    assert set(source.parent.iterdir()) == {source, source.with_suffix(".pxd")}
     assert "no headers" in capsys.readouterr().err
 
 
@@ -35,7 +36,7 @@ def test_a_machine_without_a_compiler_builds_nothing_during_setup(
     monkeypatch.setenv("CC", "no-such-compiler -O2")
     assert not record_walk_build.has_compiler()
     assert record_walk_build.main(["--optional"]) == 0
-    assert list(source.parent.iterdir()) == [source]
+    assert set(source.parent.iterdir()) == {source, source.with_suffix(".pxd")}
     assert "no C compiler" in capsys.readouterr().err
 
 
