@@ -11,6 +11,7 @@ from brokerd.cluster.model import Now, PartitionState, ReplicaIncarnation, Topic
 from brokerd.replication.partition import Partition, Role
 from brokerd.replication.partition_events import (
     Event,
+    FetchSessionDropped,
     Follow,
     FollowerFetched,
     LeaderAppended,
@@ -19,6 +20,7 @@ from brokerd.replication.partition_events import (
     PartitionTick,
     ProposeIsr,
     RaiseLowWatermark,
+    SessionLiveness,
     StopFollowing,
 )
 
@@ -297,3 +299,71 @@ def test_other_replicas_are_those_of_the_assignment_and_of_the_isr() -> None:
     ):
         leader.machine.state = PartitionState(replicas, isr, 1, 11)
         assert leader.machine.has_other_replicas is expected
+
+
+def test_a_member_is_unresponsive_when_it_has_not_fetched_for_longer_than_the_limit() -> None:
+    leader = Leader()
+    leader.ms += 100
+    leader.fetched(ISR_MEMBERS[1], 0)
+
+    def unresponsive(ms: int, longest_ms: int | None = None) -> list[int]:
+        return leader.machine.unresponsive_followers(Now(leader.ms + ms, 0), longest_ms)
+
+    assert unresponsive(LAG_MS - 100) == [] and unresponsive(LAG_MS - 99) == [3], "since broker 1 leads"
+    assert unresponsive(LAG_MS) == [3] and unresponsive(LAG_MS + 1) == [2, 3]
+    assert unresponsive(50, longest_ms=50) == [3] and unresponsive(LAG_MS + 1, longest_ms=5 * LAG_MS) == []
+    del leader.machine.followers[2]
+    assert unresponsive(0) == [2], "it has never fetched"
+
+
+def test_the_latest_offset_is_returned_from_the_start_offset_of_the_epoch_on() -> None:
+    leader = Leader()
+    leader.appends(10)
+    leader.effects_of(PartitionStateChanged(PartitionState((1, 2, 3), ISR_MEMBERS, 1, 11, 6, 9), True, 1, 10, 0))
+    assert (leader.machine.high_watermark, leader.machine.epoch_start) == (0, 10)
+    assert not leader.machine.serves_latest
+    for isr_member in ISR_MEMBERS[1:]:
+        leader.fetched(isr_member, 10)
+    assert leader.machine.high_watermark == 10 and leader.machine.serves_latest
+
+
+def test_a_proposed_member_counts_until_the_proposal_is_decided() -> None:
+    leader = stuck(min_insync=2)
+    leader.accepted(ISR_MEMBERS[:2])
+    assert leader.machine.maximal_isr() == {*ISR_MEMBERS[:2]}
+    leader.fetched(ISR_MEMBERS[2], 20)
+    assert leader.machine.maximal_isr() == {*ISR_MEMBERS}
+    leader.appends(10)
+    leader.fetched(ISR_MEMBERS[1], 30)
+    assert leader.machine.high_watermark == 20, "broker 3 may be in the ISR already"
+
+
+def test_a_dropped_fetch_session_of_the_present_incarnation_counts_until_its_end() -> None:
+    for dropped, known in (
+        (ISR_MEMBERS[1], True),
+        (ReplicaIncarnation(2, 99), False),
+        (ReplicaIncarnation(9, 99), False),
+    ):
+        leader, session = Leader(), SessionLiveness()
+        leader.effects_of(FollowerFetched(ISR_MEMBERS[1], 0, 0, session))
+        session.ms = leader.ms + 700
+        assert leader.effects_of(FetchSessionDropped(dropped)) == []
+        follower = leader.machine.followers[2]
+        assert (follower.session_liveness is None) is known
+        assert (follower.caught_up_ms == session.ms) is known
+
+
+def test_only_a_leader_uses_appends_and_a_log_start_never_falls() -> None:
+    leader = Leader()
+    leader.effects_of(LeaderAppended(10, 4))
+    assert (leader.machine.log_end, leader.machine.acknowledgeable_end) == (10, 4)
+    leader.effects_of(LeaderAppended(12))
+    assert (leader.machine.log_end, leader.machine.acknowledgeable_end) == (12, 12)
+    for start, expected in ((5, 5), (3, 5)):
+        leader.effects_of(LogStartRaised(start))
+        assert leader.machine.log_start == expected
+    follower = Partition(1, TopicPartition(UUID(int=7), 0), LAG_MS)
+    state = PartitionState((1, 2), (ReplicaIncarnation(2, 12),), 2, 12, 5, 0)
+    follower.handle(PartitionStateChanged(state, False, 1, 6, 0), Now(0, 0))
+    assert follower.handle(LeaderAppended(9), Now(0, 0)) == [] and follower.log_end == 6
+    assert follower.handle(PartitionTick(), Now(0, 0)) == []
